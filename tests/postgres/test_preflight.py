@@ -18,7 +18,7 @@ from servers.npm import VERSIONS
 from servers.receiving import drop_if_there
 from walrow import postgres
 from walrow.postgres.preflight import locked
-from walrow.postgres.preflight.server import check_version
+from walrow.postgres.preflight.server import check_server, check_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -659,6 +659,44 @@ def test_old_servers_are_refused() -> None:
     assert (found.code, found.severity) == ("server-version", "error")
     assert "PostgreSQL 13; walrow needs 14 or later" in found.text
     assert list(check_version(14)) == []
+
+
+@pytest.mark.parametrize(
+    ("level", "effective", "standby", "severity", "text"),
+    [
+        ("logical", None, False, None, ""),
+        ("replica", None, False, "error", "needs a restart"),
+        ("replica", None, True, "error", "logical on the primary"),
+        # Version 19, by its release notes.
+        ("logical", "logical", False, None, ""),
+        ("replica", "logical", False, None, ""),
+        ("replica", "replica", False, "note", "first logical slot"),
+        ("replica", "logical", True, None, ""),
+        ("logical", "replica", True, "error", "create a logical slot on the primary"),
+        ("minimal", "minimal", False, "error", "wal_level is minimal"),
+    ],
+)
+def test_the_contents_of_the_wal(
+    level: str,
+    effective: str | None,
+    standby: bool,  # noqa: FBT001
+    severity: str | None,
+    text: str,
+) -> None:
+    server = {
+        "wal_level": level,
+        "effective_wal_level": effective,
+        "standby": standby,
+        "hot_standby_feedback": True,
+        "may_replicate": True,
+        "wal_senders": 0,
+        "max_wal_senders": 10,
+        "max_slot_wal_keep_size": "1GB",
+        "wal_sender_timeout": "60s",
+    }
+    found = [it for it in check_server(server, 19) if it.code == "wal-level"]
+    assert [it.severity for it in found] == ([severity] if severity else [])
+    assert all(text in it.text for it in found)
 
 
 #: Servers that a test changes beyond repair.

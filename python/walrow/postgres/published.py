@@ -416,6 +416,8 @@ SELECT jsonb_build_object(
         SELECT FROM pg_publication_rel r
         JOIN pg_publication b ON b.oid = r.prpubid
         WHERE b.pubname = ANY (%(publications)s::text[])
+            -- From version 19 on: an excepted table is not published by its entry.
+            AND (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
             AND r.prrelid IN (
                 SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
     ),
@@ -444,6 +446,7 @@ SELECT jsonb_build_object(
             SELECT r.prpubid, concat_ws(' ', 'table', r.oid, r.xmin, t.path)
             FROM pg_publication_rel r
             JOIN place t ON t.oid = r.prrelid
+            WHERE (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
             {schemas}
         )
         SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_object(

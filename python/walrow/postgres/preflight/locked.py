@@ -66,6 +66,8 @@ WHERE l.mode = 'AccessExclusiveLock' AND held.granted
             OR EXISTS (
                 SELECT FROM pg_publication_rel r
                 WHERE r.prpubid = p.oid AND r.prrelid = root.oid
+                    -- From version 19 on, a table may be excepted: it is not waited for.
+                    AND (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
             )
             OR EXISTS (
                 SELECT FROM pg_publication_namespace s

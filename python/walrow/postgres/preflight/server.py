@@ -34,15 +34,7 @@ def check_version(major: int) -> Iterator[Finding]:
 
 def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
     """Checks settings, the role, and the connections in use."""
-    if server["wal_level"] != "logical":
-        where = " on the primary" if server["standby"] else ""
-        yield Finding(
-            "wal-level",
-            "error",
-            f"wal_level is {server['wal_level']}, and must be logical{where}; the change"
-            " needs a restart of the server",
-            "ALTER SYSTEM SET wal_level = 'logical';",
-        )
+    yield from _check_wal_level(server)
     if not server["may_replicate"]:
         yield Finding(
             "replication-privilege",
@@ -99,6 +91,37 @@ def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
             yield Finding("standby", "note", text)
 
 
+def _check_wal_level(server: dict[str, Any]) -> Iterator[Finding]:
+    """Checks whether the WAL has what logical decoding needs.
+
+    From version 19 on, a primary with `replica` turns that on with its first logical slot.
+    """
+    effective = server["effective_wal_level"]
+    if (effective or server["wal_level"]) == "logical":
+        return
+    if effective == "replica" and not server["standby"]:
+        text = (
+            "wal_level is replica: the server turns logical decoding on when the first"
+            " logical slot is created, which waits for a checkpoint"
+        )
+        yield Finding("wal-level", "note", text)
+    elif effective is not None and server["standby"]:
+        text = (
+            f"the WAL of the primary has effective_wal_level {effective}: create a logical"
+            " slot on the primary first, or set its wal_level to logical"
+        )
+        yield Finding("wal-level", "error", text)
+    else:
+        where = " on the primary" if server["standby"] else ""
+        yield Finding(
+            "wal-level",
+            "error",
+            f"wal_level is {server['wal_level']}, and must be logical{where}; the change"
+            " needs a restart of the server",
+            "ALTER SYSTEM SET wal_level = 'logical';",
+        )
+
+
 def check_slots_used_up(server: dict[str, Any], used: int) -> Iterator[Finding]:
     """Checks whether one more slot can be created."""
     most = server["max_replication_slots"]
@@ -132,6 +155,8 @@ _STANDBY_SINCE = 16
 _SERVER = """
 SELECT jsonb_build_object(
     'wal_level', current_setting('wal_level'),
+    -- From version 19 on.
+    'effective_wal_level', current_setting('effective_wal_level', true),
     'max_wal_senders', current_setting('max_wal_senders')::int,
     'wal_senders', (SELECT count(*) FROM pg_stat_replication),
     'walsender', (
