@@ -45,7 +45,9 @@ class Database:
         return self.run(OBJECTS)
 
     def is_taken(self) -> bool:
-        ((found,),) = self.run("SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'")
+        ((found,),) = self.run(
+            "SELECT rolsuper FROM pg_roles WHERE rolname = 'mallory'"
+        )
         return bool(found)
 
 

@@ -818,7 +818,10 @@ def test_command_line_prints_findings(database: Database) -> None:
         "error: there is no slot none; changes are kept from its creation on"
         " [slot-missing]"
     )
-    assert sql == "    SELECT pg_catalog.pg_create_logical_replication_slot('none', 'pgoutput');"
+    assert (
+        sql
+        == "    SELECT pg_catalog.pg_create_logical_replication_slot('none', 'pgoutput');"
+    )
     assert last == "1 error"
 
     done = command(*options, "none", "--json", "--binary", "--two-phase")

@@ -153,4 +153,4 @@ DO LANGUAGE plpgsql $walrow$
     PERFORM set_config('search_path', path, true);
 END
 $walrow$;
-"""
+"""  # noqa: S608 - there is nothing of a user in it
