@@ -78,7 +78,9 @@ class _File(click.Path):
     ) -> Any:
         if isinstance(value, str) and is_conninfo(value):
             self.fail(
-                "a connection string is not a file: see walrow catalog", param, ctx
+                "a connection string or a URL is not a file: see walrow catalog",
+                param,
+                ctx,
             )
         return super().convert(value, param, ctx)
 

@@ -211,7 +211,9 @@ class _Decode:
 
 def _shown(path: str) -> str:
     """The path for errors, without credentials."""
-    return "(a connection string)" if is_conninfo(path) else without_credentials(path)
+    if is_conninfo(path, or_url=True):
+        return "(a connection string)"
+    return without_credentials(path)
 
 
 def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
