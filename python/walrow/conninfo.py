@@ -5,12 +5,8 @@ from __future__ import annotations
 import os
 import re
 from glob import has_magic, iglob
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from psycopg.pq import ConninfoOption
-
-__all__ = ["is_conninfo", "without_credentials"]
+__all__ = ["is_conninfo", "is_secret", "shown", "without_credentials"]
 
 
 def is_conninfo(text: str, *, or_url: bool = False) -> bool:
@@ -42,26 +38,44 @@ def is_conninfo(text: str, *, or_url: bool = False) -> bool:
         return False
     # It may be a file, or a directory of a partitioned table: `dt=1/shop.wire`.
     found = _LIKE_PARTITION.fullmatch(text)
-    secrets = _secret_keywords() if found else None
-    return found is None or secrets is None or found[1] in secrets
+    return found is None or is_secret(found[1])
+
+
+def shown(text: str) -> str:
+    """A text for a message: without a connection string, or the credentials of a URL.
+
+    >>> (
+    ...     shown("https://me:secret@host/a.wire"),
+    ...     shown("postgresql://me:secret@host/shop"),
+    ... )
+    ('https://host/a.wire', '(a connection string)')
+    """
+    if is_conninfo(text, or_url=True):
+        return "(a connection string)"
+    return without_credentials(text)
 
 
 def _exists(path: str) -> bool:
     """Whether a path, or a file of a pattern, exists."""
     if os.path.lexists(path):
         return True
-    return has_magic(path) and next(iglob(path, recursive=True), None) is not None
+    return has_magic(path) and next(iglob(path, recursive=True), None) is not None  # noqa: PTH207
 
 
-def _secret_keywords() -> set[str] | None:
-    """The parameters that libpq does not show. None if psycopg is not installed."""
+def is_secret(keyword: str) -> bool:
+    """Whether libpq does not show a parameter. So is every one if psycopg is not installed.
+
+    >>> is_secret("sslpassword"), is_secret("dbname"), is_secret("dt")
+    (True, False, False)
+    """
     try:
         from psycopg.pq import Conninfo
     except ImportError:
-        return None
-    known: list[ConninfoOption] = Conninfo.get_defaults()
+        return True
     # `*` is a password, and `D` is for debugging: keys are among these.
-    return {it.keyword.decode() for it in known if it.dispchar}
+    return any(
+        it.keyword == keyword.encode() and it.dispchar for it in Conninfo.get_defaults()
+    )
 
 
 def without_credentials(url: str) -> str:
@@ -95,6 +109,6 @@ _CHAIN = re.compile(r"::(?=[A-Za-z][\w+.-]*(?:://|::))")
 _SCHEME = re.compile(r"\s*(jdbc:)?postgres(ql)?(\+\w+)?:", re.IGNORECASE)
 # fsspec chains protocols.
 _URL = re.compile(r"[A-Za-z][\w+.-]*(?:://|::)")
-#: A parameter, or the end of user and password in a URL without its beginning.
-_LIKE_PARAMETER = re.compile(r"(?:^|\s)\w+\s*=|:[^/\s]*@")
-_LIKE_PARTITION = re.compile(r"(\w+)=[^\s@]*(?:/[^\s@]*|\.\w+)")
+#: A parameter, also of a URL that became a path, or the end of a URL's user and password.
+_LIKE_PARAMETER = re.compile(r"(?:^|[\s?&])\w+\s*=|:[^/\s]*@")
+_LIKE_PARTITION = re.compile(r"(\w+)=[^\s@:?]*(?:/[^\s@:?]*|\.\w+)")

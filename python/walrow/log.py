@@ -177,7 +177,12 @@ class Log(OpenedLog):
 
     def segments(self) -> list[Segment]:
         """Returns the segments, in order."""
-        root = Path(self._location if self._store is None else self._store.root)
+        # That of some file systems is the URL.
+        root = Path(
+            self._location
+            if self._store is None
+            else without_credentials(self._store.root)
+        )
         return [
             Segment.of(root / found["name"], found)
             for found in map(self._dict, range(len(self._log)))

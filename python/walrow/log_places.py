@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
     from walrow.typing import TableName
 
-__all__ = ["OpenedLog", "directory_of", "find_log", "is_named", "part_of", "refuse_conninfo"]
+__all__ = [
+    "OpenedLog",
+    "directory_of",
+    "find_log",
+    "is_named",
+    "part_of",
+    "refuse_conninfo",
+]
 
 
 class OpenedLog:

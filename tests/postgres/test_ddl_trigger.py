@@ -254,7 +254,7 @@ def test_psql_runs_it(database: Database) -> None:
     psql = database.server.bin / "psql"
     if not psql.exists():
         pytest.skip("this server has no psql")
-    command = [psql, "-X", "-q", "-d", database.server.dsn_of(database.name)]
+    command = [str(psql), "-X", "-q", "-d", database.server.dsn_of(database.name)]
     for sql, names in (MAKE, 5), (MAKE, 5), (REMOVE, 0), (REMOVE, 0):
         done = subprocess.run(  # noqa: S603
             command, input=sql, capture_output=True, text=True, check=True

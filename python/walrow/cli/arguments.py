@@ -35,7 +35,7 @@ class Text(click.types.StringParamType):
         try:
             text.encode()
         except UnicodeEncodeError:
-            self.fail(f"{text} is not UTF-8", param, ctx)
+            self.fail("the text is not UTF-8", param, ctx)
         return text
 
 
