@@ -2,26 +2,80 @@
 
 from __future__ import annotations
 
+import os
 import re
+from glob import has_magic, iglob
 
-__all__ = ["is_conninfo", "without_credentials"]
+__all__ = ["is_conninfo", "is_secret", "shown", "without_credentials"]
 
 
-def is_conninfo(text: str) -> bool:
-    """Whether a text is a connection string of PostgreSQL, not a path or a URL of a file.
+def is_conninfo(text: str, *, or_url: bool = False) -> bool:
+    """Whether a text, where a path is expected, may contain a password.
+
+    It is a connection string of PostgreSQL, or looks like one that libpq cannot parse, or
+    that nobody can because psycopg is not installed; or it is a URL with credentials. A path
+    that exists is a path. So is `./run=5`.
 
     >>> is_conninfo("postgresql://admin@db/shop"), is_conninfo("dbname=shop user=me")
     (True, True)
+    >>> is_conninfo("password=secret.wire"), is_conninfo("pasword=secret host=db")
+    (True, True)
     >>> is_conninfo("s3://bucket/shop.wire"), is_conninfo("dbname=shop.wire")
     (False, False)
+    >>> url = "https://me:secret@host/a.wire"
+    >>> is_conninfo(url), is_conninfo(url, or_url=True)
+    (True, False)
+
+    Args:
+        text: The text.
+        or_url: Whether the URL of a file is expected, too.
     """
     if _SCHEME.match(text):
         return True
-    words = _PARAMETER.findall(text)
-    if not words or not {word.lower() for word in words} <= _KEYWORDS:
+    if _URL.match(text):
+        return not or_url and without_credentials(text) != text
+    if not _LIKE_PARAMETER.search(text) or _exists(text):
         return False
-    # `dbname=shop.wire` may be a file, or a directory of a partitioned table.
-    return len(words) > 1 or not _FILE.search(text)
+    # It may be a file, or a directory of a partitioned table: `dt=1/shop.wire`.
+    found = _LIKE_PARTITION.fullmatch(text)
+    return found is None or is_secret(found[1])
+
+
+def shown(text: str) -> str:
+    """A text for a message: without a connection string, or the credentials of a URL.
+
+    >>> (
+    ...     shown("https://me:secret@host/a.wire"),
+    ...     shown("postgresql://me:secret@host/shop"),
+    ... )
+    ('https://host/a.wire', '(a connection string)')
+    """
+    if is_conninfo(text, or_url=True):
+        return "(a connection string)"
+    return without_credentials(text)
+
+
+def _exists(path: str) -> bool:
+    """Whether a path, or a file of a pattern, exists."""
+    if os.path.lexists(path):
+        return True
+    return has_magic(path) and next(iglob(path, recursive=True), None) is not None  # noqa: PTH207
+
+
+def is_secret(keyword: str) -> bool:
+    """Whether libpq does not show a parameter. So is every one if psycopg is not installed.
+
+    >>> is_secret("sslpassword"), is_secret("dbname"), is_secret("dt")
+    (True, False, False)
+    """
+    try:
+        from psycopg.pq import Conninfo
+    except ImportError:
+        return True
+    # `*` is a password, and `D` is for debugging: keys are among these.
+    return any(
+        it.keyword == keyword.encode() and it.dispchar for it in Conninfo.get_defaults()
+    )
 
 
 def without_credentials(url: str) -> str:
@@ -53,27 +107,8 @@ def _plain(link: str) -> str:
 _CHAIN = re.compile(r"::(?=[A-Za-z][\w+.-]*(?:://|::))")
 # SQLAlchemy adds a driver, JDBC a prefix.
 _SCHEME = re.compile(r"\s*(jdbc:)?postgres(ql)?(\+\w+)?:", re.IGNORECASE)
-_PARAMETER = re.compile(r"(?:^|\s)(\w+)\s*=")
-_FILE = re.compile(r"/|\.\w+$")
-_KEYWORDS = {
-    "application_name",
-    "client_encoding",
-    "connect_timeout",
-    "dbname",
-    "gssencmode",
-    "host",
-    "hostaddr",
-    "options",
-    "passfile",
-    "password",
-    "port",
-    "replication",
-    "require_auth",
-    "service",
-    "sslcert",
-    "sslkey",
-    "sslmode",
-    "sslrootcert",
-    "target_session_attrs",
-    "user",
-}
+# fsspec chains protocols.
+_URL = re.compile(r"[A-Za-z][\w+.-]*(?:://|::)")
+#: A parameter, also of a URL that became a path, or the end of a URL's user and password.
+_LIKE_PARAMETER = re.compile(r"(?:^|[\s?&])\w+\s*=|:[^/\s]*@")
+_LIKE_PARTITION = re.compile(r"(\w+)=[^\s@:?]*(?:/[^\s@:?]*|\.\w+)")

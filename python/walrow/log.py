@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 from walrow import reading, schemas
 from walrow._core import Decoder, LogDirectory, Reader
-from walrow.conninfo import is_conninfo, without_credentials
+from walrow.conninfo import without_credentials
 from walrow.erasure import Erased, erase
 from walrow.errors import LogError, OptionError, SchemaError
 from walrow.following import Follower
 from walrow.load_needed import accept, read_record
 from walrow.log_items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
-from walrow.log_places import OpenedLog, directory_of, is_named
+from walrow.log_places import OpenedLog, directory_of, is_named, refuse_conninfo
 from walrow.log_readers import LogReader
 from walrow.log_store import LogStore
 from walrow.lsn import Lsn
@@ -109,10 +109,8 @@ class Log(OpenedLog):
         self._location = os.fsdecode(path)
         self._storage_options = storage_options
         self._store: LogStore | None = None
+        refuse_conninfo(self._location)
         if is_url(self._location):
-            if is_conninfo(self._location):
-                text = "the log is a connection string: give its directory"
-                raise OptionError(text)
             self._store = LogStore(self._location, storage_options or {})
         elif storage_options is not None:
             text = "storage_options are those of a URL: a path has none"
@@ -179,7 +177,12 @@ class Log(OpenedLog):
 
     def segments(self) -> list[Segment]:
         """Returns the segments, in order."""
-        root = Path(self._location if self._store is None else self._store.root)
+        # That of some file systems is the URL.
+        root = Path(
+            self._location
+            if self._store is None
+            else without_credentials(self._store.root)
+        )
         return [
             Segment.of(root / found["name"], found)
             for found in map(self._dict, range(len(self._log)))

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import LogDirectory
+from walrow.conninfo import is_conninfo
 from walrow.errors import LogError, OptionError
 from walrow.log_store import LogStore
 from walrow.urls import is_url
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
 
     from walrow.typing import TableName
 
-__all__ = ["OpenedLog", "directory_of", "find_log", "is_named", "part_of"]
+__all__ = [
+    "OpenedLog",
+    "directory_of",
+    "find_log",
+    "is_named",
+    "part_of",
+    "refuse_conninfo",
+]
 
 
 class OpenedLog:
@@ -83,18 +91,30 @@ def directory_of(log: str | os.PathLike[str]) -> Path:
     """The directory of a log that is written or changed.
 
     Raises:
-        OptionError: It is empty.
+        OptionError: It is empty, or a connection string.
         LogError: It is a URL (`read_only`).
     """
     if not os.fsdecode(log):
         text = "log is empty: name a directory"
         raise OptionError(text)
+    refuse_conninfo(os.fsdecode(log))
     if is_url(os.fsdecode(log)):
         text = (
             "a log at a URL can only be read: write and change it in a local directory"
         )
         raise LogError(text, code="read_only")
     return Path(os.fsdecode(log))
+
+
+def refuse_conninfo(log: str) -> None:
+    """Refuses a connection string where a log is expected. Does not show it.
+
+    Raises:
+        OptionError: It is one, or looks like one.
+    """
+    if is_conninfo(log, or_url=True):
+        text = "the log is a connection string: give its directory, as in ./run=5"
+        raise OptionError(text)
 
 
 _SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")

@@ -599,8 +599,10 @@ _ROW = 3
 
 def _refuse(source: Any) -> None:
     """Refuses what people may take for a source. Never shows the source: it has secrets."""
-    if isinstance(source, str | os.PathLike) and is_conninfo(os.fsdecode(source)):
-        text = f"the source is a connection string: {_CONNECT}"
+    if isinstance(source, str | os.PathLike) and is_conninfo(
+        os.fsdecode(source), or_url=True
+    ):
+        text = f"the source is a connection string, and no file: {_CONNECT}"
         raise OptionError(text)
     if hasattr(source, "read_message") or hasattr(source, "consume_stream"):
         text = (

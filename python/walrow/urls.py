@@ -45,11 +45,16 @@ def private(url: str) -> Iterator[None]:
         hidden = shown != url and not isinstance(error, ImportError)
         reason = type(error).__name__ if hidden else str(error)
         text = f"{shown}: {reason}"
-        if isinstance(error, ValueError | ImportError):
-            # The protocol is unknown, or its package is not installed.
-            raise OptionError(text) from None
-        if shown == url:
-            raise
         kinds = (FileNotFoundError, PermissionError)
         kind = next((each for each in kinds if isinstance(error, each)), OSError)
-        raise kind(text) from None
+        instead: Exception = kind(text)
+        if isinstance(error, ValueError | ImportError):
+            # The protocol is unknown, or its package is not installed.
+            instead = OptionError(text)
+        elif shown == url:
+            raise
+        try:
+            raise instead from None
+        finally:
+            # Loggers may show it.
+            instead.__context__ = None

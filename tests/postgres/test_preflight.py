@@ -123,6 +123,21 @@ def test_the_state_of_a_connection_does_not_change(database: Database) -> None:
             assert conn.info.transaction_status.name == "IDLE"
 
 
+def test_the_sql_calls_only_the_servers_own_functions(database: Database) -> None:
+    for name in ("create_logical_replication_slot(text, text)", "reload_conf()"):
+        database.run(
+            f"CREATE FUNCTION public.pg_{name} RETURNS int LANGUAGE sql AS 'SELECT 1/0'"
+        )
+    database.run("SET search_path = public, pg_catalog")
+    slot = f"{database.name}_more"
+    database.fix(database.one("slot-missing", "error", slot=slot))
+    assert database.findings("slot-missing", slot=slot) == []
+    try:
+        database.fix(database.one("slot-wal-unlimited", "warning"))
+    finally:
+        database.run("ALTER SYSTEM RESET ALL", "SELECT pg_catalog.pg_reload_conf()")
+
+
 def test_an_unlimited_slot_is_a_warning(database: Database) -> None:
     found = database.one("slot-wal-unlimited", "warning")
     assert found.sql is not None
@@ -841,7 +856,10 @@ def test_command_line_prints_findings(database: Database) -> None:
         "error: there is no slot none; changes are kept from its creation on"
         " [slot-missing]"
     )
-    assert sql == "    SELECT pg_create_logical_replication_slot('none', 'pgoutput');"
+    assert (
+        sql
+        == "    SELECT pg_catalog.pg_create_logical_replication_slot('none', 'pgoutput');"
+    )
     assert last == "1 error"
 
     done = command(*options, "none", "--json", "--binary", "--two-phase")

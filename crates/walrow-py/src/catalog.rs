@@ -85,7 +85,7 @@ impl Catalog {
                 .is_truthy()?
         {
             // It may contain a password.
-            let text = "the catalog is a connection string, not a path: connect with \
+            let text = "the catalog is a connection string or a URL, not a path: connect with \
                         psycopg.connect(...), and read it with walrow.postgres.catalog(conn)";
             return Err(errors::option_error(py, text));
         }

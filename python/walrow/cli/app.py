@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import shlex
 import signal
 import sys
@@ -28,6 +29,7 @@ from walrow.cli.slot import slot
 from walrow.cli.state import state
 from walrow.cli.tables import tables
 from walrow.cli.terminal import say
+from walrow.conninfo import is_secret, shown
 from walrow.errors import (
     Error,
     OptionError,
@@ -73,16 +75,17 @@ def run(arguments: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     code = 0
     context: click.Context | None = None
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    fail = partial(_fail, words)
     try:
         if "_WALROW_COMPLETE" in os.environ:
             cli.main(prog_name="walrow")
         # Not cli.main, which handles interrupts and closed pipes itself.
-        words = list(sys.argv[1:] if arguments is None else arguments)
-        with cli.make_context("walrow", words) as context:
+        with cli.make_context("walrow", [*words]) as context:
             cli.invoke(context)
         sys.stdout.flush()
     except click.ClickException as error:
-        code = _refuse(error)
+        code = _refuse(words, error)
     except click.exceptions.Exit as error:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
@@ -91,14 +94,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         # The reader of the output has closed it.
         code = 128 + signal.SIGPIPE
     except OptionError as error:
-        code = _fail(error, 2, context)
+        code = fail(error, 2, context)
     except UnfinishedError as error:
-        code = _fail(error, 3, context)
+        code = fail(error, 3, context)
     except ReplicationError as error:
         # Otherwise it is the error of a command that the server refused.
-        code = _fail(error, 1 if error.offset is None else 4, context)
+        code = fail(error, 1 if error.offset is None else 4, context)
     except (Error, OSError) as error:
-        code = _fail(error, 1, context)
+        code = fail(error, 1, context)
     _flush()
     return code
 
@@ -127,9 +130,9 @@ def _reopen() -> None:
         sys.stderr = os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
 
 
-def _refuse(error: click.ClickException) -> int:
+def _refuse(words: Sequence[str], error: click.ClickException) -> int:
     """Prints click's message, with arguments escaped as in `say`."""
-    message = error.format_message()
+    message = _private(words, error.format_message())
     if isinstance(error, _HELP):
         lines = message.split("\n")
     else:
@@ -146,7 +149,33 @@ def _refuse(error: click.ClickException) -> int:
 _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 
 
-def _fail(error: Exception, code: int, context: click.Context | None) -> int:
+def _private(words: Sequence[str], message: str) -> str:
+    """Replaces connection strings among the arguments, and credentials in URLs.
+
+    A message may quote what was given in the wrong place.
+    """
+    for word in words:
+        _, _, value = word.partition("=")
+        for given in (word, value if word.startswith("-") else ""):
+            # An option may be `--types total=string`.
+            pair = _PAIR.fullmatch(given)
+            if pair and not is_secret(pair[1]):
+                continue
+            for form in (given, repr(given)[1:-1], os.path.normpath(given)):
+                if form in message and shown(given) != given:
+                    message = message.replace(form, shown(given))
+    return message
+
+
+_PAIR = re.compile(r"(\w+)=[^\s@:?]*")
+
+
+def _fail(
+    words: Sequence[str],
+    error: Exception,
+    code: int,
+    context: click.Context | None,
+) -> int:
     if isinstance(error, OSError) and error.strerror:
         file = f"{error.filename}: " if error.filename else ""
         if error.errno == errno.EBADF and not file:
@@ -156,7 +185,7 @@ def _fail(error: Exception, code: int, context: click.Context | None) -> int:
         spell = partial(_spelled, _parameters(context))
         text = error.spelled(spell) if isinstance(error, Error) else str(error)
         text = "; ".join([text, *getattr(error, "__notes__", ())])
-    say(f"walrow: {text}")
+    say(f"walrow: {_private(words, text)}")
     return code
 
 

@@ -35,7 +35,7 @@ class Text(click.types.StringParamType):
         try:
             text.encode()
         except UnicodeEncodeError:
-            self.fail(f"{text} is not UTF-8", param, ctx)
+            self.fail("the text is not UTF-8", param, ctx)
         return text
 
 
@@ -78,7 +78,9 @@ class _File(click.Path):
     ) -> Any:
         if isinstance(value, str) and is_conninfo(value):
             self.fail(
-                "a connection string is not a file: see walrow catalog", param, ctx
+                "a connection string or a URL is not a file: see walrow catalog",
+                param,
+                ctx,
             )
         return super().convert(value, param, ctx)
 

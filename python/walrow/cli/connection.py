@@ -9,7 +9,7 @@ import click
 
 from walrow.cli.arguments import TEXT
 from walrow.errors import OptionError
-from walrow.postgres.connecting import options_with_jit_off
+from walrow.postgres.connecting import options_with_jit_off, parameters_of
 from walrow.postgres.server_errors import replication_error
 
 if TYPE_CHECKING:
@@ -32,25 +32,15 @@ dsn = click.option(
 def connected(conninfo: str, **parameters: Any) -> Iterator[psycopg.Connection[Any]]:
     """Connects in autocommit mode. Errors of psycopg become walrow's."""
     try:
-        import psycopg
-        from psycopg.conninfo import conninfo_to_dict
+        given = parameters_of(conninfo, **parameters)
     except ImportError as error:
-        text = "a connection needs psycopg: pip install 'walrow[postgres]'"
-        raise OptionError(text) from error
+        raise OptionError(str(error)) from None
+    import psycopg
+
+    given = {"fallback_application_name": "walrow", **given}
+    given["options"] = options_with_jit_off(given)
     try:
-        conninfo_to_dict(conninfo)
-    except psycopg.ProgrammingError:
-        # libpq's message shows a part of the text, which may be of a password.
-        text = (
-            "CONNINFO is not a connection string: expected NAME=VALUE pairs, such as "
-            "'host=db dbname=shop user=me', or postgresql://me@db/shop"
-        )
-        raise OptionError(text) from None
-    parameters = {"fallback_application_name": "walrow", **parameters}
-    given = conninfo_to_dict(conninfo, **parameters)
-    parameters["options"] = options_with_jit_off(given)
-    try:
-        conn = psycopg.connect(conninfo, autocommit=True, **parameters)
+        conn = psycopg.connect(**given, autocommit=True)
     except psycopg.Error as error:
         raise replication_error(error, "cannot connect") from error
     with conn:

@@ -220,7 +220,7 @@ class _Bar:
             TransferSpeedColumn,
         )
 
-        label = files[0] if len(files) == 1 else " ".join(names)
+        label = " ".join(map(without_credentials, files if len(files) == 1 else names))
         with Progress(
             TextColumn("{task.description}", markup=False),
             BarColumn(),

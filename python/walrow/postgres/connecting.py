@@ -51,16 +51,40 @@ def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
     except library.Error:
         pass
     else:
-        host, port = str(parsed.get("host") or ""), str(parsed.get("port") or "")
-        # A password that is not percent-encoded becomes a part of these.
-        if "@" not in host and (not port or port.replace(",", "").isdigit()):
+        if not _is_misplaced(conninfo, parsed):
             return parsed
     text = (
-        "the connection string cannot be parsed: write it as 'host=db dbname=shop' or"
+        "this is not a connection string: write it as 'host=db dbname=shop' or"
         " postgresql://user@host/shop, with special characters of a URL as %XX"
     )
     # Raised here, so that libpq's error, which quotes the string, is no context of it.
     raise OptionError(text)
+
+
+def _is_misplaced(conninfo: str, parsed: dict[str, Any]) -> bool:
+    """Whether a part of a password may be in another parameter, which messages show.
+
+    libpq takes the first @ of a URL for the end of the password, and reads no connection
+    string inside another one.
+    """
+    if conninfo.startswith(("postgresql://", "postgres://")):
+        _, _, rest = conninfo.partition("://")
+        user, _, place = rest.partition("@")
+        if "@" in (rest if "/" in user else place).partition("?")[0]:
+            return True
+    shown = {name: str(parsed.get(name) or "") for name in _IN_MESSAGES}
+    port = shown["port"].replace(",", "")
+    if "@" in shown["host"] or (port and not port.isdigit()):
+        return True
+    return any(map(_is_conninfo, shown.values()))
+
+
+def _is_conninfo(text: str) -> bool:
+    library = _psycopg()
+    try:
+        return bool(library.conninfo.conninfo_to_dict(text))
+    except library.Error:
+        return "://" in text
 
 
 def connect(
@@ -297,6 +321,8 @@ WHERE name IN (
 #: The servers from 14 on have all of them.
 _SHORT = "SET statement_timeout = '30s'; SET lock_timeout = '2s'; SET idle_session_timeout = 0"
 _JIT_OFF = "-c jit=off"
+#: The parameters that the messages of libpq and of the server contain.
+_IN_MESSAGES = ("host", "hostaddr", "port", "user", "dbname", "service")
 _ENDED = "the receiver has ended, and connects no more"
 #: The kernel then notices a peer that is gone, below the stream's own ping.
 _NOTICES_DEAD_PEERS = {

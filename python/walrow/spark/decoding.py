@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import walrow
 from walrow._core import FRAME_HEADER, frame_size
-from walrow.conninfo import is_conninfo, without_credentials
+from walrow.conninfo import shown
 from walrow.errors import DecodeError, Error, SchemaError
 from walrow.signatures import with_options
 from walrow.sources import Chunks
@@ -163,7 +163,7 @@ class _Decode:
                 row += 1
                 place = f"column {name}, row {row} of the task's input"
                 if paths is not None and paths[index].is_valid:
-                    place += f", path {_shown(str(paths[index]))}"
+                    place += f", path {shown(str(paths[index]))}"
                 if not value.is_valid:
                     text = (
                         f"NULL in {place}: each value must be a capture or the path of "
@@ -173,7 +173,7 @@ class _Decode:
                 if binary:
                     yield place, memoryview(value.as_buffer())
                 else:
-                    yield f"{place}, path {_shown(str(value))}", str(value)
+                    yield f"{place}, path {shown(str(value))}", str(value)
 
     def _capture(self, source: str | memoryview) -> Iterator[walrow.Batch]:
         """All batches of one capture."""
@@ -207,11 +207,6 @@ class _Decode:
             text = f"the value ends inside its first frame. {_NO_CAPTURE}"
             raise DecodeError(text, offset=size)
         yield from decoder.finish()
-
-
-def _shown(path: str) -> str:
-    """The path for errors, without credentials."""
-    return "(a connection string)" if is_conninfo(path) else without_credentials(path)
 
 
 def _chosen(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

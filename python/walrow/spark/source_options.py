@@ -137,7 +137,7 @@ def _plain(name: str) -> str:
 
 
 def _path(_option: str, text: str) -> str:
-    if is_conninfo(text):
+    if is_conninfo(text, or_url=True):
         reason = "path is a connection string: give the directory of a log"
         raise OptionError(reason)
     path = local(text)

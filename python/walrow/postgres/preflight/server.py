@@ -58,7 +58,7 @@ def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
             "warning",
             "max_slot_wal_keep_size is -1: while no client confirms changes, a slot"
             " keeps all WAL until the server's disk is full",
-            "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';\nSELECT pg_reload_conf();",
+            "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';\nSELECT pg_catalog.pg_reload_conf();",
         )
     if server["wal_sender_timeout"] == "0":
         yield Finding(
@@ -66,7 +66,7 @@ def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
             "warning",
             "wal_sender_timeout is 0: after a broken connection, the server holds the"
             " slot for a client that is gone",
-            "ALTER SYSTEM SET wal_sender_timeout = '60s';\nSELECT pg_reload_conf();",
+            "ALTER SYSTEM SET wal_sender_timeout = '60s';\nSELECT pg_catalog.pg_reload_conf();",
         )
     if server["standby"]:
         if major < _STANDBY_SINCE:
@@ -81,7 +81,7 @@ def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
                 "warning",
                 "the server is a standby without hot_standby_feedback: the primary may"
                 " remove rows of its catalog that the slot needs, and the slot is lost",
-                "ALTER SYSTEM SET hot_standby_feedback = on;\nSELECT pg_reload_conf();",
+                "ALTER SYSTEM SET hot_standby_feedback = on;\nSELECT pg_catalog.pg_reload_conf();",
             )
         else:
             text = (

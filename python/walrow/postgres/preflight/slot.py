@@ -18,8 +18,8 @@ def check_slot(
 ) -> Iterator[Finding]:
     """Checks whether the slot can be read. None: it does not exist."""
     flags = ", false, true" if two_phase else ""
-    create = f"SELECT pg_create_logical_replication_slot({literal(name)}, 'pgoutput'{flags});"
-    again = f"SELECT pg_drop_replication_slot({literal(name)});\n{create}"
+    create = f"SELECT pg_catalog.pg_create_logical_replication_slot({literal(name)}, 'pgoutput'{flags});"
+    again = f"SELECT pg_catalog.pg_drop_replication_slot({literal(name)});\n{create}"
     if slot is None:
         text = f"there is no slot {name}; changes are kept from its creation on"
         yield Finding("slot-missing", "error", text, create)
@@ -44,7 +44,7 @@ def check_slot(
             "slot-active",
             "error",
             f"slot {name} is in use by process {slot.active_pid}{by}; stop that client",
-            f"SELECT pg_terminate_backend({slot.active_pid});",
+            f"SELECT pg_catalog.pg_terminate_backend({slot.active_pid});",
         )
     if slot.wal_status == "lost" or slot.invalidation_reason:
         reason = slot.invalidation_reason or "the server removed its WAL"
@@ -60,7 +60,7 @@ def check_slot(
             f"slot {name} keeps more WAL than max_slot_wal_keep_size, and is lost at one"
             " of the next checkpoints: receive its changes now, or raise the limit"
         )
-        sql = "ALTER SYSTEM SET max_slot_wal_keep_size = ...;\nSELECT pg_reload_conf();"
+        sql = "ALTER SYSTEM SET max_slot_wal_keep_size = ...;\nSELECT pg_catalog.pg_reload_conf();"
         yield Finding("slot-unreserved", "warning", text, sql)
     if two_phase and not slot.two_phase:
         text = (
@@ -106,6 +106,6 @@ def check_standby_slots(
         value = literal(", ".join(left))
         sql = (
             f"ALTER SYSTEM SET synchronized_standby_slots = {value};\n"
-            "SELECT pg_reload_conf();"
+            "SELECT pg_catalog.pg_reload_conf();"
         )
         yield Finding("standby-slot-inactive", "warning", text, sql)
