@@ -83,6 +83,7 @@ def test_no_command_shows_a_secret(data: Path, tmp_path: Path) -> None:
         "target": str(tmp_path / "absent"),
         "until": "0/1",
         "timeout": "0",
+        "start_within": "0",
     }
     commands = [it for text in [*TEXTS, *URLS] for it in calls(text, places)]
     commands += [

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
 psycopg = pytest.importorskip("psycopg")
 
 CAPTURE = str(Path(__file__).parent.parent / "data" / "18" / "rows.text.wire")
-RECEIVED: dict[str, Any] = {"slot": "s", "publications": "p", "until": "now"}
+RECEIVED: dict[str, Any] = {
+    "start_within": 0,
+    "slot": "s",
+    "publications": "p",
+    "until": "now",
+}
 
 #: Each function with a text as its source.
 SOURCES: dict[str, Callable[[str], Any]] = {
@@ -102,6 +107,11 @@ def test_of_a_catalog(
 ) -> None:
     for text in [*TEXTS, *URLS]:
         check(partial(CATALOGS[place], text, tmp_path / "log"), capsys)
+
+
+def test_of_the_path_of_a_catalog(capsys: pytest.CaptureFixture[str]) -> None:
+    for text in [*TEXTS, *URLS]:
+        check(partial(walrow.Catalog.from_file, Path(text)), capsys)
 
 
 @pytest.mark.parametrize("place", SERVERS)

@@ -78,11 +78,11 @@ impl Catalog {
     #[classmethod]
     fn from_file(class: &Bound<'_, PyType>, path: &Bound<'_, PyAny>) -> PyResult<Self> {
         let py = class.py();
-        if path.is_instance_of::<PyString>()
-            && py
-                .import("walrow.conninfo")?
-                .call_method1("is_conninfo", (path,))?
-                .is_truthy()?
+        let text = py.import("os")?.call_method1("fsdecode", (path,))?;
+        if py
+            .import("walrow.conninfo")?
+            .call_method1("is_conninfo", (text,))?
+            .is_truthy()?
         {
             // It may contain a password.
             let text = "the catalog is a connection string or a URL, not a path: connect with \
