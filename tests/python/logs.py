@@ -24,6 +24,19 @@ if TYPE_CHECKING:
 SEALABLE = [
     each for each in captures() if each.record != "physical" and each.name != "sessions"
 ]
+
+
+def sampled(values: Iterable[Any], every: int = 3) -> list[Any]:
+    """One of so many values, and all of them with the slow tests. They cost much together."""
+    return [
+        pytest.param(
+            *(it if isinstance(it, tuple) else (it,)),
+            marks=[pytest.mark.slow] if number % every else [],
+        )
+        for number, it in enumerate(values)
+    ]
+
+
 #: Columns of the table in `transactions`.
 COLUMNS = [streams.Column("id", 23, is_key=True), streams.Column("v", 25)]
 
