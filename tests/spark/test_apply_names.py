@@ -17,7 +17,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import walrow.spark
-from spark.lakes import Lake
 from walrow.spark.sessions import OwnSessions, own_session
 from walrow.spark.targets.sql import literal, name_parts, quoted
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from servers.live_log import History
+    from spark.lakes import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
@@ -43,7 +43,7 @@ SETTINGS = {
     "spark.sql.variable.substitute": "true",
 }
 PARTS = [
-    "${env:WALROW_NAME}",
+    "${env:HOME}",
     "${spark:spark.app.name}",
     "`",
     "'",
@@ -78,9 +78,7 @@ def active(session: Any) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("setting", [*SETTINGS, "all"])
-def test_quoted_names_and_literals(
-    spark: SparkSession, setting: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_quoted_names_and_literals(spark: SparkSession, setting: str) -> None:
     chosen = SETTINGS if setting == "all" else {setting: SETTINGS[setting]}
 
     @settings(max_examples=12, deadline=None, database=None)
@@ -135,11 +133,11 @@ def test_the_active_session_is_the_callers_again(spark: SparkSession) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
 def test_a_table_whose_names_are_syntax(
-    source: History,
-    lake: Lake,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    source: History, lake: Lake, tmp_path: Path
 ) -> None:
     key, kept, plain, later = (
         "${spark:spark.app.name}",
@@ -160,7 +158,7 @@ def test_a_table_whose_names_are_syntax(
     source.sql(
         f"CREATE TABLE t ({k} text PRIMARY KEY, {b} text, {p} int)",
         f"ALTER TABLE t ALTER {b} SET STORAGE EXTERNAL",
-        f"INSERT INTO t SELECT g::text, repeat(g::text, 3000), g FROM generate_series(1, 5) g",
+        "INSERT INTO t SELECT g::text, repeat(g::text, 3000), g FROM generate_series(1, 5) g",
     )
 
     def check() -> None:
@@ -184,7 +182,7 @@ def test_a_table_whose_names_are_syntax(
             assert columns == [key, kept, plain, later]
             check()
         lake.spark = user
-        source.sql("TRUNCATE t", f"INSERT INTO t VALUES ('6', 'x', 6, 'y')")
+        source.sql("TRUNCATE t", "INSERT INTO t VALUES ('6', 'x', 6, 'y')")
         assert lake.apply(source.take()).overwritten
         with own_session(user) as lake.spark:
             check()
