@@ -77,7 +77,10 @@ def active(session: Any) -> Iterator[None]:
         sessions.setActiveSession(before)
 
 
-@pytest.mark.parametrize("setting", [*SETTINGS, "all"])
+@pytest.mark.parametrize(
+    "setting",
+    ["all", *(pytest.param(setting, marks=pytest.mark.slow) for setting in SETTINGS)],
+)
 def test_quoted_names_and_literals(spark: SparkSession, setting: str) -> None:
     chosen = SETTINGS if setting == "all" else {setting: SETTINGS[setting]}
 

@@ -82,6 +82,7 @@ def test_texts_that_a_path_cannot_have(source: History, lake: Lake, way: str) ->
     source.sql(
         "CREATE TABLE t (id int, region text, v text, PRIMARY KEY (region, id))",
         "INSERT INTO t VALUES (1, '', 'secret'), (2, 'eu', 'x')",
+        "UPDATE t SET id = 3 WHERE id = 2",
     )
 
     def take() -> None:
