@@ -14,8 +14,12 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("psycopg")
 
 import walrow
+from walrow.spark.change_rows import Kind
+from walrow.spark.targets.path_values import checked, path_error
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from servers.live_log import History
     from spark.lakes import Lake
 
@@ -74,10 +78,9 @@ def test_values_come_back_in_each_zone(source: History, lake: Lake) -> None:
         assert lake.rows(*(it for it, _ in both), "n", "word", "v") == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lake", ["delta"], indirect=True)
-@pytest.mark.parametrize(
-    "way", ["changes", pytest.param("load", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("way", ["changes", "load"])
 def test_texts_that_a_path_cannot_have(source: History, lake: Lake, way: str) -> None:
     source.sql(
         "CREATE TABLE t (id int, region text, v text, PRIMARY KEY (region, id))",
@@ -108,7 +111,7 @@ def test_texts_that_a_path_cannot_have(source: History, lake: Lake, way: str) ->
     take()
     assert lake.apply(source, partition_by=["region"]).committed
     before = lake.rows()
-    for value in ("", "__HIVE_DEFAULT_PARTITION__")[way == "changes" :]:
+    for value in ("", "__HIVE_DEFAULT_PARTITION__"):
         source.sql(f"UPDATE t SET region = '{value}'")
         take()
         refused()
@@ -118,10 +121,14 @@ def test_texts_that_a_path_cannot_have(source: History, lake: Lake, way: str) ->
 @pytest.mark.parametrize("lake", ["delta"], indirect=True)
 def test_columns_that_a_path_cannot_have(source: History, lake: Lake) -> None:
     source.sql(
-        "CREATE TABLE t (id int PRIMARY KEY, at timestamptz, data bytea)",
-        "INSERT INTO t VALUES (1, now(), '')",
+        "CREATE TABLE t (id int PRIMARY KEY, at timestamptz, data bytea, word text)",
+        "INSERT INTO t VALUES (1, now(), '', '')",
     )
     source.take()
+    with pytest.raises(walrow.ApplyError, match="partitioned by column word") as raised:
+        lake.apply(source, partition_by=["word"])
+    assert raised.value.code == "partition"
+    assert not path(lake).exists()
 
     def refused(column: str, **options: Any) -> None:
         with pytest.raises(walrow.SchemaError, match="cannot be partitioned by") as it:
@@ -133,11 +140,35 @@ def test_columns_that_a_path_cannot_have(source: History, lake: Lake) -> None:
         assert not path(lake).exists()
     # Another program's table, which has no rows yet.
     lake.sql(
-        "CREATE TABLE {t} (id int, at timestamp_ltz, data binary) USING delta "
+        "CREATE TABLE {t} (id int, at timestamp_ltz, data binary, word string) USING delta "
         "PARTITIONED BY (at)"
     )
     refused("at")
     assert not lake.rows()
+
+
+def test_each_text_that_is_checked(spark: SparkSession) -> None:
+    from pyspark.sql import functions as f
+
+    def errors(text: str | None, kind: int | None) -> bool:
+        frame = spark.createDataFrame([(text, kind)], "word string, kind int")
+        op = None if kind is None else f.col("kind")
+        try:
+            rows = frame.select(checked(f.col("word"), 1, op)).collect()
+        except Exception as error:
+            found = path_error(error, "public.t", "delta:/t", ["id", "word", "v"])
+            assert found is not None
+            assert (found.code, found.column) == ("partition", "word")
+            return True
+        assert [row[0] for row in rows] == [text]
+        return False
+
+    for kind in (None, Kind.INSERT, Kind.UPDATE):
+        assert errors("", kind)
+        assert errors("__HIVE_DEFAULT_PARTITION__", kind)
+        assert not errors(" ", kind)
+        assert not errors(None, kind)
+    assert not errors("", Kind.DELETE)
 
 
 @pytest.mark.slow
