@@ -398,8 +398,9 @@ class ApplyError(Error):
             `"older_log"` (it ends before the record), `"not_received"` (it begins after it),
             `"erased"` (changes after the record were erased from the log),
             `"restored"` (the target was set back), `"incomplete"` (the table needs a load), `"truncated"`,
-            `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target) or `"conflict"`
-            (other writers were always first).
+            `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target),
+            `"partition"` (a text that Delta's partitions cannot have) or `"conflict"` (other
+            writers were always first).
         table: The table, as `schema.name`.
         column: The column.
         target: The target, as it was given.

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,8 @@ import walrow.spark
 from walrow.spark.targets import target_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from servers.live_log import History
     from spark.lakes import Lake
 
@@ -40,6 +43,18 @@ def set_in(lake: Lake, settings: dict[str, str]) -> None:
     lake.spark = type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
     for name, value in settings.items():
         lake.spark.conf.set(name, value)
+
+
+@contextlib.contextmanager
+def extensions(spark: Any, names: str) -> Iterator[None]:
+    """Sets what sessions are made with, and then say that they were."""
+    settings = spark.sparkContext._jsc.sc().conf()
+    before = settings.get("spark.sql.extensions")
+    settings.set("spark.sql.extensions", names)
+    try:
+        yield
+    finally:
+        settings.set("spark.sql.extensions", before)
 
 
 def check(source: History, lake: Lake) -> None:
@@ -102,6 +117,27 @@ def test_sessions_with_settings_of_their_own(
         "timestamp_ntz",
         "timestamp",
     ]
+
+
+@pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
+def test_sessions_without_icebergs_extensions(source: History, lake: Lake) -> None:
+    source.sql("CREATE TABLE t (id int PRIMARY KEY)", "INSERT INTO t VALUES (1)")
+    source.take()
+    usual = lake.spark
+    context, kind = usual.sparkContext, usual._get_j_spark_session_class(usual._jvm)
+    setting, delta = "spark.sql.extensions", "io.delta.sql.DeltaSparkSessionExtension"
+    with extensions(usual, delta):
+        lake.spark = type(usual)(context, kind(context._jsc.sc()))
+        message = rf"{setting}=org\.apache\.iceberg\.\S+SessionExtensions$"
+        with pytest.raises(walrow.OptionError, match=message):
+            lake.apply(source)
+    assert not usual.catalog.tableExists(lake.table)
+    # A platform may add them without the setting.
+    lake.spark = type(usual)(context, kind(context._jsc.sc()))
+    with extensions(usual, delta):
+        assert lake.spark.conf.get(setting) == delta
+        assert lake.apply(source).committed
+    assert lake.rows() == source.rows("t")
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -43,12 +44,37 @@ print(spark.read.parquet(target).count())
 spark.stop()
 """
 
+#: With names that Spark would substitute, and in a session that lacks what Iceberg needs.
+APPLIES = """
+import sys
+from pyspark.sql import SparkSession
+import walrow.spark
+from table_formats import table_formats
 
-def test_a_connect_server_finds_the_source(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    published(log, transactions(3))
+log, lake = sys.argv[1:]
+settings = table_formats(lake + "/warehouse")
+settings["spark.sql.extensions"] = "io.delta.sql.DeltaSparkSessionExtension"
+builder = SparkSession.builder.remote("local[2]")
+for name, value in settings.items():
+    builder = builder.config(name, value)
+spark = builder.getOrCreate()
+try:
+    walrow.spark.apply_changes(spark, log, table="t", target="iceberg:ice.db.t")
+except walrow.OptionError as error:
+    print(error)
+print(spark.catalog.tableExists("ice.db.t"))
+target = lake + "/${env:HOME}"
+applied = walrow.spark.apply_changes(spark, log, table="t", target="delta:" + target)
+print(applied.net_rows, spark.read.format("delta").load(target).count())
+print(spark.conf.get("spark.sql.variable.substitute"))
+spark.stop()
+"""
+
+
+def run(code: str, *arguments: Path) -> list[str]:
+    """The lines that a client prints."""
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", CODE, log, tmp_path / "target", tmp_path / "checkpoint"],
+        [sys.executable, "-c", code, *arguments],
         capture_output=True,
         text=True,
         check=False,
@@ -57,13 +83,38 @@ def test_a_connect_server_finds_the_source(tmp_path: Path) -> None:
         env=os.environ
         | {
             "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "SPARK_TESTING": "1",
             # As the other sessions have it.
             "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    ids, refused, count = done.stdout.split("\n")[-4:-1]
+    return done.stdout.splitlines()
+
+
+def test_a_connect_server_finds_the_source(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    published(log, transactions(3))
+    lines = run(CODE, log, tmp_path / "target", tmp_path / "checkpoint")
+    ids, refused, count = lines[-3:]
     assert ids == "100 101 102 200 201 202 300 301 302"
     assert refused == "True"
     assert count == "9"
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    importlib.util.find_spec("delta") is None, reason="needs Delta and Iceberg"
+)
+def test_changes_are_applied_with_names_as_they_are(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    published(log, transactions(3))
+    *_, refusal, is_made, counts, substitutes = run(APPLIES, log, tmp_path)
+    assert refusal.startswith("iceberg:ice.db.t: the session lacks Iceberg's SQL")
+    assert refusal.endswith("extensions.IcebergSparkSessionExtensions")
+    assert is_made == "False"
+    assert counts == "9 9"
+    assert (tmp_path / "${env:HOME}").is_dir()
+    # The caller's setting.
+    assert substitutes == "true"

@@ -386,13 +386,14 @@ def _setup(target: str) -> str:
     catalog = place.partition(".")[0].strip("`")
     return (
         "Iceberg needs its jar, --conf spark.jars.packages=org.apache.iceberg:"
-        "iceberg-spark-runtime-..., and --conf "
+        f"iceberg-spark-runtime-..., --conf spark.sql.extensions={_ICEBERG} and --conf "
         f"spark.sql.catalog.{catalog}=org.apache.iceberg.spark.SparkCatalog with its settings"
     )
 
 
 _CAUSES = 10
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+_ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _NO_CLASS = ("ClassNotFoundException", "NoClassDefFoundError")
 _UNKNOWN = {
     "DATA_SOURCE_NOT_FOUND",

@@ -10,7 +10,15 @@ from walrow.spark.folding import RAW
 from walrow.spark.key_changes import COMPONENT, KeyChanges, components, identity_of
 from walrow.spark.packing import PACKED, FoldHere, Pack, Tally, Unpack
 from walrow.spark.schemas import arrow_schema
-from walrow.spark.targets.sql import GONE, OP, UNSENT, filter_by_keys, never_sent
+from walrow.spark.targets.path_values import checked
+from walrow.spark.targets.sql import (
+    GONE,
+    OP,
+    UNSENT,
+    filter_by_keys,
+    never_sent,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -46,11 +54,22 @@ class Net:
         *,
         applied: AppliedTable,
         batch: Batch,
-        before: Found,
+        before: Found | None,
         rules: Rules,
+        texts: Collection[str] = (),
         staged: pa.Table | None = None,
     ) -> None:
-        """Stores the arguments. What is staged is not computed again."""
+        """Stores the arguments.
+
+        Args:
+            target: The target.
+            applied: The table.
+            batch: What is read of the log.
+            before: What the target is. None if it does not exist yet.
+            rules: What the caller wants to happen to it.
+            texts: The columns with texts that become parts of its paths.
+            staged: The net changes, which are then not computed again.
+        """
         from pyspark.sql.types import StructType
 
         self._session = target.session
@@ -59,6 +78,7 @@ class Net:
         self._batch = batch
         self._before = before
         self._rules = rules
+        self._texts = frozenset(texts)
         self._staged = staged
         keys = [it for it in applied.fields if it.name in applied.keys]
         keys.sort(key=lambda field: applied.keys.index(field.name))
@@ -91,7 +111,7 @@ class Net:
 
         if self.is_plain:
             # Written as it is decoded, without a shuffle.
-            rows = self._read().select(*map(_column, self._applied.columns))
+            rows = self._read().select(*self._values())
             rows.createOrReplaceTempView(name)
             return
         folded = self._folded()
@@ -209,7 +229,7 @@ class Net:
 
         is_update = (f.col(OP) == Kind.UPDATE) & ~f.col(GONE)
         rows = source.where(is_update & (f.size(self._missing()) > 0))
-        if not self.overwrites:
+        if not self.overwrites and self._before is not None:
             keys = list(self._applied.keys)
             before = self._target.at(self._before.version)
             rows = rows.join(before.select(*map(_column, keys)), keys, "left_anti")
@@ -237,11 +257,20 @@ class Net:
         gone = kind >= Kind.INSERT_GONE
         op = f.when(gone, kind - Kind.INSERT_GONE).otherwise(kind)
         return events.select(
-            *map(_column, self._applied.columns),
+            *self._values(op),
             op.cast("tinyint").alias(OP),
             f.col(_UNSENT).alias(UNSENT),
             gone.alias(GONE),
         )
+
+    def _values(self, kind: Any = None) -> list[Any]:
+        """The table's columns, which raise an error where the target would have others."""
+        return [
+            checked(_column(name), place, kind).alias(name)
+            if name in self._texts
+            else _column(name)
+            for place, name in enumerate(self._applied.columns)
+        ]
 
     def _entangled(self, folded: Any) -> Any:
         """The net changes of keys that rows leave and get."""
@@ -322,9 +351,14 @@ class Net:
     def _with_heads(self, resolved: Any) -> Any:
         """Adds the values that rows had before the batch, under the keys that they had then."""
         from pyspark.sql import functions as f
+        from pyspark.sql.types import StructType
 
         applied = self._applied
-        version = self._target.at(self._before.version)
+        version = (
+            self._session.createDataFrame([], StructType(applied.fields))
+            if self._before is None
+            else self._target.at(self._before.version)
+        )
         known = {name.lower() for name in version.columns}
         before = version.select(
             f.struct(*map(_column, applied.keys)).alias(_HEAD),
@@ -386,8 +420,7 @@ def _lost(lost: Any) -> list[Any]:
 def _column(name: str) -> Any:
     from pyspark.sql import functions as f
 
-    escaped = name.replace("`", "``")
-    return f.col(f"`{escaped}`")
+    return f.col(quoted(name))
 
 
 # Groups for each task: a group has many components.

@@ -27,11 +27,12 @@ from walrow.spark.schemas import require
 from walrow.spark.sessions import own_session, parallelism
 from walrow.spark.targets import target_of
 from walrow.spark.targets.evolving import evolve
-from walrow.spark.targets.sql import Conflict, never_sent_error, violated
+from walrow.spark.targets.path_values import path_error, path_texts
+from walrow.spark.targets.sql import Conflict, never_sent_error, quoted, violated
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -111,9 +112,9 @@ def apply_changes(
         ApplyError: The target's record does not fit, or the changes do not give the rows.
             `ApplyError.code` says which, and the text says what to do.
         SchemaError: The log has no such table, nothing says which row a change is about, or
-            the target refuses a column: see `types`.
+            the target refuses a column: see `types`, or cannot be partitioned by it.
         LogError: Changes that the target needs were removed from the log (`pruned`).
-        OptionError: The options are invalid.
+        OptionError: The options are invalid, or the session lacks Iceberg's SQL extensions.
     """
     require("pyarrow", "pyspark")
     call = Call(
@@ -337,12 +338,41 @@ class Call:
         applied, before = work.applied, work.found
         record = None if before is None else (before.token, before.refusal)
         known = None
+        texts: Sequence[str] = ()
         if before is not None:
             known = target.columns()
             names = {field.name.lower() for field in known}
             token = None if work.line is None else before.token
             self.record.refuse_dropped(names, token, applied, work.batch)
-        has_changed = evolve(target, applied, self.rules, self.layout, known)
+            texts = path_texts(
+                self.table.name, self.target, applied.fields, target.partitions()
+            )
+
+        def rehearse(names: Sequence[str]) -> None:
+            """Computes what would be written, so that no target is left that cannot be."""
+            nonlocal texts
+            texts = names
+            net = Net(
+                target,
+                applied=applied,
+                batch=work.batch,
+                before=None,
+                rules=self.rules,
+                texts=texts,
+                staged=staged,
+            )
+            with self._viewed(target, applied, net) as view:
+                rows = target.session.table(view).select(*map(quoted, texts))
+                rows.write.format("noop").mode("overwrite").save()
+
+        has_changed = evolve(
+            target,
+            applied,
+            self.rules,
+            self.layout,
+            columns=known,
+            rehearse=rehearse,
+        )
         if before is None or has_changed:
             # The version before the batch is a new one.
             before = target.find()
@@ -360,7 +390,7 @@ class Call:
             None if "columns" not in self.options else tuple(applied.columns),
             self.rules.deleted_column if self.rules.deletes == "soft" else None,
         )
-        return self._commit(target, work, before, token, staged)
+        return self._commit(target, work, before, token, texts=texts, staged=staged)
 
     def _commit(
         self,
@@ -368,6 +398,8 @@ class Call:
         work: Work,
         before: Found,
         token: Token,
+        *,
+        texts: Sequence[str],
         staged: pa.Table | None,
     ) -> Applied:
         applied = work.applied
@@ -377,11 +409,10 @@ class Call:
             batch=work.batch,
             before=before,
             rules=self.rules,
+            texts=texts,
             staged=staged,
         )
-        view = f"walrow_net_{token.run}"
-        try:
-            net.view(view)
+        with self._viewed(target, applied, net) as view:
             # By now, they were read.
             self.record.refuse_erased_meanwhile()
             changes = NetChanges(
@@ -393,19 +424,6 @@ class Call:
                 lacks_marks=self._lacks_marks(work, before),
             )
             commit = target.commit(view, changes, token, before, self.rules)
-        except Conflict:
-            raise
-        except Exception as error:
-            own = (
-                never_sent_error(error, self.table.name)
-                or violated(error, self.table.name, self.target)
-                or from_executor(error)
-            )
-            if own is not None:
-                raise own from None
-            raise
-        finally:
-            target.session.catalog.dropTempView(view)
         if not commit.is_first:
             if target.find().token is None:
                 text = "it has changes up to the log's end, and lost the record of them"
@@ -428,6 +446,28 @@ class Call:
         )
         _observe(target.session, done)
         return done
+
+    @contextlib.contextmanager
+    def _viewed(self, target: Target, applied: AppliedTable, net: Net) -> Iterator[str]:
+        """A view of net changes, until they are written. Errors of tasks become walrow's own."""
+        view = f"walrow_net_{uuid.uuid4().hex[:12]}"
+        try:
+            net.view(view)
+            yield view
+        except Conflict:
+            raise
+        except Exception as error:
+            own = (
+                never_sent_error(error, self.table.name, applied.columns)
+                or path_error(error, self.table.name, self.target, applied.columns)
+                or violated(error, self.table.name, self.target)
+                or from_executor(error)
+            )
+            if own is not None:
+                raise own from None
+            raise
+        finally:
+            target.session.catalog.dropTempView(view)
 
     def _lacks_marks(self, work: Work, before: Found) -> bool:
         """Whether the column for deleted rows is new to rows that the target has.

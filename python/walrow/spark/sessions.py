@@ -1,4 +1,8 @@
-"""Sessions with the settings of a caller's, in which settings can be made that the caller lacks."""
+"""Sessions with the settings of a caller's, in which settings can be made that the caller lacks.
+
+In them, what a name or a text means in SQL does not depend on the caller's settings: `quoted` and
+`literal` of `targets/sql.py` rely on that.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +29,16 @@ class OwnSessions:
         """Stores the session."""
         self._spark = spark
         self._free: list[Any] = []
+        self._ends = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
+        self._ends.enter_context(_kept_active(self._spark))
         return self
 
     def __exit__(self, *_: object) -> None:
         while self._free:
             _release(self._free.pop())
+        self._ends.close()
 
     @contextlib.contextmanager
     def one(self) -> Iterator[Any]:
@@ -41,7 +48,8 @@ class OwnSessions:
         except IndexError:
             session = _clone(self._spark)
         try:
-            yield session
+            with _active(session):
+                yield session
         except BaseException:
             # What failed may have left settings.
             _release(session)
@@ -54,7 +62,8 @@ def own_session(spark: Any) -> Iterator[Any]:
     """A clone of a session, until the end of the block."""
     session = _clone(spark)
     try:
-        yield session
+        with _kept_active(spark), _active(session):
+            yield session
     finally:
         _release(session)
 
@@ -72,8 +81,51 @@ def _clone(spark: Any) -> Any:
         if not hasattr(spark, "cloneSession"):
             text = "under Spark Connect, this needs Spark 4.1 or later"
             raise OptionError(text)
-        return spark.cloneSession()
-    return type(spark)(spark.sparkContext, spark._jsparkSession.cloneSession())
+        session = spark.cloneSession()
+    else:
+        clone = spark._jsparkSession.cloneSession()
+        session = type(spark)(spark.sparkContext, clone)
+    for name, value in _SETTINGS.items():
+        session.conf.set(name, value)
+    return session
+
+
+@contextlib.contextmanager
+def _active(session: Any) -> Iterator[None]:
+    """Makes a session the active one of this thread.
+
+    What takes the name of a table, such as `session.table`, parses it with the settings of the
+    active session. A server of Spark Connect makes each session the active one itself.
+    """
+    if _is_remote(session):
+        yield
+        return
+    sessions = session._get_j_spark_session_class(session._jvm)
+    before = sessions.getActiveSession()
+    sessions.setActiveSession(session._jsparkSession)
+    try:
+        yield
+    finally:
+        # After an interruption, Java may be gone.
+        with contextlib.suppress(Exception):
+            if before.isDefined():
+                sessions.setActiveSession(before.get())
+            else:
+                sessions.clearActiveSession()
+
+
+@contextlib.contextmanager
+def _kept_active(spark: Any) -> Iterator[None]:
+    """Lets PySpark forget a clone that has made a DataFrame, which it takes for the active one."""
+    if _is_remote(spark):
+        yield
+        return
+    kind = type(spark)
+    before = kind._activeSession
+    try:
+        yield
+    finally:
+        kind._activeSession = before
 
 
 def _release(session: Any) -> None:
@@ -101,3 +153,10 @@ def _is_remote(session: Any) -> bool:
 
 
 _TASKS = 8
+#: What SQL means in a clone.
+_SETTINGS = {
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.parser.escapedStringLiterals": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    "spark.sql.variable.substitute": "false",
+}

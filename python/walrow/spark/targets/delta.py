@@ -18,8 +18,8 @@ from walrow.spark.targets.sql import (
     Target,
     condition_of,
     defined,
-    dotted,
     merge,
+    name_parts,
     quoted,
 )
 
@@ -39,13 +39,14 @@ class DeltaTarget(Target):
         "|Concurrent(Transaction|Append|Delete|Write)|(Metadata|Protocol)Changed"
     )
     fed = frozenset({"_change_type", "_commit_timestamp", "_commit_version"})
+    has_path_values = True
 
     def __init__(self, session: Any, name: str, place: str) -> None:
         """Stores the arguments."""
         self.session = session
         self.name = name
         is_path = "/" in place or "\\" in place
-        self.table = f"delta.{quoted(place)}" if is_path else dotted(place)
+        self.table = quoted(*(("delta", place) if is_path else name_parts(place)))
 
     def look(self) -> Found | None:
         """Reads what it records of its last batch. None if it does not exist."""
@@ -95,6 +96,11 @@ class DeltaTarget(Target):
             )
         is_empty = token is None and not self.has_rows()
         return Found(token, str(rows[0].version), is_empty, refusal)
+
+    def partitions(self) -> list[str]:
+        """The columns whose values become parts of paths."""
+        columns = self.session.catalog.listColumns(self.table)
+        return [column.name for column in columns if column.isPartition]
 
     def _history(self, limit: int | None) -> list[Any]:
         """The last commits, the newest first."""

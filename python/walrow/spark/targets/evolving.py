@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from walrow.errors import Remedy, SchemaError
 from walrow.spark.apply_items import COLUMNS
+from walrow.spark.targets.path_values import path_texts
 from walrow.spark.targets.sql import Conflict, condition_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_tables import AppliedTable
@@ -25,7 +26,9 @@ def evolve(
     applied: AppliedTable,
     rules: Rules,
     layout: tuple[Sequence[str], Sequence[str]],
+    *,
     columns: Sequence[Any] | None = None,
+    rehearse: Callable[[Sequence[str]], None] | None = None,
 ) -> bool:
     """Creates the target, or gives it the columns that it lacks. None is ever dropped.
 
@@ -35,6 +38,9 @@ def evolve(
         rules: What the caller wants to happen to the target.
         layout: How a new target is partitioned and clustered.
         columns: The columns that it has. None if it does not exist.
+        rehearse: Raises an error if rows cannot be written to a new target, of which columns
+            with texts become parts of paths. It is called with them before the target is
+            created.
 
     Returns:
         Whether it has changed anything.
@@ -63,6 +69,10 @@ def evolve(
     fed = _reserved(target, applied, rules, target.fed, "its change data feed")
     if columns is None:
         _check_layout(name, fields, layout)
+        paths = layout[0] if target.has_path_values else ()
+        texts = path_texts(name, target.name, applied.fields, paths)
+        if texts and rehearse is not None:
+            rehearse(texts)
         text = f"{name}: {target.name} cannot be created with its columns, see the cause above"
         refusal = SchemaError(
             text,

@@ -15,6 +15,7 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from walrow.errors import OptionError
 from walrow.spark.apply_items import Token
 from walrow.spark.targets.sql import (
     Commit,
@@ -23,13 +24,14 @@ from walrow.spark.targets.sql import (
     Target,
     condition_of,
     defined,
-    dotted,
+    literal,
     merge,
+    name_parts,
     quoted,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from walrow.spark.apply_items import NetChanges, Rules
 
@@ -62,11 +64,33 @@ class IcebergTarget(Target):
         """Stores the arguments."""
         self.session = session
         self.name = name
-        self.table = dotted(place)
+        self._parts = name_parts(place)
+        self.table = quoted(*self._parts)
 
     def look(self) -> Found | None:
-        """Reads what it records of its last batch. None if it does not exist."""
+        """Reads what it records of its last batch. None if it does not exist.
+
+        Raises:
+            OptionError: The session lacks Iceberg's SQL extensions.
+        """
+        self._require_extensions()
         return self.find() if self.session.catalog.tableExists(self.table) else None
+
+    def _require_extensions(self) -> None:
+        """Refuses a session that cannot make branches and tags."""
+        if _EXTENSIONS in (self.session.conf.get("spark.sql.extensions", "") or ""):
+            return
+        try:
+            # A platform may have added them in another way. There is no such branch.
+            self.session.sql(f"ALTER TABLE {self.table} DROP BRANCH IF EXISTS {TAG}_")
+        except Exception as error:
+            if "PARSE_SYNTAX_ERROR" not in condition_of(error):
+                return
+            text = (
+                f"{self.name}: the session lacks Iceberg's SQL extensions: start it with "
+                f"spark.sql.extensions={_EXTENSIONS}"
+            )
+            raise OptionError(text) from None
 
     def create(
         self,
@@ -75,7 +99,9 @@ class IcebergTarget(Target):
         cluster_by: Sequence[str],
     ) -> None:
         """Creates it without rows, merge-on-read."""
-        parts = f"PARTITIONED BY ({_transforms(partition_by)})" if partition_by else ""
+        known = {field.name.lower() for field in fields}
+        transforms = ", ".join(_transform(part, known) for part in partition_by)
+        parts = f"PARTITIONED BY ({transforms})" if partition_by else ""
         properties = ", ".join(
             f"'write.{each}.mode' = 'merge-on-read'"
             for each in ("merge", "update", "delete")
@@ -219,10 +245,10 @@ class IcebergTarget(Target):
 
     def _fast_forward(self, branch: str) -> int:
         """Makes a branch the table's, and returns its snapshot."""
-        catalog, _, rest = self.table.partition(".")
-        plain = rest.replace("'", "\\'")
+        catalog, *rest = self._parts
         moved = self._commit_again(
-            f"CALL {catalog}.system.fast_forward('{plain}', 'main', '{branch}')"
+            f"CALL {quoted(catalog)}.system.fast_forward("
+            f"{literal(quoted(*rest))}, 'main', {literal(branch)})"
         )
         return int(moved[0].updated_ref)
 
@@ -269,10 +295,21 @@ def _nearest(
     return None, None, True
 
 
-def _transforms(parts: Sequence[str]) -> str:
-    """Columns, and transforms such as `days(at)` as they are."""
-    return ", ".join(part if "(" in part else quoted(part) for part in parts)
+def _transform(part: str, known: Collection[str]) -> str:
+    """A column in SQL, or a transform such as `days(at)` or `bucket(16, id)`."""
+    found = None if part.lower() in known else _TRANSFORM.fullmatch(part)
+    if found is None:
+        return quoted(part)
+    function, before, name, after = found.groups()
+    column = quoted(*((name,) if name.lower() in known else name_parts(name)))
+    return f"{function}({', '.join(filter(None, [before, column, after]))})"
 
 
 _ATTEMPTS = 8
+_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+#: A function of a column, with a number before or after it.
+_TRANSFORM = re.compile(
+    r"\s*([A-Za-z]\w*)\s*\(\s*(?:(\d+)\s*,\s*)?(.+?)\s*(?:,\s*(\d+)\s*)?\)\s*",
+    re.ASCII | re.DOTALL,
+)
 _MOVED = "not an ancestor"

@@ -1,6 +1,6 @@
 """The SQL of targets, which their formats share."""
 
-# ruff: noqa: S608  (statements are put together here, from names in backticks)
+# ruff: noqa: S608  (statements are put together here, from what `quoted` and `literal` return)
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.errors import ApplyError, Remedy
+from walrow.errors import ApplyError, OptionError, Remedy
 from walrow.spark.change_rows import PREFIX, Kind
 
 if TYPE_CHECKING:
@@ -27,15 +27,16 @@ __all__ = [
     "Target",
     "condition_of",
     "defined",
-    "dotted",
     "filter_by_keys",
+    "literal",
     "merge",
+    "name_parts",
     "quoted",
     "violated",
 ]
 
 OP, UNSENT, GONE = f"{PREFIX}op", f"{PREFIX}unsent", f"{PREFIX}gone"
-#: Begins the message of a MERGE that was to insert a row with a value that was never sent.
+#: Before the number of the column: in a MERGE that was to insert a value that was never sent.
 NEVER_SENT = "walrow: never sent: "
 
 
@@ -84,12 +85,14 @@ class Target(ABC):
         table: Its name in SQL.
         reserved: Names that its columns cannot have, in lower case.
         fed: Those that they cannot have if it has a change data feed.
+        has_path_values: Whether the values of partitions become parts of paths.
         conflicts: What the errors have after which another writer was first: a pattern.
     """
 
     conflicts: str
     reserved: frozenset[str] = frozenset()
     fed: frozenset[str] = frozenset()
+    has_path_values = False
     session: Any
     name: str
     table: str
@@ -119,6 +122,10 @@ class Target(ABC):
     def columns(self) -> list[Any]:
         """Its columns, as Spark's fields."""
         return list(self.session.table(self.table).schema.fields)
+
+    def partitions(self) -> Sequence[str]:
+        """The columns whose values become parts of paths."""
+        return ()
 
     def add_columns(self, fields: Sequence[Any]) -> None:
         """Adds columns."""
@@ -187,17 +194,34 @@ def _type_of(kind: Any) -> str:
     return str(kind.simpleString())
 
 
-def quoted(name: str) -> str:
-    """A name in backticks."""
-    escaped = name.replace("`", "``")
-    return f"`{escaped}`"
+def quoted(*parts: str) -> str:
+    """A name of one or several parts in SQL, in the sessions of `own_session`."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
-def dotted(name: str) -> str:
-    """A name of several parts, as it is, or with each of them in backticks."""
-    if "`" in name:
-        return name
-    return ".".join(quoted(part) for part in name.split("."))
+def literal(text: str) -> str:
+    """A text in SQL, in the sessions of `own_session`."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"
+
+
+def name_parts(name: str) -> tuple[str, ...]:
+    """The parts of a name such as ``catalog.schema.`the table` ``.
+
+    Raises:
+        OptionError: It is no name.
+    """
+    if re.fullmatch(rf"{_PART}(?:\.{_PART})*", name) is None:
+        text = (
+            f"{name!r} is not the name of a table: join its parts with dots, and put "
+            "those that have dots or backticks into backticks"
+        )
+        raise OptionError(text)
+    found = re.findall(_PART, name)
+    return tuple(
+        part[1:-1].replace("``", "`") if part.startswith("`") else part
+        for part in found
+    )
 
 
 def condition_of(error: BaseException) -> str:
@@ -215,11 +239,10 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
     soft = rules.deletes == "soft"
     keys = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in changes.keys)
     sets, values = [], []
-    for name in changes.columns:
+    for place, name in enumerate(changes.columns):
         column = quoted(name)
-        literal = _literal(name)
         kept = (
-            f"s.{OP} = {Kind.UPDATE} AND array_contains(s.{UNSENT}, {literal})"
+            f"s.{OP} = {Kind.UPDATE} AND array_contains(s.{UNSENT}, {literal(name)})"
             if name in changes.kept
             else None
         )
@@ -232,7 +255,7 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
         if kept is None or name in changes.nullable or rules.never_sent == "null":
             values.append(f"s.{column}")
         else:
-            refusal = f"raise_error({_literal(NEVER_SENT + name)})"
+            refusal = f"raise_error('{NEVER_SENT}{place}')"
             values.append(f"CASE WHEN {kept} THEN {refusal} ELSE s.{column} END")
     columns = [quoted(name) for name in changes.columns]
     inserts = f"s.{OP} <> {Kind.DELETE}"
@@ -268,13 +291,12 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
     return "\n".join(clauses)
 
 
-def never_sent_error(error: BaseException, table: str) -> ApplyError | None:
+def never_sent_error(
+    error: BaseException, table: str, columns: Sequence[str]
+) -> ApplyError | None:
     """The error of a MERGE that was to insert a value that was never sent."""
-    _, found, rest = str(error).partition(NEVER_SENT)
-    if not found:
-        return None
-    column = rest.split("\n")[0].split(" SQLSTATE")[0].strip().rstrip("'\".")
-    return never_sent(table, column)
+    found = re.search(rf"{NEVER_SENT}(\d+)", str(error))
+    return None if found is None else never_sent(table, columns[int(found[1])])
 
 
 def violated(error: BaseException, table: str, target: str) -> ApplyError | None:
@@ -308,11 +330,7 @@ def never_sent(table: str, column: str) -> ApplyError:
     )
 
 
-def _literal(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
-
-
+_PART = r"(?:`(?:[^`]|``)+`|[^.`]+)"
 _CONSTRAINT = (
     r"CHECK constraint (\S+)[^\n]* violated by row with values"
     r"|NOT NULL constraint violated for column: ([^\n]+?)\.?(?:\n|$)"

@@ -1,0 +1,103 @@
+"""Columns whose values become parts of paths: those by which a Delta table is partitioned.
+
+Delta writes such a value as text. Of some types and of some texts, another value comes back.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from walrow.errors import ApplyError, Remedy, SchemaError
+from walrow.spark.change_rows import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+__all__ = ["checked", "path_error", "path_texts"]
+
+
+def path_texts(
+    table: str, target: str, fields: Sequence[Any], names: Collection[str]
+) -> list[str]:
+    """The columns with texts, of those whose values become parts of paths.
+
+    Args:
+        table: The table.
+        target: The target, as it was given.
+        fields: The columns, as Spark's fields.
+        names: Those whose values become parts of paths.
+
+    Raises:
+        SchemaError: Values of a column would not come back as they were.
+    """
+    from pyspark.sql import types
+
+    chosen = {name.lower() for name in names}
+    found = [field for field in fields if field.name.lower() in chosen]
+    reasons = {
+        types.TimestampType: "times with a zone in the hour that comes twice, and before the year 1,"
+        " would be other times",
+        types.BinaryType: "empty bytes would be NULL, and others have no text",
+    }
+    for field in found:
+        reason = reasons.get(type(field.dataType))
+        if reason is not None:
+            text = (
+                f"{table}: {target} cannot be partitioned by column {field.name}: Delta "
+                f"writes such values as text, and {reason}"
+            )
+            raise SchemaError(
+                text,
+                table=table,
+                column=field.name,
+                advice="; use a new target with ",
+                remedies=_OTHERS,
+            )
+    return [it.name for it in found if isinstance(it.dataType, types.StringType)]
+
+
+def checked(column: Any, place: int, kind: Any = None) -> Any:
+    """A text column that raises an error where a value would not come back.
+
+    Args:
+        column: The column.
+        place: Its number among those of the table.
+        kind: What happens to the row. None if it is inserted.
+    """
+    from pyspark.sql import functions as f
+
+    is_lost = column.isin(*_LOST)
+    if kind is not None:
+        is_lost &= kind.isin(Kind.INSERT, Kind.UPDATE)
+    return f.when(is_lost, f.raise_error(f.lit(f"{_MARK}{place}"))).otherwise(column)
+
+
+def path_error(
+    error: BaseException, table: str, target: str, columns: Sequence[str]
+) -> ApplyError | None:
+    """The error of a row with a text that would not come back."""
+    found = re.search(rf"{_MARK}(\d+)", str(error))
+    if found is None:
+        return None
+    column = columns[int(found[1])]
+    text = (
+        f"{target}: it is partitioned by column {column}, and a row of {table} has an empty text "
+        f"there, or {_HIVE}: Delta would write NULL. Change the row"
+    )
+    return ApplyError(
+        text,
+        code="partition",
+        table=table,
+        column=column,
+        target=target,
+        advice=", or use a new target with ",
+        remedies=_OTHERS,
+    )
+
+
+_MARK = "walrow: no partition: "
+#: What Hive, and so Spark, has in paths for NULL.
+_HIVE = "__HIVE_DEFAULT_PARTITION__"
+_LOST = ("", _HIVE)
+_OTHERS = (Remedy("partition_by", code="[...]"), Remedy("cluster_by", code="[...]"))
