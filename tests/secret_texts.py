@@ -1,4 +1,4 @@
-"""Connection strings and URLs with a secret, which nothing may show."""
+"""Connection strings and URLs with a secret, which walrow must not show."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TEXTS = [
     f"host=postgresql://{_AT}/shop?password={CANARY}",
 ]
 
-#: Of files and logs.
+#: URLs of files and logs.
 URLS = [
     f"https://me:{CANARY}@{_AT}/log/",
     f"https://{_AT}/a.wire?signature={CANARY}",

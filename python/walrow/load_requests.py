@@ -1,9 +1,9 @@
 """Requests for loads: how another process asks the receiver of a log.
 
 Each request is a file in the log's directory `_load-requests`. The receiver loads the tables of the
-oldest one, and removes the file when it is done. So a request survives a crash. Whoever waits for the
-load renews the file: after some time without that, or once somebody removes the file, the load is
-cancelled. The result is a file with the request's key, which the waiting process removes: a missing
+oldest one, and removes the file when it is done. So a request survives a crash. A process that
+waits for the load renews the file. The load is cancelled a minute after the last time, or once somebody
+removes the file. The result is a file with the request's key, which the waiting process removes: a missing
 file never means success.
 """
 
@@ -214,7 +214,7 @@ def is_wanted(log: Path, taken: LoadRequest) -> bool:
     except FileNotFoundError:
         return False
     except OSError:
-        # The next look tells more.
+        # The next look asks again.
         return True
     return not _is_expired(taken, age)
 

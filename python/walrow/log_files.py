@@ -41,7 +41,7 @@ def write_json(path: Path, value: Any, *, log: Path | None = None) -> None:
 
 
 def replace_json(path: Path, value: Any) -> None:
-    """Writes a file instead of the one that has the name, and makes it durable.
+    """Replaces a file, and makes the new one durable.
 
     A reader finds one of them, whole.
 
@@ -77,7 +77,7 @@ def sync_directory(path: Path) -> None:
 def alone(directory: Path) -> Iterator[None]:
     """Waits until no other process is in such a block for the directory.
 
-    The log's writer does not wait: it has files that nobody else writes.
+    The log's writer does not wait: no other process writes its files.
 
     Raises:
         OSError: The file system has no locks.

@@ -243,7 +243,7 @@ class Loads:
         if (
             request is not None
             and request.key
-            # An attempt failed, and another one is due.
+            # An attempt failed, and the next is due.
             and not load_requests.is_wanted(self._log, request)
         ):
             self._request = None

@@ -108,8 +108,8 @@ def receive(
             then, it stays connected and tries again: with `math.inf`, for ever.
         start_within: The seconds within which a server must be reached for the first time. Until
             then, it is tried again if the server is not reachable or starts, has no connection
-            left, or its name is not known. What somebody must fix, such as a refused login, is an
-            error at once. Default: 600 with `until`, otherwise without end.
+            left, or its name is not known. A refused login, for example, is an error at
+            once. Default: 600 with `until`, otherwise without end.
         retain: What the log keeps: `walrow.log.Retention(age=..., bytes=...)`. It is
             applied about once a minute, beside the writer, and at the end. See
             `Log.retain`. Default: everything.

@@ -1,4 +1,4 @@
-"""The failures of a receiver that deserve another attempt, when it is made, and with which options."""
+"""Failures of a receiver that deserve another attempt, its time, and its options."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Attempts:
         """Begins with the first one.
 
         Args:
-            give_up_after: The seconds for which a file system may refuse writes.
+            give_up_after: How many seconds a file system may refuse writes.
             start_within: The seconds within which a server must be reached.
         """
         self._give_up_after = give_up_after

@@ -25,7 +25,7 @@ TAKEN = "begin if current_user <> 'mallory' then alter role mallory superuser; e
 
 
 class Database:
-    """A database in which the role mallory may create objects."""
+    """A database where the role mallory may create objects."""
 
     def __init__(self, server: EmbeddedServer, name: str) -> None:
         self.server = server

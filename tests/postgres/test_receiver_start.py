@@ -135,6 +135,6 @@ def test_a_transaction_that_postgresql_cannot_stream(
     assert len(said) == 1
     assert "XX000" in said[0]
     check_log(server.dsn, log, ("t",))
-    # Without streaming, nothing is wrong.
+    # Without streaming, it receives at once.
     execute(server.dsn, "INSERT INTO t VALUES (2, 'x')")
     assert receive(server.dsn, log, streaming=False).rows == 1

@@ -89,7 +89,7 @@ def test_a_step_that_is_left_does_not_wait_for_a_full_disk(
     left(lambda landing, step: landing.plan_first_load(step.check), landing)
 
     left(lambda landing, step: landing.paused(step.check).__enter__(), landing)
-    # What was given up is not done later: the thread goes on, and has no load.
+    # Orders that were given up are not followed later: the thread goes on, and has no load.
     disk.is_full.clear()
     landing.settle(lambda: None)
     assert not landing.lacks_first_load

@@ -1,4 +1,4 @@
-"""Names and texts in Spark's SQL: they are what they are, whatever the session's settings."""
+"""Names and texts in Spark's SQL keep their meaning, whatever the session's settings."""
 
 # ruff: noqa: S608  (statements are put together here, from parts of its own)
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-#: What the parser's settings change.
+#: Settings that change what the parser reads.
 SETTINGS = {
     "spark.sql.ansi.doubleQuotedIdentifiers": "true",
     "spark.sql.ansi.enabled": "true",

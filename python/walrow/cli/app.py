@@ -152,7 +152,7 @@ _HELP: Any = getattr(click.exceptions, "NoArgsIsHelpError", ())
 def _private(words: Sequence[str], message: str) -> str:
     """Replaces connection strings among the arguments, and credentials in URLs.
 
-    A message may quote what was given in the wrong place.
+    A message may quote an argument that was given in the wrong place.
     """
     for word in words:
         _, _, value = word.partition("=")

@@ -64,9 +64,9 @@ class Net:
         Args:
             target: The target.
             applied: The table.
-            batch: What is read of the log.
-            before: What the target is. None if it does not exist yet.
-            rules: What the caller wants to happen to it.
+            batch: The part of the log that is read.
+            before: The target as it was found. None if it does not exist yet.
+            rules: The options of the caller.
             texts: The columns with texts that become parts of its paths.
             staged: The net changes, which are then not computed again.
         """

@@ -1,6 +1,6 @@
 """Sessions with the settings of a caller's, in which settings can be made that the caller lacks.
 
-In them, what a name or a text means in SQL does not depend on the caller's settings: `quoted` and
+Names and texts in SQL have one meaning in them, whatever the caller's settings are: `quoted` and
 `literal` of `targets/sql.py` rely on that.
 """
 
@@ -94,7 +94,7 @@ def _clone(spark: Any) -> Any:
 def _active(session: Any) -> Iterator[None]:
     """Makes a session the active one of this thread.
 
-    What takes the name of a table, such as `session.table`, parses it with the settings of the
+    Functions that take the name of a table, such as `session.table`, parse it with the settings of the
     active session. A server of Spark Connect makes each session the active one itself.
     """
     if _is_remote(session):
@@ -153,7 +153,7 @@ def _is_remote(session: Any) -> bool:
 
 
 _TASKS = 8
-#: What SQL means in a clone.
+#: Settings on which the meaning of SQL depends, as they are in a clone.
 _SETTINGS = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.parser.escapedStringLiterals": "false",

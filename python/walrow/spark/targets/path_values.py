@@ -1,6 +1,6 @@
-"""Columns whose values become parts of paths: those by which a Delta table is partitioned.
+"""Partition columns of Delta tables, whose values become parts of paths.
 
-Delta writes such a value as text. Of some types and of some texts, another value comes back.
+Delta writes such a value as text. Some types and some texts come back as another value.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def checked(column: Any, place: int, kind: Any = None) -> Any:
     Args:
         column: The column.
         place: Its number among those of the table.
-        kind: What happens to the row. None if it is inserted.
+        kind: The kind of the change. None if it is inserted.
     """
     from pyspark.sql import functions as f
 
@@ -97,7 +97,7 @@ def path_error(
 
 
 _MARK = "walrow: no partition: "
-#: What Hive, and so Spark, has in paths for NULL.
+#: The text for NULL in paths of Hive and Spark.
 _HIVE = "__HIVE_DEFAULT_PARTITION__"
 _LOST = ("", _HIVE)
 _OTHERS = (Remedy("partition_by", code="[...]"), Remedy("cluster_by", code="[...]"))
