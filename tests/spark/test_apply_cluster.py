@@ -363,7 +363,7 @@ def test_the_command(
     assert again["token"] == found["token"]
     wrong = command("public.b")
     assert wrong.returncode == 1
-    assert "dropped and created again. Load it: walrow load" in wrong.stderr
+    assert "has the rows of public.a, and not of public.b: use another" in wrong.stderr
     unknown = command("public.nothing")
     assert unknown.returncode == 1
     assert "the log has no table 'public.nothing'" in unknown.stderr
