@@ -397,10 +397,9 @@ class Log(OpenedLog):
         columns = self._columns_now(now, record)
         if now is not None and not now.versions:
             # It has no change in the log, and is there as it needs a load.
-            self._refuse_incomplete(now.oid, now.name, self.end, record)
+            self._refuse_incomplete(now.oid, self.end, record)
         rows = self._log.state(chosen, as_of, *spool, columns)
-        names = (f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == rows.oid)
-        self._refuse_incomplete(rows.oid, [*names][-1], rows.position, record)
+        self._refuse_incomplete(rows.oid, rows.position, record)
         return Reader(
             rows,
             table=rows.oid,
@@ -409,11 +408,11 @@ class Log(OpenedLog):
             **options,
         )
 
-    def _refuse_incomplete(
-        self, oid: int, name: str, at: Lsn, record: Published
-    ) -> None:
+    def _refuse_incomplete(self, oid: int, at: Lsn, record: Published) -> None:
         open_ = [it for it in record.marks.get(oid, ()) if it.holds_at(at)]
         if open_:
+            names = [f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == oid]
+            name = names[-1] if names else (record.tables or {})[oid]["name"]
             reasons, since = "; ".join(mark.reason for mark in open_), open_[0].since
             text = f"{name}: {reasons}; load the table again (since {since})"
             raise LogError(text, code="incomplete", table=name, lsn=since)

@@ -241,10 +241,10 @@ class Receiver:
 
     def _streams(self) -> bool:
         """Whether large transactions come before their commit, as far as the options say it."""
+        from walrow.postgres.stream_options import is_streamed
+
         given = self._stream_options
-        return bool(
-            given["streaming"] or (given["streaming"] is None and not given["messages"])
-        )
+        return is_streamed(streaming=given["streaming"], messages=given["messages"])
 
     def _may_begin(self) -> bool:
         """Waits until nothing of an earlier attempt writes to the log. False after a stop."""

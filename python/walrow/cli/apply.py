@@ -383,17 +383,18 @@ def _setup(target: str) -> str:
             f"--conf spark.sql.extensions={_DELTA} and --conf "
             "spark.sql.catalog.spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
         )
+    from walrow.spark.targets.iceberg import EXTENSIONS
+
     catalog = place.partition(".")[0].strip("`")
     return (
         "Iceberg needs its jar, --conf spark.jars.packages=org.apache.iceberg:"
-        f"iceberg-spark-runtime-..., --conf spark.sql.extensions={_ICEBERG} and --conf "
+        f"iceberg-spark-runtime-..., --conf spark.sql.extensions={EXTENSIONS} and --conf "
         f"spark.sql.catalog.{catalog}=org.apache.iceberg.spark.SparkCatalog with its settings"
     )
 
 
 _CAUSES = 10
 _DELTA = "io.delta.sql.DeltaSparkSessionExtension"
-_ICEBERG = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 _NO_CLASS = ("ClassNotFoundException", "NoClassDefFoundError")
 _UNKNOWN = {
     "DATA_SOURCE_NOT_FOUND",

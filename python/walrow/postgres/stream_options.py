@@ -9,7 +9,7 @@ from walrow.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["stream_options"]
+__all__ = ["is_streamed", "stream_options"]
 
 
 def stream_options(
@@ -66,15 +66,18 @@ def stream_options(
         "proto_version": protocol,
         "publication_names": [*publications],
     }
-    if streaming is None:
-        streaming = not messages and protocol >= _STREAMING
-    if streaming:
+    if is_streamed(streaming=streaming, messages=messages) and protocol >= _STREAMING:
         options["streaming"] = "parallel" if protocol >= _PARALLEL else "on"
     flags = {"binary": binary, "messages": messages, "two_phase": two_phase}
     options.update({name: is_on for name, is_on in flags.items() if is_on})
     if origin is not None:
         options["origin"] = origin
     return options
+
+
+def is_streamed(*, streaming: bool | None, messages: bool) -> bool:
+    """Whether large transactions come before their commit. Default: yes, but not with messages."""
+    return not messages if streaming is None else streaming
 
 
 #: The highest protocol version of each server. Later servers have at least the last one.

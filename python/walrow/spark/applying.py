@@ -352,15 +352,7 @@ class Call:
             """Computes what would be written, so that no target is left that cannot be."""
             nonlocal texts
             texts = names
-            net = Net(
-                target,
-                applied=applied,
-                batch=work.batch,
-                before=None,
-                rules=self.rules,
-                texts=texts,
-                staged=staged,
-            )
+            net = self._net(target, work, None, texts, staged)
             with self._viewed(target, applied, net) as view:
                 rows = target.session.table(view).select(*map(quoted, texts))
                 rows.write.format("noop").mode("overwrite").save()
@@ -392,6 +384,24 @@ class Call:
         )
         return self._commit(target, work, before, token, texts=texts, staged=staged)
 
+    def _net(
+        self,
+        target: Target,
+        work: Work,
+        before: Found | None,
+        texts: Sequence[str],
+        staged: pa.Table | None,
+    ) -> Net:
+        return Net(
+            target,
+            applied=work.applied,
+            batch=work.batch,
+            before=before,
+            rules=self.rules,
+            texts=texts,
+            staged=staged,
+        )
+
     def _commit(
         self,
         target: Target,
@@ -403,15 +413,7 @@ class Call:
         staged: pa.Table | None,
     ) -> Applied:
         applied = work.applied
-        net = Net(
-            target,
-            applied=applied,
-            batch=work.batch,
-            before=before,
-            rules=self.rules,
-            texts=texts,
-            staged=staged,
-        )
+        net = self._net(target, work, before, texts, staged)
         with self._viewed(target, applied, net) as view:
             # By now, they were read.
             self.record.refuse_erased_meanwhile()

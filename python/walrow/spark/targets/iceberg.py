@@ -78,7 +78,7 @@ class IcebergTarget(Target):
 
     def _require_extensions(self) -> None:
         """Refuses a session that cannot make branches and tags."""
-        if _EXTENSIONS in (self.session.conf.get("spark.sql.extensions", "") or ""):
+        if EXTENSIONS in (self.session.conf.get("spark.sql.extensions", "") or ""):
             return
         try:
             # A platform may have added them in another way. There is no such branch.
@@ -88,7 +88,7 @@ class IcebergTarget(Target):
                 return
             text = (
                 f"{self.name}: the session lacks Iceberg's SQL extensions: start it with "
-                f"spark.sql.extensions={_EXTENSIONS}"
+                f"spark.sql.extensions={EXTENSIONS}"
             )
             raise OptionError(text) from None
 
@@ -306,7 +306,8 @@ def _transform(part: str, known: Collection[str]) -> str:
 
 
 _ATTEMPTS = 8
-_EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
+#: Branches and tags need them.
+EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 #: A function of a column, with a number before or after it.
 _TRANSFORM = re.compile(
     r"\s*([A-Za-z]\w*)\s*\(\s*(?:(\d+)\s*,\s*)?(.+?)\s*(?:,\s*(\d+)\s*)?\)\s*",
