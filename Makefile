@@ -33,7 +33,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock \
 .NOTPARALLEL:
 
 .PHONY: help demo test test-all lint test-rust test-python test-postgres test-spark \
-	test-python-postgres test-examples deny bench fuzz golden types build clean
+	test-python-postgres test-examples simulate deny bench fuzz golden types build clean
 
 help: ## shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,13 @@ fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 		target/tools/bin/cargo-fuzz run -s none $$target fuzz/corpus/$$target $$seeds -- \
 			-max_total_time=$(FUZZ_SECONDS) -timeout=10 -rss_limit_mb=4096 -print_final_stats=1; \
 	done
+
+# Turns are handed over faster on one core.
+simulate: ## worlds of a log, for SIMULATE_SECONDS (60) from SIMULATE_SEED (now) on
+	cargo test -p walrow-log --test it --locked --no-run
+	@pin=; if command -v taskset >/dev/null; then pin='taskset -c 0'; fi; \
+	SIMULATE_SECONDS=$${SIMULATE_SECONDS:-60} SIMULATE_SEED=$${SIMULATE_SEED:-$$(date +%s)000} \
+		$$pin cargo test -p walrow-log --test it --locked worlds_lose_nothing -- --nocapture
 
 golden: build ## makes tests/data again, from real servers
 	@PYTHONPATH=tests $(BIN)/python tests/data/make.py

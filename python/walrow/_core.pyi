@@ -27,6 +27,8 @@ __all__ = [
     "LogEraser",
     "LogFile",
     "LogLoad",
+    "LogLock",
+    "LogObjects",
     "LogState",
     "LogWriter",
     "Message",
@@ -815,6 +817,12 @@ class LogDirectory:
     def follow(self) -> int:
         """Looks for new segments. Returns how many there are."""
 
+    def read_object(self, name: str) -> bytes:
+        """All bytes of a small object of the log."""
+
+    def check(self) -> list[str]:
+        """What the next writer will repair, in words."""
+
     def verify(self, place: int) -> None:
         """Reads a segment, and compares it with its checksums."""
 
@@ -911,6 +919,46 @@ class LogCopy:
         """Appends rows: whole payloads of CopyData, joined. Returns how many there were."""
 
 @final
+class LogLock:
+    """The lock of a log, until it is left."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_exception: object) -> None: ...
+
+@final
+class LogObjects:
+    """The small objects in a log's directory, by name.
+
+    Everything goes to the directory that was opened, and no link is followed below it. An object
+    that does not exist is a FileNotFoundError, another failure a LogError.
+    """
+
+    def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
+    def list(self, prefix: str) -> list[str]:
+        """The names that begin so, sorted."""
+
+    def changed(self) -> int:
+        """When a name came or went last, in nanoseconds since 1970."""
+
+    def read(self, name: str) -> tuple[bytes, str]:
+        """All bytes of an object, and the tag that distinguishes it from a later one."""
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Creates an object as a whole, and durably. Returns false if there is one of this name."""
+
+    def swap(self, name: str, data: bytes, tag: str) -> bool:
+        """Replaces the object that has this tag. Returns false if that is gone. Hold the lock."""
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Creates an object, or replaces the one that there is. Nobody else may write it meanwhile."""
+
+    def remove(self, name: str) -> None:
+        """Removes an object for good, if there is one."""
+
+    def lock(self) -> LogLock:
+        """Waits for the lock that is held while small objects change. Use it in a `with` statement."""
+
+@final
 class LogState:
     """The rows of a table of a log, as the chunks of a stream.
 
@@ -957,6 +1005,7 @@ class LogWriter:
         spool_directory: str | os.PathLike[str] | None = None,
         group_access: bool = False,
         syncs: bool = True,
+        captures: bool = False,
     ) -> Self: ...
     def new_session(self) -> None:
         """Begins a session of the server, at `position`."""

@@ -12,6 +12,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from walrow._core import LogObjects
 from walrow.askers import Asker, is_answered
 from walrow.errors import Error, LogError
 from walrow.load_needed import read_record, write_published
@@ -144,7 +145,7 @@ class Completeness:
         return read_record(self._object)
 
     def _object(self, name: str) -> bytes:
-        return (self._log / name).read_bytes()
+        return LogObjects(self._log).read(name)[0]
 
     def _compare(self, durable: Lsn, conn: psycopg.Connection[Any]) -> None:
         from walrow.postgres import published
@@ -168,7 +169,8 @@ class Completeness:
                     self._take(look, durable)
                     self._stamps = stamps
         except LogError as error:
-            if not self._is_damaged:
+            # After another error, the next look tries again.
+            if error.code == "damaged" and not self._is_damaged:
                 self._is_damaged = True
                 text = f"tables that need a load are no longer found: {error}"
                 self._note(f"warning: {text}")

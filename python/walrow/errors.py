@@ -94,6 +94,7 @@ _STEPS = {
     "empty_directory": "choose an empty or new directory",
     "remove_file": "remove it from the log's directory",
     "later_version": "read it with that version",
+    "receive_anew": "receive the log anew",
     "restore": "restore the file from a copy",
     "read_from": "read from {name} on, and load again what depends on earlier changes",
     "advance": "advance the reader {name}",
@@ -102,11 +103,16 @@ _STEPS = {
     "register": "register it first with log.register({literal})",
     "load": "load the table again",
     "one_table": "choose one of them",
+    "erase_earlier_name": "erase the columns that the earlier version has instead of "
+    "it, too",
     "decide": "commit it or roll it back, receive that, and try again",
     "where_it_is_written": "change it where its receiver writes it",
     "retry": "try again later",
     "stop_writer": "stop it first",
     "other_log": "use another log",
+    "open_again": "open the log again",
+    "put_back": "put back what was there, and start again",
+    "older_first": "seal the captures into another log, the oldest first",
     "client_encoding": "set the walsender's client_encoding to UTF8; in a SQL_ASCII "
     "database, change the name",
     "earlier_start": "read from where its session begins",
@@ -350,7 +356,8 @@ class LogError(Error):
             log does not reach a position), `"busy"` (another process changes segments or
             readers), `"read_only"` (the log is at a URL), `"locked"` (by another writer),
             `"published"` (another writer's segment), `"other_source"`, `"other_server"`,
-            `"key_column"` (it cannot be erased), `"prepared"` (a
+            `"key_column"` (it cannot be erased), `"earlier_name"` (a column that would be
+            erased may have had another name), `"prepared"` (a
             transaction is, so rows cannot be erased), `"load"` (a load is not possible
             there), `"copy"` (the rows of a load), `"store"` (the file system),
             `"not_synced"` (the contents of the disk are not known), or, of the rows of a

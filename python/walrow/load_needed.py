@@ -10,8 +10,8 @@ import datetime as dt
 import json
 from typing import TYPE_CHECKING, TypeAlias
 
+from walrow._core import LogObjects
 from walrow.errors import LogError
-from walrow.log_files import alone, replace_json
 from walrow.looks import Published
 from walrow.lsn import Lsn
 from walrow.marks import Mark, Why
@@ -72,14 +72,15 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
     Later marks are not accepted by that.
 
     Raises:
-        LogError: A record is damaged.
-        OSError: The file cannot be written.
+        LogError: A record is damaged, or cannot be written.
+        OSError: The directory cannot be opened.
     """
+    objects = LogObjects(log)
 
     def read(name: str) -> bytes:
-        return (log / name).read_bytes()
+        return objects.read(name)[0]
 
-    with alone(log):
+    with objects.lock():
         marks = incomplete_tables(read).get(oid, [])
         new = {
             key: mark._replace(accepted=now)
@@ -88,7 +89,7 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
         }
         found = _read_accepted(read) | dict.fromkeys(new, now)
         record = [[*key, time.isoformat()] for key, time in found.items()]
-        replace_json(log / _ACCEPTED, record)
+        objects.replace(_ACCEPTED, json.dumps(record).encode())
     return list(new.values())
 
 
@@ -157,7 +158,12 @@ def read_published(read: Callable[[str], bytes]) -> Published:
 
 
 def write_published(log: Path, value: Published) -> None:
-    """Replaces the file in the log's directory."""
+    """Replaces the file in the log's directory.
+
+    Raises:
+        LogError: It cannot be written.
+        OSError: The directory cannot be opened.
+    """
     record = {
         "published": value.tables,
         "position": str(value.position),
@@ -181,7 +187,7 @@ def write_published(log: Path, value: Published) -> None:
             for oid, each in value.new_files.items()
         },
     }
-    replace_json(log / _NEEDED, record)
+    LogObjects(log).replace(_NEEDED, json.dumps(record).encode())
 
 
 _NEEDED = "_load-needed"

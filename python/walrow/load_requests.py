@@ -1,10 +1,10 @@
 """Requests for loads: how another process asks the receiver of a log.
 
-Each request is a file in the log's directory `_load-requests`. The receiver loads the tables of the
-oldest one, and removes the file when it is done. So a request survives a crash. A process that
-waits for the load renews the file. The load is cancelled a minute after the last time, or once somebody
-removes the file. The result is a file with the request's key, which the waiting process removes: a missing
-file never means success.
+Each request is an object of the log, `_load-request-…`. The receiver loads the tables of the oldest
+one, and removes the request when it is done. So a request survives a crash. A process that waits
+for the load renews it. The load is cancelled a minute after the last time, or once somebody removes the
+request. The result is an object with the request's key, which the waiting process removes: a missing
+one never means success.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-import os
 import secrets
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
-from walrow.errors import LogError
+from walrow._core import LogObjects
+from walrow.errors import Error, LogError
 from walrow.log import Log
-from walrow.log_files import write_json
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 __all__ = [
     "LoadRequest",
     "LoadResult",
+    "Requests",
     "cancel_load",
     "complete",
     "is_wanted",
@@ -59,9 +60,11 @@ class LoadResult(NamedTuple):
 
     Attributes:
         failure: Why it was given up. None if the tables are loaded.
+        time: When that was, in seconds since 1970.
     """
 
     failure: str | None
+    time: float = 0.0
 
 
 def load(
@@ -103,31 +106,34 @@ def load(
     if not wait:
         return
     end = math.inf if timeout is None else time.monotonic() + timeout
+    objects = LogObjects(path)
     try:
-        found = _awaited(path, wanted, end)
+        found = _awaited(objects, wanted, end)
     except BaseException:
-        _remove(_file(path, wanted))
+        _remove(objects, _name(wanted))
         raise
-    _remove(_result(path, wanted))
+    _remove(objects, _result(wanted))
     if found.failure is not None:
         raise LogError(found.failure, code="load")
 
 
-def _awaited(log: Path, wanted: LoadRequest, end: float) -> LoadResult:
+def _awaited(objects: LogObjects, wanted: LoadRequest, end: float) -> LoadResult:
     """Waits for the result of a request."""
     renewed = time.monotonic()
-    while (found := result_of(log, wanted)) is None:
+    while (found := _result_of(objects, wanted)) is None:
         now = time.monotonic()
         if now >= end:
             text = "the tables are not loaded yet: is walrow receive running?"
             raise TimeoutError(text)
         if now >= renewed + _RENEW_SECONDS:
             renewed = now
-            with contextlib.suppress(OSError):
-                os.utime(_file(log, wanted))
-        if not _file(log, wanted).exists():
+            with contextlib.suppress(Error, OSError):
+                _renew(objects, wanted)
+        try:
+            objects.read(_name(wanted))
+        except FileNotFoundError:
             # The result comes before the request goes.
-            found = result_of(log, wanted)
+            found = _result_of(objects, wanted)
             return found or LoadResult("the load was cancelled")
         time.sleep(_POLL_SECONDS)
     return found
@@ -157,17 +163,13 @@ def cancel_load(
     names = (
         None if tables is None else {tables} if isinstance(tables, str) else {*tables}
     )
+    objects = LogObjects(path)
     count = 0
-    for wanted, _ in _requests(path):
-        if names is None or not names.isdisjoint(wanted.tables or ()):
-            try:
-                _file(path, wanted).unlink()
-            except FileNotFoundError:
-                continue
-            except OSError as error:
-                text = f"the request cannot be removed: {error.strerror}"
-                raise LogError(text, code="store", errno=error.errno) from error
-            count += 1
+    with objects.lock():
+        for wanted, _ in _requests(objects):
+            if names is None or not names.isdisjoint(wanted.tables or ()):
+                objects.remove(_name(wanted))
+                count += 1
     return count
 
 
@@ -182,14 +184,39 @@ def request(
     names = None if tables is None else list(tables)
     wanted = LoadRequest(secrets.token_hex(8), names, is_awaited, time.time())
     try:
-        (log / _REQUESTS).mkdir(mode=0o700, exist_ok=True)
-        temporary = log / _REQUESTS / f"{_TEMPORARY}{wanted.key}"
-        write_json(temporary, wanted._asdict(), log=log)
-        temporary.replace(_file(log, wanted))
+        LogObjects(log).create(_name(wanted), _record(wanted))
     except OSError as error:
         text = f"the request cannot be written: {error.strerror}"
         raise LogError(text, code="store", errno=error.errno) from error
     return wanted
+
+
+class Requests:
+    """The requests of a log, for its receiver, which asks for them again and again.
+
+    All names of a log are many, so they are listed only if one came or went.
+    """
+
+    def __init__(self, log: Path) -> None:
+        """Looks at nothing yet."""
+        self._log = log
+        #: When names changed, for which there is no request.
+        self._empty = 0
+
+    def take(self) -> LoadRequest | None:
+        """The oldest request that somebody still wants. See `take`."""
+        try:
+            changed = LogObjects(self._log).changed()
+        except OSError:
+            # The writer says what is wrong.
+            return None
+        if changed == self._empty:
+            return None
+        found = take(self._log)
+        # Another name may come at what is the same time for a coarse clock.
+        if found is None and changed < time.time_ns() - _SETTLED_NANOSECONDS:
+            self._empty = changed
+        return found
 
 
 def take(log: Path) -> LoadRequest | None:
@@ -198,10 +225,11 @@ def take(log: Path) -> LoadRequest | None:
     Raises:
         LogError: A request is damaged, and was removed.
     """
+    objects = LogObjects(log)
     found = []
-    for wanted, age in _requests(log):
+    for wanted, age in _requests(objects):
         if _is_expired(wanted, age):
-            _remove(_file(log, wanted))
+            _remove(objects, _name(wanted))
         else:
             found.append(wanted)
     return min(found, key=lambda it: (it.time, it.key), default=None)
@@ -210,89 +238,124 @@ def take(log: Path) -> LoadRequest | None:
 def is_wanted(log: Path, taken: LoadRequest) -> bool:
     """Whether somebody still wants a load."""
     try:
-        age = time.time() - _file(log, taken).stat().st_mtime
+        wanted, age = _read(LogObjects(log), _name(taken))
     except FileNotFoundError:
         return False
-    except OSError:
+    except (Error, OSError, *_DAMAGED):
         # The next look asks again.
         return True
-    return not _is_expired(taken, age)
+    return not _is_expired(wanted, age)
 
 
 def _is_expired(wanted: LoadRequest, age: float) -> bool:
     return wanted.is_awaited and age > _EXPIRY_SECONDS
 
 
-def _requests(log: Path) -> Iterator[tuple[LoadRequest, float]]:
+def _requests(objects: LogObjects) -> Iterator[tuple[LoadRequest, float]]:
     """The requests, and the seconds since they were made or renewed.
 
     Raises:
         LogError: A request is damaged, and was removed.
     """
-    with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        for path in sorted((log / _REQUESTS).iterdir()):
-            if path.name.startswith(_TEMPORARY) or not path.is_file():
-                continue
+    for name in objects.list(_REQUEST):
+        try:
+            yield _read(objects, name)
+        except FileNotFoundError:
+            continue
+        except (Error, *_DAMAGED):
             try:
-                found = json.loads(path.read_text(encoding="utf-8"))
-                wanted = LoadRequest(
-                    _key(found["key"], path.name),
-                    _names(found["tables"]),
-                    bool(found["is_awaited"]),
-                    float(found["time"]),
-                )
-                yield wanted, time.time() - path.stat().st_mtime
-            except FileNotFoundError:
+                objects.remove(name)
+            except LogError:
+                # It is none, and stays as it is.
                 continue
-            except (OSError, ValueError, KeyError, TypeError, RecursionError):
-                _remove(path)
-                text = "a request for a load was damaged, or of another user: request it again"
-                raise LogError(text, code="load", file=_REQUESTS) from None
+            text = (
+                "a request for a load was damaged, or of another user: request it again"
+            )
+            raise LogError(text, code="load", file=name) from None
+
+
+def _read(objects: LogObjects, name: str) -> tuple[LoadRequest, float]:
+    found = json.loads(objects.read(name)[0])
+    wanted = LoadRequest(
+        _key(found["key"], name),
+        _names(found["tables"]),
+        bool(found["is_awaited"]),
+        float(found["time"]),
+    )
+    return wanted, time.time() - float(found["renewed"])
+
+
+def _record(wanted: LoadRequest) -> bytes:
+    return json.dumps({**wanted._asdict(), "renewed": time.time()}).encode()
+
+
+def _renew(objects: LogObjects, wanted: LoadRequest) -> None:
+    """Says that somebody still waits."""
+    name = _name(wanted)
+    # What is removed meanwhile does not come back.
+    with objects.lock():
+        _, tag = objects.read(name)
+        objects.swap(name, _record(wanted), tag)
 
 
 def complete(log: Path, taken: LoadRequest, failure: str | None) -> None:
-    """Records the outcome of a request, for the process that waits for it."""
-    with contextlib.suppress(OSError):
-        for old in log.glob(f"{_RESULT}*"):
-            if old.stat().st_mtime < time.time() - _KEPT_SECONDS:
+    """Records the outcome of a request, for the process that waits for it.
+
+    Raises:
+        LogError: It cannot be written.
+        OSError: The directory cannot be opened.
+    """
+    objects = LogObjects(log)
+    for name in objects.list(_RESULT):
+        with contextlib.suppress(Error, OSError, *_DAMAGED):
+            if _result_at(objects, name).time < time.time() - _KEPT_SECONDS:
                 # Nobody waits for it.
-                old.unlink()
+                objects.remove(name)
     if taken.is_awaited:
-        temporary = log / f"{_TEMPORARY}{taken.key}"
-        write_json(temporary, LoadResult(failure)._asdict())
-        temporary.replace(_result(log, taken))
-    _file(log, taken).unlink(missing_ok=True)
+        result = LoadResult(failure, time.time())
+        objects.create(_result(taken), json.dumps(result._asdict()).encode())
+    with objects.lock():
+        objects.remove(_name(taken))
 
 
 def result_of(log: Path, wanted: LoadRequest) -> LoadResult | None:
     """What has become of a request. None before the receiver is done with it."""
+    return _result_of(LogObjects(log), wanted)
+
+
+def _result_of(objects: LogObjects, wanted: LoadRequest) -> LoadResult | None:
     try:
-        found = json.loads(_result(log, wanted).read_text(encoding="utf-8"))
-        return LoadResult(found["failure"])
+        return _result_at(objects, _result(wanted))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (Error, *_DAMAGED):
         return LoadResult("the result of the load cannot be read")
 
 
-def _file(log: Path, wanted: LoadRequest) -> Path:
-    return log / _REQUESTS / wanted.key
+def _result_at(objects: LogObjects, name: str) -> LoadResult:
+    found = json.loads(objects.read(name)[0])
+    return LoadResult(found["failure"], float(found["time"]))
 
 
-def _result(log: Path, wanted: LoadRequest) -> Path:
-    return log / f"{_RESULT}{wanted.key}"
+def _name(wanted: LoadRequest) -> str:
+    return f"{_REQUEST}{wanted.key}"
 
 
-def _remove(path: Path) -> None:
-    with contextlib.suppress(OSError):
-        path.unlink()
+def _result(wanted: LoadRequest) -> str:
+    return f"{_RESULT}{wanted.key}"
+
+
+def _remove(objects: LogObjects, name: str) -> None:
+    with contextlib.suppress(LogError), objects.lock():
+        objects.remove(name)
 
 
 def _key(found: object, name: str) -> str:
-    # It becomes the name of a file.
-    if found != name or not name.isalnum():
+    key = name.removeprefix(_REQUEST)
+    # It becomes the name of the result.
+    if found != key or not key.isalnum():
         raise TypeError
-    return name
+    return key
 
 
 def _names(found: object) -> list[str] | None:
@@ -307,8 +370,9 @@ _POLL_SECONDS = 0.2
 #: A waiting process renews its request so often. One without that for so long is not wanted.
 _RENEW_SECONDS = 5.0
 _EXPIRY_SECONDS = 60.0
-_REQUESTS = "_load-requests"
+_SETTLED_NANOSECONDS = 2_000_000_000
+_REQUEST = "_load-request-"
 _RESULT = "_load-result-"
-#: Not the prefix of a writer's temporary files: it removes them when it starts.
-_TEMPORARY = ".load-"
+#: What reading an object raises that is not what it should be.
+_DAMAGED = (ValueError, KeyError, TypeError, RecursionError)
 _KEPT_SECONDS = 86_400

@@ -192,11 +192,10 @@ class Log(OpenedLog):
         """Reads an object of the log that is not a segment.
 
         Raises:
-            OSError: It does not exist, or cannot be read.
+            FileNotFoundError: It does not exist.
+            LogError: It cannot be read.
         """
-        if self._store is not None:
-            return self._store.read(name)
-        return (self.path / name).read_bytes()
+        return self._log.read_object(name)
 
     def tables(self) -> list[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
@@ -471,8 +470,22 @@ class Log(OpenedLog):
             for _, quoted, type_, modifier, *_ in picture["columns"]
         ]
 
+    def check(self) -> list[str]:
+        """What the next receiver will repair, and nothing is changed.
+
+        Returns:
+            Each repair, in words. Empty if there is nothing to repair.
+
+        Raises:
+            LogError: The log is damaged or incomplete: a receiver would refuse it, too.
+        """
+        return self._log.check()
+
     def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
         """Reads all segments, and compares them with their checksums.
+
+        The contents of each are counted again, and compared with its foot and the index. What a
+        receiver would refuse is an error, too.
 
         Args:
             progress: Is called with the number of bytes of each segment.
@@ -481,8 +494,9 @@ class Log(OpenedLog):
             The number of segments.
 
         Raises:
-            LogError: A segment is damaged. `LogError.file` is its name.
+            LogError: A file is damaged or missing. `LogError.file` is its name.
         """
+        self.check()
         for place in range(len(self._log)):
             self._log.verify(place)
             if progress is not None:
@@ -588,7 +602,8 @@ class Log(OpenedLog):
 
         Args:
             table: The table, also under its earlier names.
-            columns: Columns, which must not be part of the replica identity.
+            columns: Columns, which must not be part of the replica identity. They are erased
+                under their earlier names, too.
             keys: Keys: columns and their values, in PostgreSQL's text. A row is erased if
                 it has all values of one of them. An update to another key becomes an
                 insert, and one from another key a delete of that. Needs pyarrow.
@@ -603,7 +618,8 @@ class Log(OpenedLog):
             LogError: Another process writes to the log (`locked`), a transaction is
                 prepared and not decided (`prepared`), a column is part of the replica
                 identity (`key_column`), or a registered reader has not taken the change of a
-                row (`held`): nothing is erased.
+                row (`held`): nothing is erased. A column may have had another name, which the
+                log does not know (`earlier_name`).
         """
         done = erase(self.path, table, columns, keys, force=force)
         self._log = self._opened()

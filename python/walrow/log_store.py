@@ -75,15 +75,6 @@ class LogStore:
             file = self._system.open(path, "rb", block_size=_AHEAD_BYTES)
             return LogObject(file, self._url)
 
-    def read(self, name: str) -> bytes:
-        """Reads all bytes of an object.
-
-        Raises:
-            OSError: As `open`.
-        """
-        file = self.open(name)
-        return file.read_at(0, file.size)
-
 
 class LogObject:
     """An object that is open.

@@ -270,8 +270,8 @@ class Beginning:
     def _stopped(self, error: ReplicationError) -> ReplicationError:
         try:
             stop(self._log, error.reason)
-        except OSError as failed:
-            self._note(f"that cannot be recorded in the log: {failed.strerror}")
+        except (Error, OSError) as failed:
+            self._note(f"that cannot be recorded in the log: {failed}")
         text = f"{error.reason}. {way_out(self._log)}"
         self.refusal = stopped = ReplicationError(text, slot=self._slot)
         return stopped

@@ -68,6 +68,7 @@ class Loads:
         """
         self._given = given
         self._log = log
+        self._requests = load_requests.Requests(log)
         self._publications = publications
         self._binary = binary
         self._jobs = jobs
@@ -251,7 +252,7 @@ class Loads:
         if self._request is None:
             self._may_have_more = False
             try:
-                self._request = load_requests.take(self._log)
+                self._request = self._requests.take()
             except LogError as error:
                 self._note(str(error))
             self._attempts = 0
@@ -333,9 +334,9 @@ class Loads:
             if request is not None and request.key:
                 load_requests.complete(self._log, request, outcome.failure)
             outcome.is_recorded = True
-        except OSError as error:
+        except (Error, OSError) as error:
             if not outcome.is_refused:
-                self._note(f"the result of a load cannot be written: {error.strerror}")
+                self._note(f"the result of a load cannot be written: {error}")
             outcome.is_refused = True
         finally:
             outcome.is_being_recorded = False
@@ -346,7 +347,10 @@ class Loads:
         if loaded.load is not None:
             try:
                 self._completeness.loaded(loaded.tables, loaded.load.point)
-            except Error as error:
+            except LogError as error:
+                if error.code != "damaged":
+                    # The disk refuses it for now.
+                    raise
                 self._note(f"the tables are loaded, but: {error}")
         self._note(f"loaded {done.tables} tables with {done.rows} rows")
 

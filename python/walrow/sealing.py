@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._core import Catalog, LogWriter
@@ -82,7 +82,8 @@ def seal(
         progress: Is called with the number of bytes of each block of a file.
 
     Raises:
-        LogError: The log cannot be written, or another process writes to it.
+        LogError: The log cannot be written, another process writes to it, or a later capture is in
+            it that this one comes before (`code` "out_of_order").
         DecodeError: Bytes do not follow the protocol. All transactions before are in the
             log.
         UnfinishedError: The source is not complete.
@@ -105,6 +106,7 @@ def seal(
             group_access=group_access,
             framing=framing,
             syncs=False,
+            captures=True,
         )
         with closing(writer):
             return _seal(chunks, writer, found, unfinished)
@@ -126,10 +128,12 @@ def _seal(
                 writer.publish()
             else:
                 writer.fill()
-    finally:
-        # What is published is durable: then there are only prepared transactions to sync.
-        writer.publish()
-        writer.sync()
+    except BaseException:
+        # All complete transactions are kept. The first error says what is wrong.
+        with suppress(LogError, OSError):
+            _publish(writer)
+        raise
+    _publish(writer)
     if writer.unfinished and unfinished == "error":
         text = "the source ends inside a frame or a transaction"
         raise UnfinishedError(text, position=writer.position)
@@ -141,3 +145,9 @@ def _seal(
         counts["repeated"],
         counts["segments"],
     )
+
+
+def _publish(writer: LogWriter) -> None:
+    # What is published is durable: then there are only prepared transactions to sync.
+    writer.publish()
+    writer.sync()

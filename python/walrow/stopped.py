@@ -7,8 +7,8 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from walrow.errors import LogError, ReplicationError
-from walrow.log_files import replace_json, sync_directory
+from walrow._core import LogObjects
+from walrow.errors import Error, LogError, ReplicationError
 
 if TYPE_CHECKING:
     import os
@@ -31,11 +31,11 @@ class Stopped(NamedTuple):
 def read_stopped(log: str | os.PathLike[str]) -> Stopped | None:
     """Why a log must not go on. None if it may."""
     try:
-        found = json.loads(_path(log).read_text(encoding="utf-8"))
+        found = json.loads(LogObjects(log).read(_STOPPED)[0])
         return Stopped(str(found["reason"]), str(found["time"]))
     except (FileNotFoundError, NotADirectoryError):
         return None
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+    except (Error, OSError, ValueError, KeyError, TypeError, RecursionError):
         # It must not go on either.
         return Stopped("the record of the reason cannot be read", "an unknown time")
 
@@ -44,13 +44,12 @@ def stop(log: str | os.PathLike[str], reason: str) -> None:
     """Records that a log must not go on. The first reason stays.
 
     Raises:
-        OSError: It cannot be written.
+        LogError: It cannot be written.
+        OSError: The directory cannot be opened.
     """
-    path = _path(log)
-    if path.exists():
-        return
     now = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
-    replace_json(path, Stopped(reason, now)._asdict())
+    record = json.dumps(Stopped(reason, now)._asdict())
+    LogObjects(log).create(_STOPPED, record.encode())
 
 
 def resume(log: str | os.PathLike[str]) -> Stopped | None:
@@ -61,8 +60,7 @@ def resume(log: str | os.PathLike[str]) -> Stopped | None:
     """
     found = read_stopped(log)
     try:
-        _path(log).unlink(missing_ok=True)
-        sync_directory(Path(log))
+        LogObjects(log).remove(_STOPPED)
     except OSError as error:
         text = f"the record of the reason cannot be removed: {error.strerror}"
         raise LogError(text, code="store", errno=error.errno, file=_STOPPED) from error
@@ -91,10 +89,6 @@ def way_out(log: str | os.PathLike[str]) -> str:
         "Begin with a new slot, a new log, and a new copy of the tables. Or, if this was the "
         f"wrong server: walrow log resume {Path(log)}, and connect to the right one"
     )
-
-
-def _path(log: str | os.PathLike[str]) -> Path:
-    return Path(log) / _STOPPED
 
 
 _STOPPED = "_stopped"

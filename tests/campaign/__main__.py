@@ -7,7 +7,7 @@ import argparse
 import sys
 import time
 
-from campaign.faults import FAULTS, kinds_of, not_drawn
+from campaign.faults import FAULTS
 from campaign.hunt import campaign_server, hunt, replay
 from campaign.steps import parsed
 
@@ -22,13 +22,7 @@ def main() -> int:
     parser.add_argument("--without", action="append", default=[])
     parser.add_argument("--shrink", type=float, default=60)
     parser.add_argument(
-        "--all", action="store_true", help="draws what has known faults, too"
-    )
-    parser.add_argument(
         "--known", action="store_true", help="runs the days of known faults"
-    )
-    parser.add_argument(
-        "--put-back", metavar="NAME", help="draws what has this known fault, too"
     )
     given = parser.parse_args()
     code = 0
@@ -46,28 +40,18 @@ def main() -> int:
                 print(f"{fault.name} ({time.monotonic() - began:.1f} s): {said}")
         else:
             print(f"seed {given.seed}")
-            without = given.without
-            if not given.all:
-                without = [*without, *not_drawn(given.put_back)]
-            wanted = kinds_of(given.put_back) if given.put_back else frozenset()
-            began, seed, count = time.monotonic(), given.seed, 0
-            while (left := given.seconds + began - time.monotonic()) > 0:
-                found = hunt(
-                    server,
-                    seconds=left,
-                    seed=seed,
-                    without=without,
-                    themes=given.theme,
-                    shrink_seconds=given.shrink,
-                )
-                if found is None:
-                    break
-                count += found.days
-                print(f"{time.monotonic() - began:.0f} s, {count} days: {found}")
-                if not wanted or wanted & {it.kind for it in found.steps}:
-                    return 1
-                # Another fault.
-                seed = found.seed + 1
+            began = time.monotonic()
+            found = hunt(
+                server,
+                seconds=given.seconds,
+                seed=given.seed,
+                without=given.without,
+                themes=given.theme,
+                shrink_seconds=given.shrink,
+            )
+            if found is not None:
+                print(f"{time.monotonic() - began:.0f} s, {found.days} days: {found}")
+                return 1
             print("nothing")
     return code
 

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["FAULTS", "Known", "kinds_of", "not_drawn"]
+__all__ = ["FAULTS", "Known"]
 
 
 class Known(NamedTuple):
-    """A fault that was found.
+    """A fault that was found, and mended: its day must pass.
 
     Attributes:
         name: The user's actions, in a few words.
         steps: The day, as `printed` writes it.
-        kinds: The kinds of steps that are not drawn until it is mended.
-        is_mended: Whether the day must pass. Until then, it must fail.
         is_slow: Whether it takes more than some seconds.
     """
 
     name: str
     steps: str
-    kinds: frozenset[str] = frozenset()
-    is_mended: bool = True
     is_slow: bool = False
 
 
-def _open(name: str, steps: str, *kinds: str, is_slow: bool = False) -> Known:
-    """A fault that is not mended: its day must fail, and nothing draws it."""
-    return Known(name, steps, frozenset(kinds), is_mended=False, is_slow=is_slow)
-
-
-#: When a fault is mended, `_open(...)` becomes `Known(name, steps)`: its day must pass from then
-#: on, and the kinds of steps that it needs are drawn again.
 FAULTS: tuple[Known, ...] = (
     Known(
         "a column with a default, and a lake's table that began with a copy",
@@ -97,10 +86,9 @@ FAULTS: tuple[Known, ...] = (
         "a publication without updates for a while",
         '[["begin", 0, 1], ["publish_some", 0], ["update", 0, 0], ["publish_all"]]',
     ),
-    _open(
+    Known(
         "the file of the newest segment is lost",
         '[["begin", 2, 3], ["lose_newest_segment"], ["insert_and_look", 0]]',
-        *("lose_newest_segment", "lose_a_segment"),
     ),
     Known(
         "a load beside a prepared transaction",
@@ -108,15 +96,3 @@ FAULTS: tuple[Known, ...] = (
         is_slow=True,
     ),
 )
-
-
-def kinds_of(name: str) -> frozenset[str]:
-    """The kinds of steps that a fault needs."""
-    return next(it.kinds for it in FAULTS if it.name == name)
-
-
-def not_drawn(put_back: str | None = None) -> set[str]:
-    """The kinds of steps that have a known fault. `put_back` is one that is looked for."""
-    kept = kinds_of(put_back) if put_back else set()
-    found = {kind for it in FAULTS if not it.is_mended for kind in it.kinds}
-    return found - kept

@@ -106,6 +106,7 @@ def test_segments_are_verified_and_removed(
     segments = walrow.Log(log).segments()
     count = len(segments)
     assert invoke("log", "verify", log) == f"{count} segments verified\n"
+    assert invoke("log", "check", log) == "nothing to repair\n"
     middle = next(it for it in segments[3:] if not it.continues)
     removed = segments.index(middle) + 1
     shown = invoke("log", "prune", "--until", middle.end, log)

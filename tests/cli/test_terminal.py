@@ -223,7 +223,13 @@ def test_names_in_usage_errors(tmp_path: Path, run: Any) -> None:
     assert r"run, public.\x1b\n\u202e.parquet:" in said(found, 2)[-1]
 
 
-@pytest.mark.parametrize("given", [HOSTILE, b"\x1b\n\xff"], ids=["", "bytes"])
+@pytest.mark.parametrize(
+    "given",
+    [
+        pytest.param(HOSTILE, id=""),
+        pytest.param(b"\x1b\n\xff", id="bytes", marks=pytest.mark.slow),
+    ],
+)
 def test_arguments_in_usage_errors(
     given: str | bytes, tmp_path: Path, run: Any
 ) -> None:

@@ -115,12 +115,12 @@ def test_a_load_that_is_killed_leaves_no_trace(
     check_log(server.dsn, log, Load.TABLES)
     # The request has survived.
     assert not requests(log)
-    assert not (log / "_load").exists()
+    assert b'"place"' not in (log / "_loaded-and-removed").read_bytes()
 
 
 def requests(log: Path) -> list[Path]:
     """The requests for loads."""
-    return [*(log / "_load-requests").glob("*")]
+    return [*log.glob("_load-request-*")]
 
 
 def load_unless_requested(log: Path) -> None:
@@ -270,8 +270,7 @@ def test_two_requests_have_two_results(
     with receiving(server, log, slot, monkeypatch):
         until_loaded(log)
         # What is damaged ends nothing.
-        (log / "_load-requests").mkdir()
-        (log / "_load-requests" / "damaged").write_text("", encoding="utf-8")
+        (log / "_load-request-damaged").write_text("", encoding="utf-8")
         until(lambda: not requests(log))
         failures: list[str] = []
 

@@ -210,7 +210,7 @@ def test_a_first_load_that_was_broken_off_is_not_forgotten(
     log = tmp_path / "log"
     with ReceiverProcess(server.dsn, log, *FIRST, slot=slot, crash_at=20) as receiver:
         receiver.wait()
-    assert (log / "_load").exists()
+    assert b'"place"' in (log / "_loaded-and-removed").read_bytes()
     # Without the option, the log would lack the rows.
     with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
         code, text = receiver.wait()
@@ -335,9 +335,8 @@ def test_the_error_of_a_load_has_no_value_of_a_row(
 SLOTS = "SELECT slot_name FROM pg_replication_slots"
 
 
-@pytest.mark.parametrize(
-    "is_stopped", [False, pytest.param(True, marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("is_stopped", [False, True])
 def test_a_first_load_that_breaks_while_the_disk_stalls_begins_again(
     server: EmbeddedServer, slot: str, tmp_path: Path, *, is_stopped: bool
 ) -> None:

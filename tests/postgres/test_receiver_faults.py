@@ -251,12 +251,9 @@ def test_stop_while_the_disk_is_full(
     check_log(own.dsn, log, Load.TABLES)
 
 
-@pytest.mark.parametrize(
-    "is_stopped", [True, pytest.param(False, marks=pytest.mark.slow)]
-)
-@pytest.mark.parametrize(
-    "cause", ["connection", pytest.param("max_hold", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("is_stopped", [True, False])
+@pytest.mark.parametrize("cause", ["connection", "max_hold"])
 def test_load_that_is_given_up_while_the_disk_is_full(
     own: EmbeddedServer, slot: str, tmp_path: Path, cause: str, *, is_stopped: bool
 ) -> None:

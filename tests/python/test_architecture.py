@@ -157,6 +157,23 @@ def test_no_circle_of_files(crate: Path) -> None:
     refuse_circles(graph)
 
 
+def test_the_rooms_of_a_log_know_each_other_in_one_direction() -> None:
+    graph = uses(CRATES / "walrow-log")
+    rooms = {name.partition(".")[0] for name in graph}
+    assert rooms == {*_ROOMS, "spool"}
+    for name, used in graph.items():
+        room = name.partition(".")[0]
+        known = {it.partition(".")[0] for it in used}
+        assert known <= {room, *_ROOMS.get(room, ())}, name
+
+
+def test_readers_of_a_log_cannot_write() -> None:
+    # Their store is `Objects`, which has no method that writes.
+    for path in (CRATES / "walrow-log/src/read").glob("*.rs"):
+        imports = "".join(re.findall(r"\buse [^;]+;", path.read_text("utf-8")))
+        assert not re.search(r"\b(Store|Staged|Journal|once|lease|fs)\b", imports), path
+
+
 def test_no_circle_of_modules() -> None:
     graph = imports(PACKAGE)
     # At the top, in a function, for types, and a module of a package.
@@ -175,6 +192,17 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
     except CycleError as error:
         # Each is imported by the next one.
         pytest.fail(f"a circle: {' <- '.join(error.args[1])}")
+
+
+# What each room of a log may know beside itself.
+_ROOMS = {
+    "error": (),
+    "store": ("error",),
+    "format": ("error", "store"),
+    "read": ("error", "store", "format", "spool"),
+    "write": ("error", "store", "format", "read"),
+    "upkeep": ("error", "store", "format", "read"),
+}
 
 
 def test_names_that_are_exported_again_are_found() -> None:

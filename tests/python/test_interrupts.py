@@ -163,3 +163,30 @@ def test_a_state_of_a_log(
     with pytest.raises(KeyboardInterrupt):
         next(reader)
     assert interrupted() < SECONDS
+
+
+def test_upkeep_of_a_log(
+    tmp_path: Path, interrupt: Callable[[], Callable[[], float]]
+) -> None:
+    rows = [(str(row), "x" * 5000) for row in range(4_000)]
+    log = published(
+        tmp_path / "log",
+        (transaction(0x1000 * part, *rows) for part in range(1, 21)),
+        level=None,
+    )
+    segments = log.segments()
+    jobs: list[Callable[[], object]] = [
+        log.verify,
+        lambda: log.compact(segment_bytes=1 << 34),
+        lambda: log.erase("t", columns=["v"]),
+    ]
+    for job in jobs:
+        interrupted = interrupt()
+        # Each takes longer than that.
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+            job()
+        assert interrupted() < SECONDS
+    log = walrow.Log(log.path)
+    assert log.segments() == segments
+    assert log.verify() == len(segments)

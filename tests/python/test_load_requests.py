@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import stat
 import threading
@@ -11,8 +13,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 import walrow
+from walrow._core import LogObjects
 from walrow.load_needed import read_published
-from walrow.load_requests import is_wanted, request, result_of, take
+from walrow.load_requests import (
+    LoadRequest,
+    Requests,
+    _renew,
+    complete,
+    is_wanted,
+    request,
+    result_of,
+    take,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +55,7 @@ def test_a_request_beside_a_writer_that_starts(tmp_path: Path) -> None:
         stop.set()
         writer.join()
     assert not failures
-    assert not list(log.glob(".*"))
+    assert not [*log.glob(".*"), *log.glob("_load-*")]
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes")
@@ -59,7 +71,7 @@ def test_a_request_is_for_whom_the_log_is(
     log.chmod(directory)
     walrow.seal(b"", log=log, group_access=group)
     wanted = request(log, ["public.item"])
-    found = stat.S_IMODE((log / "_load-requests" / wanted.key).stat().st_mode)
+    found = stat.S_IMODE((log / f"_load-request-{wanted.key}").stat().st_mode)
     assert found == (0o640 if group else 0o600)
 
 
@@ -72,8 +84,10 @@ def test_a_request_is_wanted_as_long_as_somebody_waits(tmp_path: Path) -> None:
     assert is_wanted(log, first)
     # Its process ended a minute ago.
     for wanted in (first, second):
-        long_ago = time.time() - 61
-        os.utime(log / "_load-requests" / wanted.key, (long_ago, long_ago))
+        path = log / f"_load-request-{wanted.key}"
+        record = json.loads(path.read_text("utf-8"))
+        record["renewed"] -= 61
+        path.write_text(json.dumps(record), "utf-8")
     assert not is_wanted(log, first)
     # A request that nobody waits for stays.
     assert take(log) == second
@@ -121,8 +135,7 @@ def test_deeply_nested_files_are_damaged(tmp_path: Path) -> None:
     log = tmp_path / "log"
     walrow.seal(b"", log=log)
     nested = "[" * 100_000
-    (log / "_load-requests").mkdir()
-    (log / "_load-requests" / "nested").write_text(nested, encoding="utf-8")
+    (log / "_load-request-nested").write_text(nested, encoding="utf-8")
     with pytest.raises(walrow.LogError, match="damaged"):
         take(log)
     (log / "_load-needed").write_text(nested, encoding="utf-8")
@@ -134,3 +147,72 @@ def test_deeply_nested_files_are_damaged(tmp_path: Path) -> None:
     found = result_of(log, wanted)
     assert found is not None
     assert found.failure == "the result of the load cannot be read"
+
+
+def test_a_request_that_is_renewed_and_removed_at_once_is_gone(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    objects = LogObjects(log)
+    for _ in range(20):
+        wanted = request(log, ["public.item"], is_awaited=True)
+        removing = threading.Thread(target=complete, args=(log, wanted, None))
+        removing.start()
+        # As one that waits does it.
+        with contextlib.suppress(FileNotFoundError):
+            while True:
+                _renew(objects, wanted)
+                # The lock is not fair.
+                time.sleep(0.005)
+        removing.join()
+        assert not list(log.glob("_load-request-*"))
+        assert result_of(log, wanted) is not None
+
+
+def test_what_is_no_file_is_no_request(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    outside = tmp_path / "outside"
+    outside.write_text("important", "utf-8")
+    (log / "_load-request-link").symlink_to(outside)
+    os.mkfifo(log / "_load-request-pipe")
+    (log / "_load-request-directory").mkdir()
+    for _ in range(2):
+        with pytest.raises(walrow.LogError, match="damaged"):
+            take(log)
+    # A directory cannot be removed like a file. It hides no request.
+    assert take(log) is None
+    wanted = request(log, None)
+    assert take(log) == wanted
+    # Only the link went.
+    assert outside.read_text("utf-8") == "important"
+
+
+def test_a_log_is_listed_only_if_a_name_came(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("walrow.load_requests._SETTLED_NANOSECONDS", 100_000_000)
+    listed: list[Path] = []
+
+    def listing(log: Path) -> LoadRequest | None:
+        listed.append(log)
+        return take(log)
+
+    monkeypatch.setattr("walrow.load_requests.take", listing)
+    log = tmp_path / "log"
+    requests = Requests(log)
+    # There is no log yet.
+    assert requests.take() is None
+    walrow.seal(b"", log=log)
+    assert requests.take() is None
+    # The clock of a file system may be coarse.
+    assert requests.take() is None
+    assert len(listed) == 2
+    time.sleep(0.2)
+    for _ in range(10):
+        assert requests.take() is None
+    assert len(listed) == 3
+    wanted = request(log, None)
+    for _ in range(2):
+        assert requests.take() == wanted
+    assert walrow.cancel_load(log=log) == 1
+    assert requests.take() is None

@@ -59,7 +59,7 @@ def test_verify_finds_every_changed_byte(tmp_path: Path, level: int | None) -> N
             changed[place] ^= 1 << chance.randrange(8)
             segment.path.write_bytes(changed)
             code, file = fault(lambda: walrow.Log(log.path).verify())
-            assert (code in {"damaged", "foreign"}, file) == (True, segment.path.name)
+            assert (code, file) == ("damaged", segment.path.name)
         segment.path.write_bytes(data)
     assert log.verify() == 3
 
@@ -102,7 +102,7 @@ def test_a_cut_segment_is_an_error_when_it_is_opened(
     segment.path.write_bytes(change(data, segment.bytes))
     for call in (lambda: read(log.path), log.verify):
         code, file = fault(call)
-        assert (code in {"damaged", "foreign"}, file) == (True, segment.path.name)
+        assert (code, file) == ("damaged", segment.path.name)
     # Nothing opens it for what is not in it.
     assert len(list(walrow.read(log.path, start=0x3000))) > 0
     # Without an index, the log cannot be planned.
@@ -257,7 +257,7 @@ def test_another_source_is_an_error(tmp_path: Path, field: str) -> None:
 
 def test_a_damaged_record_of_what_was_removed_is_an_error(log: walrow.Log) -> None:
     log.prune(0x2000)
-    path = log.path / "_pruned"
+    path = log.path / "_loaded-and-removed"
     data = bytearray(path.read_bytes())
     data[-1] ^= 1
     path.write_bytes(data)

@@ -204,7 +204,7 @@ def test_an_interrupted_removal_is_completed(tmp_path: Path) -> None:
             assert publisher.writer.position == 0x5000
         assert again.prune(0x3000) == count
     # The record of the removal was not written: nothing was removed.
-    (log.path / "_pruned").unlink()
+    (log.path / "_loaded-and-removed").unlink()
     for path in gone:
         path.write_bytes(kept[path])
     assert contents(walrow.read(log.path)) == contents(walrow.read(history(5)))

@@ -176,7 +176,7 @@ def test_damage_and_failures_are_named(
     s3.files.pipe(f"{url}{second}", whole[:20] + b"?" + whole[21:])
     assert fault(lambda: contents_of(log)) == ("damaged", second)
     s3.files.pipe(f"{url}{second}", whole[:-1])
-    assert fault(lambda: contents_of(log)) == ("foreign", second)
+    assert fault(lambda: contents_of(log)) == ("damaged", second)
     s3.files.rm(f"{url}{second}")
     assert fault(lambda: contents_of(log)) == ("store", second)
     s3.files.rm(f"{url}_index")

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import walrow
 from captures import capture
+from logs import transaction
+from walrow._core import LogWriter
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ROWS = capture("rows")
 #: A session begins again at each copy.
@@ -105,6 +111,32 @@ def test_each_thread_may_have_its_own_reader() -> None:
 def test_others_run_while_bytes_are_decoded() -> None:
     # The machine may be busy with others for a while.
     assert min(longest_wait() for _ in range(5)) < 0.5
+
+
+def test_others_run_while_a_writer_is_closed(tmp_path: Path) -> None:
+    """Its thread compresses what it has: that takes longer than some turns of another thread."""
+    chosen = random.Random(1)  # noqa: S311 - no secret
+    words = [str(chosen.getrandbits(40)) for _ in range(3000)]
+    writer = LogWriter(tmp_path, segment_bytes=1 << 30, level=22, spool_memory=1 << 20)
+    value = " ".join(chosen.choices(words, k=100_000))
+    writer.append(transaction(0x1000, ("1", value)))
+    writer.sync()
+    writer.fill()
+    turns, done = 0, threading.Event()
+
+    def count() -> None:
+        nonlocal turns
+        while not done.wait(0.001):
+            turns += 1
+
+    counting = threading.Thread(target=count)
+    counting.start()
+    before = turns
+    writer.close()
+    during = turns - before
+    done.set()
+    counting.join(10)
+    assert during > 10
 
 
 def longest_wait() -> float:

@@ -217,9 +217,8 @@ def test_the_next_call_finds_what_another_driver_did_meanwhile(
     assert lakes["t"].rows() == source.rows("t")
 
 
-@pytest.mark.parametrize(
-    "kind", ["killed", pytest.param("memory", marks=pytest.mark.slow)]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["killed", "memory"])
 def test_a_shared_job_that_fails_as_a_whole(
     source: History,
     lakehouse: SparkSession,

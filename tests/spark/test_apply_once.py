@@ -284,9 +284,8 @@ def test_a_target_that_is_set_back_meanwhile(
     assert not lake.apply(source).committed
 
 
-@pytest.mark.parametrize(
-    "lake", ["delta", pytest.param("iceberg", marks=pytest.mark.slow)], indirect=True
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("lake", ["delta", "iceberg"], indirect=True)
 def test_two_drivers_that_add_a_column(
     source: History, lake: Lake, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

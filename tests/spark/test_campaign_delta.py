@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from campaign.faults import not_drawn
 from campaign.hunt import campaign_server, hunt, replay
 from campaign.steps import parsed
 
@@ -37,7 +36,6 @@ def test_drawn_days_with_delta_tables(lakehouse: SparkSession) -> None:
             server,
             seconds=SECONDS,
             seed=SEED,
-            without=not_drawn(),
             themes=THEMES,
             shrink_seconds=120,
             spark=lakehouse,

@@ -3,17 +3,70 @@
 //!
 //! A log is a directory of segments, which any number of readers ([`Log`]) share, and one
 //! [`Writer`]. The feature `segments` turns logs on.
+//!
+//! The rooms know each other in one direction:
+//!
+//! ```text
+//! error ◄─ store ◄─ format ◄─ read ◄─┬─ write
+//!                                    └─ upkeep
+//! ```
+//!
+//! | object | contents |
+//! |---|---|
+//! | `000000000191BA28-00000.wire.zst` | a segment |
+//! | `000000000191BA28-1000000.wire.zst` | a merged segment |
+//! | `_open` | what is durable, but not published yet |
+//! | `_index` | the feet of all segments, so that a log of many segments opens fast |
+//! | `_catalog` | definitions of types and tables, for the next segments |
+//! | `_prepared-…` | a prepared transaction that is not decided yet |
+//! | `_reader-…` | how far a registered reader is |
+//! | `_lock` | is locked while readers or `_loaded-and-removed` change |
+//! | `_upkeep` | is locked while segments are removed, merged or erased |
+//! | `_loaded-and-removed` | up to where segments were removed, merged and erased, and where a load is expected |
+//! | `_stopped` | why a receiver must not go on: its server has changed, or was set back |
+//! | `.walrow-…` | a temporary object |
 
 #[cfg(feature = "segments")]
-mod log;
+mod error;
+#[cfg(feature = "segments")]
+mod format;
+#[cfg(feature = "segments")]
+mod read;
 mod spool;
-
 #[cfg(feature = "segments")]
-pub use log::{
-    Compacted, DamagedPart, Directory, Erase, Erased, Eraser, Error, ErrorKind, FORMAT, Foot, Hold,
-    Images, Load, LoadRefusal, Log, MERGED, Member, OtherServer, Plan, ReadAt, RegisteredReader,
-    Remedy, Retained, Retention, Segment, SegmentName, SegmentReader, SourcePart, StateOptions,
-    StateReader, Store, TableChanges, TableCopy, TableFoot, TableVersion, WriteAt, Writer,
-    WriterCounts, WriterOptions,
-};
+mod store;
+#[cfg(feature = "segments")]
+mod upkeep;
+#[cfg(feature = "segments")]
+mod write;
+
 pub use spool::FileSpool;
+#[cfg(feature = "segments")]
+pub use {
+    error::hold::Hold,
+    error::remedy::Remedy,
+    error::{BrokenBy, DamagedPart, Error, ErrorKind, LoadRefusal, OtherServer, SourcePart},
+    format::history::FORMAT,
+    format::index::{Segment, TableChanges},
+    format::registered_reader::RegisteredReader,
+    format::segment::{Foot, MERGED, Member, SegmentName, TableFoot},
+    format::version::TableVersion,
+    read::Step,
+    read::log::{Log, Plan},
+    read::resolve::PlanReader,
+    read::segment_reader::SegmentReader,
+    read::table_state::{StateOptions, StateReader},
+    store::lease::Quiet,
+    store::{Directory, Journal, Lock, Objects, Put, ReadAt, Staged, Store, Tag},
+    upkeep::Upkeep,
+    upkeep::compaction::Compacted,
+    upkeep::erase::{Erase, Images},
+    upkeep::erasure::{Erased, Eraser},
+    upkeep::retention::{Retained, Retention},
+    write::counts::WriterCounts,
+    write::load::{Load, TableCopy},
+    write::look::check,
+    write::recovery::Repair,
+    write::repeats::RepeatedBy,
+    write::writer::{Confirmable, Writer, WriterOptions},
+};

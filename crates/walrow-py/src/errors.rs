@@ -3,9 +3,12 @@
 use crate::log_store;
 use crate::lsn;
 use pyo3::IntoPyObjectExt;
+use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use std::fmt::Display;
+use std::io;
+use std::path::Path;
 use walrow::stream::Location;
 use walrow::{DecoderOption, Error, ErrorKind, Lsn, Remedy, RemedyValue};
 
@@ -198,4 +201,39 @@ fn exception<'py>(
     let class = py.import("walrow.errors")?.getattr(class)?;
     let text = text.into_bound_py_any(py)?;
     Ok(PyErr::from_value(class.call((text,), Some(fields))?))
+}
+
+/// Why a log was not opened.
+pub(crate) enum Fail {
+    /// The directory.
+    Io(io::Error),
+    Log(walrow::log::Error),
+}
+
+impl From<io::Error> for Fail {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
+}
+
+impl Fail {
+    pub(crate) fn raise(self, py: Python<'_>, path: &Path) -> PyErr {
+        match self {
+            Self::Io(error) => os_error(py, error, path).unwrap_or_else(|failed| failed),
+            Self::Log(error) => log_error(py, error),
+        }
+    }
+}
+
+/// An `OSError` that names the path, as Python raises it.
+fn os_error(py: Python<'_>, error: io::Error, path: &Path) -> PyResult<PyErr> {
+    let Some(code) = error.raw_os_error() else {
+        return Ok(error.into());
+    };
+    let text = py.import("os")?.call_method1("strerror", (code,))?;
+    Ok(PyOSError::new_err((
+        code,
+        text.unbind(),
+        path.as_os_str().to_owned(),
+    )))
 }

@@ -26,6 +26,7 @@ mod log;
 mod log_block;
 mod log_eraser;
 mod log_load;
+mod log_objects;
 mod log_state;
 mod log_store;
 mod log_writer;
@@ -74,6 +75,8 @@ mod _core {
     use crate::log_eraser::LogEraser;
     #[pymodule_export]
     use crate::log_load::{LogCopy, LogLoad};
+    #[pymodule_export]
+    use crate::log_objects::{LogLock, LogObjects};
     #[pymodule_export]
     use crate::log_state::LogState;
     #[pymodule_export]

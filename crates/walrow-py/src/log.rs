@@ -1,22 +1,23 @@
 //! Logs: their segments, and the stream of some of them as a file.
 
 use crate::engine::lock;
-use crate::errors;
+use crate::errors::{self, Fail};
 use crate::log_block::{BlockMemory, LogBlock};
+use crate::log_objects;
 use crate::log_state::LogState;
 use crate::log_store::{self, PythonStore};
 use crate::lsn;
 use crate::options;
 use crate::signals;
 use crate::upkeep;
-use pyo3::exceptions::PyOSError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
-use std::path::{Path, PathBuf};
+use std::ops::Deref;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use walrow::log::{
-    Directory, Error, ErrorKind, Log, Plan, Retention, Segment, SegmentName, SegmentReader,
-    StateOptions, Store, TableVersion,
+    Directory, Error, ErrorKind, Log, Plan, PlanReader, Repair, Retention, Segment, SegmentName,
+    SegmentReader, StateOptions, TableVersion, Upkeep, check,
 };
 use walrow::stream::{CatalogColumn, End, Printable, fact::Source};
 use walrow::wire::ReplicaIdentity;
@@ -24,7 +25,40 @@ use walrow::{FileSpool, Lsn, TableName, cell_text};
 
 /// The published segments of a log.
 #[pyclass(frozen, module = "walrow._core")]
-pub(crate) struct LogDirectory(Mutex<Log>);
+pub(crate) struct LogDirectory(Mutex<Opened>);
+
+/// A log that can only be read, or also be changed.
+enum Opened {
+    Read(Log),
+    Keep(Upkeep),
+}
+
+impl Deref for Opened {
+    type Target = Log;
+
+    fn deref(&self) -> &Log {
+        match self {
+            Self::Read(log) => log,
+            Self::Keep(upkeep) => upkeep,
+        }
+    }
+}
+
+impl Opened {
+    fn follow(&mut self) -> Result<usize, Error> {
+        match self {
+            Self::Read(log) => log.follow(),
+            Self::Keep(upkeep) => upkeep.follow(),
+        }
+    }
+
+    fn upkeep(&mut self) -> Result<&mut Upkeep, Error> {
+        match self {
+            Self::Read(_) => Err(ErrorKind::ReadOnly.into()),
+            Self::Keep(upkeep) => Ok(upkeep),
+        }
+    }
+}
 
 #[pymethods]
 impl LogDirectory {
@@ -37,12 +71,14 @@ impl LogDirectory {
             let log = opened.map_err(|error| {
                 log_store::not_opened(&error).unwrap_or_else(|| errors::log_error(py, error))
             });
-            return Ok(Self(Mutex::new(log?)));
+            return Ok(Self(Mutex::new(Opened::Read(log?))));
         }
-        let log = py.detach(|| Log::open(Arc::new(Directory::open(&path)?)).map_err(Fail::Log));
-        Ok(Self(Mutex::new(
-            log.map_err(|error| error.raise(py, &path))?,
-        )))
+        let opened = py.detach(|| {
+            let directory = Directory::open(&path)?;
+            Upkeep::open(Arc::new(directory)).map_err(Fail::Log)
+        });
+        let upkeep = opened.map_err(|error: Fail| error.raise(py, &path))?;
+        Ok(Self(Mutex::new(Opened::Keep(upkeep))))
     }
 
     /// Where the changes come from.
@@ -129,7 +165,7 @@ impl LogDirectory {
         let start = start.unwrap_or_default();
         let names = plan(&log, tables.as_deref(), start, end, &columns);
         let names = names.map_err(|error| errors::log_error(py, error))?;
-        Ok(LogFile::new(&log, names, start))
+        Ok(LogFile::new(&log, &names, start))
     }
 
     /// The stream of segments that have each relation version of a table.
@@ -137,7 +173,7 @@ impl LogDirectory {
         let table = options::table(table, "table")?;
         let log = lock(&self.0)?;
         let names = log.examples(&|it| table.matches(it.oid, &it.schema, &it.name));
-        Ok(LogFile::new(&log, names, Lsn::INVALID))
+        Ok(LogFile::new(&log, &names, Lsn::INVALID))
     }
 
     /// The rows of a table as of an LSN or a time.
@@ -188,21 +224,44 @@ impl LogDirectory {
             .map_err(|error| errors::log_error(py, error))
     }
 
+    /// All bytes of a small object of the log.
+    fn read_object<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
+        let objects = lock(&self.0)?.objects();
+        Ok(log_objects::read(py, &*objects, name)?.0)
+    }
+
+    /// What the next writer will repair, in words.
+    fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
+        let log = lock(&self.0)?;
+        let repairs = match &*log {
+            // Nobody writes to a copy.
+            Opened::Read(log) => match log.missing() {
+                None => Ok(Vec::new()),
+                Some(after) => Err(ErrorKind::Missing { after }.into()),
+            },
+            Opened::Keep(log) => py.detach(|| check(&*log.objects())),
+        };
+        let repairs = repairs.map_err(|error| errors::log_error(py, error))?;
+        Ok(repairs.iter().map(Repair::to_string).collect())
+    }
+
     /// Reads a segment, and compares it with its checksums.
     fn verify(&self, py: Python<'_>, place: usize) -> PyResult<()> {
         let log = lock(&self.0)?;
         let log = &*log;
         let verified = py.detach(|| {
-            let segment = log.segments().get(place);
-            segment.map_or(Ok(()), |segment| log.verify(segment))
+            signals::in_steps(|step| {
+                let segment = log.segments().get(place);
+                segment.map_or(Ok(()), |segment| log.verify_in_steps(segment, step))
+            })
         });
-        verified.map_err(|error| errors::log_error(py, error))
+        verified.map_err(|stopped| stopped.raise(py))
     }
 
     /// Removes segments. Returns how many.
     fn prune(&self, py: Python<'_>, until: &Bound<'_, PyAny>, force: bool) -> PyResult<usize> {
         let until = options::read_lsn(until, "until")?;
-        self.changed(py, |log| log.prune(until, force))
+        self.changed(py, |log| log.upkeep()?.prune(until, force))
     }
 
     /// Removes segments by age and size. Times are in microseconds.
@@ -217,13 +276,18 @@ impl LogDirectory {
         let mut retention = Retention::default();
         (retention.age, retention.bytes) = (age, size);
         (retention.forget_after, retention.force) = (forget_after, force);
-        let retained = self.changed(py, |log| log.retain(&retention, upkeep::now()))?;
+        let retained = self.changed(py, |log| log.upkeep()?.retain(&retention, upkeep::now()))?;
         upkeep::retained(py, &retained)
     }
 
     /// Merges small segments. Returns how many, into how many, and the copied bytes.
     fn compact(&self, py: Python<'_>, segment_bytes: u64) -> PyResult<(usize, usize, u64)> {
-        let done = self.changed(py, |log| log.compact(segment_bytes))?;
+        let mut log = lock(&self.0)?;
+        let log = &mut *log;
+        let done = py.detach(|| {
+            signals::in_steps(|step| log.upkeep()?.compact_in_steps(segment_bytes, step))
+        });
+        let done = done.map_err(|stopped| stopped.raise(py))?;
         Ok((done.segments, done.merged, done.bytes))
     }
 
@@ -244,7 +308,9 @@ impl LogDirectory {
         let position = position
             .map(|it| options::read_lsn(it, "start"))
             .transpose()?;
-        let reader = self.changed(py, |log| log.register(name, position, upkeep::now()))?;
+        let reader = self.changed(py, |log| {
+            log.upkeep()?.register(name, position, upkeep::now())
+        })?;
         upkeep::reader(py, reader)
     }
 
@@ -259,9 +325,9 @@ impl LogDirectory {
         let position = options::read_lsn(position, "position")?;
         let moved = self.changed(py, |log| {
             if rewind {
-                log.rewind(name, position, upkeep::now())
+                log.upkeep()?.rewind(name, position, upkeep::now())
             } else {
-                log.advance(name, position, upkeep::now())
+                log.upkeep()?.advance(name, position, upkeep::now())
             }
         });
         upkeep::reader(py, moved?)
@@ -269,7 +335,7 @@ impl LogDirectory {
 
     /// Forgets a reader.
     fn forget(&self, py: Python<'_>, name: &str) -> PyResult<()> {
-        self.changed(py, |log| log.forget(name))
+        self.changed(py, |log| log.upkeep()?.forget(name))
     }
 }
 
@@ -278,7 +344,7 @@ impl LogDirectory {
     fn changed<T: Send>(
         &self,
         py: Python<'_>,
-        change: impl FnOnce(&mut Log) -> Result<T, Error> + Send,
+        change: impl FnOnce(&mut Opened) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
         let mut log = lock(&self.0)?;
         let log = &mut *log;
@@ -370,11 +436,8 @@ pub(crate) struct LogFile {
 }
 
 struct State {
-    store: Arc<dyn Store>,
-    /// With where they end.
-    names: std::vec::IntoIter<(SegmentName, Lsn)>,
-    /// What ends at or before this LSN is not read, as far as that is known without its transactions.
-    start: Lsn,
+    /// `None` once it is closed.
+    segments: Option<PlanReader>,
     segment: Option<SegmentReader>,
     memory: BlockMemory,
 }
@@ -384,16 +447,14 @@ impl State {
     fn next(&mut self) -> Result<Option<Arc<Vec<u8>>>, Error> {
         let mut chunk = self.memory.take();
         loop {
-            let segment = match &mut self.segment {
-                Some(segment) => segment,
-                None => match self.names.next() {
+            let segment = if let Some(segment) = &mut self.segment {
+                segment
+            } else {
+                let next = self.segments.as_mut().map(PlanReader::open_next);
+                match next.transpose()?.flatten() {
                     None => return Ok(None),
-                    Some((name, end)) => {
-                        let (store, end) = (&*self.store, Some(end));
-                        let opened = SegmentReader::open_after(store, name, end, self.start)?;
-                        self.segment.insert(opened)
-                    }
-                },
+                    Some(opened) => self.segment.insert(opened),
+                }
             };
             if segment.read(&mut chunk)? {
                 return Ok(Some(self.memory.share(chunk)));
@@ -404,21 +465,20 @@ impl State {
 }
 
 impl LogFile {
-    fn new(log: &Log, names: Vec<SegmentName>, start: Lsn) -> Self {
-        let segment = |name: SegmentName| {
+    fn new(log: &Log, names: &[SegmentName], start: Lsn) -> Self {
+        let segment = |name: &SegmentName| {
             let segments = log.segments();
-            let place = segments.binary_search_by_key(&name, Segment::name);
+            let place = segments.binary_search_by_key(name, Segment::name);
             place.ok().and_then(|place| segments.get(place))
         };
-        let segments: Vec<_> = names.into_iter().filter_map(segment).collect();
-        let names = segments.iter().map(|it| (it.name(), it.end));
-        let names: Vec<_> = names.collect();
         Self {
-            size: segments.iter().map(|it| it.stream_bytes).sum(),
+            size: names
+                .iter()
+                .filter_map(segment)
+                .map(|it| it.stream_bytes)
+                .sum(),
             state: Mutex::new(State {
-                store: log.store(),
-                names: names.into_iter(),
-                start,
+                segments: Some(log.read(names, start)),
                 segment: None,
                 memory: BlockMemory::default(),
             }),
@@ -455,7 +515,7 @@ impl LogFile {
     /// Closes the current segment. Nothing can be read after it.
     fn close(&self) -> PyResult<()> {
         let mut state = lock(&self.state)?;
-        state.names = Vec::new().into_iter();
+        state.segments = None;
         state.segment = None;
         Ok(())
     }
@@ -499,39 +559,4 @@ pub(crate) fn source<'py>(py: Python<'py>, source: &Source) -> PyResult<Bound<'p
     )?;
     dict.set_item("session", source.session.clone())?;
     Ok(dict)
-}
-
-/// Why a log was not opened.
-pub(crate) enum Fail {
-    /// The directory.
-    Io(std::io::Error),
-    Log(Error),
-}
-
-impl From<std::io::Error> for Fail {
-    fn from(error: std::io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-impl Fail {
-    pub(crate) fn raise(self, py: Python<'_>, path: &Path) -> PyErr {
-        match self {
-            Self::Io(error) => os_error(py, error, path).unwrap_or_else(|failed| failed),
-            Self::Log(error) => errors::log_error(py, error),
-        }
-    }
-}
-
-/// An `OSError` that names the path, as Python raises it.
-fn os_error(py: Python<'_>, error: std::io::Error, path: &Path) -> PyResult<PyErr> {
-    let Some(code) = error.raw_os_error() else {
-        return Ok(error.into());
-    };
-    let text = py.import("os")?.call_method1("strerror", (code,))?;
-    Ok(PyOSError::new_err((
-        code,
-        text.unbind(),
-        path.as_os_str().to_owned(),
-    )))
 }

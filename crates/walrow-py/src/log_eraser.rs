@@ -1,14 +1,14 @@
 //! Erases columns and rows of a log.
 
 use crate::engine::lock;
-use crate::errors;
-use crate::log::Fail;
+use crate::errors::Fail;
+use crate::signals;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use walrow::Lsn;
-use walrow::log::{Directory, Erase, Eraser, Images};
+use walrow::log::{Directory, Erase, Eraser, Images, Writer};
 
 /// Erases columns and rows. While it is open, nobody else can write to the log.
 #[pyclass(frozen, module = "walrow._core")]
@@ -21,7 +21,8 @@ impl LogEraser {
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let opened = py.detach(|| {
             let directory = Directory::open(&path)?;
-            Eraser::open(Arc::new(directory)).map_err(Fail::Log)
+            let quiet = Writer::quiet(Arc::new(directory)).map_err(Fail::Log)?;
+            Eraser::open(quiet).map_err(Fail::Log)
         });
         let eraser = opened.map_err(|error: Fail| error.raise(py, &path))?;
         Ok(Self(Mutex::new(Some(eraser))))
@@ -51,8 +52,8 @@ impl LogEraser {
         let Some(eraser) = &mut *eraser else {
             return Err(PyValueError::new_err("the log is closed"));
         };
-        let erased = py.detach(|| eraser.erase(&erase));
-        let erased = erased.map_err(|error| errors::log_error(py, error))?;
+        let erased = py.detach(|| signals::in_steps(|step| eraser.erase_in_steps(&erase, step)));
+        let erased = erased.map_err(|stopped| stopped.raise(py))?;
         Ok((erased.segments, erased.rewritten))
     }
 

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::cell::RefCell;
 use std::io;
-use walrow::log::{Error, ErrorKind, ReadAt, Store, WriteAt};
+use walrow::log::{Error, ErrorKind, Objects, ReadAt, Tag};
 
 /// Lists and reads objects through methods of a Python object. Nothing is written.
 #[derive(Debug)]
@@ -55,12 +55,7 @@ fn call<T>(call: impl FnOnce(Python<'_>) -> PyResult<T>) -> io::Result<T> {
     })
 }
 
-fn read_only<T>() -> io::Result<T> {
-    let text = "a log at a URL can only be read";
-    Err(io::Error::new(io::ErrorKind::ReadOnlyFilesystem, text))
-}
-
-impl Store for PythonStore {
+impl Objects for PythonStore {
     fn list(&self) -> io::Result<Vec<String>> {
         call(|py| self.0.bind(py).call_method0("list")?.extract())
     }
@@ -72,22 +67,6 @@ impl Store for PythonStore {
             let object = object.unbind();
             Ok(Box::new(Object { object, size }) as Box<dyn ReadAt>)
         })
-    }
-
-    fn write(&self, _name: &str) -> io::Result<Box<dyn WriteAt>> {
-        read_only()
-    }
-
-    fn publish(&self, _temporary: &str, _name: &str) -> io::Result<()> {
-        read_only()
-    }
-
-    fn replace(&self, _temporary: &str, _name: &str) -> io::Result<()> {
-        read_only()
-    }
-
-    fn remove(&self, _name: &str) -> io::Result<()> {
-        read_only()
     }
 }
 
@@ -116,5 +95,10 @@ impl ReadAt for Object {
         })?
         .then_some(())
         .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// Its size: whoever only reads compares nothing else.
+    fn tag(&mut self) -> io::Result<Tag> {
+        Ok(Tag(self.size.to_string()))
     }
 }

@@ -2,19 +2,21 @@
 
 use crate::catalog::Catalog;
 use crate::engine::{append, lock};
-use crate::errors;
-use crate::log::{Fail, source};
+use crate::errors::{self, Fail};
+use crate::log::source;
 use crate::log_load::{LogLoad, relations};
 use crate::lsn;
 use crate::options::{framing, read_lsn};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::{BTreeMap, HashSet};
+use std::mem;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use walrow::FileSpool;
 use walrow::Framing;
-use walrow::log::{Directory, Error, Writer, WriterOptions};
+use walrow::Lsn;
+use walrow::log::{Confirmable, Directory, Error, RepeatedBy, Writer, WriterOptions};
 use walrow::stream::Assembler;
 use walrow::stream::fact::{PreparedBefore, Taken};
 use walrow::wire::Timestamp;
@@ -78,7 +80,7 @@ impl LogWriter {
     #[new]
     #[pyo3(signature = (path, *, segment_bytes, level, spool_memory, framing="wire",
         system_identifier=None, database=None, slot=None, session=None, spool_directory=None,
-        group_access=false, syncs=true))]
+        group_access=false, syncs=true, captures=false))]
     #[expect(
         clippy::too_many_arguments,
         clippy::needless_pass_by_value,
@@ -98,6 +100,7 @@ impl LogWriter {
         spool_directory: Option<PathBuf>,
         group_access: bool,
         syncs: bool,
+        captures: bool,
     ) -> PyResult<Self> {
         let framing = self::framing(py, framing)?;
         let mut options = WriterOptions::default();
@@ -106,6 +109,9 @@ impl LogWriter {
         options.source.slot = slot;
         options.source.session = session.unwrap_or_default();
         (options.segment_bytes, options.level, options.syncs) = (segment_bytes, level, syncs);
+        if captures {
+            options.repeats = RepeatedBy::Captures;
+        }
         let opened = py.detach(|| {
             let directory = Directory::create_for(&path, group_access)?;
             let writer = Writer::open(Arc::new(directory), options).map_err(Fail::Log)?;
@@ -139,22 +145,23 @@ impl LogWriter {
     /// `only`, no later changes, either. The server sends all changes after `confirmed`, or from
     /// `resent_from` on if that is later.
     #[pyo3(signature = (confirmed, *, only=false))]
-    fn compare(&self, confirmed: &Bound<'_, PyAny>, only: bool) -> PyResult<()> {
+    fn compare(&self, py: Python<'_>, confirmed: &Bound<'_, PyAny>, only: bool) -> PyResult<()> {
         let confirmed = read_lsn(confirmed, "confirmed")?;
-        lock(&self.0)?.parts()?.0.compare(confirmed, only);
-        Ok(())
+        let compared = lock(&self.0)?.parts()?.0.compare(confirmed, only);
+        compared.map_err(|error| errors::log_error(py, error))
     }
 
     /// As `compare`, for a server that was compared, and is asked for other things now.
-    fn assume_compared(&self) -> PyResult<()> {
-        lock(&self.0)?.parts()?.0.assume_compared();
-        Ok(())
+    fn assume_compared(&self, py: Python<'_>) -> PyResult<()> {
+        let compared = lock(&self.0)?.parts()?.0.assume_compared();
+        compared.map_err(|error| errors::log_error(py, error))
     }
 
     /// Whether the server has sent everything up to `position`.
     #[getter]
-    fn is_compared(&self) -> PyResult<bool> {
-        Ok(lock(&self.0)?.writer()?.is_compared())
+    fn is_compared(&self, py: Python<'_>) -> PyResult<bool> {
+        let is_compared = lock(&self.0)?.writer()?.is_compared();
+        is_compared.map_err(|error| errors::log_error(py, error))
     }
 
     /// The last transaction or message that the log took.
@@ -168,7 +175,9 @@ impl LogWriter {
         py: Python<'py>,
     ) -> PyResult<Option<(Bound<'py, PyAny>, Bound<'py, PyAny>, Option<u32>, bool)>> {
         let state = lock(&self.0)?;
-        let Some(last) = &state.writer()?.source().last else {
+        let source = state.writer()?.source();
+        let source = source.map_err(|error| errors::log_error(py, error))?;
+        let Some(last) = &source.last else {
             return Ok(None);
         };
         Ok(Some((
@@ -181,14 +190,19 @@ impl LogWriter {
 
     /// The options of the stream that the log was received with.
     #[getter]
-    fn asked(&self) -> PyResult<BTreeMap<String, String>> {
-        Ok(lock(&self.0)?.writer()?.source().asked.clone())
+    fn asked(&self, py: Python<'_>) -> PyResult<BTreeMap<String, String>> {
+        let state = lock(&self.0)?;
+        let source = state.writer()?.source();
+        Ok(source
+            .map_err(|error| errors::log_error(py, error))?
+            .asked
+            .clone())
     }
 
     /// Sets them. They are as durable as what comes.
-    fn set_asked(&self, options: BTreeMap<String, String>) -> PyResult<()> {
-        lock(&self.0)?.parts()?.0.set_asked(options);
-        Ok(())
+    fn set_asked(&self, py: Python<'_>, options: BTreeMap<String, String>) -> PyResult<()> {
+        let set = lock(&self.0)?.parts()?.0.set_asked(options);
+        set.map_err(|error| errors::log_error(py, error))
     }
 
     /// Begins a session of a capture.
@@ -217,7 +231,7 @@ impl LogWriter {
             state.rest.extend_from_slice(rest);
             return appended.map_err(|error| errors::log_error(py, error));
         }
-        let mut frames = std::mem::take(&mut state.rest);
+        let mut frames = mem::take(&mut state.rest);
         append(state.framing, chunk, &mut frames)?;
         let (writer, assembler) = state.parts()?;
         let mut rest = &*frames;
@@ -232,22 +246,29 @@ impl LogWriter {
 
     /// Whether the transactions that are not published fill a segment.
     #[getter]
-    fn is_full(&self) -> PyResult<bool> {
-        Ok(lock(&self.0)?.writer()?.is_full())
+    fn is_full(&self, py: Python<'_>) -> PyResult<bool> {
+        let is_full = lock(&self.0)?.writer()?.is_full();
+        is_full.map_err(|error| errors::log_error(py, error))
     }
 
     /// Whether there are transactions or messages that are not published.
     #[getter]
-    fn has_changes(&self) -> PyResult<bool> {
-        Ok(lock(&self.0)?.writer()?.has_changes())
+    fn has_changes(&self, py: Python<'_>) -> PyResult<bool> {
+        let has_changes = lock(&self.0)?.writer()?.has_changes();
+        has_changes.map_err(|error| errors::log_error(py, error))
     }
 
     /// Sets the timeline of the WAL that comes next, and where it began, if that is known.
     #[pyo3(signature = (timeline, start=None))]
-    fn set_timeline(&self, timeline: u32, start: Option<&Bound<'_, PyAny>>) -> PyResult<()> {
+    fn set_timeline(
+        &self,
+        py: Python<'_>,
+        timeline: u32,
+        start: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let start = start.map(|start| read_lsn(start, "start")).transpose()?;
-        lock(&self.0)?.parts()?.0.set_timeline_from(timeline, start);
-        Ok(())
+        let set = lock(&self.0)?.parts()?.0.set_timeline(timeline, start);
+        set.map_err(|error| errors::log_error(py, error))
     }
 
     /// Sets where the slot begins, for a log that is empty.
@@ -257,6 +278,7 @@ impl LogWriter {
     #[pyo3(signature = (lsn, *, prepared_until=None, prepared=Vec::new()))]
     fn set_slot_start(
         &self,
+        py: Python<'_>,
         lsn: &Bound<'_, PyAny>,
         prepared_until: Option<&Bound<'_, PyAny>>,
         prepared: Vec<u32>,
@@ -266,9 +288,11 @@ impl LogWriter {
         let until = until.transpose()?.unwrap_or_default();
         let mut state = lock(&self.0)?;
         let (writer, assembler) = state.parts()?;
-        writer.set_slot_start(lsn);
-        writer.set_prepared_before(PreparedBefore::new(until, prepared), assembler);
-        Ok(())
+        let before = PreparedBefore::new(until, prepared);
+        let set = writer
+            .set_slot_start(lsn)
+            .and_then(|()| writer.set_prepared_before(&before, assembler));
+        set.map_err(|error| errors::log_error(py, error))
     }
 
     /// Records that the server has decoded everything up to this LSN.
@@ -288,7 +312,8 @@ impl LogWriter {
         let mut state = lock(&self.0)?;
         let (writer, assembler) = state.parts()?;
         let synced = py.detach(|| writer.sync(assembler));
-        lsn::new(py, synced.map_err(|error| errors::log_error(py, error))?)
+        let synced = synced.map_err(|error| errors::log_error(py, error))?;
+        lsn::new(py, synced.map_or(Lsn::INVALID, Confirmable::lsn))
     }
 
     /// Gives what fills blocks to the next segment. The catalog must have the definitions.
@@ -317,7 +342,9 @@ impl LogWriter {
     /// Where the changes come from.
     #[getter]
     fn source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        source(py, lock(&self.0)?.writer()?.source())
+        let state = lock(&self.0)?;
+        let known = state.writer()?.source();
+        source(py, known.map_err(|error| errors::log_error(py, error))?)
     }
 
     /// What was appended: transactions, rows, repeated transactions, segments, last commit time.
@@ -362,10 +389,11 @@ impl LogWriter {
 
     /// The definitions of types and tables that the log has.
     #[getter]
-    fn catalog(&self) -> PyResult<Catalog> {
-        Ok(Catalog(Arc::new(
-            lock(&self.0)?.writer()?.catalog().clone(),
-        )))
+    fn catalog(&self, py: Python<'_>) -> PyResult<Catalog> {
+        let state = lock(&self.0)?;
+        let catalog = state.writer()?.catalog();
+        let catalog = catalog.map_err(|error| errors::log_error(py, error))?;
+        Ok(Catalog(Arc::new(catalog.clone())))
     }
 
     /// Adds definitions, for the next segments.
@@ -429,10 +457,13 @@ impl LogWriter {
     }
 
     /// Closes the log, so that others can write to it. Publishes nothing.
-    fn close(&self) -> PyResult<()> {
+    fn close(&self, py: Python<'_>) -> PyResult<()> {
         let mut state = lock(&self.0)?;
-        state.writer = None;
-        state.assembler = Assembler::default();
+        let writer = state.writer.take();
+        let assembler = mem::take(&mut state.assembler);
+        drop(state);
+        // It waits for the thread that compresses a segment.
+        py.detach(|| drop((writer, assembler)));
         Ok(())
     }
 }

@@ -1,7 +1,10 @@
 //! Ctrl-C while bytes are read or written without the interpreter.
 
+use crate::errors;
 use pyo3::prelude::*;
 use std::io::{self, Read, Write};
+use std::time::{Duration, Instant};
+use walrow::log::{Error, ErrorKind, Step};
 
 /// The number of bytes after which signals are checked.
 pub(crate) const SLICE: usize = 8 << 20;
@@ -13,6 +16,53 @@ pub(crate) const SLICE: usize = 8 << 20;
 )]
 pub(crate) fn check() -> PyResult<()> {
     Python::try_attach(|py| py.check_signals()).unwrap_or(Ok(()))
+}
+
+/// How often signals are checked between the steps of something that takes long.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// Runs something of a log in steps, which ends when a signal handler raises an exception.
+pub(crate) fn in_steps<T>(
+    run: impl FnOnce(&mut Step<'_>) -> Result<T, Error>,
+) -> Result<T, Stopped> {
+    let mut raised = None;
+    let mut checked = Instant::now();
+    let done = run(&mut || {
+        if checked.elapsed() >= PAUSE {
+            checked = Instant::now();
+            if let Err(error) = check() {
+                raised = Some(error);
+                return Err(ErrorKind::Interrupted.into());
+            }
+        }
+        Ok(())
+    });
+    match raised {
+        Some(raised) => Err(Stopped::Raised(raised)),
+        None => done.map_err(Stopped::Failed),
+    }
+}
+
+/// Why something ended before it was done.
+pub(crate) enum Stopped {
+    /// A signal handler has raised this.
+    Raised(PyErr),
+    Failed(Error),
+}
+
+impl Stopped {
+    pub(crate) fn raise(self, py: Python<'_>) -> PyErr {
+        match self {
+            Self::Raised(error) => error,
+            Self::Failed(error) => errors::log_error(py, error),
+        }
+    }
+}
+
+impl From<Error> for Stopped {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 /// A reader or writer that fails when a signal handler raises an exception.

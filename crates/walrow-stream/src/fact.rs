@@ -51,6 +51,14 @@ pub enum Fact {
         #[serde(with = "lsn")]
         until: Lsn,
     },
+    /// A transaction was prepared, and is not decided yet: its rows are an object of the log.
+    Undecided {
+        /// Its ID.
+        xid: u32,
+        /// Where its prepare record ends.
+        #[serde(with = "lsn")]
+        prepare_end_lsn: Lsn,
+    },
     /// A prepared transaction was committed or rolled back.
     Decided {
         /// Its ID.

@@ -22,6 +22,9 @@ pub(crate) struct Frames {
     splitter: Splitter,
 }
 
+/// Bytes of memory that are kept for the next frame that is cut.
+const SPARE: usize = 2 << 20;
+
 /// The state of the held frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Held {
@@ -144,6 +147,10 @@ impl Frames {
 
     fn forget(&mut self) {
         self.held.clear();
+        if self.held.capacity() > SPARE {
+            // Of a large message, which are rare.
+            self.held.shrink_to(SPARE);
+        }
         self.state = Held::Part;
     }
 

@@ -227,6 +227,11 @@ impl<'a> Unread<'a> {
         Self { peek, context }
     }
 
+    /// Bytes of its message in a frame.
+    pub fn size(&self) -> usize {
+        self.peek.size()
+    }
+
     /// The row. Its cells are checked while they are read. `None` if it does not follow the
     /// protocol.
     #[inline]

@@ -95,6 +95,18 @@ def verify(*, directory: str) -> None:
 
 @log.command()
 @_directory
+def check(*, directory: str) -> None:
+    """Says what the next receiver would repair, and changes nothing.
+
+    It is an error if the log is so damaged that a receiver would refuse it.
+    """
+    repairs = Log(directory).check()
+    for repair in repairs or ["nothing to repair"]:
+        click.echo(repair)
+
+
+@log.command()
+@_directory
 def resume(*, directory: str) -> None:
     """Lets a receiver go on that has found another server than the log's.
 

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{
     Compacted, DamagedPart, Error, ErrorKind, Log, Plan, SegmentName, SegmentReader, StateOptions,
-    StateReader, Writer, WriterOptions,
+    StateReader, Upkeep, Writer, WriterOptions,
 };
 use walrow_stream::{Assembler, Event};
 use walrow_testkit::{Stream, text};
@@ -61,8 +61,8 @@ fn log_of(rows: &[usize]) -> Memory {
     begun(rows).0
 }
 
-fn open(store: &Memory) -> Log {
-    Log::open(Arc::new(store.clone())).unwrap()
+fn open(store: &Memory) -> Upkeep {
+    Upkeep::open(Arc::new(store.clone())).unwrap()
 }
 
 /// The changes of a stream: commit LSN, seq and relation.
@@ -91,7 +91,7 @@ fn read(log: &Log, names: &[SegmentName], start: Lsn) -> Result<Vec<u8>, Error> 
             .clone()
             .find(|it| it.name() == *name)
             .map(|it| it.end);
-        let mut reader = SegmentReader::open_after(&*log.store(), *name, end, start)?;
+        let mut reader = SegmentReader::open_after(&*log.objects(), *name, end, start)?;
         while reader.read(&mut chunk)? {
             stream.extend_from_slice(&chunk);
         }
@@ -109,7 +109,7 @@ fn stream_of(log: &Log) -> Vec<u8> {
 
 /// A follower: its view, and the stream that it has read.
 struct Follower {
-    log: Log,
+    log: Upkeep,
     stream: Vec<u8>,
     position: Lsn,
 }
@@ -369,7 +369,7 @@ fn a_crash_or_a_failure_at_any_operation_changes_nothing_for_any_reader() {
                 let session = Stream::new().session().bytes();
                 writer.append(&mut assembler, &mut &*session).unwrap();
             }
-            let check = |views: &[Log]| {
+            let check = |views: &[Upkeep]| {
                 for view in views {
                     let stream = read(view, &names(view), Lsn(0)).unwrap();
                     assert!(stream == expected, "a crash at {operation}");

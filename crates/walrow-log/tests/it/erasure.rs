@@ -10,7 +10,7 @@
 use crate::memory::Memory;
 use std::sync::Arc;
 use walrow_log::{
-    Erase, Erased, Eraser, Error, ErrorKind, Hold, Images, Log, Plan, Writer, WriterOptions,
+    Erase, Erased, Eraser, Error, ErrorKind, Hold, Images, Plan, Upkeep, Writer, WriterOptions,
 };
 use walrow_stream::{Assembler, Catalog, Event, RowChange};
 use walrow_testkit::{Stream, text};
@@ -120,8 +120,8 @@ fn log_of(transactions: &[Vec<u8>]) -> Memory {
     store
 }
 
-fn open(store: &Memory) -> Log {
-    Log::open(Arc::new(store.clone())).unwrap()
+fn open(store: &Memory) -> Upkeep {
+    Upkeep::open(Arc::new(store.clone())).unwrap()
 }
 
 /// Where the transactions end of which rows were erased.
@@ -229,7 +229,7 @@ fn without(lines: &[Line], erase: &Erase) -> Vec<Line> {
 }
 
 fn erased(store: &Memory, erase: &Erase) -> Result<Erased, Error> {
-    Eraser::open(Arc::new(store.clone()))?.erase(erase)
+    Eraser::open(Writer::quiet(Arc::new(store.clone()))?)?.erase(erase)
 }
 
 /// Whether any object has these bytes, compressed or not.
@@ -476,7 +476,7 @@ fn what_cannot_be_erased_is_refused() {
     writer
         .append(&mut assembler, &mut &*prepared.bytes())
         .unwrap();
-    writer.sync(&mut assembler).unwrap();
+    crate::sync(&mut writer, &mut assembler).unwrap();
     drop(writer);
     assert_eq!(kind(erased(&store, &Erase::default())), ErrorKind::Prepared);
 }

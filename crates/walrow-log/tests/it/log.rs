@@ -6,12 +6,12 @@
     reason = "a panic is how a test fails"
 )]
 
-mod loads;
+pub(crate) mod loads;
 
 use crate::memory::{Memory, Passing};
 use proptest::prelude::*;
 use std::sync::Arc;
-use walrow_log::{Directory, Error, ErrorKind, Foot, Log, Store, Writer, WriterOptions};
+use walrow_log::{Directory, Error, ErrorKind, Foot, Log, Store, Upkeep, Writer, WriterOptions};
 use walrow_stream::fact::PreparedBefore;
 use walrow_stream::{Assembler, Event, Relation};
 use walrow_testkit::strategy::arbitrary;
@@ -110,7 +110,7 @@ struct Plan {
 
 /// The stream as a server sends it again: without the rows of transactions that were prepared before
 /// the confirmed LSN. Only their commit or rollback comes.
-fn sent_again(bytes: &[u8], confirmed: Lsn) -> Vec<u8> {
+pub(crate) fn sent_again(bytes: &[u8], confirmed: Lsn) -> Vec<u8> {
     let (mut out, mut rest, mut skipping) = (Vec::new(), bytes, false);
     while let Ok(Some(size)) = Frame::size(rest) {
         let (frame, more) = rest.split_at(size);
@@ -173,17 +173,17 @@ fn write_with(
     let opened = writer.position();
     // Of a keepalive, before the first transaction.
     writer.advance(Lsn(4)).unwrap();
-    tried(attempts, || writer.sync(&mut assembler))?;
+    tried(attempts, || crate::sync(&mut writer, &mut assembler))?;
     *confirmed = writer.position().min(Lsn(4)).max(*confirmed);
     let bytes = &sent_again(bytes, *confirmed);
     for (at, piece) in in_chunks(bytes, &[plan.piece]).enumerate() {
         let mut rest = piece;
         tried(attempts, || writer.append(&mut assembler, &mut rest))?;
         if at % 5 == 2 {
-            writer.set_timeline(u32::try_from(at).unwrap());
+            writer.set_timeline(u32::try_from(at).unwrap(), None)?;
         }
         if at % plan.sync == 0 {
-            let durable = tried(attempts, || writer.sync(&mut assembler))?;
+            let durable = tried(attempts, || crate::sync(&mut writer, &mut assembler))?;
             if durable > opened {
                 *confirmed = durable;
             }
@@ -191,11 +191,11 @@ fn write_with(
         if plan.fills {
             tried(attempts, || writer.fill())?;
         }
-        if at % plan.publish == 0 || writer.is_full() {
+        if at % plan.publish == 0 || writer.is_full()? {
             tried(attempts, || writer.publish(&mut assembler))?;
         }
     }
-    let durable = tried(attempts, || writer.sync(&mut assembler))?;
+    let durable = tried(attempts, || crate::sync(&mut writer, &mut assembler))?;
     if durable > opened {
         *confirmed = durable;
     }
@@ -216,7 +216,7 @@ fn a_position_is_durable_after_a_sync_that_failed() {
         let (mut writer, mut assembler) = open(&store);
         writer.advance(Lsn(4)).unwrap();
         store.refuse(operation, 0);
-        if writer.sync(&mut assembler).is_ok() {
+        if crate::sync(&mut writer, &mut assembler).is_ok() {
             continue;
         }
         failures += 1;
@@ -263,7 +263,10 @@ fn a_position_without_transactions_is_durable_and_no_segment() {
     let mut writer = open();
     writer.advance(Lsn(0x2000)).unwrap();
     assert_eq!(writer.position(), Lsn::INVALID);
-    assert_eq!(writer.sync(&mut Assembler::default()), Ok(Lsn(0x2000)));
+    assert_eq!(
+        crate::sync(&mut writer, &mut Assembler::default()),
+        Ok(Lsn(0x2000))
+    );
     assert_eq!(writer.publish(&mut Assembler::default()), Ok(None));
     drop(writer);
     let mut writer = open();
@@ -303,13 +306,13 @@ fn a_timeline_is_as_durable_as_a_position() {
         let end = if what == 0 { Lsn(0x1008) } else { Lsn(0x3000) };
         let store = Memory::default();
         let (mut writer, mut assembler) = open(&store);
-        writer.set_timeline(1);
+        writer.set_timeline(1, None).unwrap();
         writer
             .append(&mut assembler, &mut &*transaction(0x1000))
             .unwrap();
         writer.publish(&mut assembler).unwrap();
-        writer.set_timeline(1);
-        writer.set_timeline(2);
+        writer.set_timeline(1, None).unwrap();
+        writer.set_timeline(2, None).unwrap();
         if is_transaction {
             let more = transaction(0x3000);
             writer.append(&mut assembler, &mut &*more).unwrap();
@@ -318,30 +321,30 @@ fn a_timeline_is_as_durable_as_a_position() {
         }
         if refuses {
             store.refuse(1, 5);
-            assert!(writer.sync(&mut assembler).is_err());
+            assert!(crate::sync(&mut writer, &mut assembler).is_err());
         }
-        assert!(writer.sync(&mut assembler).unwrap() >= end);
+        assert!(crate::sync(&mut writer, &mut assembler).unwrap() >= end);
         drop((writer, assembler));
         // Twice, as the first one may clear the open file.
         for _ in 0..2 {
             store.reboot();
             let writer = open(&store).0;
             assert!(writer.position() >= end);
-            assert_eq!(writer.source().timeline, Some(2));
+            assert_eq!(writer.source().unwrap().timeline, Some(2));
         }
         let log = Log::open(Arc::new(store.clone())).unwrap();
         let timeline = if is_transaction { 2 } else { 1 };
         assert_eq!(log.source().timeline, Some(timeline));
         // The next segment says it, too.
         let (mut writer, mut assembler) = open(&store);
-        writer.set_timeline(2);
+        writer.set_timeline(2, None).unwrap();
         let more = transaction(0x5000);
         writer.append(&mut assembler, &mut &*more).unwrap();
         let foot = writer.publish(&mut assembler).unwrap().unwrap();
         assert_eq!(foot.source.timeline, Some(2));
         drop((writer, assembler));
         store.reboot();
-        assert_eq!(open(&store).0.source().timeline, Some(2));
+        assert_eq!(open(&store).0.source().unwrap().timeline, Some(2));
     }
 }
 
@@ -359,28 +362,28 @@ fn where_the_slot_was_is_durable_with_what_comes_first() {
             let store = Memory::default();
             for lsn in [0x10, 0x20] {
                 let (mut writer, mut assembler) = open(&store);
-                writer.set_slot_start(Lsn(lsn));
-                writer.sync(&mut assembler).unwrap();
+                writer.set_slot_start(Lsn(lsn)).unwrap();
+                crate::sync(&mut writer, &mut assembler).unwrap();
                 store.reboot();
             }
             let (mut writer, mut assembler) = open(&store);
-            assert_eq!(writer.source().slot_start, Some(Lsn(0x20)));
-            writer.set_slot_start(Lsn(0x30));
+            assert_eq!(writer.source().unwrap().slot_start, Some(Lsn(0x20)));
+            writer.set_slot_start(Lsn(0x30)).unwrap();
             if let Some(lsn) = first {
                 writer.advance(lsn).unwrap();
-                writer.sync(&mut assembler).unwrap();
+                crate::sync(&mut writer, &mut assembler).unwrap();
             }
             let bytes = transaction(0x1000);
             writer.append(&mut assembler, &mut &*bytes).unwrap();
-            writer.sync(&mut assembler).unwrap();
+            crate::sync(&mut writer, &mut assembler).unwrap();
             if is_published {
                 writer.publish(&mut assembler).unwrap();
             }
             drop((writer, assembler));
             store.reboot();
             let mut writer = open(&store).0;
-            writer.set_slot_start(Lsn(0x2000));
-            assert_eq!(writer.source().slot_start, Some(Lsn(0x30)));
+            writer.set_slot_start(Lsn(0x2000)).unwrap();
+            assert_eq!(writer.source().unwrap().slot_start, Some(Lsn(0x30)));
             let log = Log::open(Arc::new(store)).unwrap();
             assert_eq!(log.source().slot_start, Some(Lsn(0x30)));
         }
@@ -403,24 +406,26 @@ fn what_may_have_been_prepared_before_is_durable_with_what_comes_first() {
         let store = Memory::default();
         for xid in [600, 700] {
             let (mut writer, mut assembler) = open(&store);
-            writer.set_slot_start(Lsn(0x10));
+            writer.set_slot_start(Lsn(0x10)).unwrap();
             let before = PreparedBefore::new(Lsn(0x20), vec![xid]);
-            writer.set_prepared_before(before, &mut assembler);
-            writer.sync(&mut assembler).unwrap();
+            writer.set_prepared_before(&before, &mut assembler).unwrap();
+            crate::sync(&mut writer, &mut assembler).unwrap();
             store.reboot();
         }
         let (mut writer, mut assembler) = open(&store);
         // It was prepared before for the log of the last session only.
         let bytes = decision(0x1000, 600);
         writer.append(&mut assembler, &mut &*bytes).unwrap();
-        writer.sync(&mut assembler).unwrap();
+        crate::sync(&mut writer, &mut assembler).unwrap();
         if is_published {
             writer.publish(&mut assembler).unwrap();
         }
         for _ in 0..2 {
             store.reboot();
             let (mut writer, mut assembler) = open(&store);
-            writer.set_prepared_before(PreparedBefore::default(), &mut assembler);
+            writer
+                .set_prepared_before(&PreparedBefore::default(), &mut assembler)
+                .unwrap();
             let bytes = [decision(0x1000, 600), decision(0x2000, 700)].concat();
             let error = writer.append(&mut assembler, &mut &*bytes).unwrap_err();
             let text = error.to_string();
@@ -429,7 +434,7 @@ fn what_may_have_been_prepared_before_is_durable_with_what_comes_first() {
                 text.contains("new slot") && !text.contains("\"g\""),
                 "{text}"
             );
-            writer.sync(&mut assembler).unwrap();
+            crate::sync(&mut writer, &mut assembler).unwrap();
         }
     }
 }
@@ -447,18 +452,18 @@ fn what_is_recovered_is_of_the_timeline_before_the_one_that_comes() {
     let (mut writer, mut assembler) = with(1);
     let stream = Stream::new().session().begin(0x1000, 700).commit().bytes();
     writer.append(&mut assembler, &mut &*stream).unwrap();
-    writer.sync(&mut assembler).unwrap();
+    crate::sync(&mut writer, &mut assembler).unwrap();
     drop((writer, assembler));
     store.reboot();
     let (mut writer, mut assembler) = with(2);
     let log = Log::open(Arc::new(store.clone())).unwrap();
     assert_eq!(log.source().timeline, Some(1));
     writer.advance(Lsn(0x3000)).unwrap();
-    writer.sync(&mut assembler).unwrap();
+    crate::sync(&mut writer, &mut assembler).unwrap();
     drop((writer, assembler));
     store.reboot();
     let writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
-    assert_eq!(writer.source().timeline, Some(2));
+    assert_eq!(writer.source().unwrap().timeline, Some(2));
 }
 
 /// Segments that are begun before they are published, and a transaction of several segments, with
@@ -585,6 +590,8 @@ fn a_prepared_transaction_is_saved_and_restored_in_pieces() {
     let passing = Passing::default();
     let open = || {
         let mut writer = Writer::open(Arc::new(passing.clone()), WriterOptions::default()).unwrap();
+        // It was read to compare its checksum.
+        passing.begin();
         let assembler = Assembler::default()
             .with_spool_memory(1 << 20)
             .with_spool(Arc::new(passing.clone()));
@@ -597,7 +604,7 @@ fn a_prepared_transaction_is_saved_and_restored_in_pieces() {
     }
     writer.advance(Lsn(0x2800)).unwrap();
     passing.most();
-    writer.sync(&mut assembler).unwrap();
+    crate::sync(&mut writer, &mut assembler).unwrap();
     let saved = passing.most();
     assert!((1..6 << 20).contains(&saved), "{saved} bytes were held");
     drop((writer, assembler));
@@ -644,7 +651,7 @@ fn a_prepared_transaction_is_kept_until_its_last_part_is_published() {
                 .append(&mut assembler, &mut &*stream.concat())
                 .unwrap();
             writer.advance(Lsn(0x2800)).unwrap();
-            assert_eq!(writer.sync(&mut assembler), Ok(Lsn(0x2800)));
+            assert_eq!(crate::sync(&mut writer, &mut assembler), Ok(Lsn(0x2800)));
             store.refuse(operation, 0);
             let mut input = &*decision;
             let appended = writer.append(&mut assembler, &mut input);
@@ -658,7 +665,7 @@ fn a_prepared_transaction_is_kept_until_its_last_part_is_published() {
             if again {
                 writer.append(&mut assembler, &mut input).unwrap();
             }
-            let confirmed = writer.sync(&mut assembler).unwrap();
+            let confirmed = crate::sync(&mut writer, &mut assembler).unwrap();
             assert!(!again || confirmed >= Lsn(0x3000));
             drop((writer, assembler));
             store.reboot();
@@ -666,7 +673,7 @@ fn a_prepared_transaction_is_kept_until_its_last_part_is_published() {
             assert!(writer.position() >= confirmed);
             let mut sent = &*decision;
             writer.append(&mut assembler, &mut sent).unwrap();
-            writer.sync(&mut assembler).unwrap();
+            crate::sync(&mut writer, &mut assembler).unwrap();
             writer.publish(&mut assembler).unwrap();
             let rows = commits(&stream_of(&store))
                 .iter()
@@ -685,7 +692,7 @@ fn a_block_that_was_cut_and_could_not_be_removed_is_not_in_the_way() {
     writer.advance(Lsn(0x2000)).unwrap();
     // Neither all bytes nor the removal of those that are there.
     store.crash_at(1, 5);
-    let refused = writer.sync(&mut Assembler::default());
+    let refused = crate::sync(&mut writer, &mut Assembler::default());
     assert!(matches!(
         refused,
         Err(Error {
@@ -694,7 +701,10 @@ fn a_block_that_was_cut_and_could_not_be_removed_is_not_in_the_way() {
         })
     ));
     store.crash_at(usize::MAX, 0);
-    assert_eq!(writer.sync(&mut Assembler::default()), Ok(Lsn(0x2000)));
+    assert_eq!(
+        crate::sync(&mut writer, &mut Assembler::default()),
+        Ok(Lsn(0x2000))
+    );
     drop(writer);
     store.reboot();
     let writer = Writer::open(Arc::new(store), WriterOptions::default()).unwrap();
@@ -749,7 +759,7 @@ fn new_files_are_for_whom_the_writer_has_written_whatever_the_directory_is() {
                 writer.publish(&mut assembler).unwrap();
             }
             drop(writer);
-            let mut log = Log::open(Arc::new(Directory::open(&path).unwrap())).unwrap();
+            let mut log = Upkeep::open(Arc::new(Directory::open(&path).unwrap())).unwrap();
             log.register("a", None, walrow_wire::Timestamp(0)).unwrap();
             assert_eq!(log.compact(1 << 20).unwrap().merged, 1);
             log.prune(Lsn(0x3800), true).unwrap();
@@ -774,6 +784,7 @@ fn a_pipe_is_refused() {
         "_catalog",
         "_open",
         "_lock",
+        "_upkeep",
     ] {
         let store = Arc::new(Directory::create(&path).unwrap());
         let options = WriterOptions::default;
@@ -792,9 +803,11 @@ fn a_pipe_is_refused() {
         let store: Arc<dyn Store> = store;
         let results = [
             Writer::open(Arc::clone(&store), options()).map(|_| ()),
-            Log::open(Arc::clone(&store)).and_then(|mut log| {
+            Upkeep::open(Arc::clone(&store)).and_then(|mut log| {
                 log.segment(walrow_log::SegmentName::default())?;
-                log.prune(Lsn(0), false).map(|_| ())
+                log.prune(Lsn(0), false)?;
+                log.register("r", None, walrow_wire::Timestamp(0))
+                    .map(|_| ())
             }),
         ];
         let refused = results.into_iter().filter_map(Result::err);

@@ -4,6 +4,8 @@ mod committed;
 #[cfg(feature = "segments")]
 mod compaction;
 #[cfg(feature = "segments")]
+mod directory;
+#[cfg(feature = "segments")]
 mod erasure;
 mod fold;
 #[cfg(feature = "segments")]
@@ -11,12 +13,22 @@ mod log;
 #[cfg(feature = "segments")]
 mod memory;
 #[cfg(feature = "segments")]
+mod recovery;
+#[cfg(feature = "segments")]
 mod retention;
 #[cfg(feature = "segments")]
 mod same_server;
 #[cfg(feature = "segments")]
 mod segments;
 mod spool;
+#[cfg(feature = "segments")]
+mod stages;
+#[cfg(feature = "segments")]
+mod upkeep;
+#[cfg(feature = "segments")]
+mod version_2;
+#[cfg(feature = "segments")]
+mod world;
 
 /// How many random cases a long test has: all of them with the slow tests.
 #[cfg(feature = "segments")]
@@ -33,4 +45,14 @@ fn step() -> usize {
 #[cfg(feature = "segments")]
 fn is_slow() -> bool {
     std::env::var_os("WALROW_SLOW").is_some()
+}
+
+/// Makes everything durable, and returns up to where. 0/0 if nothing is.
+#[cfg(feature = "segments")]
+fn sync(
+    writer: &mut walrow_log::Writer,
+    assembler: &mut walrow_stream::Assembler,
+) -> Result<walrow_wire::Lsn, walrow_log::Error> {
+    let durable = writer.sync(assembler)?;
+    Ok(durable.map_or(walrow_wire::Lsn::INVALID, walrow_log::Confirmable::lsn))
 }

@@ -6,19 +6,26 @@
     reason = "a panic is how a test fails"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex};
-use walrow_log::{ReadAt, SegmentName, Store, WriteAt};
+use walrow_log::{Journal, Lock, Objects, Put, ReadAt, SegmentName, Staged, Store, Tag};
 use walrow_stream::{Spool, SpoolFile};
 
 /// Objects in memory, which crash at an operation and then lose what was not synced.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(Arc<Mutex<State>>);
 
+type Inode = u64;
+
 #[derive(Debug, Default)]
 struct State {
-    objects: BTreeMap<String, Object>,
+    names: BTreeMap<String, Inode>,
+    inodes: BTreeMap<Inode, Object>,
+    last: Inode,
+    locked: BTreeSet<Inode>,
+    /// Those that have no name yet.
+    staged: BTreeSet<Inode>,
     operations: usize,
     /// The operation that fails, and all after it.
     crash: Option<usize>,
@@ -26,6 +33,21 @@ struct State {
     survive: usize,
     /// The one operation that fails, as on a disk that is full for a moment.
     refused: Option<usize>,
+    /// What happens before an operation.
+    hook: Option<(usize, Hook)>,
+    /// The lock that everybody gets.
+    shared: Option<String>,
+    /// Bytes of all objects, at most.
+    room: Option<usize>,
+}
+
+/// What somebody else does.
+struct Hook(Box<dyn FnOnce() + Send>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hook").finish_non_exhaustive()
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -53,16 +75,74 @@ impl Object {
     }
 }
 
+impl State {
+    fn inode(&self, name: &str) -> io::Result<Inode> {
+        let inode = self.names.get(name).copied();
+        inode.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    fn create(&mut self) -> Inode {
+        self.last += 1;
+        self.inodes.insert(self.last, Object::default());
+        self.last
+    }
+
+    fn named(&mut self, name: &str) -> Inode {
+        self.inode(name).unwrap_or_else(|_| {
+            let inode = self.create();
+            self.names.insert(name.to_owned(), inode);
+            inode
+        })
+    }
+
+    fn object(&mut self, name: &str) -> &mut Object {
+        let inode = self.named(name);
+        self.inodes.get_mut(&inode).unwrap()
+    }
+
+    /// The pages of all objects that have a name, or will have one.
+    fn pages(&self) -> usize {
+        let sizes = self.inodes.iter().filter(|(inode, _)| {
+            self.names.values().any(|it| it == *inode) || self.staged.contains(inode)
+        });
+        sizes.map(|(_, it)| it.bytes.len().div_ceil(4096)).sum()
+    }
+
+    fn tag(&self, inode: Inode) -> Tag {
+        Tag(format!("{inode}-{}", self.inodes[&inode].bytes.len()))
+    }
+}
+
 impl Memory {
     /// Changes a byte of an object.
     pub(crate) fn flip(&self, name: &str, place: usize, bit: u8) {
         let mut state = self.0.lock().unwrap();
-        state.objects.get_mut(name).unwrap().bytes[place] ^= bit;
+        state.object(name).bytes[place] ^= bit;
+    }
+
+    /// Sets an object's bytes, as if somebody had copied it here.
+    pub(crate) fn set(&self, name: &str, bytes: &[u8]) {
+        let mut state = self.0.lock().unwrap();
+        state.names.remove(name);
+        let object = state.object(name);
+        object.append(bytes);
+        object.sync();
+    }
+
+    /// Removes an object, as if somebody had done that by hand.
+    pub(crate) fn lose(&self, name: &str) {
+        self.0.lock().unwrap().names.remove(name);
     }
 
     fn operate<T>(&self, run: impl FnOnce(&mut State) -> io::Result<T>) -> io::Result<T> {
         let mut state = self.0.lock().unwrap();
         state.operations += 1;
+        let operation = state.operations;
+        if let Some((_, hook)) = state.hook.take_if(|(at, _)| *at == operation) {
+            drop(state);
+            (hook.0)();
+            state = self.0.lock().unwrap();
+        }
         if state.crash.is_some_and(|crash| state.operations >= crash) {
             return Err(io::Error::other("crash"));
         }
@@ -72,12 +152,53 @@ impl Memory {
         run(&mut state)
     }
 
+    /// Another store with the same objects.
+    pub(crate) fn copied(&self) -> Self {
+        let copy = Self::default();
+        for (name, bytes) in self.objects() {
+            copy.set(&name, &bytes);
+        }
+        copy
+    }
+
+    /// Does something before an operation from now on.
+    pub(crate) fn before(&self, operation: usize, run: impl FnOnce() + Send + 'static) {
+        let mut state = self.0.lock().unwrap();
+        let at = state.operations + operation;
+        state.hook = Some((at, Hook(Box::new(run))));
+    }
+
+    /// Whether something waits for an operation.
+    pub(crate) fn forget_hook(&self) -> bool {
+        self.0.lock().unwrap().hook.take().is_some()
+    }
+
+    /// Gives a lock to everybody who wants it, as a store without locks.
+    pub(crate) fn share(&self, name: &str) {
+        self.0.lock().unwrap().shared = Some(name.to_owned());
+    }
+
+    /// Whether somebody has the lock of this name.
+    pub(crate) fn is_locked(&self, name: &str) -> bool {
+        let state = self.0.lock().unwrap();
+        let inode = state.names.get(name);
+        let is_shared = state.shared.as_deref() == Some(name);
+        !is_shared && inode.is_some_and(|inode| state.locked.contains(inode))
+    }
+
+    /// Is full when its objects have as many bytes as now, in whole pages.
+    pub(crate) fn fill(&self) {
+        let mut state = self.0.lock().unwrap();
+        state.room = Some(state.pages());
+    }
+
     /// Starts again after a crash.
     pub(crate) fn reboot(&self) {
         let mut state = self.0.lock().unwrap();
         (state.crash, state.refused, state.operations) = (None, None, 0);
+        state.locked.clear();
         let survive = state.survive;
-        for object in state.objects.values_mut() {
+        for object in state.inodes.values_mut() {
             let kept = object.bytes.len().min(object.synced.len() + survive);
             if object.bytes.starts_with(&object.synced) {
                 object.bytes.truncate(kept);
@@ -106,9 +227,9 @@ impl Memory {
     /// All objects.
     pub(crate) fn objects(&self) -> Vec<(String, Vec<u8>)> {
         let state = self.0.lock().unwrap();
-        let objects = state.objects.iter();
-        objects
-            .map(|(name, it)| (name.clone(), it.bytes.clone()))
+        let names = state.names.iter();
+        names
+            .map(|(name, inode)| (name.clone(), state.inodes[inode].bytes.clone()))
             .collect()
     }
 
@@ -119,73 +240,132 @@ impl Memory {
         segments.sort_unstable();
         segments
     }
+
+    fn put(&self, inode: Inode, put: impl FnOnce(&mut State) -> bool) -> Put {
+        let done = self.operate(|state| {
+            state.inodes.get_mut(&inode).unwrap().sync();
+            Ok(put(state))
+        });
+        match done {
+            Ok(true) => Put::Done,
+            Ok(false) => Put::Lost,
+            Err(error) => Put::Unknown(error),
+        }
+    }
 }
 
+/// An object that was opened, under this name.
 #[derive(Debug)]
-struct Handle(Memory, String);
+struct Handle {
+    memory: Memory,
+    inode: Inode,
+    name: String,
+    is_locked: bool,
+}
 
 impl Handle {
+    fn of(memory: &Memory, inode: Inode, name: &str, is_locked: bool) -> Self {
+        let (memory, name) = (memory.clone(), name.to_owned());
+        Self {
+            memory,
+            inode,
+            name,
+            is_locked,
+        }
+    }
+
     fn with<T>(&self, run: impl FnOnce(&mut Object) -> T) -> io::Result<T> {
-        self.0.operate(|state| {
-            let object = state.objects.get_mut(&self.1);
-            object
-                .map(run)
-                .ok_or_else(|| io::ErrorKind::NotFound.into())
-        })
+        self.memory
+            .operate(|state| Ok(run(state.inodes.get_mut(&self.inode).unwrap())))
+    }
+
+    fn append(&self, bytes: &[u8]) -> io::Result<()> {
+        let appended = self.with(|object| object.append(bytes));
+        if appended.is_err() {
+            // A part of the bytes may be there.
+            let mut state = self.memory.0.lock().unwrap();
+            let size = state.survive.min(bytes.len());
+            let object = state.inodes.get_mut(&self.inode).unwrap();
+            object.append(&bytes[..size]);
+        }
+        appended
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let mut state = self.memory.0.lock().unwrap();
+        if self.is_locked {
+            state.locked.remove(&self.inode);
+        }
+        if self.name.is_empty() {
+            state.staged.remove(&self.inode);
+        }
+    }
+}
+
+impl Objects for Memory {
+    fn list(&self) -> io::Result<Vec<String>> {
+        self.operate(|state| Ok(state.names.keys().cloned().collect()))
+    }
+
+    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
+        let inode = self.operate(|state| state.inode(name))?;
+        Ok(Box::new(Handle::of(self, inode, name, false)))
     }
 }
 
 impl Store for Memory {
-    fn list(&self) -> io::Result<Vec<String>> {
-        self.operate(|state| Ok(state.objects.keys().cloned().collect()))
-    }
-
-    fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
-        let handle = Handle(self.clone(), name.to_owned());
-        handle.with(|_| ())?;
-        Ok(Box::new(handle))
-    }
-
-    fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
-        self.operate(|state| {
-            state.objects.entry(name.to_owned()).or_default();
-            Ok(())
+    fn stage(&self) -> io::Result<Box<dyn Staged>> {
+        let inode = self.operate(|state| {
+            let inode = state.create();
+            state.staged.insert(inode);
+            Ok(inode)
         })?;
-        Ok(Box::new(Handle(self.clone(), name.to_owned())))
+        Ok(Box::new(Handle::of(self, inode, "", false)))
     }
 
-    fn publish(&self, temporary: &str, name: &str) -> io::Result<()> {
-        self.operate(|state| {
-            if state.objects.contains_key(name) {
-                return Err(io::ErrorKind::AlreadyExists.into());
+    fn remove(&self, names: &[&str]) -> io::Result<()> {
+        for name in names {
+            self.operate(|state| {
+                state.names.remove(*name);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    fn journal(&self, name: &str) -> io::Result<Box<dyn Journal>> {
+        let inode = self.operate(|state| {
+            let inode = state.named(name);
+            if state.locked.insert(inode) {
+                Ok(inode)
+            } else {
+                Err(io::ErrorKind::WouldBlock.into())
             }
-            let object = state.objects[temporary].clone();
-            assert_eq!(
-                object.bytes, object.synced,
-                "published before it was synced"
-            );
-            state.objects.insert(name.to_owned(), object);
-            Ok(())
         })?;
-        self.remove(temporary)
+        Ok(Box::new(Handle::of(self, inode, name, true)))
     }
 
-    fn replace(&self, temporary: &str, name: &str) -> io::Result<()> {
-        self.operate(|state| {
-            let object = state.objects.remove(temporary).unwrap();
-            assert_eq!(object.bytes, object.synced, "replaced before it was synced");
-            state.objects.insert(name.to_owned(), object);
-            Ok(())
-        })
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        let taken = self.operate(|state| {
+            let inode = state.named(name);
+            let is_free = state.locked.insert(inode) || state.shared.as_deref() == Some(name);
+            Ok(is_free.then_some(inode))
+        })?;
+        Ok(taken.map(|inode| Box::new(Handle::of(self, inode, name, true)) as Box<dyn Lock>))
     }
 
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.operate(|state| {
-            state.objects.remove(name);
-            Ok(())
-        })
+    fn check(&self) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn sweep(&self) -> io::Result<usize> {
+        Ok(0)
     }
 }
+
+impl Lock for Handle {}
 
 impl ReadAt for Handle {
     fn size(&mut self) -> io::Result<u64> {
@@ -201,20 +381,47 @@ impl ReadAt for Handle {
             Ok(())
         })?
     }
+
+    fn tag(&mut self) -> io::Result<Tag> {
+        self.memory.operate(|state| Ok(state.tag(self.inode)))
+    }
 }
 
-impl WriteAt for Handle {
+impl Staged for Handle {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let appended = self.with(|object| object.append(bytes));
-        if appended.is_err() {
-            // A part of the bytes may be there.
-            let mut state = self.0.0.lock().unwrap();
-            let size = state.survive.min(bytes.len());
-            if let Some(object) = state.objects.get_mut(&self.1) {
-                object.append(&bytes[..size]);
-            }
+        Self::append(self, bytes)?;
+        let state = self.memory.0.lock().unwrap();
+        match state.room {
+            Some(room) if state.pages() > room => Err(io::ErrorKind::StorageFull.into()),
+            _ => Ok(()),
         }
-        appended
+    }
+
+    fn create(&mut self, name: &str) -> Put {
+        let inode = self.inode;
+        self.memory.put(inode, |state| {
+            *state.names.entry(name.to_owned()).or_insert(inode) == inode
+        })
+    }
+
+    fn swap(&mut self, name: &str, expected: &Tag) -> Put {
+        let inode = self.inode;
+        self.memory.put(inode, |state| {
+            let Ok(known) = state.inode(name) else {
+                return false;
+            };
+            if known != inode && state.tag(known) != *expected {
+                return false;
+            }
+            state.names.insert(name.to_owned(), inode);
+            true
+        })
+    }
+}
+
+impl Journal for Handle {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        Self::append(self, bytes)
     }
 
     fn rewrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
@@ -236,12 +443,22 @@ impl WriteAt for Handle {
 
     fn sync(&mut self) -> io::Result<()> {
         let synced = self.with(Object::sync);
-        if synced.is_err()
-            && let Some(object) = self.0.0.lock().unwrap().objects.get_mut(&self.1)
-        {
+        if synced.is_err() {
+            let mut state = self.memory.0.lock().unwrap();
+            let object = state.inodes.get_mut(&self.inode).unwrap();
             object.dirty.fill(false);
         }
-        synced
+        synced?;
+        if self.is_named()? {
+            Ok(())
+        } else {
+            Err(io::ErrorKind::StaleNetworkFileHandle.into())
+        }
+    }
+
+    fn is_named(&mut self) -> io::Result<bool> {
+        let state = self.memory.0.lock().unwrap();
+        Ok(state.names.get(&self.name) == Some(&self.inode))
     }
 }
 
@@ -266,6 +483,11 @@ impl Passing {
         std::mem::take(&mut *self.counts.lock().unwrap()).most
     }
 
+    /// Counts from zero again.
+    pub(crate) fn begin(&self) {
+        *self.counts.lock().unwrap() = Counts::default();
+    }
+
     fn read_to(&self, end: u64) {
         let mut counts = self.counts.lock().unwrap();
         counts.read = counts.read.max(end);
@@ -280,7 +502,7 @@ impl Passing {
 #[derive(Debug)]
 struct Passed<T: ?Sized>(Passing, Box<T>);
 
-impl Store for Passing {
+impl Objects for Passing {
     fn list(&self) -> io::Result<Vec<String>> {
         self.store.list()
     }
@@ -288,21 +510,31 @@ impl Store for Passing {
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
         Ok(Box::new(Passed(self.clone(), self.store.open(name)?)))
     }
+}
 
-    fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
-        Ok(Box::new(Passed(self.clone(), self.store.write(name)?)))
+impl Store for Passing {
+    fn stage(&self) -> io::Result<Box<dyn Staged>> {
+        Ok(Box::new(Passed(self.clone(), self.store.stage()?)))
     }
 
-    fn publish(&self, temporary: &str, name: &str) -> io::Result<()> {
-        self.store.publish(temporary, name)
+    fn remove(&self, names: &[&str]) -> io::Result<()> {
+        self.store.remove(names)
     }
 
-    fn replace(&self, temporary: &str, name: &str) -> io::Result<()> {
-        self.store.replace(temporary, name)
+    fn journal(&self, name: &str) -> io::Result<Box<dyn Journal>> {
+        self.store.journal(name)
     }
 
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.store.remove(name)
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.store.lock(name)
+    }
+
+    fn check(&self) -> io::Result<()> {
+        self.store.check()
+    }
+
+    fn sweep(&self) -> io::Result<usize> {
+        self.store.sweep()
     }
 }
 
@@ -315,24 +547,24 @@ impl<T: ReadAt + ?Sized> ReadAt for Passed<T> {
         self.0.read_to(at + buffer.len() as u64);
         self.1.read_at(at, buffer)
     }
+
+    fn tag(&mut self) -> io::Result<Tag> {
+        self.1.tag()
+    }
 }
 
-impl WriteAt for Passed<dyn WriteAt> {
+impl Staged for Passed<dyn Staged> {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.0.written(bytes.len());
         self.1.append(bytes)
     }
 
-    fn rewrite(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.1.rewrite(at, bytes)
+    fn create(&mut self, name: &str) -> Put {
+        self.1.create(name)
     }
 
-    fn truncate(&mut self, size: u64) -> io::Result<()> {
-        self.1.truncate(size)
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        self.1.sync()
+    fn swap(&mut self, name: &str, expected: &Tag) -> Put {
+        self.1.swap(name, expected)
     }
 }
 

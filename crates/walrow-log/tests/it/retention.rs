@@ -8,8 +8,8 @@
 use crate::memory::Memory;
 use std::sync::Arc;
 use walrow_log::{
-    DamagedPart, Error, ErrorKind, Hold, Log, Plan, RegisteredReader, Retained, Retention, Writer,
-    WriterOptions,
+    DamagedPart, Error, ErrorKind, Hold, Plan, RegisteredReader, Retained, Retention, Upkeep,
+    Writer, WriterOptions,
 };
 use walrow_stream::{Assembler, Fact};
 use walrow_testkit::{Stream, text};
@@ -59,8 +59,8 @@ fn six() -> Memory {
     log_of(&[(1, "t", false); 6])
 }
 
-fn open(store: &Memory) -> Log {
-    Log::open(Arc::new(store.clone())).unwrap()
+fn open(store: &Memory) -> Upkeep {
+    Upkeep::open(Arc::new(store.clone())).unwrap()
 }
 
 /// Keeps what is not older than so many seconds.
@@ -349,7 +349,7 @@ fn a_damaged_record_of_a_reader_removes_nothing() {
 #[test]
 fn a_crash_or_a_failure_loses_no_reader_and_nothing_that_one_needs() {
     let work = |store: &Memory| {
-        let mut log = Log::open(Arc::new(store.clone()))?;
+        let mut log = Upkeep::open(Arc::new(store.clone()))?;
         log.register("r", Some(end(2)), at(0))?;
         log.advance("r", end(3), at(1))?;
         log.retain(&age(0), at(100))

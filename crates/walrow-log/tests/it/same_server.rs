@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::Arc;
 use walrow_log::{
-    Erase, Eraser, Error, ErrorKind, Images, Log, OtherServer, Writer, WriterOptions,
+    Erase, Eraser, Error, ErrorKind, Images, OtherServer, Upkeep, Writer, WriterOptions,
 };
 use walrow_stream::Assembler;
 use walrow_testkit::{Stream, text};
@@ -85,11 +85,11 @@ fn receive(
     } else {
         0x1000 * confirmed as u64 + 0x800
     };
-    writer.compare(Lsn(lsn), false);
+    writer.compare(Lsn(lsn), false).unwrap();
     let bytes = session(past, confirmed, set_back).bytes();
     writer.append(&mut assembler, &mut &*bytes)?;
     writer.advance(Lsn(0x1000 * past.len() as u64 + 0x800))?;
-    writer.sync(&mut assembler)?;
+    crate::sync(&mut writer, &mut assembler)?;
     if publishes {
         writer.publish(&mut assembler)?;
     }
@@ -97,7 +97,7 @@ fn receive(
 }
 
 fn meet(store: &Memory, fate: Fate) {
-    let log = || Log::open(Arc::new(store.clone())).unwrap();
+    let log = || Upkeep::open(Arc::new(store.clone())).unwrap();
     match fate {
         Fate::Reopened => {}
         Fate::Crashed => store.reboot(),
@@ -120,7 +120,7 @@ fn meet(store: &Memory, fate: Fate) {
                 .rows
                 .extend((1..50).map(|at| ((Lsn(0x1000 * at), 0), row)));
             // Prepared transactions are in the way.
-            if let Ok(mut eraser) = Eraser::open(Arc::new(store.clone())) {
+            if let Ok(mut eraser) = Writer::quiet(Arc::new(store.clone())).and_then(Eraser::open) {
                 eraser.erase(&erase).unwrap();
             }
         }
@@ -179,7 +179,7 @@ proptest! {
         }
         if !past.is_empty() {
             let (mut writer, _) = opened(&store);
-            writer.compare(Lsn::INVALID, false);
+            writer.compare(Lsn::INVALID, false).unwrap();
             let error = writer.advance(Lsn(0x1000 * 100)).unwrap_err();
             let why = OtherServer::Missing;
             let is_missing = matches!(error.kind, ErrorKind::OtherServer { why: it, .. } if it == why);

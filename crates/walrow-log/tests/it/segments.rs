@@ -13,8 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use walrow_log::{
-    DamagedPart, Directory, ErrorKind, Foot, Log, Plan, ReadAt, SegmentName, Store, WriteAt,
-    Writer, WriterOptions,
+    DamagedPart, Directory, ErrorKind, Foot, Journal, Lock, Objects, Plan, Put, ReadAt,
+    SegmentName, Staged, Store, Tag, Upkeep, Writer, WriterOptions,
 };
 use walrow_stream::Assembler;
 use walrow_testkit::Stream;
@@ -35,8 +35,8 @@ impl Temporary {
         Directory::open(&self.0).unwrap()
     }
 
-    fn log(&self) -> Result<Log, ErrorKind> {
-        Log::open(Arc::new(self.open())).map_err(|error| error.kind)
+    fn log(&self) -> Result<Upkeep, ErrorKind> {
+        Upkeep::open(Arc::new(self.open())).map_err(|error| error.kind)
     }
 
     /// Writes a log of one segment, without changes of tables.
@@ -65,28 +65,55 @@ fn begun(store: Arc<dyn Store>, lsn: u64) -> (Writer, Assembler) {
 #[derive(Debug)]
 struct FailsLate(Directory, AtomicBool);
 
-impl Store for FailsLate {
+impl Objects for FailsLate {
     fn list(&self) -> io::Result<Vec<String>> {
         self.0.list()
     }
     fn open(&self, name: &str) -> io::Result<Box<dyn ReadAt>> {
         self.0.open(name)
     }
-    fn write(&self, name: &str) -> io::Result<Box<dyn WriteAt>> {
-        self.0.write(name)
+}
+
+impl Store for FailsLate {
+    fn stage(&self) -> io::Result<Box<dyn Staged>> {
+        let is_late = !self.1.swap(true, Ordering::Relaxed);
+        Ok(Box::new(Late(self.0.stage()?, is_late)))
     }
-    fn publish(&self, temporary: &str, name: &str) -> io::Result<()> {
-        if self.1.swap(true, Ordering::Relaxed) {
-            return self.0.publish(temporary, name);
+    fn remove(&self, names: &[&str]) -> io::Result<()> {
+        self.0.remove(names)
+    }
+    fn journal(&self, name: &str) -> io::Result<Box<dyn Journal>> {
+        self.0.journal(name)
+    }
+    fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>> {
+        self.0.lock(name)
+    }
+    fn check(&self) -> io::Result<()> {
+        self.0.check()
+    }
+    fn sweep(&self) -> io::Result<usize> {
+        self.0.sweep()
+    }
+}
+
+#[derive(Debug)]
+struct Late(Box<dyn Staged>, bool);
+
+impl Staged for Late {
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.append(bytes)
+    }
+    fn create(&mut self, name: &str) -> Put {
+        match self.0.create(name) {
+            Put::Done if self.1 => {
+                let error = io::Error::other("the directory could not be synced");
+                Put::Unknown(error)
+            }
+            put => put,
         }
-        fs::hard_link(self.0.path(temporary), self.0.path(name)).unwrap();
-        Err(io::Error::other("the directory could not be synced"))
     }
-    fn replace(&self, temporary: &str, name: &str) -> io::Result<()> {
-        self.0.replace(temporary, name)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.0.remove(name)
+    fn swap(&mut self, name: &str, expected: &Tag) -> Put {
+        self.0.swap(name, expected)
     }
 }
 
@@ -145,12 +172,16 @@ fn hostile_segments_are_errors_and_take_little_memory() {
     assert_eq!(segment(&frames, &foot), whole);
 
     let damaged = |what| Err(ErrorKind::Damaged { what });
-    let feet: [(Change, Result<(), ErrorKind>); 6] = [
+    let feet: [(Change, Result<(), ErrorKind>); 7] = [
         (|foot| foot.bytes += 1, damaged(DamagedPart::Size)),
         (|foot| foot.bytes = u64::MAX, damaged(DamagedPart::Size)),
         (|foot| foot.end = Lsn::INVALID, damaged(DamagedPart::Range)),
         (|foot| foot.start = Lsn(8), damaged(DamagedPart::Name)),
-        (|foot| foot.format = 2, Err(ErrorKind::Version { found: 2 })),
+        (|foot| foot.format = 3, Err(ErrorKind::Version { found: 3 })),
+        (
+            |foot| foot.format = 1,
+            Err(ErrorKind::Unreleased { found: 1 }),
+        ),
         (|_| (), Ok(())),
     ];
     for (change, expected) in feet {

@@ -22,7 +22,7 @@ struct Loading {
 }
 
 /// Two tables: `id int8` and `note text`, and one without rows.
-fn tables() -> Vec<Relation> {
+pub(crate) fn tables() -> Vec<Relation> {
     let catalog = Catalog::from_json(
         r#"{"types": [], "tables": [
             {"schema": "public", "name": "loaded", "oid": 70001, "columns": [
@@ -37,7 +37,7 @@ fn tables() -> Vec<Relation> {
         .collect()
 }
 
-fn rows(numbers: std::ops::Range<usize>) -> String {
+pub(crate) fn rows(numbers: std::ops::Range<usize>) -> String {
     let rows = numbers.map(|row| format!("{row}\tnote {row}\\n\n"));
     rows.collect::<Vec<_>>().concat()
 }
@@ -60,7 +60,9 @@ fn write_and_load(
     if !loading.first {
         // Of a keepalive, before the first transaction.
         writer.advance(Lsn(4)).unwrap();
-        *confirmed = writer.sync(&mut assembler)?.min(Lsn(4)).max(*confirmed);
+        *confirmed = crate::sync(&mut writer, &mut assembler)?
+            .min(Lsn(4))
+            .max(*confirmed);
     }
     let mut load: Option<Load> = None;
     let mut loaded = 0;
@@ -74,18 +76,18 @@ fn write_and_load(
         }
         if let Some(mut rest) = piece {
             writer.append(&mut assembler, &mut rest)?;
-            writer.set_timeline(u32::try_from(at / 3).unwrap());
+            writer.set_timeline(u32::try_from(at / 3).unwrap(), None)?;
         } else if load.is_some() {
             // The server has decoded everything.
             writer.advance(Lsn(u64::MAX / 2)).unwrap();
         }
         if at % plan.sync == 0 {
-            *confirmed = writer.sync(&mut assembler)?;
+            *confirmed = crate::sync(&mut writer, &mut assembler)?;
         }
         if plan.fills {
             writer.fill()?;
         }
-        if at % plan.publish == 0 || writer.is_full() {
+        if at % plan.publish == 0 || writer.is_full()? {
             writer.publish(&mut assembler)?;
         }
         if let Some(running) = &load {
@@ -101,7 +103,7 @@ fn write_and_load(
             }
         }
     }
-    *confirmed = writer.sync(&mut assembler)?;
+    *confirmed = crate::sync(&mut writer, &mut assembler)?;
     writer.publish(&mut assembler)?;
     assert!(load.is_none(), "the load has no place");
     Ok(())
@@ -117,15 +119,15 @@ fn a_load_from_before_a_switch_does_not_hide_the_timeline() {
             writer.plan_first_load().unwrap();
         }
         let mut assembler = writer.resume(Assembler::default()).unwrap();
-        writer.set_timeline(1);
+        writer.set_timeline(1, None).unwrap();
         let load = writer
             .begin_load(Lsn(0x2000), Timestamp(7), tables())
             .unwrap();
         let mut copy = load.copy(0, false).unwrap();
         load.append(&mut copy, rows(0..3).as_bytes()).unwrap();
-        writer.set_timeline(2);
+        writer.set_timeline(2, None).unwrap();
         writer.advance(Lsn(0x3000)).unwrap();
-        writer.sync(&mut assembler).unwrap();
+        crate::sync(&mut writer, &mut assembler).unwrap();
         assert_eq!(writer.end_load(&load), Ok(true));
         drop(writer);
         store.reboot();
@@ -133,7 +135,7 @@ fn a_load_from_before_a_switch_does_not_hide_the_timeline() {
         assert_eq!(log.source().timeline, Some(1));
         let writer = open();
         assert_eq!(writer.position(), Lsn(0x3000));
-        assert_eq!(writer.source().timeline, Some(2), "{first}");
+        assert_eq!(writer.source().unwrap().timeline, Some(2), "{first}");
     }
 }
 

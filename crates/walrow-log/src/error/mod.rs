@@ -1,0 +1,719 @@
+//! What is wrong with a log.
+//!
+//! An error is data: a kind, the object, and what avoids it. Its text in Rust names that in neutral
+//! words.
+
+pub(crate) mod hold;
+pub(crate) mod remedy;
+
+use crate::error::hold::Hold;
+use crate::error::remedy::Remedy;
+use std::fmt;
+use std::io;
+use walrow_stream::{Gap, Printable};
+use walrow_wire::Lsn;
+
+/// A log that cannot be read or written, and the object where this was found.
+///
+/// Its text is the [reason](Error::reason), then the [remedies](Error::remedies). `{:?}` prints the
+/// same text, and `{:#?}` the fields.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Error {
+    /// What is wrong.
+    pub kind: ErrorKind,
+    /// The name of the object in the log's directory; empty for the directory itself.
+    pub object: String,
+}
+
+/// What is wrong with a log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The store failed.
+    Store {
+        /// What kind of failure.
+        kind: io::ErrorKind,
+        /// The system's error number.
+        code: Option<i32>,
+        /// The system's own words.
+        text: String,
+    },
+    /// Bytes could not be made durable, so it is not known which are. Open the log again.
+    NotSynced {
+        /// The system's error number.
+        code: Option<i32>,
+        /// The system's own words.
+        text: String,
+    },
+    /// The directory is not a log.
+    NotALog,
+    /// The object is not one of a log.
+    Foreign,
+    /// A version of walrow that was never released wrote it.
+    Unreleased {
+        /// The version of its format.
+        found: u32,
+    },
+    /// A later version of walrow wrote it.
+    Version {
+        /// The version of its format.
+        found: u32,
+    },
+    /// Its bytes are not those that were written.
+    Damaged {
+        /// What differs.
+        what: DamagedPart,
+    },
+    /// A segment is missing.
+    Missing {
+        /// Where the segment before it ends.
+        after: Lsn,
+    },
+    /// An object is missing that others need.
+    Absent,
+    /// Segments were removed that a reader needs.
+    Pruned {
+        /// Where the reader begins.
+        start: Lsn,
+        /// Where the log begins.
+        until: Lsn,
+    },
+    /// A registered reader or a load needs what would be removed or erased.
+    Held {
+        /// Which.
+        hold: Hold,
+    },
+    /// No reader is registered under this name.
+    NoReader {
+        /// The name.
+        name: String,
+    },
+    /// The name is empty, too long, or has control characters.
+    ReaderName,
+    /// A registered reader would go back.
+    Backwards {
+        /// The reader.
+        name: String,
+        /// Its position.
+        from: Lsn,
+        /// The new one.
+        to: Lsn,
+    },
+    /// The log does not reach a position.
+    PastEnd {
+        /// The position.
+        position: Lsn,
+        /// Where the log ends.
+        end: Lsn,
+    },
+    /// A column that would be erased identifies rows.
+    KeyColumn,
+    /// A column that would be erased may have had another name before, and nobody knows it.
+    EarlierName {
+        /// The table, as `schema.name`.
+        table: String,
+        /// The name that it has in other versions of the table.
+        column: String,
+    },
+    /// Transactions are prepared and not decided.
+    Prepared,
+    /// The store is read only, so that segments and readers cannot be changed.
+    ReadOnly,
+    /// Another process removes, merges or erases segments, or changes readers for too long.
+    Busy,
+    /// The caller has stopped what it called.
+    Interrupted,
+    /// Another process writes to the log.
+    Locked,
+    /// Another writer has published the same segment with other contents.
+    Published,
+    /// The writer cannot go on: open the log again.
+    Broken {
+        /// Why not.
+        why: BrokenBy,
+    },
+    /// The log's directory, or a file that its writer has open, was moved or replaced.
+    Replaced,
+    /// A commit ends at or before its own LSN.
+    EndLsn {
+        /// The commit LSN.
+        lsn: Lsn,
+        /// Where it ends, as the stream says.
+        end: Lsn,
+    },
+    /// A transaction or message comes before the end of the log, which does not have it.
+    OutOfOrder {
+        /// Its LSN.
+        lsn: Lsn,
+        /// Where the log ends.
+        end: Lsn,
+    },
+    /// The changes come from another source than those in the log.
+    OtherSource {
+        /// What differs.
+        what: SourcePart,
+        /// In the log.
+        log: String,
+        /// Of the new changes.
+        found: String,
+    },
+    /// The log was received from another server, or the server was set back.
+    OtherServer {
+        /// How the server differs from the log.
+        why: OtherServer,
+        /// The LSN of the difference.
+        lsn: Lsn,
+        /// Where the log ends.
+        position: Lsn,
+    },
+    /// A load is not possible.
+    Load {
+        /// Why not.
+        why: LoadRefusal,
+    },
+    /// The rows of a load are not those of a COPY.
+    Copy(walrow_wire::Error),
+    /// The log does not have the table.
+    NoTable,
+    /// Two tables have the name.
+    Ambiguous {
+        /// One of them, as `schema.name`.
+        one: String,
+        /// Another one.
+        other: String,
+    },
+    /// The rows of the table are not known as of an LSN or a time, but later.
+    TooEarly {
+        /// The table, as `schema.name`.
+        table: String,
+        /// From where on they are known.
+        first: Lsn,
+    },
+    /// The rows of the table are not known: changes of it were removed, and no load is left.
+    NotLoaded {
+        /// The table, as `schema.name`.
+        table: String,
+    },
+    /// The changes of the table do not give its rows.
+    Incomplete {
+        /// The table, as `schema.name`.
+        table: String,
+        /// The commit LSN of the transaction where this was found.
+        lsn: Lsn,
+        /// What is missing.
+        gap: Gap,
+    },
+    /// The stream does not follow the protocol.
+    Stream(walrow_stream::Error),
+}
+
+impl ErrorKind {
+    /// The name of the kind, which stays the same in later versions.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::Store { .. } => "store",
+            Self::NotSynced { .. } => "not_synced",
+            Self::NotALog => "not_a_log",
+            Self::Foreign => "foreign",
+            Self::Unreleased { .. } => "unreleased",
+            Self::Version { .. } => "version",
+            Self::Damaged { .. } => "damaged",
+            Self::Missing { .. } => "missing",
+            Self::Absent => "absent",
+            Self::Pruned { .. } => "pruned",
+            Self::Held { .. } => "held",
+            Self::NoReader { .. } => "no_reader",
+            Self::ReaderName => "reader_name",
+            Self::Backwards { .. } => "backwards",
+            Self::PastEnd { .. } => "past_end",
+            Self::KeyColumn => "key_column",
+            Self::EarlierName { .. } => "earlier_name",
+            Self::Prepared => "prepared",
+            Self::ReadOnly => "read_only",
+            Self::Busy => "busy",
+            Self::Interrupted => "interrupted",
+            Self::Locked => "locked",
+            Self::Published => "published",
+            Self::Broken { .. } => "broken",
+            Self::Replaced => "replaced",
+            Self::EndLsn { .. } => "end_lsn",
+            Self::OutOfOrder { .. } => "out_of_order",
+            Self::OtherSource { .. } => "other_source",
+            Self::OtherServer { .. } => "other_server",
+            Self::Load { .. } => "load",
+            Self::Copy(_) => "copy",
+            Self::NoTable => "no_table",
+            Self::Ambiguous { .. } => "ambiguous",
+            Self::TooEarly { .. } => "too_early",
+            Self::NotLoaded { .. } => "not_loaded",
+            Self::Incomplete { .. } => "incomplete",
+            Self::Stream(_) => "stream",
+        }
+    }
+}
+
+/// A part of a log that may be damaged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum DamagedPart {
+    /// The name of a segment.
+    Name,
+    /// Where a segment begins and ends.
+    Range,
+    /// The size of a segment.
+    Size,
+    /// The foot of a segment.
+    Foot,
+    /// The end of a segment, which has been cut.
+    End,
+    /// The stream in a segment.
+    Content,
+    /// The checksum of a segment.
+    Checksum,
+    /// A block of the open file.
+    Block,
+    /// The transactions in the open file.
+    Order,
+    /// The catalog.
+    Catalog,
+    /// A prepared transaction.
+    Prepared,
+    /// What is known of the log beside its segments.
+    State,
+    /// The record of a reader.
+    Reader,
+    /// Where its changes come from.
+    Source,
+    /// The index, which follows from the segments.
+    Index,
+}
+
+impl fmt::Display for DamagedPart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Name => "its name",
+            Self::Range => "its range",
+            Self::Size => "its size",
+            Self::Foot => "its foot",
+            Self::End => "its end",
+            Self::Content => "its content",
+            Self::Checksum => "its checksum",
+            Self::Block => "a block that was written",
+            Self::Order => "the order of its transactions",
+            Self::Catalog => "the catalog",
+            Self::Prepared => "a prepared transaction",
+            Self::State => "the record of what was removed, merged and loaded",
+            Self::Reader => "the record of a reader",
+            Self::Source => "where its changes come from",
+            Self::Index => "the index",
+        })
+    }
+}
+
+/// A part of what changes come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SourcePart {
+    /// The system identifier of the cluster.
+    SystemIdentifier,
+    /// The database.
+    Database,
+    /// The replication slot.
+    Slot,
+}
+
+impl fmt::Display for SourcePart {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::SystemIdentifier => "system identifier",
+            Self::Database => "database",
+            Self::Slot => "slot",
+        })
+    }
+}
+
+/// How a server differs from the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OtherServer {
+    /// It has not sent again what the log took last.
+    Missing,
+    /// It has sent something that the log should have, and does not.
+    Foreign,
+}
+
+/// Why a writer cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BrokenBy {
+    /// Bytes could not be made durable.
+    NotSynced,
+    /// The log's directory, or its journal, was moved or replaced.
+    Replaced,
+    /// Another writer has published the same segment.
+    OtherWriter,
+    /// A call has ended in the middle.
+    Panicked,
+}
+
+impl fmt::Display for BrokenBy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotSynced => "bytes could not be made durable",
+            Self::Replaced => "the log was moved or replaced",
+            Self::OtherWriter => "another writer has published the same segment",
+            Self::Panicked => "an earlier call has ended in the middle",
+        })
+    }
+}
+
+/// Why a load is not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LoadRefusal {
+    /// The log has changes, so it cannot begin with a load.
+    NotEmpty,
+    /// Another load is not complete.
+    Another,
+    /// Its snapshot is from before the end of the log.
+    TooEarly,
+    /// The log begins with it, so it cannot be given up.
+    First,
+    /// The log begins with a load, which was not begun.
+    NotBegun,
+    /// It is not the load that was begun last.
+    NoLoad,
+}
+
+impl fmt::Display for LoadRefusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NotEmpty => "the log has changes already, so it cannot begin with a load",
+            Self::Another => "another load is not complete",
+            Self::TooEarly => "its snapshot is from before the end of the log",
+            Self::First => "the log begins with it",
+            Self::NotBegun => "the log begins with a load, which was not begun",
+            Self::NoLoad => "it is not the load that was begun last",
+        })
+    }
+}
+
+impl Error {
+    pub(crate) fn new(object: &str, kind: ErrorKind) -> Self {
+        Self {
+            kind,
+            object: object.to_owned(),
+        }
+    }
+
+    /// What is wrong with which object, but without remedies.
+    pub fn reason(&self) -> impl fmt::Display + '_ {
+        fmt::from_fn(|f| {
+            if !self.object.is_empty() {
+                write!(f, "{}: ", Printable(&self.object))?;
+            }
+            write!(f, "{}", self.kind)
+        })
+    }
+
+    /// What avoids the error. Each alone is enough.
+    pub fn remedies(&self) -> Vec<Remedy> {
+        match &self.kind {
+            ErrorKind::NotALog => vec![Remedy::EmptyDirectory],
+            // A later version of walrow may know it.
+            ErrorKind::Foreign if self.object.starts_with('_') => vec![Remedy::LaterVersion],
+            ErrorKind::Foreign => vec![Remedy::RemoveFile],
+            ErrorKind::Unreleased { .. } => vec![Remedy::ReceiveAnew],
+            // The next writer makes it again.
+            ErrorKind::Damaged {
+                what: DamagedPart::Index,
+            } => vec![Remedy::RemoveFile],
+            ErrorKind::Version { .. } => vec![Remedy::LaterVersion],
+            ErrorKind::Damaged { .. } | ErrorKind::Missing { .. } | ErrorKind::Absent => {
+                vec![Remedy::Restore]
+            }
+            ErrorKind::Pruned { until, .. } => vec![Remedy::ReadFrom { start: *until }],
+            ErrorKind::Held { hold } => {
+                let mut remedies = hold.remedies();
+                remedies.push(Remedy::Force);
+                remedies
+            }
+            ErrorKind::NoReader { name } => vec![Remedy::Register {
+                reader: name.clone(),
+            }],
+            ErrorKind::Backwards { name, .. } => vec![Remedy::Rewind {
+                reader: name.clone(),
+            }],
+            ErrorKind::EarlierName { .. } => vec![Remedy::EraseEarlierName],
+            ErrorKind::Prepared => vec![Remedy::Decide],
+            ErrorKind::ReadOnly => vec![Remedy::WhereItIsWritten],
+            ErrorKind::Busy => vec![Remedy::Retry],
+            ErrorKind::Broken { .. } => vec![Remedy::OpenAgain],
+            ErrorKind::Replaced => vec![Remedy::PutBack],
+            ErrorKind::OutOfOrder { .. } => vec![Remedy::OlderFirst],
+            ErrorKind::Locked => vec![Remedy::StopWriter, Remedy::OtherLog],
+            ErrorKind::OtherSource { .. } => vec![Remedy::OtherLog],
+            ErrorKind::Ambiguous { .. } => vec![Remedy::OneTable],
+            ErrorKind::NotLoaded { table } | ErrorKind::Incomplete { table, .. } => {
+                vec![Remedy::Load {
+                    table: table.clone(),
+                }]
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// The commit LSN of the transaction where this was found, if it is one.
+    pub fn lsn(&self) -> Option<Lsn> {
+        match self.kind {
+            ErrorKind::Incomplete { lsn, .. } => Some(lsn),
+            _ => None,
+        }
+    }
+
+    /// Whether there is no such object.
+    pub(crate) fn is_not_found(&self) -> bool {
+        matches!(
+            &self.kind,
+            ErrorKind::Store {
+                kind: io::ErrorKind::NotFound,
+                ..
+            }
+        )
+    }
+
+    /// Whether the store has no room.
+    pub(crate) fn is_full(&self) -> bool {
+        let full = [io::ErrorKind::StorageFull, io::ErrorKind::QuotaExceeded];
+        matches!(&self.kind, ErrorKind::Store { kind, .. } if full.contains(kind))
+    }
+
+    /// Whether an object is missing that other objects belong to.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.is_not_found() || matches!(self.kind, ErrorKind::Missing { .. })
+    }
+
+    pub(crate) fn store(object: &str, error: &io::Error) -> Self {
+        if error.kind() == io::ErrorKind::StaleNetworkFileHandle {
+            return Self::new(object, ErrorKind::Replaced);
+        }
+        let (kind, code) = (error.kind(), error.raw_os_error());
+        let text = error.to_string();
+        Self::new(object, ErrorKind::Store { kind, code, text })
+    }
+}
+
+impl From<ErrorKind> for Error {
+    /// Of the log as a whole.
+    fn from(kind: ErrorKind) -> Self {
+        Self::new("", kind)
+    }
+}
+
+impl From<walrow_stream::Error> for Error {
+    fn from(error: walrow_stream::Error) -> Self {
+        Self::new("", ErrorKind::Stream(error))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.reason().fmt(f)?;
+        let remedies = self.remedies();
+        for (place, remedy) in remedies.iter().enumerate() {
+            f.write_str(match place {
+                0 => "; ",
+                _ if place.saturating_add(1) == remedies.len() => ", or ",
+                _ => ", ",
+            })?;
+            remedy.fmt(f)?;
+        }
+        match self.lsn() {
+            Some(lsn) => write!(f, " (lsn {lsn})"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !f.alternate() {
+            return fmt::Display::fmt(self, f);
+        }
+        let Self { kind, object } = self;
+        let mut shown = f.debug_struct("Error");
+        shown.field("kind", kind).field("object", object).finish()
+    }
+}
+
+impl fmt::Display for ErrorKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store { text, .. } => write!(f, "{}", Printable(text)),
+            Self::NotSynced { text, .. } => write!(
+                f,
+                "the changes could not be made durable: {}",
+                Printable(text)
+            ),
+            Self::NotALog => {
+                f.write_str("the directory is not a log: it has files, but none that walrow wrote")
+            }
+            Self::Foreign => f.write_str("the file is not a segment"),
+            Self::Unreleased { found } => {
+                write!(
+                    f,
+                    "an unreleased version of walrow wrote it, in format {found}"
+                )
+            }
+            Self::Version { found } => {
+                write!(f, "a later version of walrow wrote it, in format {found}")
+            }
+            Self::Damaged { what } => write!(f, "the file is damaged: {what} differs"),
+            Self::Absent => f.write_str("the file is missing, and the log needs it"),
+            Self::Missing { after } => write!(f, "the segment after {after} is missing"),
+            Self::Pruned { start, until } => write!(
+                f,
+                "the log begins at {until}, and changes between {start} and there were removed"
+            ),
+            Self::Held { hold } => write!(f, "{hold}, and needs what would be removed"),
+            Self::NoReader { name } => write!(f, "no reader {} is registered", Printable(name)),
+            Self::ReaderName => f.write_str(
+                "the name of a reader has 1 to 64 bytes of UTF-8, and no control characters",
+            ),
+            Self::Backwards { name, from, to } => write!(
+                f,
+                "the reader {} is already at {from}, after {to}",
+                Printable(name)
+            ),
+            Self::PastEnd { position, end } => {
+                write!(f, "the log ends at {end}, before {position}")
+            }
+            Self::KeyColumn => f.write_str(
+                "the column is part of the replica identity: without it, updates and deletes would \
+                 not say which row they change",
+            ),
+            Self::EarlierName { table, column } => write!(
+                f,
+                "an earlier version of {} lacks {}, which it may have under another name: its catalog \
+                 is not in the log",
+                Printable(table),
+                Printable(column)
+            ),
+            Self::Prepared => {
+                f.write_str("a transaction is prepared, and may have rows that are to be erased")
+            }
+            Self::ReadOnly => f.write_str("the log can only be read here"),
+            Self::Busy => f.write_str("another process changes the log's readers or segments"),
+            Self::Interrupted => f.write_str("it was interrupted"),
+            Self::Locked => f.write_str("another process writes to the log"),
+            Self::Published => f.write_str(
+                "another writer has published this segment with other contents: only one writer \
+                 may use a log",
+            ),
+            Self::OtherSource { what, log, found } => write!(
+                f,
+                "the changes come from another source: the log has {what} {}, not {}",
+                Printable(log),
+                Printable(found)
+            )
+            .and_then(|()| match what {
+                SourcePart::Database => f.write_str(" (if it was renamed, give it its name back)"),
+                _ => Ok(()),
+            }),
+            Self::OtherServer { why, lsn, position } => match why {
+                OtherServer::Missing => write!(
+                    f,
+                    "the server has sent its WAL up to {position}, where the log ends, without what the \
+                     log took at {lsn}"
+                ),
+                OtherServer::Foreign => write!(
+                    f,
+                    "the server has sent something at {lsn} that the log does not have, which ends at \
+                     {position}"
+                ),
+            },
+            Self::Broken { why } => write!(f, "the log cannot be written further: {why}"),
+            Self::Replaced => f.write_str("it was moved or replaced while it was in use"),
+            Self::EndLsn { lsn, end } => write!(
+                f,
+                "the commit at {lsn} ends at {end}, as the stream says: no server sends that"
+            ),
+            Self::OutOfOrder { lsn, end } => write!(
+                f,
+                "the stream has something at {lsn} that the log lacks, which ends at {end}"
+            ),
+            Self::Load { why } => write!(f, "the load is not possible: {why}"),
+            Self::Copy(error) => write!(f, "the rows of a load: {error}"),
+            Self::NoTable => f.write_str("the log does not have the table"),
+            Self::Ambiguous { one, other } => write!(
+                f,
+                "the name matches {} and {}",
+                Printable(one),
+                Printable(other)
+            ),
+            Self::TooEarly { table, first } => write!(
+                f,
+                "{}: its rows are known from {first} on, not earlier",
+                Printable(table)
+            ),
+            Self::NotLoaded { table } => write!(
+                f,
+                "{}: its rows are not known, because changes were removed from the log",
+                Printable(table)
+            ),
+            Self::Incomplete { table, gap, .. } => write!(f, "{}: {gap}", Printable(table)),
+            Self::Stream(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match &self.kind {
+            ErrorKind::Stream(error) => Some(error),
+            ErrorKind::Copy(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_text_is_the_reason_then_the_remedies_then_the_place() {
+        let hold = Hold::Reader {
+            name: "r\u{202e}".to_owned(),
+            position: Lsn(1),
+            used: 0,
+        };
+        let held = Error::new("", ErrorKind::Held { hold });
+        assert_eq!(
+            held.to_string(),
+            "the reader r\\u202e is at 0/1, and needs what would be removed; advance the reader, \
+             forget it, or set force"
+        );
+        let what = DamagedPart::Foot;
+        let damaged = Error::new("a", ErrorKind::Damaged { what });
+        assert_eq!(
+            damaged.to_string(),
+            "a: the file is damaged: its foot differs; restore the file from a copy"
+        );
+        let incomplete = ErrorKind::Incomplete {
+            table: "public.t".to_owned(),
+            lsn: Lsn(2),
+            gap: Gap::Row,
+        };
+        assert!(
+            Error::new("", incomplete)
+                .to_string()
+                .ends_with("; load the table again (lsn 0/2)")
+        );
+        assert_eq!(
+            Error::new("", ErrorKind::Locked).to_string(),
+            "another process writes to the log; stop it first, or use another log"
+        );
+    }
+}

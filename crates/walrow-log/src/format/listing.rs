@@ -1,0 +1,69 @@
+//! The objects of a log's directory.
+
+use crate::error::{Error, ErrorKind};
+use crate::format::catalog::CATALOG;
+use crate::format::prepared::PreparedName;
+use crate::format::reader_name;
+use crate::format::segment::SegmentName;
+use crate::format::state::STATE;
+use crate::store::lease::{LOCK, UPKEEP};
+use crate::store::{OPEN, Objects};
+use std::collections::BTreeSet;
+
+/// The name of the index.
+pub(crate) const INDEX: &str = "_index";
+/// The beginning of the names of requests to a receiver.
+const REQUESTS: &str = "_load-";
+/// Says why a receiver must not go on.
+const STOPPED: &str = "_stopped";
+/// Objects that only the unreleased version 1 had.
+const UNRELEASED: [&str; 2] = ["_load", "_pruned"];
+/// How often the opening of a log is tried that seems to lack a segment.
+pub(crate) const ATTEMPTS: usize = 4;
+
+/// The objects of a directory that may be a log.
+#[derive(Debug, Default)]
+pub(crate) struct Listing {
+    /// The segments, sorted.
+    pub(crate) segments: Vec<SegmentName>,
+    /// The prepared transactions.
+    pub(crate) prepared: BTreeSet<PreparedName>,
+    /// The names of registered readers.
+    pub(crate) readers: BTreeSet<String>,
+    /// Whether it is a log.
+    pub(crate) is_log: bool,
+}
+
+impl Listing {
+    /// Lists a directory. Fails if something else is there.
+    pub(crate) fn of(objects: &dyn Objects) -> Result<Self, Error> {
+        let mut listing = Self::default();
+        let mut foreign = None;
+        for object in objects.list().map_err(|error| Error::store("", &error))? {
+            if let Some(name) = SegmentName::parse(&object) {
+                listing.segments.push(name);
+                listing.is_log = true;
+            } else if let Some(name) = PreparedName::parse(&object) {
+                listing.prepared.insert(name);
+            } else if object.starts_with(REQUESTS) {
+                // Of the receiver's.
+            } else if let Some(name) = reader_name::parse(&object) {
+                listing.readers.insert(name);
+            } else if [OPEN, INDEX, CATALOG, STATE, LOCK, UPKEEP, STOPPED].contains(&&*object) {
+                listing.is_log |= object == OPEN;
+            } else if UNRELEASED.contains(&&*object) {
+                return Err(Error::new(&object, ErrorKind::Unreleased { found: 1 }));
+            } else if !object.starts_with('.') {
+                foreign = Some(object);
+            }
+        }
+        match foreign {
+            Some(object) if listing.is_log => Err(Error::new(&object, ErrorKind::Foreign)),
+            Some(_) => Err(Error::new("", ErrorKind::NotALog)),
+            None => {
+                listing.segments.sort_unstable_by_key(SegmentName::order);
+                Ok(listing)
+            }
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! The place of a load in the order of commits: what a log says of it.
+
+use serde::{Deserialize, Serialize};
+use walrow_wire::Lsn;
+
+/// A load that was begun, and whose place in the log is kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Place {
+    /// Where the segments before it end.
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub(crate) start: Lsn,
+    /// The consistent point of its snapshot. 0/0 if it is not known yet.
+    #[serde(with = "walrow_stream::fact::lsn")]
+    pub(crate) point: Lsn,
+    /// Whether the log begins with it. Without it, what comes later is useless.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) first: bool,
+    /// Counts the loads of a log. A place whose load has ended is of no use: somebody has restored an old
+    /// copy of the state.
+    pub(crate) number: u64,
+}
+
+impl Place {
+    /// The place of the load that a log begins with, before its slot exists.
+    pub(crate) const fn planned(number: u64) -> Self {
+        Self {
+            start: Lsn::INVALID,
+            point: Lsn::INVALID,
+            first: true,
+            number,
+        }
+    }
+}

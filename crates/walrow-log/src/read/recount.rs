@@ -1,0 +1,135 @@
+//! Counts again what a stream contains, as its writer did.
+
+use crate::error::Error;
+use crate::format::contents::{Contents, Which};
+use crate::format::segment::{Foot, TableFoot};
+use crate::spool::FileSpool;
+use std::sync::Arc;
+use walrow_stream::fact::Source;
+use walrow_stream::{Assembler, Encoding, Event, Fact};
+use walrow_wire::{Framing, Lsn};
+
+/// Memory for a transaction that is cut. More of it waits in a file.
+const MEMORY: usize = 8 << 20;
+
+/// A stream that is counted.
+#[derive(Debug)]
+pub(crate) struct Recount {
+    assembler: Assembler,
+    contents: Contents,
+    /// Whether the last transaction continues elsewhere.
+    continues: bool,
+}
+
+impl Recount {
+    pub(crate) fn new(encoding: Encoding) -> Self {
+        let assembler = Assembler::new(Framing::Wire)
+            .with_encoding(encoding)
+            .with_spool(Arc::new(FileSpool::default()))
+            .with_spool_memory(MEMORY);
+        Self {
+            assembler,
+            contents: Contents::default(),
+            continues: false,
+        }
+    }
+
+    /// Counts a chunk of the stream.
+    pub(crate) fn take(&mut self, mut chunk: &[u8]) -> Result<(), Error> {
+        let Self {
+            assembler,
+            contents,
+            continues,
+        } = self;
+        while let Some(event) = assembler.next_with(&mut chunk, |change| {
+            if !change.is_valid() {
+                // Returns the error.
+                change.read()?;
+            }
+            contents.row(change.relation, change.row.size());
+            Ok::<_, walrow_stream::Error>(())
+        })? {
+            match event {
+                Event::Change(row) => row?,
+                Event::Begin(transaction) => {
+                    *continues = false;
+                    contents.begin(transaction);
+                }
+                Event::Truncate(truncate) => {
+                    for relation in &truncate.relations {
+                        contents.truncate(relation);
+                    }
+                }
+                Event::Fact(fact) => *continues |= *fact == Fact::Continues,
+                Event::Commit { .. } => contents.commit(),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the stream ends between transactions, or with a part of one.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.continues || !self.assembler.is_mid_transaction()
+    }
+
+    /// What was counted, as a foot says it.
+    pub(crate) fn counts(&self) -> Counts {
+        Counts::of(&self.foot())
+    }
+
+    /// The changes of tables.
+    pub(crate) fn tables(&self) -> Vec<TableFoot> {
+        self.foot().tables
+    }
+
+    fn foot(&self) -> Foot {
+        let which = if self.continues {
+            Which::Current
+        } else {
+            Which::Whole
+        };
+        self.contents.foot(which, &Source::default(), Lsn::INVALID)
+    }
+}
+
+/// What a foot says of its stream, in one order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    continues: bool,
+    transactions: u64,
+    times: Option<(i64, i64)>,
+    tables: Vec<TableFoot>,
+}
+
+impl Counts {
+    pub(crate) fn of(foot: &Foot) -> Self {
+        let tables = foot.tables.iter().map(|table| TableFoot {
+            // It depends on how the relations were described.
+            bytes: 0,
+            ..table.clone()
+        });
+        let mut tables: Vec<_> = tables.collect();
+        tables.sort_unstable_by(|one, other| order(one).cmp(&order(other)));
+        Self {
+            continues: foot.continues,
+            transactions: foot.transactions,
+            times: foot.times,
+            tables,
+        }
+    }
+}
+
+type Order<'a> = (u32, &'a str, &'a str, &'a [(String, u32, i32, bool)], char);
+
+fn order(table: &TableFoot) -> Order<'_> {
+    let TableFoot {
+        oid,
+        schema,
+        name,
+        columns,
+        identity,
+        ..
+    } = table;
+    (*oid, schema, name, columns, *identity)
+}

@@ -1,0 +1,190 @@
+//! Reads the stream of a segment, or of some of those that it was merged from.
+
+use crate::error::{DamagedPart, Error, ErrorKind};
+use crate::format::segment::{Foot, Member, SegmentName};
+use crate::store::{Objects, ReadAt};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use walrow_wire::Lsn;
+use zstd_safe::{DCtx, InBuffer, OutBuffer};
+
+/// Bytes of one read of the object.
+const READ: usize = 1 << 20;
+/// Bytes for a chunk at first.
+const FIRST: usize = 2 << 20;
+/// Bytes of a chunk of the stream, at most. Frames are smaller, unless a message is not.
+const CHUNK: usize = 16 << 20;
+
+/// The stream of a segment, in chunks of any size.
+///
+/// Each byte of the segment is compared with its checksum while it is read.
+pub struct SegmentReader {
+    object: String,
+    file: Box<dyn ReadAt>,
+    foot: Arc<Foot>,
+    context: DCtx<'static>,
+    /// What is read, and where it begins in the object.
+    members: VecDeque<Member>,
+    /// Bytes of the object that were read, or skipped.
+    at: u64,
+    /// Bytes of the first member that were read.
+    taken_of_member: u64,
+    buffer: Vec<u8>,
+    /// How many bytes of the buffer were decompressed.
+    taken: usize,
+    /// Whether the decompressor may have more bytes than the chunk had room for.
+    has_output: bool,
+    crc32c: u32,
+    stream_bytes: u64,
+    /// Bytes of the stream of all members.
+    expected: u64,
+}
+
+impl std::fmt::Debug for SegmentReader {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SegmentReader")
+            .field("object", &self.object)
+            .finish_non_exhaustive()
+    }
+}
+
+impl SegmentReader {
+    /// Opens the segment of this name, without the members that end at or before this LSN.
+    pub(crate) fn whole(
+        objects: &dyn Objects,
+        name: SegmentName,
+        after: Lsn,
+    ) -> Result<Self, Error> {
+        let object = name.to_string();
+        let file = objects.open(&object);
+        let mut file = file.map_err(|error| Error::store(&object, &error))?;
+        let foot = Arc::new(Foot::read_from(&mut *file, name)?);
+        Ok(Self::of(file, name, foot, |it| it.end > after))
+    }
+
+    /// The members of a merged segment that are in this range, without those that end at or before this LSN.
+    pub(crate) fn part(
+        file: Box<dyn ReadAt>,
+        name: SegmentName,
+        foot: Arc<Foot>,
+        range: &Range<Lsn>,
+        after: Lsn,
+    ) -> Self {
+        Self::of(file, name, foot, |it| {
+            it.start >= range.start && it.end <= range.end && it.end > after
+        })
+    }
+
+    fn of(
+        file: Box<dyn ReadAt>,
+        name: SegmentName,
+        foot: Arc<Foot>,
+        wants: impl Fn(&Member) -> bool,
+    ) -> Self {
+        // A part of a transaction ends where it begins, and one that was not merged is read as a whole.
+        let wants = |it: &Member| foot.members.is_empty() || wants(it);
+        let all = foot.members();
+        let skipped = all.iter().take_while(|it| !wants(it));
+        let at = skipped.fold(0_u64, |at, it| at.saturating_add(it.bytes));
+        // Those that are wanted come one after the other.
+        let members: VecDeque<_> = all.into_iter().filter(wants).collect();
+        let expected = members.iter().map(|it| it.stream_bytes);
+        Self {
+            object: name.to_string(),
+            file,
+            expected: expected.fold(0, u64::saturating_add),
+            foot,
+            context: DCtx::create(),
+            members,
+            at,
+            taken_of_member: 0,
+            buffer: Vec::new(),
+            taken: 0,
+            has_output: false,
+            crc32c: 0,
+            stream_bytes: 0,
+        }
+    }
+
+    /// What is in the segment.
+    pub fn foot(&self) -> &Foot {
+        &self.foot
+    }
+
+    /// The next bytes of the stream, instead of the buffer's contents. Returns false at the end.
+    ///
+    /// # Errors
+    /// The segment is damaged, or cannot be read.
+    pub fn read(&mut self, chunk: &mut Vec<u8>) -> Result<bool, Error> {
+        chunk.clear();
+        let what = DamagedPart::Content;
+        while chunk.len() < CHUNK {
+            if self.taken >= self.buffer.len() && !self.has_output && !self.fill()? {
+                break;
+            }
+            if chunk.len() == chunk.capacity() {
+                chunk.reserve_exact(chunk.len().clamp(FIRST, CHUNK));
+            }
+            let rest = self.buffer.get(self.taken..).unwrap_or_default();
+            let mut input = InBuffer::around(rest);
+            let from = chunk.len();
+            let mut output = OutBuffer::around_pos(chunk, from);
+            let left = self.context.decompress_stream(&mut output, &mut input);
+            self.taken = self.taken.saturating_add(input.pos());
+            let left = left.map_err(|_| self.damaged(what))?;
+            self.has_output = left > 0 && chunk.len() == chunk.capacity();
+            // A frame ends with a transaction, and then its checksum is known to be right.
+            if left == 0 && chunk.len() >= READ {
+                break;
+            }
+        }
+        self.stream_bytes = self.stream_bytes.saturating_add(chunk.len() as u64);
+        let is_wrong = if chunk.is_empty() {
+            self.stream_bytes != self.expected
+        } else {
+            // A damaged frame could expand without an end.
+            self.stream_bytes > self.expected
+        };
+        if is_wrong {
+            return Err(self.damaged(DamagedPart::Size));
+        }
+        Ok(!chunk.is_empty())
+    }
+
+    /// Reads the next bytes of the object. Returns false at the end.
+    fn fill(&mut self) -> Result<bool, Error> {
+        while self
+            .members
+            .front()
+            .is_some_and(|it| it.bytes == self.taken_of_member)
+        {
+            self.members.pop_front();
+            (self.taken_of_member, self.crc32c) = (0, 0);
+        }
+        let Some(member) = self.members.front().copied() else {
+            return Ok(false);
+        };
+        let rest = member.bytes.saturating_sub(self.taken_of_member);
+        let size = usize::try_from(rest).unwrap_or(READ).min(READ);
+        self.buffer.resize(size, 0);
+        self.taken = 0;
+        self.file
+            .read_at(self.at, &mut self.buffer)
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::UnexpectedEof => self.damaged(DamagedPart::Size),
+                _ => Error::store(&self.object, &error),
+            })?;
+        self.at = self.at.saturating_add(size as u64);
+        self.taken_of_member = self.taken_of_member.saturating_add(size as u64);
+        self.crc32c = crc32c::crc32c_append(self.crc32c, &self.buffer);
+        if self.taken_of_member == member.bytes && self.crc32c != member.crc32c {
+            return Err(self.damaged(DamagedPart::Checksum));
+        }
+        Ok(true)
+    }
+
+    fn damaged(&self, what: DamagedPart) -> Error {
+        Error::new(&self.object, ErrorKind::Damaged { what })
+    }
+}

@@ -1,0 +1,123 @@
+//! Reads a segment as a whole, and compares its stream with what its foot, the index and the state say.
+
+use crate::error::{DamagedPart, Error, ErrorKind};
+use crate::format::history::History;
+use crate::format::index::{Segment, TableChanges};
+use crate::format::listing::INDEX;
+use crate::format::segment::Foot;
+use crate::format::state::STATE;
+use crate::read::Step;
+use crate::read::log::Log;
+use crate::read::recount::{Counts, Recount};
+use walrow_stream::fact::Source;
+
+impl Log {
+    /// Reads all bytes of a segment, and compares them with its checksums. Counts its stream again, and
+    /// compares that with its foot and the index.
+    ///
+    /// # Errors
+    /// The segment, the index or the state is damaged, or cannot be read.
+    pub fn verify(&self, segment: &Segment) -> Result<(), Error> {
+        self.verify_in_steps(segment, &mut || Ok(()))
+    }
+
+    /// As [`Log::verify`]. `step` is called after each MiB or so of the segment, and at most 16 MiB of its
+    /// stream: its error ends the call.
+    ///
+    /// # Errors
+    /// As [`Log::verify`], and those of `step`.
+    pub fn verify_in_steps(&self, segment: &Segment, step: &mut Step<'_>) -> Result<(), Error> {
+        let object = segment.name().to_string();
+        let damaged = |object: &str, what| Err(Error::new(object, ErrorKind::Damaged { what }));
+        if !self.state_object().is_possible() {
+            return damaged(STATE, DamagedPart::State);
+        }
+        let mut reader = self.segment(segment.name())?;
+        let foot = reader.foot();
+        // One that was merged since is a part of another one, which has a foot of its own.
+        let is_own = (segment.start, segment.part) == (foot.start, foot.part);
+        let mut described = self.described(segment);
+        if is_own && !is_same(&described, foot) {
+            // It may be rewritten since.
+            let now = Self::open(self.objects())?;
+            let found = now.segments().iter();
+            let found = found.into_iter().find(|it| it.name() == segment.name());
+            match found.map(|found| now.described(found)) {
+                Some(now) if is_same(&now, foot) => described = now,
+                _ => return damaged(INDEX, DamagedPart::Index),
+            }
+        }
+        let mut recount = Recount::new(self.encoding());
+        let mut chunk = Vec::new();
+        while reader.read(&mut chunk)? {
+            let counted = recount.take(&chunk);
+            counted.map_err(|error| Error::new(&object, error.kind))?;
+            step()?;
+        }
+        if !recount.is_whole() {
+            return damaged(&object, DamagedPart::Content);
+        }
+        if recount.counts() != Counts::of(&described) {
+            return damaged(&object, DamagedPart::Foot);
+        }
+        Ok(())
+    }
+
+    /// The foot of a segment, as the index has it.
+    fn described(&self, segment: &Segment) -> Foot {
+        let versions = self.versions();
+        let table = |changes: &TableChanges| {
+            let version = versions.get(changes.version)?;
+            Some(changes.table(version))
+        };
+        Foot {
+            format: 0,
+            history: History::default(),
+            undecided: None,
+            load: None,
+            start: segment.start,
+            part: segment.part,
+            end: segment.end,
+            continues: segment.continues,
+            source: Source::default(),
+            transactions: segment.transactions,
+            times: segment.times,
+            tables: segment.tables.iter().filter_map(table).collect(),
+            members: Vec::new(),
+            stream_bytes: segment.stream_bytes,
+            bytes: segment.bytes,
+            crc32c: segment.crc32c,
+        }
+    }
+}
+
+/// Whether the index says the same as a foot, of all that it has.
+fn is_same(described: &Foot, foot: &Foot) -> bool {
+    let Foot {
+        start,
+        part,
+        end,
+        continues,
+        transactions,
+        times,
+        ref tables,
+        stream_bytes,
+        bytes,
+        crc32c,
+        ..
+    } = *described;
+    let described = Foot {
+        start,
+        part,
+        end,
+        continues,
+        transactions,
+        times,
+        tables: tables.clone(),
+        stream_bytes,
+        bytes,
+        crc32c,
+        ..foot.clone()
+    };
+    described == *foot
+}

@@ -1,0 +1,304 @@
+//! Rewrites segments without some columns or rows: where somebody has a right to be forgotten.
+//!
+//! Nobody may write to the log meanwhile. A segment is replaced as a whole, so readers get one version or the
+//! other, and a crash leaves segments of both. The same call again goes on: what was rewritten has nothing
+//! more to erase.
+//!
+//! A reader that is further back than an erased change never gets it, and may keep the row that the change
+//! was to delete. So a registered one holds the erasure back, and where the last erased change of each table
+//! ends is recorded before it goes.
+
+use crate::error::hold::Hold;
+use crate::error::{DamagedPart, Error, ErrorKind};
+use crate::format::catalog::{read_catalog, write_catalog};
+use crate::format::index::{Index, Segment, rewrite};
+use crate::format::listing::{INDEX, Listing};
+use crate::format::new_segment::NewSegment;
+use crate::format::segment::{Foot, Member, TableFoot};
+use crate::format::state::State;
+use crate::read::Step;
+use crate::read::log::Log;
+use crate::read::log::registered;
+use crate::read::recount::Recount;
+use crate::read::segment_reader::SegmentReader;
+use crate::store::lease::{Lease, Quiet, lease, lock};
+use crate::store::{Objects, Put, Store, once::remove};
+use crate::upkeep::columns::ErasedColumns;
+use crate::upkeep::compaction;
+use crate::upkeep::erase::Erase;
+use crate::upkeep::filter::Filter;
+use crate::upkeep::retention;
+use std::io;
+use std::sync::Arc;
+use walrow_stream::{Catalog, Encoding};
+use walrow_wire::Lsn;
+
+/// Erases columns and rows of a log. While it is open, nobody else can write to the log.
+#[derive(Debug)]
+pub struct Eraser {
+    store: Arc<dyn Store>,
+    /// Keeps others from writing.
+    _quiet: Quiet,
+    catalog: Catalog,
+}
+
+/// What [`Eraser::erase`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Erased {
+    /// How many segments were read.
+    pub segments: usize,
+    /// How many of them were rewritten.
+    pub rewritten: usize,
+}
+
+impl Eraser {
+    /// Opens a log to which nobody writes: see [`Writer::quiet`](crate::Writer::quiet).
+    ///
+    /// # Errors
+    /// A transaction is prepared, and not decided: its rows are in the log, too. The store failed.
+    pub fn open(quiet: Quiet) -> Result<Self, Error> {
+        let store = quiet.store();
+        if !Listing::of(&*store)?.prepared.is_empty() {
+            return Err(Error::new("", ErrorKind::Prepared));
+        }
+        Ok(Self {
+            catalog: read_catalog(&*store)?,
+            store,
+            _quiet: quiet,
+        })
+    }
+
+    /// Rewrites the segments that have what is erased, and the catalog.
+    ///
+    /// # Errors
+    /// A registered reader has not taken a row's change, and `force` is not set: then nothing is
+    /// rewritten. A column is part of a replica identity. A segment is damaged, another process removes,
+    /// merges or erases segments, or the store failed. Another call goes on.
+    pub fn erase(&mut self, erase: &Erase) -> Result<Erased, Error> {
+        self.erase_in_steps(erase, &mut || Ok(()))
+    }
+
+    /// As [`Eraser::erase`]. `step` is called after each MiB or so, and after each segment: its error ends
+    /// the call.
+    ///
+    /// # Errors
+    /// As [`Eraser::erase`], and those of `step`.
+    pub fn erase_in_steps(&mut self, erase: &Erase, step: &mut Step<'_>) -> Result<Erased, Error> {
+        let mut erased = Erased::default();
+        let lease = lease(&*self.store)?;
+        self.sweep(&lease)?;
+        refuse_held(&*self.store, erase)?;
+        let log = Log::open(self.store.clone())?;
+        let columns = ErasedColumns::find(&log, &self.catalog, erase, step)?;
+        let segments = log.segments().iter();
+        let mut segments: Vec<_> = segments.filter(|it| concerns(&log, it, erase)).collect();
+        // Those with the names come last: another call after a crash still finds the earlier ones.
+        segments.sort_by_key(|it| has_names(&log, it, erase));
+        let what = What {
+            erase,
+            columns: &columns,
+            encoding: log.encoding(),
+        };
+        for segment in segments {
+            step()?;
+            let has_changed = self.rewrite(segment, &what, step)?;
+            erased.segments = erased.segments.saturating_add(1);
+            let more = usize::from(has_changed);
+            erased.rewritten = erased.rewritten.saturating_add(more);
+        }
+        self.erase_in_catalog(&columns)?;
+        let until = State::read(&*self.store)?.boundary;
+        let mut names = Listing::of(&*self.store)?.segments;
+        names.retain(|name| name.start >= until);
+        rewrite(&*self.store, &Index::read(&*self.store, &names)?)?;
+        Ok(erased)
+    }
+
+    /// Removes segments that readers do not see: those that were removed or merged by a process that
+    /// then crashed. They have what is erased, too. So have objects that it has not completed.
+    fn sweep(&self, lease: &Lease) -> Result<(), Error> {
+        retention::end_removal(&*self.store, lease)?;
+        compaction::sweep(&*self.store, lease)?;
+        let swept = self.store.sweep();
+        swept.map_err(|error| Error::store("", &error))?;
+        Ok(())
+    }
+
+    /// Rewrites a segment. Returns false if it has nothing to erase.
+    fn rewrite(
+        &mut self,
+        segment: &Segment,
+        what: &What<'_>,
+        step: &mut Step<'_>,
+    ) -> Result<bool, Error> {
+        let store = Arc::clone(&self.store);
+        let store = &*store;
+        let name = segment.name();
+        let foot = Foot::read(store, name)?;
+        // As it was stored.
+        let level = (foot.bytes < foot.stream_bytes).then_some(1);
+        let object = name.to_string();
+        let io = |error| Error::store(&object, &error);
+        let tag = store
+            .open(&object)
+            .and_then(|mut it| it.tag())
+            .map_err(io)?;
+        let mut frames = NewSegment::stage(store, name, level)?;
+        let mut filter = Filter::new(what.erase, what.columns);
+        let mut recount = Recount::new(what.encoding);
+        let members = self.copy(segment, &foot, &mut filter, &mut recount, &mut frames, step)?;
+        if !filter.has_changed() {
+            return Ok(false);
+        }
+        let lost: Vec<_> = filter.lost().collect();
+        let is_erased = |table: &TableFoot| what.erase.tables.contains(&table.oid);
+        let kept = foot.tables.iter().filter(|it| !is_erased(it)).cloned();
+        let counted = recount.tables().into_iter().filter(is_erased);
+        let mut new = Foot {
+            tables: kept.chain(counted).collect(),
+            members: Vec::new(),
+            stream_bytes: 0,
+            bytes: 0,
+            crc32c: 0,
+            ..foot.clone()
+        };
+        for member in &members {
+            let size = usize::try_from(member.bytes).unwrap_or(usize::MAX);
+            new.crc32c = crc32c::crc32c_combine(new.crc32c, member.crc32c, size);
+            new.bytes = new.bytes.saturating_add(member.bytes);
+            new.stream_bytes = new.stream_bytes.saturating_add(member.stream_bytes);
+        }
+        if !foot.members.is_empty() {
+            new.members = members;
+        }
+        // First, so that nothing is erased without it.
+        if !lost.is_empty() {
+            let lock = lock(store)?;
+            State::change(store, &lock, |state| {
+                // A reader may have been registered meanwhile.
+                refuse_held(store, what.erase)?;
+                state.note_erased(lost);
+                Ok(())
+            })?;
+        }
+        let mut staged = frames.finish(&new)?;
+        // First, as a column that no segment has any more is not looked for again.
+        self.erase_in_catalog(what.columns)?;
+        // First, so that it never describes another version of the segment.
+        remove(store, INDEX)?;
+        match staged.swap(&object, &tag) {
+            Put::Done => Ok(true),
+            // The lease keeps others from that: somebody has changed the file by hand.
+            Put::Lost => Err(io(io::ErrorKind::NotFound.into())),
+            Put::Unknown(error) => Err(io(error)),
+        }
+    }
+
+    fn erase_in_catalog(&mut self, columns: &ErasedColumns) -> Result<(), Error> {
+        let mut catalog = self.catalog.clone();
+        if columns.leave_out(&mut catalog) {
+            write_catalog(&*self.store, &catalog)?;
+            self.catalog = catalog;
+        }
+        Ok(())
+    }
+
+    /// Appends what stays of a segment, and returns its members.
+    fn copy(
+        &self,
+        segment: &Segment,
+        foot: &Foot,
+        filter: &mut Filter<'_>,
+        recount: &mut Recount,
+        frames: &mut NewSegment,
+        step: &mut Step<'_>,
+    ) -> Result<Vec<Member>, Error> {
+        let (name, end) = (segment.name(), Some(segment.end));
+        let mut reader = SegmentReader::open_after(&*self.store, name, end, Lsn::INVALID)?;
+        let (mut chunk, mut out, mut members) = (Vec::new(), Vec::new(), Vec::new());
+        let named = |error: Error| Error::new(&name.to_string(), error.kind);
+        let damaged = || {
+            let what = DamagedPart::Content;
+            Error::new(&name.to_string(), ErrorKind::Damaged { what })
+        };
+        let mut rest: &[u8] = &[];
+        for member in foot.members() {
+            let mut left = member.stream_bytes;
+            while left > 0 {
+                if rest.is_empty() {
+                    if !reader.read(&mut chunk)? {
+                        return Err(damaged());
+                    }
+                    rest = &chunk;
+                }
+                // A chunk may have the end of one member and the next ones.
+                let size = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
+                let (bytes, more) = rest.split_at(size);
+                rest = more;
+                left = left.saturating_sub(size as u64);
+                out.clear();
+                filter.take(bytes, &mut out).map_err(named)?;
+                // What is written is what readers take.
+                recount.take(&out).map_err(named)?;
+                frames.append(&out, filter.is_between())?;
+                step()?;
+            }
+            if !filter.is_whole() {
+                return Err(damaged());
+            }
+            let size = frames.end()?;
+            members.push(Member {
+                stream_bytes: size.stream_bytes,
+                bytes: size.bytes,
+                crc32c: size.crc32c,
+                ..member
+            });
+        }
+        Ok(members)
+    }
+}
+
+/// Refuses to erase rows of changes that a registered reader has not taken.
+fn refuse_held(objects: &dyn Objects, erase: &Erase) -> Result<(), Error> {
+    let Some(((last, _), _)) = erase.rows.last_key_value().filter(|_| !erase.force) else {
+        return Ok(());
+    };
+    let mut readers = registered(objects)?.into_iter().map(Hold::from);
+    // No position is inside of a commit: one after its beginning is at its end.
+    match readers.find(|hold| hold.position() <= *last) {
+        Some(hold) => Err(Error::new("", ErrorKind::Held { hold })),
+        None => Ok(()),
+    }
+}
+
+/// What is erased of each segment.
+struct What<'a> {
+    erase: &'a Erase,
+    columns: &'a ErasedColumns,
+    /// Of the stream's names.
+    encoding: Encoding,
+}
+
+/// Whether a segment has a column that is erased, under the given name.
+fn has_names(log: &Log, segment: &Segment, erase: &Erase) -> bool {
+    segment.tables.iter().any(|table| {
+        log.versions().get(table.version).is_some_and(|version| {
+            let mut columns = version.columns.iter();
+            erase.tables.contains(&version.oid) && columns.any(|it| erase.columns.contains(&it.0))
+        })
+    })
+}
+
+/// Whether a segment may have what is erased.
+fn concerns(log: &Log, segment: &Segment, erase: &Erase) -> bool {
+    let has_table = segment.tables.iter().any(|table| {
+        let version = log.versions().get(table.version);
+        version.is_some_and(|version| erase.tables.contains(&version.oid))
+    });
+    // A part of a transaction does not say where that was committed.
+    let from = erase.rows.range((segment.start, 0)..).next();
+    let has_rows = from
+        .is_some_and(|((lsn, _), _)| segment.continues || segment.part > 0 || *lsn < segment.end);
+    has_table && (!erase.columns.is_empty() || has_rows)
+}

@@ -1,0 +1,208 @@
+//! Registered readers: how far each of them is, so that nothing is removed that it still needs.
+//!
+//! Each is an object, which any process may write. Who registers a reader writes it, then looks at what is
+//! removed. Who removes segments writes that, then looks at the readers. So at least one of them sees the
+//! other one, in any order.
+
+use crate::error::{Error, ErrorKind};
+use crate::format::blocks::open_object;
+use crate::format::history::History;
+use crate::format::reader_name::{check, object};
+use crate::format::registered_reader::{FoundReader, RegisteredReader, unknown};
+use crate::format::state::State;
+use crate::store::lease::{lease, lock};
+use crate::store::once::remove;
+use crate::upkeep::Upkeep;
+use crate::upkeep::retention::end_removal;
+use walrow_wire::{Lsn, Timestamp};
+
+impl Upkeep {
+    /// Registers a reader: nothing after its position is removed from now on. A reader of this name
+    /// stays where it is. A new one begins at `position`, or where the log begins.
+    ///
+    /// # Errors
+    /// The name is empty, too long, or has control characters. What comes after the position was
+    /// removed, or is about to be, or the log does not reach it. The store failed.
+    pub fn register(
+        &mut self,
+        name: &str,
+        position: Option<Lsn>,
+        now: Timestamp,
+    ) -> Result<RegisteredReader, Error> {
+        check(name)?;
+        let position = position.filter(|it| it.is_valid());
+        if let Some(position) = position
+            && RegisteredReader::read(&*self.store, name)?.is_none()
+        {
+            self.reached(position)?;
+        }
+        self.place(name, now, &|found, state| match (found, position) {
+            (Some(known), _) => known.position,
+            (None, Some(position)) => position,
+            (None, None) => state.kept(),
+        })
+    }
+
+    /// Moves a reader forward. At its own position, it only counts as used.
+    ///
+    /// # Errors
+    /// There is no reader of this name. It is past this position, or the log does not reach it. The
+    /// store failed.
+    pub fn advance(
+        &mut self,
+        name: &str,
+        position: Lsn,
+        now: Timestamp,
+    ) -> Result<RegisteredReader, Error> {
+        let is_ahead = |found: &FoundReader| position > found.reader.position;
+        if is_ahead(&FoundReader::known(&*self.store, name)?) {
+            // Before the lock: it may read feet of segments.
+            self.reached(position)?;
+        }
+        let _lock = lock(&*self.store)?;
+        let found = FoundReader::known(&*self.store, name)?;
+        let from = found.reader.position;
+        if position < from {
+            let (name, to) = (name.to_owned(), position);
+            return Err(Error::new("", ErrorKind::Backwards { name, from, to }));
+        }
+        let reader = RegisteredReader {
+            position,
+            used: now.0,
+            ..found.reader.clone()
+        };
+        reader.write(&*self.store, Some(&found))?;
+        Ok(reader)
+    }
+
+    /// Moves a reader to any position in the log: what comes after it is read again, or not at all.
+    ///
+    /// # Errors
+    /// There is no reader of this name. What comes after the position was removed, or is about to be,
+    /// or the log does not reach it. The store failed.
+    pub fn rewind(
+        &mut self,
+        name: &str,
+        position: Lsn,
+        now: Timestamp,
+    ) -> Result<RegisteredReader, Error> {
+        FoundReader::known(&*self.store, name)?;
+        self.reached(position)?;
+        self.place(name, now, &|_, _| position)
+    }
+
+    /// Forgets a reader: it holds nothing back any more.
+    ///
+    /// # Errors
+    /// There is no reader of this name, or the store failed.
+    pub fn forget(&self, name: &str) -> Result<(), Error> {
+        let object = object(name)?;
+        let _lock = lock(&*self.store)?;
+        // Its record may be damaged.
+        open_object(&*self.store, &object)?.ok_or_else(|| unknown(name))?;
+        remove(&*self.store, &object)
+    }
+
+    /// Forgets a reader that was not used since a time, and returns whether it did. It may have been
+    /// used after somebody has looked at it.
+    pub(crate) fn forget_unused(&self, name: &str, since: i64) -> Result<bool, Error> {
+        let _lock = lock(&*self.store)?;
+        match RegisteredReader::read(&*self.store, name)? {
+            Some(reader) if reader.used < since => {
+                remove(&*self.store, &object(name)?)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Writes a reader at the position that is chosen, by what was found of it and what is known of the
+    /// log. Then looks whether somebody removes what comes after it, and takes it back in that case.
+    fn place(
+        &self,
+        name: &str,
+        now: Timestamp,
+        choose: &dyn Fn(Option<&RegisteredReader>, &State) -> Lsn,
+    ) -> Result<RegisteredReader, Error> {
+        let mut may_wait = true;
+        loop {
+            let (start, state) = match self.try_to_place(name, now, choose)? {
+                Placed::Yes(reader) => return Ok(reader),
+                Placed::No { start, state } => (start, state),
+            };
+            // Who is about to remove something may leave it, or has crashed.
+            if std::mem::take(&mut may_wait) && start >= state.boundary {
+                match lease(&*self.store) {
+                    Ok(lease) => {
+                        end_removal(&*self.store, &lease)?;
+                        continue;
+                    }
+                    Err(error) if error.kind == ErrorKind::Busy => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let until = state.kept();
+            return Err(Error::new("", ErrorKind::Pruned { start, until }));
+        }
+    }
+
+    fn try_to_place(
+        &self,
+        name: &str,
+        now: Timestamp,
+        choose: &dyn Fn(Option<&RegisteredReader>, &State) -> Lsn,
+    ) -> Result<Placed, Error> {
+        let store = &*self.store;
+        let _lock = lock(store)?;
+        let found = FoundReader::read(store, name)?;
+        let before = found.as_ref().map(|it| &it.reader);
+        let state = State::read(store)?;
+        let start = choose(before, &state);
+        let reader = RegisteredReader {
+            name: name.to_owned(),
+            position: start,
+            used: now.0,
+            history: History::default(),
+        };
+        if before.is_some_and(|before| before.position <= start) {
+            // It has held back all of that until now.
+            reader.write(store, found.as_ref())?;
+            return Ok(Placed::Yes(reader));
+        }
+        if start < state.kept() {
+            return Ok(Placed::No { start, state });
+        }
+        reader.write(store, found.as_ref())?;
+        // Only now: who removes segments wrote that before it counted the readers.
+        let state = State::read(store)?;
+        if start >= state.kept() {
+            return Ok(Placed::Yes(reader));
+        }
+        match before {
+            Some(before) => before.write(store, FoundReader::read(store, name)?.as_ref())?,
+            None => remove(store, &object(name)?)?,
+        }
+        Ok(Placed::No { start, state })
+    }
+
+    /// Refuses a position that the log does not reach.
+    fn reached(&mut self, position: Lsn) -> Result<(), Error> {
+        // It stops where segments were merged since. Then it begins again.
+        while position > self.end() && self.follow()? > 0 {}
+        let end = self.end();
+        if position > end {
+            return Err(Error::new("", ErrorKind::PastEnd { position, end }));
+        }
+        Ok(())
+    }
+}
+
+/// Whether a reader is where it was to be.
+enum Placed {
+    Yes(RegisteredReader),
+    /// What comes after this position was removed, or is about to be.
+    No {
+        start: Lsn,
+        state: State,
+    },
+}

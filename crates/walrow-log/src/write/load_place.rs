@@ -1,0 +1,71 @@
+//! Keeps the place of a load in a log, and fills it.
+
+use crate::error::Error;
+use crate::format::contents::{Contents, Which};
+use crate::format::load_place::Place;
+use crate::format::segment::Foot;
+use crate::format::state::State;
+use crate::format::undecided::Undecided;
+use crate::store::Store;
+use crate::store::lease::lock;
+use crate::write::segment_file::SegmentFile;
+use walrow_stream::fact::{Segment as Head, Source, Taken};
+
+/// What a log knows where the place of a load is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BeforeLoad {
+    /// What it took last.
+    pub(crate) last: Option<Taken>,
+    /// What is prepared there.
+    pub(crate) undecided: Option<Vec<Undecided>>,
+}
+
+impl BeforeLoad {
+    /// What the segment before it says.
+    pub(crate) fn of(foot: &Foot) -> Self {
+        Self {
+            last: foot.source.last.clone(),
+            undecided: foot.undecided.clone(),
+        }
+    }
+
+    /// Completes the foot of the segment that ends a load, or is in its place.
+    pub(crate) fn complete(&self, place: &Place, foot: &mut Foot) {
+        foot.source.last.clone_from(&self.last);
+        foot.undecided.clone_from(&self.undecided);
+        foot.load = Some(place.number);
+    }
+}
+
+/// Keeps the place of a load.
+pub(crate) fn keep_place(store: &dyn Store, place: &Place) -> Result<(), Error> {
+    let lock = lock(store)?;
+    State::change(store, &lock, |state| {
+        state.place = Some(place.clone());
+        Ok(())
+    })
+}
+
+/// The load of this number, or an earlier one that is still noted, has ended or was given up.
+pub(crate) fn end_place(store: &dyn Store, number: u64) -> Result<(), Error> {
+    let lock = lock(store)?;
+    State::change(store, &lock, |state| {
+        state.last_load = state.last_load.max(number);
+        state.place = None;
+        Ok(())
+    })
+}
+
+/// Fills a load's place without the load.
+pub(crate) fn fill(
+    place: &Place,
+    store: &dyn Store,
+    source: &Source,
+    level: Option<i32>,
+    before: &BeforeLoad,
+) -> Result<Foot, Error> {
+    let head = Head::new(place.start, 0, source.clone());
+    let mut foot = Contents::default().foot(Which::Whole, source, place.point);
+    before.complete(place, &mut foot);
+    SegmentFile::create(store, head, level)?.publish(store, foot)
+}

@@ -1,0 +1,131 @@
+//! Whether what the log seems to have is in it.
+
+use crate::error::{Error, ErrorKind};
+use crate::format::index::Segment;
+use crate::read::log::{Log, chains};
+use crate::store::Store;
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+use walrow_stream::{Assembler, Event};
+use walrow_wire::Lsn;
+
+/// What a writer does with a transaction or message that ends at or before the log's end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum RepeatedBy {
+    /// A slot, which sends changes in order: whatever ends there is in the log, and is skipped.
+    #[default]
+    Slot,
+    /// Captures, whose order nobody knows: it is looked for in the log, and refused if it is not there.
+    Captures,
+}
+
+/// What is known of the transactions and messages of a log.
+#[derive(Debug)]
+pub(crate) enum Repeats {
+    Trusted,
+    Proven(Proof),
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Proof {
+    /// Those in no segment: the LSNs of commits and messages.
+    unpublished: BTreeSet<Lsn>,
+    /// Those in the segments that were read last.
+    read: Option<(Range<Lsn>, BTreeSet<Lsn>)>,
+}
+
+impl Repeats {
+    pub(crate) fn of(by: RepeatedBy) -> Self {
+        match by {
+            RepeatedBy::Slot => Self::Trusted,
+            RepeatedBy::Captures => Self::Proven(Proof::default()),
+        }
+    }
+
+    /// The log takes the commit or the message at this LSN.
+    pub(crate) fn took(&mut self, lsn: Lsn) {
+        if let Self::Proven(proof) = self {
+            proof.unpublished.insert(lsn);
+        }
+    }
+
+    /// What it took is in segments.
+    pub(crate) fn published(&mut self) {
+        if let Self::Proven(proof) = self {
+            proof.unpublished.clear();
+        }
+    }
+
+    /// Refuses the commit or the message at this LSN, unless the log has it, which ends at `end`.
+    pub(crate) fn check(
+        &mut self,
+        store: &Arc<dyn Store>,
+        lsn: Lsn,
+        end: Lsn,
+    ) -> Result<(), Error> {
+        let Self::Proven(proof) = self else {
+            return Ok(());
+        };
+        if proof.has(store, lsn)? {
+            Ok(())
+        } else {
+            Err(ErrorKind::OutOfOrder { lsn, end }.into())
+        }
+    }
+}
+
+impl Proof {
+    fn has(&mut self, store: &Arc<dyn Store>, lsn: Lsn) -> Result<bool, Error> {
+        if self.unpublished.contains(&lsn) {
+            return Ok(true);
+        }
+        if let Some((range, found)) = &self.read
+            && range.contains(&lsn)
+        {
+            return Ok(found.contains(&lsn));
+        }
+        let log = Log::open(store.clone())?;
+        if lsn < log.start() {
+            // It was removed, or would be.
+            return Ok(true);
+        }
+        let covers = |chain: &&[Segment]| chain.last().is_some_and(|last| lsn < last.end);
+        let Some(chain) = chains(log.segments()).find(covers) else {
+            return Ok(false);
+        };
+        let (Some(first), Some(last)) = (chain.first(), chain.last()) else {
+            return Ok(false);
+        };
+        let found = read(&log, chain)?;
+        let has = found.contains(&lsn);
+        self.read = Some((first.start..last.end, found));
+        Ok(has)
+    }
+}
+
+/// The LSNs of the commits and messages in segments.
+fn read(log: &Log, chain: &[Segment]) -> Result<BTreeSet<Lsn>, Error> {
+    let (mut assembler, mut found) = (Assembler::default(), BTreeSet::new());
+    let mut chunk = Vec::new();
+    for segment in chain {
+        let mut segment = log.segment(segment.name())?;
+        while segment.read(&mut chunk)? {
+            let mut rest = &*chunk;
+            loop {
+                match assembler.next_with(&mut rest, |_| ())? {
+                    None => break,
+                    Some(Event::Begin(transaction)) => {
+                        found.insert(transaction.commit_lsn);
+                    }
+                    Some(Event::Message(message)) if !message.transactional => {
+                        found.insert(message.lsn);
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    Ok(found)
+}

@@ -1,0 +1,125 @@
+//! The prepared transactions that a log has saved: each is an object until it is decided, and its
+//! decision is durable.
+
+use crate::error::Error;
+use crate::format::prepared::PreparedName;
+use crate::format::undecided::Undecided;
+use crate::store::Store;
+use std::collections::{BTreeMap, BTreeSet};
+use walrow_stream::fact::Fact;
+use walrow_stream::{Assembler, Transaction};
+
+/// The prepared transactions of a log.
+#[derive(Debug, Default)]
+pub(crate) struct SavedPrepared {
+    /// With the CRC-32C of each object.
+    undecided: BTreeMap<PreparedName, u32>,
+    /// Their decision is not durable yet.
+    decided: Vec<PreparedName>,
+    /// Whether only the journal says what is undecided now, and no segment.
+    is_only_in_journal: bool,
+}
+
+impl SavedPrepared {
+    pub(crate) const fn new(undecided: BTreeMap<PreparedName, u32>) -> Self {
+        Self {
+            undecided,
+            decided: Vec::new(),
+            is_only_in_journal: false,
+        }
+    }
+
+    /// The journal may say something of them that no segment says.
+    pub(crate) const fn keep_journal(&mut self) {
+        self.is_only_in_journal = true;
+    }
+
+    /// A segment says what is undecided.
+    pub(crate) const fn publish(&mut self) {
+        self.is_only_in_journal = false;
+    }
+
+    /// Whether the journal must not be emptied before a segment says what is undecided.
+    pub(crate) const fn is_only_in_journal(&self) -> bool {
+        self.is_only_in_journal
+    }
+
+    /// The names of those that are not decided.
+    pub(crate) fn names(&self) -> impl Iterator<Item = PreparedName> + '_ {
+        self.undecided.keys().copied()
+    }
+
+    /// Those that are not decided.
+    pub(crate) fn undecided(&self) -> Vec<Undecided> {
+        let undecided = self.undecided.iter();
+        let undecided = undecided.map(|(name, crc32c)| Undecided::new(*name, *crc32c));
+        undecided.collect()
+    }
+
+    /// Saves one of those that an assembler has prepared since, and returns a fact that says so. It has to be
+    /// as durable as what comes after it. `None` if all are saved.
+    pub(crate) fn save(
+        &mut self,
+        store: &dyn Store,
+        assembler: &mut Assembler,
+    ) -> Result<Option<Fact>, Error> {
+        let new = prepared(assembler).find(|name| !self.undecided.contains_key(name));
+        let Some(name) = new else {
+            return Ok(None);
+        };
+        let crc32c = name.save(store, assembler)?;
+        // A server may send it again.
+        self.decided.retain(|it| *it != name);
+        self.undecided.insert(name, crc32c);
+        self.is_only_in_journal = true;
+        Ok(Some(Fact::Undecided {
+            xid: name.xid,
+            prepare_end_lsn: name.end,
+        }))
+    }
+
+    /// One that was decided before.
+    pub(crate) fn add_decided(&mut self, name: PreparedName) {
+        self.decided.push(name);
+    }
+
+    /// Those that were decided since, as facts. A transaction that is being written is not decided yet.
+    pub(crate) fn decide(
+        &mut self,
+        assembler: &Assembler,
+        current: Option<&Transaction>,
+    ) -> Vec<Fact> {
+        let mut found: BTreeSet<_> = prepared(assembler).collect();
+        found.extend(current.and_then(|it| {
+            let end = it.prepared.as_ref()?.prepare_end_lsn;
+            Some(PreparedName { end, xid: it.xid })
+        }));
+        let decided: Vec<_> = self.names().filter(|it| !found.contains(it)).collect();
+        let facts = decided.iter().map(|name| Fact::Decided {
+            xid: name.xid,
+            prepare_end_lsn: name.end,
+        });
+        let facts = facts.collect();
+        self.is_only_in_journal |= !decided.is_empty();
+        self.decided.extend(decided);
+        self.undecided.retain(|name, _| found.contains(name));
+        facts
+    }
+
+    /// Removes those whose decision is durable.
+    pub(crate) fn forget_decided(&mut self, store: &dyn Store) -> Result<(), Error> {
+        while let Some(name) = self.decided.last() {
+            name.remove(store)?;
+            self.decided.pop();
+        }
+        Ok(())
+    }
+}
+
+/// The transactions that an assembler has prepared.
+fn prepared(assembler: &Assembler) -> impl Iterator<Item = PreparedName> {
+    assembler.prepared().map(|(xid, prepared)| PreparedName {
+        end: prepared.prepare_end_lsn,
+        xid,
+    })
+}

@@ -1,0 +1,203 @@
+//! Where a writer's changes come from, and whether the server of the session is that of the log.
+
+use crate::error::Error;
+use crate::write::comparison::Comparison;
+use std::collections::BTreeMap;
+use std::mem;
+use walrow_stream::fact::{Fact, PreparedBefore, Source, Taken};
+use walrow_wire::Lsn;
+
+/// The source of a log, and the session in which more of it comes.
+#[derive(Debug, Default)]
+pub(crate) struct Session {
+    source: Source,
+    /// Whether the server of the session is the log's.
+    comparison: Comparison,
+    /// The server's timeline and options, until the comparison has ended.
+    found: Found,
+    /// The last transaction that was prepared since the last thing, and the end of its record. It
+    /// becomes the last thing once the log is past it.
+    last_prepare: Option<(Taken, Lsn)>,
+}
+
+/// The timeline and the options of a session.
+#[derive(Debug, Default)]
+struct Found {
+    timeline: Option<(u32, Option<Lsn>)>,
+    asked: Option<BTreeMap<String, String>>,
+}
+
+/// Facts that have to be noted in the stream.
+pub(crate) type Facts = Vec<Fact>;
+
+impl Session {
+    pub(crate) fn new(source: Source) -> Self {
+        Self {
+            source,
+            ..Self::default()
+        }
+    }
+
+    pub(crate) const fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// Another session begins. Nobody has asked to compare its server.
+    pub(crate) fn begin(&mut self) {
+        self.last_prepare = None;
+        (self.comparison, self.found) = (Comparison::default(), Found::default());
+    }
+
+    /// The server is compared with the log, which ends at `end`.
+    pub(crate) fn compare(&mut self, end: Lsn, confirmed: Lsn, only: bool) {
+        let last = self.source.last.as_ref();
+        self.comparison = Comparison::begin(end, last, confirmed, only);
+    }
+
+    /// The server was compared before.
+    pub(crate) fn assume_compared(&mut self, end: Lsn) {
+        self.comparison = Comparison::known(end);
+    }
+
+    pub(crate) const fn is_compared(&self) -> bool {
+        !self.comparison.is_waiting()
+    }
+
+    /// Whether something new is taken.
+    pub(crate) const fn takes(&self) -> bool {
+        self.comparison.takes()
+    }
+
+    /// Something has come that ends at this LSN.
+    pub(crate) fn meet(&mut self, found: &Taken, end: Lsn) -> Result<Facts, Error> {
+        let has_passed = self.comparison.meet(found, end)?;
+        Ok(self.passed(has_passed))
+    }
+
+    /// The server has sent everything up to this LSN.
+    pub(crate) fn reach(&mut self, lsn: Lsn) -> Result<Facts, Error> {
+        let has_passed = self.comparison.reach(lsn)?;
+        Ok(self.passed(has_passed))
+    }
+
+    /// The session's timeline and options, if its server is now known to be the log's.
+    fn passed(&mut self, has_passed: bool) -> Facts {
+        if !has_passed || !self.takes() {
+            return Facts::new();
+        }
+        let Found { timeline, asked } = mem::take(&mut self.found);
+        let timeline = timeline.and_then(|(timeline, start)| self.set_timeline(timeline, start));
+        let asked = asked.and_then(|options| self.set_asked(options));
+        timeline.into_iter().chain(asked).collect()
+    }
+
+    /// The last thing that the log took.
+    pub(crate) fn take(&mut self, taken: Taken) {
+        self.source.last = Some(taken);
+        self.last_prepare = None;
+    }
+
+    /// A transaction was prepared, whose record ends there.
+    pub(crate) fn prepare(&mut self, taken: Taken, end: Lsn) {
+        self.last_prepare = Some((taken, end));
+    }
+
+    /// Makes the last prepared transaction the last thing, if its record ends by this LSN.
+    pub(crate) fn take_prepare(&mut self, until: Lsn) -> Option<Fact> {
+        let (taken, _) = self.last_prepare.take_if(|(_, end)| *end <= until)?;
+        self.source.last = Some(taken.clone());
+        Some(Fact::Taken(taken))
+    }
+
+    pub(crate) fn set_timeline(&mut self, timeline: u32, start: Option<Lsn>) -> Option<Fact> {
+        if !self.takes() {
+            self.found.timeline = Some((timeline, start));
+            return None;
+        }
+        let source = &mut self.source;
+        let is_same = source.timeline == Some(timeline);
+        if is_same && (start.is_none() || source.timeline_start == start) {
+            return None;
+        }
+        (source.timeline, source.timeline_start) = (Some(timeline), start);
+        Some(Fact::Timeline { timeline, start })
+    }
+
+    pub(crate) fn set_asked(&mut self, options: BTreeMap<String, String>) -> Option<Fact> {
+        if !self.takes() {
+            self.found.asked = Some(options);
+            return None;
+        }
+        if self.source.asked == options {
+            return None;
+        }
+        self.source.asked.clone_from(&options);
+        Some(Fact::Asked { options })
+    }
+
+    pub(crate) fn set_slot_start(&mut self, lsn: Lsn) -> Option<Fact> {
+        if self.source.slot_start == Some(lsn) {
+            return None;
+        }
+        self.source.slot_start = Some(lsn);
+        Some(Fact::SlotStart { lsn })
+    }
+
+    pub(crate) fn set_prepared_before(&mut self, before: &PreparedBefore) -> Option<Fact> {
+        if self.source.prepared_before == *before {
+            return None;
+        }
+        self.source.prepared_before = before.clone();
+        Some(Fact::PreparedBefore(before.clone()))
+    }
+
+    /// What is known of the source: segments have it in their feet, the journal does not.
+    pub(crate) fn facts(&self) -> Facts {
+        let Source {
+            timeline,
+            timeline_start: start,
+            slot_start,
+            prepared_before,
+            asked,
+            ..
+        } = &self.source;
+        let facts = [
+            timeline.map(|timeline| Fact::Timeline {
+                timeline,
+                start: *start,
+            }),
+            (!asked.is_empty()).then(|| Fact::Asked {
+                options: asked.clone(),
+            }),
+            slot_start.map(|lsn| Fact::SlotStart { lsn }),
+            (!prepared_before.is_empty()).then(|| Fact::PreparedBefore(prepared_before.clone())),
+        ];
+        facts.into_iter().flatten().collect()
+    }
+
+    /// What a journal of this log says of its source.
+    pub(crate) fn recover(&mut self, found: Recovered) {
+        let source = &mut self.source;
+        if let Some((timeline, start)) = found.timeline {
+            (source.timeline, source.timeline_start) = (Some(timeline), start);
+        }
+        source.last = found.last.or_else(|| source.last.take());
+        if let Some(asked) = found.asked {
+            source.asked = asked;
+        }
+        source.slot_start = found.slot_start.or(source.slot_start);
+        if let Some(before) = found.prepared_before {
+            source.prepared_before = before;
+        }
+    }
+}
+
+/// What a journal says of its log's source. `None` where it says nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Recovered {
+    pub(crate) timeline: Option<(u32, Option<Lsn>)>,
+    pub(crate) last: Option<Taken>,
+    pub(crate) asked: Option<BTreeMap<String, String>>,
+    pub(crate) slot_start: Option<Lsn>,
+    pub(crate) prepared_before: Option<PreparedBefore>,
+}

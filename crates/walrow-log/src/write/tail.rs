@@ -1,0 +1,779 @@
+//! The end of a log while it is written: the stream since the last segment.
+//!
+//! ```text
+//! events ─► buffer ─► journal ─► next segment
+//! ```
+
+use crate::error::{Error, ErrorKind};
+use crate::format::contents::Which;
+use crate::format::journal::Header;
+use crate::format::prepared::PreparedName;
+use crate::format::segment::{Foot, LARGEST_FOOT, SegmentName};
+use crate::store::{OPEN, Store};
+use crate::write::buffer::{At, Buffer};
+use crate::write::counts::WriterCounts;
+use crate::write::filling::Filling;
+use crate::write::journaled::{Journaled, taken, taken_message};
+use crate::write::load_place::BeforeLoad;
+use crate::write::open_file::OpenFile;
+use crate::write::recovery::Repair;
+use crate::write::repeats::Repeats;
+use crate::write::saved_prepared::SavedPrepared;
+use crate::write::session::Session;
+use std::collections::BTreeMap;
+use std::io;
+use std::mem;
+use std::sync::Arc;
+use walrow_stream::fact::{Fact, Segment, Source, Taken};
+use walrow_stream::{Assembler, Catalog, Event, Transaction};
+use walrow_wire::Lsn;
+
+/// Bytes of positions after which they become a segment, although it has no changes.
+const POSITIONS: u64 = 1 << 20;
+/// Bytes of a foot's tables after which a segment ends: a foot has more than those.
+const FOOT: u64 = LARGEST_FOOT / 2;
+
+/// How segments are written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    /// Bytes of the stream after which a segment ends.
+    pub(crate) segment_bytes: u64,
+    /// The compression level of zstd. `None` stores the bytes as they are.
+    pub(crate) level: Option<i32>,
+    /// Whether what is no segment yet becomes durable by [`Tail::sync`].
+    pub(crate) syncs: bool,
+}
+
+/// What has come at or after the place of a load first.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum First {
+    /// A transaction, whose begin is in the block.
+    Transaction,
+    /// A message outside transactions, which is in the block.
+    Message(Lsn, Taken),
+    /// The LSN of a keepalive.
+    Position(Lsn),
+}
+
+/// The end of a log.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    store: Arc<dyn Store>,
+    shape: Shape,
+    /// The number of the last load that ended.
+    last_load: u64,
+    session: Session,
+    prepared: SavedPrepared,
+    repeats: Repeats,
+    catalog: Catalog,
+    /// What was taken since the last segment.
+    buffer: Buffer,
+    journal: OpenFile,
+    /// The next segment, if it was begun.
+    segment: Option<Filling>,
+    /// Where the next segment begins.
+    start: Lsn,
+    /// Where the last whole transaction ends.
+    end: Lsn,
+    /// The same, of what is durable.
+    durable: Lsn,
+    counts: WriterCounts,
+    /// The segments since [`Tail::new_feet`] was called.
+    feet: Vec<Foot>,
+}
+
+/// What a tail begins with.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) shape: Shape,
+    pub(crate) source: Source,
+    /// The prepared transactions that are not decided, with the CRC-32C of each object.
+    pub(crate) prepared: BTreeMap<PreparedName, u32>,
+    pub(crate) repeats: Repeats,
+    pub(crate) catalog: Catalog,
+    pub(crate) journal: OpenFile,
+    pub(crate) end: Lsn,
+    /// The number of the last load that ended.
+    pub(crate) last_load: u64,
+}
+
+impl Tail {
+    pub(crate) fn new(beginning: Beginning) -> Self {
+        let Beginning {
+            store,
+            shape,
+            source,
+            prepared,
+            repeats,
+            catalog,
+            journal,
+            end,
+            last_load,
+        } = beginning;
+        Self {
+            store,
+            shape,
+            last_load,
+            session: Session::new(source),
+            prepared: SavedPrepared::new(prepared),
+            repeats,
+            catalog,
+            buffer: Buffer::default(),
+            journal,
+            segment: None,
+            start: end,
+            end,
+            durable: end,
+            counts: WriterCounts::default(),
+            feet: Vec::new(),
+        }
+    }
+
+    /// Does with the journal what was planned, and reads it for that. It has these transactions.
+    pub(crate) fn recover(&mut self, found: Journaled, repairs: &[Repair]) -> Result<(), Error> {
+        let io = |error| Error::store(OPEN, &error);
+        let header = self.header(self.start);
+        self.journal.begin_with(header).map_err(io)?;
+        let (bytes, end) = (found.bytes(), found.end());
+        let (contents, source) = found.into_parts();
+        for repair in repairs {
+            match repair {
+                Repair::BeginAgain | Repair::ClearJournal => self.clear(self.start)?,
+                Repair::PublishJournal { .. } => {
+                    self.reach(end);
+                    self.session.recover(source);
+                    self.buffer.recover(contents);
+                    self.publish_whole()?;
+                    return self.clear(self.end);
+                }
+                Repair::KeepJournal { .. } => {
+                    self.reach(end);
+                    self.session.recover(source);
+                    self.prepared.keep_journal();
+                    // It must stay durable, so it stays.
+                    self.buffer.recover_facts(bytes, self.journal.count());
+                    self.journal.rewrite().map_err(io)?;
+                    return self.sync_journal();
+                }
+                _ => {}
+            }
+        }
+        if self.journal.count() == 0 {
+            // A process may have failed to make it durable that it is empty, and what is removed next depends on
+            // that.
+            self.clear(self.start)?;
+        }
+        Ok(())
+    }
+
+    /// Removes the prepared transactions that are decided, or leaves that to a later call, as `sync` does.
+    pub(crate) fn forget(&mut self, repairs: &[Repair]) -> Result<(), Error> {
+        let mut is_kept = false;
+        for repair in repairs {
+            match *repair {
+                Repair::ForgetPrepared { xid, end } => {
+                    self.prepared.add_decided(PreparedName { end, xid });
+                }
+                Repair::KeepJournal { .. } => is_kept = true,
+                _ => {}
+            }
+        }
+        if is_kept && !self.is_due() {
+            return Ok(());
+        }
+        self.forget_decided()
+    }
+
+    /// Everything up to there is durable.
+    fn reach(&mut self, end: Lsn) {
+        self.end = self.end.max(end);
+        self.durable = self.durable.max(end);
+    }
+
+    /// What a journal says that begins there.
+    fn header(&self, begin: Lsn) -> Header {
+        let undecided = self.prepared.undecided();
+        Header::new(begin, self.session.source(), undecided)
+    }
+
+    /// Prepares a new assembler for a session that begins at the tail's position or before.
+    pub(crate) fn resume(&mut self, assembler: Assembler) -> Result<Assembler, Error> {
+        self.buffer.begin_session();
+        self.session.begin();
+        let mut assembler = assembler.with_prepares(true);
+        let before = self.session.source().prepared_before.clone();
+        assembler.set_prepared_before(before, self.end);
+        if !self.durable.is_valid() {
+            return Ok(assembler);
+        }
+        for name in self.prepared.names() {
+            name.restore(&*self.store, &mut assembler)?;
+        }
+        assembler.assume_prepared_restored();
+        Ok(assembler)
+    }
+
+    /// The server is compared: it sends all changes after `confirmed`.
+    pub(crate) fn compare(&mut self, confirmed: Lsn, only: bool) {
+        self.session.compare(self.end, confirmed, only);
+    }
+
+    /// The server was compared before.
+    pub(crate) fn assume_compared(&mut self) {
+        self.session.assume_compared(self.end);
+    }
+
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    pub(crate) const fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    pub(crate) const fn counts(&self) -> WriterCounts {
+        self.counts
+    }
+
+    pub(crate) const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// Where the last whole transaction ends.
+    pub(crate) const fn end(&self) -> Lsn {
+        self.end
+    }
+
+    /// The same, of what is durable.
+    pub(crate) const fn durable(&self) -> Lsn {
+        self.durable
+    }
+
+    /// The number of the last load that ended.
+    pub(crate) const fn last_load(&self) -> u64 {
+        self.last_load
+    }
+
+    /// A load has ended, or was given up.
+    pub(crate) fn end_load(&mut self, number: u64) {
+        self.last_load = self.last_load.max(number);
+    }
+
+    /// Whether nothing was ever taken.
+    pub(crate) const fn is_empty(&self) -> bool {
+        let is_inside = matches!(self.buffer.at(), At::Inside { .. });
+        !self.end.is_valid() && !is_inside && !self.buffer.has_changes()
+    }
+
+    /// Whether there are transactions or messages that are in no segment.
+    pub(crate) const fn has_changes(&self) -> bool {
+        self.buffer.has_changes()
+    }
+
+    /// Whether what is in no segment fills one.
+    pub(crate) const fn is_full(&self) -> bool {
+        let size = self.buffer.marks().unpublished();
+        size >= self.shape.segment_bytes
+            || !self.has_changes() && size >= POSITIONS
+            || self.buffer.contents().foot_bytes() >= FOOT
+    }
+
+    /// The segments that were published since the last call, in order.
+    pub(crate) fn new_feet(&mut self) -> Vec<Foot> {
+        mem::take(&mut self.feet)
+    }
+
+    /// Segments were published beside the tail.
+    pub(crate) const fn count_segments(&mut self, more: u64) {
+        self.counts.segments = self.counts.segments.saturating_add(more);
+    }
+
+    /// The journal, which stays locked.
+    pub(crate) fn into_journal(self) -> OpenFile {
+        self.journal
+    }
+
+    /// Uses other definitions for what comes next.
+    pub(crate) fn set_catalog(&mut self, catalog: Catalog) {
+        self.catalog = catalog;
+        if let Some(segment) = &mut self.segment {
+            segment.describe_again();
+        }
+    }
+
+    /// Changes what is known of the session, and notes that in the stream.
+    pub(crate) fn learn(&mut self, learn: impl FnOnce(&mut Session) -> Option<Fact>) {
+        let fact = learn(&mut self.session);
+        self.buffer.note(fact);
+    }
+
+    /// Appends all events of an assembler, and takes all input. Stops at what has come at or after the
+    /// place of a load, and returns it.
+    pub(crate) fn append(
+        &mut self,
+        assembler: &mut Assembler,
+        input: &mut &[u8],
+        place: Option<Lsn>,
+    ) -> Result<Option<First>, Error> {
+        self.publish_last_part(assembler)?;
+        loop {
+            self.make_room(assembler)?;
+            let buffer = &mut self.buffer;
+            let event = assembler.next_with(input, |change| buffer.row(&change));
+            // By reference: most events are large, and few of their fields are used.
+            match &event {
+                Ok(Some(Event::Change(Ok(())))) => {}
+                Ok(Some(Event::Begin(transaction))) => {
+                    if self.begin_new(transaction)?
+                        && place.is_some_and(|point| transaction.commit_lsn >= point)
+                    {
+                        return Ok(Some(First::Transaction));
+                    }
+                }
+                Ok(Some(Event::Commit { .. })) if self.buffer.at() == At::Skipping => {
+                    self.buffer.skip(false);
+                }
+                Ok(Some(Event::Commit {
+                    transaction,
+                    changes,
+                    ..
+                })) => {
+                    self.counts.transactions = self.counts.transactions.saturating_add(1);
+                    self.counts.rows = self.counts.rows.saturating_add(*changes);
+                    self.counts.last_commit_time = Some(transaction.commit_time);
+                    self.buffer.commit(transaction);
+                    self.end = self.end.max(transaction.end_lsn);
+                    self.repeats.took(transaction.commit_lsn);
+                    self.session.take(taken(transaction));
+                    self.publish_last_part(assembler)?;
+                }
+                Ok(None) => return Ok(None),
+                Ok(Some(Event::Change(Err(error)))) | Err(error) => {
+                    return Err(error.clone().into());
+                }
+                Ok(Some(event)) => {
+                    if let Some(first) = self.other(event, place)? {
+                        return Ok(Some(first));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Appends an event that is rare.
+    #[inline(never)]
+    fn other<T>(
+        &mut self,
+        event: &Event<'_, T>,
+        place: Option<Lsn>,
+    ) -> Result<Option<First>, Error> {
+        match event {
+            Event::Truncate(truncate) => self.buffer.truncate(truncate),
+            Event::Fact(fact) => self.buffer.fact(fact),
+            Event::Message(message)
+                if message.transactional && self.buffer.at() != At::Skipping =>
+            {
+                self.buffer.message(message);
+            }
+            Event::Message(message) if !message.transactional => {
+                let taken = taken_message(message, self.session.source().last.as_ref());
+                if self.meet(&taken, message.lsn)? {
+                    self.check_repeated(message.lsn)?;
+                    return Ok(None);
+                }
+                self.buffer.message(message);
+                if place.is_some_and(|point| message.lsn >= point) {
+                    return Ok(Some(First::Message(message.lsn, taken)));
+                }
+                self.end_message(message.lsn, taken);
+            }
+            Event::Prepared { xid, prepared, .. } => {
+                let taken = Taken::prepare(prepared.prepare_lsn, *xid, prepared.prepare_time);
+                if !self.meet(&taken, prepared.prepare_end_lsn)? {
+                    self.session.prepare(taken, prepared.prepare_end_lsn);
+                }
+            }
+            _ => {}
+        }
+        Ok(None)
+    }
+
+    /// The server has something, which ends at this LSN. Returns whether the log skips it.
+    fn meet(&mut self, found: &Taken, end: Lsn) -> Result<bool, Error> {
+        let facts = self.session.meet(found, end)?;
+        self.buffer.note(facts);
+        Ok(end <= self.end || !self.session.takes())
+    }
+
+    /// Refuses what is skipped, and is not in the log.
+    fn check_repeated(&mut self, lsn: Lsn) -> Result<(), Error> {
+        if self.session.takes() {
+            self.repeats.check(&self.store, lsn, self.end)?;
+        }
+        Ok(())
+    }
+
+    /// Begins a transaction, and returns true, unless the log has it.
+    fn begin_new(&mut self, transaction: &Transaction) -> Result<bool, Error> {
+        let (commit_lsn, end) = (transaction.commit_lsn, transaction.end_lsn);
+        if end <= commit_lsn {
+            // A skipped transaction would look like one that the log has.
+            let lsn = commit_lsn;
+            return Err(Error::new("", ErrorKind::EndLsn { lsn, end }));
+        }
+        if self.meet(&taken(transaction), end)? {
+            self.check_repeated(commit_lsn)?;
+            self.buffer.skip(true);
+            self.counts.repeated = self.counts.repeated.saturating_add(1);
+            return Ok(false);
+        }
+        self.buffer.begin(transaction, 0, None);
+        Ok(true)
+    }
+
+    fn end_message(&mut self, lsn: Lsn, taken: Taken) {
+        self.buffer.end_message();
+        self.end = lsn;
+        self.repeats.took(lsn);
+        self.session.take(taken);
+    }
+
+    /// The server has sent everything up to this LSN. Returns what waits for the place of a load.
+    pub(crate) fn advance(&mut self, lsn: Lsn, place: Option<Lsn>) -> Result<Option<First>, Error> {
+        let is_between = self.buffer.at().is_between();
+        if is_between {
+            let facts = self.session.reach(lsn)?;
+            self.buffer.note(facts);
+        }
+        if !self.session.takes() || lsn <= self.end || !is_between {
+            return Ok(None);
+        }
+        if place.is_some_and(|point| lsn >= point) {
+            return Ok(Some(First::Position(lsn)));
+        }
+        self.go_to(lsn);
+        Ok(None)
+    }
+
+    fn go_to(&mut self, lsn: Lsn) {
+        if lsn <= self.end {
+            return;
+        }
+        let prepare = self.session.take_prepare(lsn);
+        self.buffer.note(prepare);
+        self.buffer.position(lsn);
+        self.end = lsn;
+    }
+
+    /// Writes a block that is full to the journal, and a part of a transaction that is larger than a
+    /// segment to a segment.
+    fn make_room(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        if self.buffer.is_full() {
+            // A block says which of them come before its end.
+            self.save_prepared(assembler)?;
+            self.flush()?;
+        }
+        let has_large_foot = self.buffer.contents().foot_bytes() >= FOOT;
+        if let At::Inside { part, next_seq, .. } = self.buffer.at() {
+            if has_large_foot || self.buffer.marks().current() >= self.shape.segment_bytes {
+                self.publish_part(part, next_seq, assembler)?;
+            }
+        } else if has_large_foot {
+            self.publish(assembler)?;
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<(), Error> {
+        self.buffer.flush(&mut self.journal)
+    }
+
+    /// Makes all whole transactions durable, and those that the assembler has prepared.
+    pub(crate) fn sync(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        if !self.session.takes() {
+            // Nothing of the session is the log's.
+            return Ok(());
+        }
+        // A large transaction is durable when its last part is a segment, and so is the decision about it.
+        let is_whole = matches!(self.buffer.at(), At::Between | At::Skipping);
+        if !self.shape.syncs {
+            self.publish(assembler)?;
+            if self.journal.begin() > 0 {
+                return Ok(());
+            }
+        }
+        self.save_prepared(assembler)?;
+        if is_whole {
+            self.note_decided(assembler);
+        }
+        self.flush()?;
+        if let Err(error) = self.journal.write_held() {
+            // Its bytes may be those that the file lacks on a full disk.
+            drop(self.segment.take());
+            return Err(Error::store(OPEN, &error));
+        }
+        self.sync_journal()?;
+        if self.buffer.at().part() == 0 {
+            self.durable = self.end;
+        }
+        // A part of a transaction takes the journal's place without a segment that says what is decided, if there
+        // is nothing else to publish. Then they stay, as a crash brings back that they are not decided.
+        if is_whole && self.is_due() {
+            self.forget_decided()?;
+        }
+        Ok(())
+    }
+
+    /// Whether the journal becomes a segment before a part of a transaction takes its place. A position alone,
+    /// too: it may be confirmed.
+    fn is_due(&self) -> bool {
+        self.has_changes() || self.end > self.start
+    }
+
+    fn sync_journal(&mut self) -> Result<(), Error> {
+        self.journal.sync().map_err(|error| not_synced(&error))
+    }
+
+    /// Saves the transactions that were prepared since. What comes after them is written later: then the
+    /// server may not send their rows again, as the log's end is confirmed when it is opened.
+    pub(crate) fn save_prepared(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        if !self.session.takes() {
+            return Ok(());
+        }
+        while let Some(fact) = self.prepared.save(&*self.store, assembler)? {
+            self.buffer.note_before_current(&fact);
+        }
+        Ok(())
+    }
+
+    /// Notes which of them were decided, between transactions.
+    fn note_decided(&mut self, assembler: &Assembler) {
+        if self.session.takes() {
+            let facts = self.prepared.decide(assembler, None);
+            self.buffer.note(facts);
+        }
+    }
+
+    fn forget_decided(&mut self) -> Result<(), Error> {
+        self.prepared.forget_decided(&*self.store)
+    }
+
+    /// Gives the whole transactions that fill blocks to the next segment.
+    pub(crate) fn fill(&mut self) -> Result<(), Error> {
+        if !self.has_changes() || self.buffer.at().part() > 0 {
+            return Ok(());
+        }
+        let next = self.segment.as_ref().map(Filling::next);
+        let next = next.unwrap_or_else(|| self.buffer.marks().published_blocks());
+        if next < self.journal.whole() {
+            let mut segment = self.begun()?;
+            self.give(&mut segment, self.journal.whole(), Which::Whole)?;
+            self.segment = Some(segment);
+        }
+        match &self.segment {
+            Some(segment) if self.shape.syncs => self.journal.release(segment.next()),
+            Some(segment) => self.journal.discard(segment.next()),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// Publishes all whole transactions as a segment, and returns its foot. `None` if there are none.
+    pub(crate) fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
+        let is_due = self.has_changes() || self.buffer.marks().unpublished() >= POSITIONS;
+        let is_inside = matches!(self.buffer.at(), At::Inside { .. });
+        if is_inside || !is_due || self.end <= self.start {
+            return Ok(None);
+        }
+        // What is published is durable, so what was prepared before must be, too.
+        self.save_prepared(assembler)?;
+        self.note_decided(assembler);
+        self.flush()?;
+        let foot = self.publish_whole()?;
+        self.durable = self.end;
+        self.clear(self.end)?;
+        // Last, as the segment says what is not decided: another call must not publish it again.
+        self.forget_decided()?;
+        Ok(Some(foot))
+    }
+
+    /// Publishes the last part of a large transaction: it is a segment of its own. An earlier call may
+    /// have failed.
+    fn publish_last_part(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        if matches!(self.buffer.at(), At::LastPart(_)) {
+            self.publish(assembler)?;
+        }
+        Ok(())
+    }
+
+    /// Publishes what there is of a transaction that is larger than a segment, of which there are so many
+    /// parts already.
+    fn publish_part(
+        &mut self,
+        part: u32,
+        next_seq: u64,
+        assembler: &mut Assembler,
+    ) -> Result<(), Error> {
+        self.save_prepared(assembler)?;
+        let Some(transaction) = assembler.transaction() else {
+            return Ok(());
+        };
+        let mut until = self.end;
+        if part == 0 {
+            for fact in self.prepared.decide(assembler, Some(transaction)) {
+                self.buffer.note_before_current(&fact);
+            }
+            if self.prepared.is_only_in_journal() {
+                // The journal is cleared. A record about them came before the commit, and nothing else did.
+                until = until.max(transaction.commit_lsn);
+            }
+        }
+        self.flush()?;
+        // A position alone, too: the journal is cleared, and it may be confirmed.
+        if self.is_due() || until > self.start {
+            let end = mem::replace(&mut self.end, until);
+            if let Err(error) = self.publish_whole() {
+                // Nothing says so yet.
+                self.end = end;
+                return Err(error);
+            }
+            self.buffer.publish_whole();
+            self.start = self.end;
+            self.forget_decided()?;
+        }
+        self.buffer.publish_blocks(self.journal.whole());
+        let mut segment = self.begun()?;
+        self.give(&mut segment, self.journal.count(), Which::Current)?;
+        segment.give_end(self.buffer.end_of_part(transaction))?;
+        self.complete(segment, Which::Current)?;
+        self.clear(self.start)?;
+        let part = part.saturating_add(1);
+        self.buffer.begin(transaction, part, Some(next_seq));
+        Ok(())
+    }
+
+    /// Begins a segment there: everything in the journal is in segments.
+    fn clear(&mut self, start: Lsn) -> Result<(), Error> {
+        self.clear_journal(start)?;
+        self.buffer.clear();
+        self.start = start;
+        Ok(())
+    }
+
+    fn clear_journal(&mut self, start: Lsn) -> Result<(), Error> {
+        // What was published is no longer there to be published again.
+        let header = self.header(start);
+        self.journal
+            .clear(header)
+            .map_err(|error| not_synced(&error))
+    }
+
+    const fn name(&self) -> SegmentName {
+        SegmentName {
+            start: self.start,
+            part: self.buffer.at().part(),
+        }
+    }
+
+    /// The segment that was begun, or a new one.
+    fn begun(&mut self) -> Result<Filling, Error> {
+        if let Some(segment) = self.segment.take() {
+            return Ok(segment);
+        }
+        let name = self.name();
+        if self.journal.begin() > self.buffer.marks().published_blocks() {
+            let what = "the segment that was begun: open the log again, and append what is missing";
+            let error = io::Error::other(what);
+            return Err(Error::store(&name.to_string(), &error));
+        }
+        let head = Segment::new(name.start, name.part, self.session.source().clone());
+        let first = self.buffer.marks().published_blocks();
+        Filling::begin(&*self.store, head, self.shape.level, first)
+    }
+
+    /// Gives blocks to a segment, up to this number, after the definitions that they use.
+    fn give(&mut self, segment: &mut Filling, end: usize, which: Which) -> Result<(), Error> {
+        segment.describe(self.buffer.contents(), which, &self.catalog)?;
+        // A part of a transaction is read without what came before, so it describes its relations.
+        let inherited = match which {
+            Which::Current => self.buffer.inherited(),
+            Which::Whole => None,
+        };
+        segment.give(&mut self.journal, end, inherited)
+    }
+
+    /// Publishes the whole transactions.
+    fn publish_whole(&mut self) -> Result<Foot, Error> {
+        let mut segment = self.begun()?;
+        self.give(&mut segment, self.journal.whole(), Which::Whole)?;
+        self.complete(segment, Which::Whole)
+    }
+
+    /// Publishes a segment that has all its blocks.
+    fn complete(&mut self, segment: Filling, which: Which) -> Result<Foot, Error> {
+        let mut foot = self.buffer.foot(which, self.session.source(), self.end);
+        if which == Which::Whole {
+            foot.undecided = Some(self.prepared.undecided());
+            foot.load = (self.last_load > 0).then_some(self.last_load);
+        }
+        let foot = segment.publish(&*self.store, foot)?;
+        if which == Which::Whole {
+            self.prepared.publish();
+        }
+        self.count_segments(1);
+        self.repeats.published();
+        self.feet.push(foot.clone());
+        Ok(foot)
+    }
+
+    /// Publishes what came before the place of a load, which ends there. What comes next is behind
+    /// the load, and begins at its point: `first` is already in the block. Returns what the log knew
+    /// before it.
+    pub(crate) fn cross(
+        &mut self,
+        before: Option<Lsn>,
+        point: Lsn,
+        first: &First,
+    ) -> Result<BeforeLoad, Error> {
+        let later = self.buffer.take_later();
+        let published = self.publish_before(before, point);
+        self.buffer.put_back(&later);
+        let last = published?;
+        match first {
+            First::Transaction => {}
+            First::Message(lsn, taken) => self.end_message(*lsn, taken.clone()),
+            First::Position(lsn) => self.go_to(*lsn),
+        }
+        Ok(last)
+    }
+
+    fn publish_before(&mut self, before: Option<Lsn>, point: Lsn) -> Result<BeforeLoad, Error> {
+        if let Some(before) = before {
+            let prepare = self.session.take_prepare(before);
+            self.buffer.note(prepare);
+            self.end = self.end.max(before);
+            self.flush()?;
+            self.publish_whole()?;
+        }
+        self.clear_journal(point)?;
+        // As the segment says what is not decided. What fails is tried again by the next sync.
+        let _ = self.forget_decided();
+        // The load may have the last foot, and was begun before.
+        self.buffer.begin_behind(self.session.facts());
+        (self.start, self.end) = (point, point);
+        Ok(BeforeLoad {
+            last: self.session.source().last.clone(),
+            undecided: Some(self.prepared.undecided()),
+        })
+    }
+}
+
+/// What the journal contains is not known: the log must be opened again.
+fn not_synced(error: &io::Error) -> Error {
+    if error.kind() == io::ErrorKind::StaleNetworkFileHandle {
+        return Error::store(OPEN, error);
+    }
+    let (code, text) = (error.raw_os_error(), error.to_string());
+    Error::new(OPEN, ErrorKind::NotSynced { code, text })
+}

@@ -1,0 +1,616 @@
+//! Appends a stream to a log.
+//!
+//! ```text
+//! stream ─► Assembler ─► Encoder ─► block ─► open file ─► segment
+//!           committed    protocol 1          durable      published
+//! ```
+//! A transaction is durable when the open file is synced, and visible to readers when its segment is
+//! published. After a crash, the whole transactions of the open file are published first.
+//!
+//! A prepared transaction is an object of its own until it is decided: the server does not send its
+//! rows again.
+
+use crate::error::{BrokenBy, Error, ErrorKind, LoadRefusal};
+use crate::format::catalog::{read_catalog, write_catalog};
+use crate::format::listing::Listing;
+use crate::format::load_place::Place;
+use crate::format::segment::Foot;
+use crate::read::log::Log;
+use crate::store::lease::Quiet;
+use crate::store::{OPEN, Store};
+use crate::write::counts::WriterCounts;
+use crate::write::index_file::IndexFile;
+use crate::write::load::{Load, LoadId, LoadOptions};
+use crate::write::load_place::{end_place, fill, keep_place};
+use crate::write::look::{Looked, compare};
+use crate::write::open_file::OpenFile;
+use crate::write::recovery::Repair;
+use crate::write::repair::{open_index, repair};
+use crate::write::repeats::{RepeatedBy, Repeats};
+use crate::write::stage::{Stage, Step, breaks};
+use crate::write::tail::{Beginning, Shape, Tail};
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::Arc;
+use walrow_stream::fact::{PreparedBefore, Source};
+use walrow_stream::{Assembler, Catalog, Relation};
+use walrow_wire::{Lsn, Timestamp};
+
+/// How a log is written.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct WriterOptions {
+    /// Where the changes come from. What is `None` is taken from the log.
+    pub source: Source,
+    /// Bytes of the stream after which a segment ends with the transaction. A larger transaction
+    /// continues in several segments.
+    pub segment_bytes: u64,
+    /// The compression level of zstd. `None` stores the bytes as they are. Higher levels than 1 cost
+    /// more time and make rows of a stream hardly smaller.
+    pub level: Option<i32>,
+    /// Whether transactions become durable before they fill a segment, by [`Writer::sync`]. Otherwise
+    /// [`Writer::fill`] needs less memory, `sync` publishes them, and after a failure of the store,
+    /// the log must be opened again.
+    pub syncs: bool,
+    /// Where transactions come from that the log seems to have.
+    pub repeats: RepeatedBy,
+}
+
+impl Default for WriterOptions {
+    fn default() -> Self {
+        Self {
+            source: Source::default(),
+            segment_bytes: 64 << 20,
+            level: Some(1),
+            syncs: true,
+            repeats: RepeatedBy::Slot,
+        }
+    }
+}
+
+/// The one writer of a log.
+///
+/// ```
+/// use std::sync::Arc;
+/// use walrow_log::{Directory, Writer, WriterOptions};
+/// use walrow_stream::Assembler;
+///
+/// let stream: &[u8] = &[]; // wire frames
+/// # let path = std::env::temp_dir().join(format!("walrow-writer-{}", std::process::id()));
+/// # let _ = std::fs::remove_dir_all(&path);
+/// let store = Arc::new(Directory::create(&path)?);
+/// let mut writer = Writer::open(store, WriterOptions::default())?;
+/// let mut assembler = writer.resume(Assembler::default())?;
+/// writer.append(&mut assembler, &mut &*stream)?;
+/// writer.sync(&mut assembler)?;
+/// writer.publish(&mut assembler)?;
+/// # std::fs::remove_dir_all(&path)?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct Writer {
+    store: Arc<dyn Store>,
+    index: IndexFile,
+    stage: Stage,
+    /// Up to where everything is durable, as was found out last.
+    position: Lsn,
+    counts: WriterCounts,
+}
+
+/// Up to where everything is durable, so that it may be confirmed to the server. Only
+/// [`Writer::sync`] makes one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Confirmable(Lsn);
+
+impl Confirmable {
+    /// The LSN.
+    pub const fn lsn(self) -> Lsn {
+        self.0
+    }
+}
+
+impl Writer {
+    /// Opens a log for writing. What a crash has left is put in order: whole transactions are
+    /// published, incomplete ones are removed.
+    ///
+    /// # Errors
+    /// Another process writes to the log. The log belongs to another source, or is not a log. The
+    /// store failed.
+    pub fn open(store: Arc<dyn Store>, options: WriterOptions) -> Result<Self, Error> {
+        Self::open_unless(store, options, |_| Ok(()))
+    }
+
+    /// Opens a log, unless what has to be repaired is refused.
+    fn open_unless(
+        store: Arc<dyn Store>,
+        options: WriterOptions,
+        refuse: impl FnOnce(&[Repair]) -> Result<(), Error>,
+    ) -> Result<Self, Error> {
+        let WriterOptions {
+            mut source,
+            segment_bytes,
+            level,
+            syncs,
+            repeats,
+        } = options;
+        // First, so that nothing is created in a directory that is not a log.
+        Listing::of(&*store)?;
+        let (mut journal, extent) = OpenFile::open(&*store, OPEN)?;
+        let found = journal.journaled()?;
+        let header = extent.header.as_ref().map(|header| (header, &found));
+        let looked = Looked::at(&*store, header)?;
+        // Of what comes next, while what is recovered may be of another one.
+        let timeline = source.timeline.take();
+        let lacks_first_load = looked.repairs.contains(&Repair::BeginAgain);
+        if let Some(known) = looked.source() {
+            compare(known, &source)?;
+            if !lacks_first_load {
+                complete(&mut source, known);
+            }
+        }
+        refuse(&looked.repairs)?;
+        // Nothing was written before.
+        repair(&*store, level, &looked)?;
+        store.sweep().map_err(|error| Error::store("", &error))?;
+        let index = open_index(&*store)?;
+        let (end, last_load) = looked.after();
+        let mut tail = Box::new(Tail::new(Beginning {
+            store: Arc::clone(&store),
+            shape: Shape {
+                segment_bytes,
+                level,
+                syncs,
+            },
+            source,
+            prepared: looked.undecided(),
+            repeats: Repeats::of(repeats),
+            catalog: read_catalog(&*store)?,
+            journal,
+            end,
+            last_load,
+        }));
+        tail.recover(found, &looked.repairs)?;
+        tail.forget(&looked.repairs)?;
+        if let Some(timeline) = timeline {
+            tail.learn(|session| session.set_timeline(timeline, None));
+        }
+        let position = tail.durable();
+        let stage = if lacks_first_load {
+            Stage::Planned(tail)
+        } else if tail.is_empty() {
+            Stage::Empty(tail)
+        } else {
+            Stage::Streaming(tail)
+        };
+        let mut writer = Self {
+            store,
+            index,
+            stage,
+            position,
+            counts: WriterCounts::default(),
+        };
+        // What was recovered.
+        writer.step(|stage| (stage, Ok(())))?;
+        Ok(writer)
+    }
+
+    /// Opens a log as [`Writer::open`] does, and keeps others from writing to it: all that is durable is in
+    /// segments, and stays as it is.
+    ///
+    /// # Errors
+    /// As [`Writer::open`]. The log begins with a load that was broken off: only a writer that begins it
+    /// again may remove that.
+    pub fn quiet(store: Arc<dyn Store>) -> Result<Quiet, Error> {
+        // First, so that nothing is created in a directory that is not a log.
+        Log::open(store.clone())?;
+        let refuse = |repairs: &[Repair]| {
+            if repairs.contains(&Repair::BeginAgain) {
+                let why = LoadRefusal::First;
+                return Err(ErrorKind::Load { why }.into());
+            }
+            Ok(())
+        };
+        let opened = Self::open_unless(store, WriterOptions::default(), refuse)?;
+        let Self { store, stage, .. } = opened;
+        let journal = stage.into_tail()?.into_journal();
+        Ok(Quiet::new(store, journal.into_journal()))
+    }
+
+    /// Does a step: takes the stage, and keeps the one that the step gives back.
+    fn step<T>(&mut self, step: impl FnOnce(Stage) -> Step<T>) -> Result<T, Error> {
+        let before = mem::replace(&mut self.stage, Stage::Broken(BrokenBy::Panicked));
+        let was_behind = before.is_behind();
+        let (mut stage, done) = step(before);
+        if let Ok(tail) = stage.tail_mut() {
+            self.counts = tail.counts();
+            for foot in tail.new_feet() {
+                if !was_behind {
+                    // The index follows from the segments: what it lacks is added when the log is
+                    // opened.
+                    let _ = self.index.append(&*self.store, &foot);
+                }
+            }
+        }
+        self.stage = match done.as_ref().err().and_then(breaks) {
+            Some(why) => Stage::Broken(why),
+            None => stage,
+        };
+        done
+    }
+
+    /// Does something with the tail, in any stage.
+    fn with_tail<T>(
+        &mut self,
+        run: impl FnOnce(&mut Tail) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        self.step(|mut stage| {
+            let done = stage.tail_mut().and_then(run);
+            (stage, done)
+        })
+    }
+
+    /// Publishes what is before a load, if something after it has come.
+    fn cross(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
+        self.step(|mut stage| {
+            let saved = match &mut stage {
+                Stage::Crossing(_, _, tail) => tail.save_prepared(assembler),
+                _ => Ok(()),
+            };
+            match saved {
+                Ok(()) => stage.cross(),
+                Err(error) => (stage, Err(error)),
+            }
+        })
+    }
+
+    /// Prepares a new assembler for a session of the server that begins at [`Writer::position`] or
+    /// before: it knows the transactions that are prepared. What the log has is skipped. Call it between
+    /// transactions: when [`Writer::append`] has taken all input of the session before.
+    ///
+    /// # Errors
+    /// A prepared transaction is damaged, or the store failed.
+    pub fn resume(&mut self, assembler: Assembler) -> Result<Assembler, Error> {
+        self.with_tail(|tail| tail.resume(assembler))
+    }
+
+    /// Compares the server of the session that [`Writer::resume`] has begun with the log's.
+    ///
+    /// Until it has sent everything up to [`Writer::position`], the log takes no changes, and makes
+    /// no changes durable. The server begins at `confirmed`, or at
+    /// [`Taken::resent_from`](walrow_stream::fact::Taken::resent_from) of the last thing if that is
+    /// later. With `only`, the log takes no later changes, either.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn compare(&mut self, confirmed: Lsn, only: bool) -> Result<(), Error> {
+        self.stage.tail_mut()?.compare(confirmed, only);
+        Ok(())
+    }
+
+    /// As [`Writer::compare`], for a server that was compared: it is asked for other things now.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn assume_compared(&mut self) -> Result<(), Error> {
+        self.stage.tail_mut()?.assume_compared();
+        Ok(())
+    }
+
+    /// Whether the server of the session has sent everything that it should have in common with the log.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn is_compared(&self) -> Result<bool, Error> {
+        Ok(self.stage.tail()?.session().is_compared())
+    }
+
+    /// Where the changes come from.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn source(&self) -> Result<&Source, Error> {
+        Ok(self.stage.tail()?.session().source())
+    }
+
+    /// Whether the transactions that are not published fill a segment.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn is_full(&self) -> Result<bool, Error> {
+        Ok(self.stage.tail()?.is_full())
+    }
+
+    /// Whether there are transactions or messages that are not published.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn has_changes(&self) -> Result<bool, Error> {
+        Ok(self.stage.tail()?.has_changes())
+    }
+
+    /// The timeline of the WAL that comes next, and where it began, if that is known. It is as durable as what
+    /// comes.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn set_timeline(&mut self, timeline: u32, start: Option<Lsn>) -> Result<(), Error> {
+        let tail = self.stage.tail_mut()?;
+        tail.learn(|session| session.set_timeline(timeline, start));
+        Ok(())
+    }
+
+    /// Sets the options that the server is asked for. They are as durable as the next changes.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn set_asked(&mut self, options: BTreeMap<String, String>) -> Result<(), Error> {
+        let tail = self.stage.tail_mut()?;
+        tail.learn(|session| session.set_asked(options));
+        Ok(())
+    }
+
+    /// Sets where the slot begins, for a log that is empty. It is as durable as what comes.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn set_slot_start(&mut self, lsn: Lsn) -> Result<(), Error> {
+        let tail = self.stage.tail_mut()?;
+        if !tail.end().is_valid() {
+            tail.learn(|session| session.set_slot_start(lsn));
+        }
+        Ok(())
+    }
+
+    /// Sets which transactions may have been prepared before the slot begins, for a log that is empty:
+    /// a commit of one of them is an error. It is as durable as what comes.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn set_prepared_before(
+        &mut self,
+        before: &PreparedBefore,
+        assembler: &mut Assembler,
+    ) -> Result<(), Error> {
+        let tail = self.stage.tail_mut()?;
+        if !tail.end().is_valid() {
+            assembler.set_prepared_before(before.clone(), tail.end());
+            tail.learn(|session| session.set_prepared_before(before));
+        }
+        Ok(())
+    }
+
+    /// What was appended since the writer was opened.
+    pub const fn counts(&self) -> WriterCounts {
+        self.counts
+    }
+
+    /// The definitions of types and tables.
+    ///
+    /// # Errors
+    /// The writer is broken.
+    pub fn catalog(&self) -> Result<&Catalog, Error> {
+        Ok(self.stage.tail()?.catalog())
+    }
+
+    /// Adds definitions to the catalog. Each segment has those that it uses, before the transactions
+    /// that [`Writer::fill`] did not give to it yet.
+    ///
+    /// # Errors
+    /// The store failed.
+    pub fn extend_catalog(&mut self, found: &Catalog) -> Result<(), Error> {
+        let tail = self.stage.tail_mut()?;
+        let mut catalog = tail.catalog().clone();
+        catalog.extend(found);
+        if catalog != *tail.catalog() {
+            write_catalog(&*self.store, &catalog)?;
+            tail.set_catalog(catalog);
+        }
+        Ok(())
+    }
+
+    /// The LSN up to which everything is durable. After a restart,
+    /// it may be past what was confirmed. Then let the server begin where it was confirmed, and confirm
+    /// nothing until [`Writer::sync`] returns a later one, as transactions that were prepared between may
+    /// not be saved. See [`Writer::resume`].
+    pub const fn position(&self) -> Lsn {
+        self.position
+    }
+
+    /// Appends all events of an assembler, and takes all input. Of a transaction that is larger than a
+    /// segment, parts are published. Call [`Writer::publish`] if [`Writer::is_full`].
+    ///
+    /// # Errors
+    /// The stream does not follow the protocol, or the store failed. After a failure of the store,
+    /// the next call continues where this one stopped, with the rest of the input.
+    pub fn append(&mut self, assembler: &mut Assembler, input: &mut &[u8]) -> Result<(), Error> {
+        loop {
+            self.cross(assembler)?;
+            self.step(|stage| stage.take(|tail, place| tail.append(assembler, input, place)))?;
+            if !matches!(self.stage, Stage::Crossing(..)) {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Records that the server has decoded everything up to this LSN, so that it may be confirmed when
+    /// it is durable. A quiet database would keep its WAL for ever otherwise.
+    ///
+    /// # Errors
+    /// The server differs from the log's: see [`Writer::compare`].
+    pub fn advance(&mut self, lsn: Lsn) -> Result<(), Error> {
+        self.step(|stage| stage.take(|tail, place| tail.advance(lsn, place)))
+    }
+
+    /// Gives the whole transactions that fill blocks to the next segment, so that
+    /// [`Writer::publish`] has less to do. Call it when the catalog has the definitions that they use.
+    ///
+    /// # Errors
+    /// The store failed. Another call, or [`Writer::publish`], begins the segment again.
+    pub fn fill(&mut self) -> Result<(), Error> {
+        self.with_tail(Tail::fill)
+    }
+
+    /// Makes all whole transactions durable, and those that the assembler has prepared. `None` if nothing ever
+    /// was.
+    ///
+    /// # Errors
+    /// The store failed. Another call tries again, unless it is not known what is durable:
+    /// [`ErrorKind::NotSynced`]. Then the log must be opened again.
+    pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Option<Confirmable>, Error> {
+        self.cross(assembler)?;
+        let store = Arc::clone(&self.store);
+        let durable = self.with_tail(|tail| {
+            tail.sync(assembler)?;
+            check(&*store)?;
+            Ok(tail.durable())
+        })?;
+        self.position = durable;
+        Ok(durable.is_valid().then_some(Confirmable(durable)))
+    }
+
+    /// Publishes all whole transactions as a segment, and returns its foot. `None` if there are none.
+    ///
+    /// # Errors
+    /// The store failed. Another call tries again. Another writer has published the segment.
+    pub fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
+        self.cross(assembler)?;
+        let store = Arc::clone(&self.store);
+        let (foot, durable) = self.with_tail(|tail| {
+            let foot = tail.publish(assembler)?;
+            if foot.is_some() {
+                check(&*store)?;
+            }
+            Ok((foot, tail.durable()))
+        })?;
+        self.position = durable;
+        Ok(foot)
+    }
+
+    /// Whether the log lacks the load that it begins with, because that was broken off: then its
+    /// slot is useless. Drop it, and begin the load again.
+    pub const fn lacks_first_load(&self) -> bool {
+        self.stage.lacks_first_load()
+    }
+
+    /// Records that the log begins with a load, before its slot is created. Until the load is
+    /// complete, a writer that opens the log finds it empty.
+    ///
+    /// # Errors
+    /// The log is not empty, or the store failed.
+    pub fn plan_first_load(&mut self) -> Result<(), Error> {
+        let store = Arc::clone(&self.store);
+        self.step(|stage| stage.plan_first_load(|place| keep_place(&*store, place)))
+    }
+
+    /// Begins a load of a snapshot: its place in the log is kept. What was committed before `point`,
+    /// the consistent point of the snapshot, may have been appended, and nothing that was committed
+    /// later.
+    ///
+    /// # Errors
+    /// Something later was appended, another load is not complete, or the store failed.
+    pub fn begin_load(
+        &mut self,
+        point: Lsn,
+        time: Timestamp,
+        tables: Vec<Relation>,
+    ) -> Result<Load, Error> {
+        let (id, store) = (LoadId::next(), Arc::clone(&self.store));
+        let note = |place: &Place| keep_place(&*store, place);
+        let place = self.step(|stage| stage.begin_load(id, point, note))?;
+        let tail = self.stage.tail()?;
+        let options = LoadOptions {
+            id,
+            store: Arc::clone(&self.store),
+            level: tail.shape().level,
+            segment_bytes: tail.shape().segment_bytes,
+            source: tail.session().source().clone(),
+            catalog: tail.catalog().clone(),
+        };
+        Ok(Load::new(options, place, time, tables))
+    }
+
+    /// Gives a load its place, once everything before it was appended and published. Returns false
+    /// before that.
+    ///
+    /// # Errors
+    /// It is not the load that was begun last. The store failed. Another call tries again.
+    pub fn end_load(&mut self, load: &Load) -> Result<bool, Error> {
+        let store = Arc::clone(&self.store);
+        let mut filled = None;
+        let ended = self.step(|stage| {
+            stage.end_load(load.id(), |place, before| {
+                let segments = load.publish(before)?;
+                end_place(&*store, place.number)?;
+                filled = Some(place.start);
+                Ok(segments)
+            })
+        })?;
+        self.index_from(filled);
+        Ok(ended)
+    }
+
+    /// Cancels a load. Its place in the log is filled without it.
+    ///
+    /// # Errors
+    /// The log begins with it: open the log again, which empties it. It is not the load that was begun
+    /// last. The store failed. Another call tries again.
+    pub fn give_up_load(&mut self, load: &Load, assembler: &mut Assembler) -> Result<(), Error> {
+        self.cross(assembler)?;
+        let store = Arc::clone(&self.store);
+        let mut filled = None;
+        self.step(|stage| {
+            stage.give_up_load(load.id(), |place, behind| {
+                load.give_up();
+                if let Some((tail, before)) = behind {
+                    let source = tail.session().source();
+                    fill(place, &*store, source, tail.shape().level, before)?;
+                    filled = Some(place.start);
+                }
+                end_place(&*store, place.number)
+            })
+        })?;
+        self.index_from(filled);
+        Ok(())
+    }
+
+    /// Adds the segments from there on to the index: those behind a load were published before it.
+    fn index_from(&mut self, start: Option<Lsn>) {
+        let Some(start) = start else {
+            return;
+        };
+        let index = &mut self.index;
+        let store = &*self.store;
+        let add = || {
+            let names = Listing::of(store)?.segments;
+            for name in names.iter().filter(|name| name.start >= start) {
+                let foot = Foot::read(store, *name)?;
+                index.append(store, &foot)?;
+            }
+            Ok::<_, Error>(())
+        };
+        // What the index lacks is added when the log is opened.
+        let _ = { add }();
+    }
+}
+
+/// Refuses a log that is no longer where it was opened.
+fn check(store: &dyn Store) -> Result<(), Error> {
+    store.check().map_err(|error| Error::store("", &error))
+}
+
+/// Takes what is not known from the log.
+fn complete(source: &mut Source, log: &Source) {
+    let log = log.clone();
+    source.system_identifier = source.system_identifier.take().or(log.system_identifier);
+    source.database = source.database.take().or(log.database);
+    source.slot = source.slot.take().or(log.slot);
+    source.timeline = source.timeline.or(log.timeline);
+    source.timeline_start = log.timeline_start;
+    source.last = log.last;
+    source.slot_start = log.slot_start;
+    source.asked = log.asked;
+    source.prepared_before = log.prepared_before;
+    if source.session.is_empty() {
+        source.session = log.session;
+    }
+}

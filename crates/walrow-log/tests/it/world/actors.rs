@@ -1,0 +1,449 @@
+//! Who uses a log: ordinary code, which waits and tries again as people and programs do.
+
+use super::disk::Disk;
+use super::store::Process;
+use super::truth::{Truth, read, units};
+use super::turns::World;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use walrow_log::{
+    Erase, Eraser, Error, ErrorKind, Images, Log, Objects as _, Plan, Retention, Store as _,
+    Upkeep, Writer,
+};
+use walrow_wire::{Lsn, Timestamp};
+
+/// The name of the registered reader.
+const READER: &str = "follower";
+
+/// How an attempt of an actor ended.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// Something that may be different later.
+    Again,
+    /// A fault of the log.
+    Fault(String),
+}
+
+pub(crate) type Attempt<T> = Result<T, Stop>;
+
+/// An actor in its world.
+#[derive(Debug)]
+pub(crate) struct Actor {
+    pub(crate) world: World,
+    pub(crate) number: usize,
+    pub(crate) day: Arc<Day>,
+}
+
+/// What is drawn before a run.
+#[derive(Debug)]
+pub(crate) struct Day {
+    /// What the server sends.
+    pub(crate) stream: Vec<u8>,
+    pub(crate) segment_bytes: u64,
+    pub(crate) level: Option<i32>,
+    pub(crate) syncs: bool,
+    /// Whether the log begins with a load.
+    pub(crate) has_first_load: bool,
+    /// The change that is erased: table, commit LSN and seq.
+    pub(crate) erases: Option<(u32, Lsn, u64)>,
+}
+
+/// The actors, by number.
+pub(crate) const ACTORS: [&str; 8] = [
+    "writer",
+    "second",
+    "compactor",
+    "eraser",
+    "retainer",
+    "reader",
+    "planner",
+    "copier",
+];
+
+/// Whether another attempt may succeed: the store failed, or somebody else is busy.
+fn is_again(error: &Error) -> bool {
+    matches!(
+        error.kind,
+        ErrorKind::Store { .. }
+            | ErrorKind::NotSynced { .. }
+            | ErrorKind::Broken { .. }
+            | ErrorKind::Busy
+            | ErrorKind::Locked
+    )
+}
+
+impl Actor {
+    pub(crate) fn process(&self) -> Process {
+        Process::of(&self.world, self.number)
+    }
+
+    pub(crate) fn next(&self, count: usize) -> usize {
+        self.world.aside(|it| it.choices.next(count))
+    }
+
+    pub(crate) fn of<T: Copy>(&self, values: &[T]) -> T {
+        values[self.next(values.len())]
+    }
+
+    pub(crate) fn truth<T>(&self, run: impl FnOnce(&mut Truth) -> T) -> T {
+        self.world.aside(|it| run(&mut it.truth))
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.world.aside(|it| it.is_over())
+    }
+
+    /// Waits until others were here.
+    pub(crate) fn wait(&self) {
+        self.process().pause(Duration::ZERO);
+    }
+
+    pub(crate) fn fault<T>(&self, what: impl std::fmt::Display) -> Attempt<T> {
+        Err(Stop::Fault(format!("{}: {what}", ACTORS[self.number])))
+    }
+
+    /// What an error means.
+    pub(crate) fn take<T>(&self, process: &Process, result: Result<T, Error>) -> Attempt<T> {
+        match result {
+            Ok(value) => Ok(value),
+            Err(error) if process.has_ended() || is_again(&error) => Err(Stop::Again),
+            Err(error) => self.fault(error.to_string()),
+        }
+    }
+
+    /// Makes attempts until one succeeds.
+    fn insist(&self, most: usize, attempt: impl Fn(&Process) -> Attempt<()>) -> Attempt<()> {
+        for _ in 0..most {
+            let process = self.process();
+            match attempt(&process) {
+                Ok(()) => return Ok(()),
+                Err(Stop::Fault(_)) if process.has_ended() => {}
+                Err(Stop::Fault(what)) => return Err(Stop::Fault(what)),
+                Err(Stop::Again) => {}
+            }
+            if self.is_over() {
+                return Ok(());
+            }
+            self.wait();
+        }
+        Ok(())
+    }
+
+    pub(crate) fn run(&self) -> Attempt<()> {
+        match self.number {
+            0 => self.write(true),
+            1 => self.write(false),
+            2 => self.compact(),
+            3 => self.erase(),
+            4 => self.retain(),
+            5 => self.follow(),
+            6 => self.plan(),
+            _ => self.copy(),
+        }
+    }
+
+    /// Opens a log that may not be there yet.
+    fn log(&self, process: &Process) -> Attempt<Log> {
+        let log = Log::open(Arc::new(process.clone()));
+        self.opened(process, log)
+    }
+
+    fn upkeep(&self, process: &Process) -> Attempt<Upkeep> {
+        let upkeep = Upkeep::open(Arc::new(process.clone()));
+        self.opened(process, upkeep)
+    }
+
+    fn opened<T>(&self, process: &Process, result: Result<T, Error>) -> Attempt<T> {
+        if let Err(error) = &result
+            && matches!(error.kind, ErrorKind::NotALog | ErrorKind::Missing { .. })
+            && (error.kind == ErrorKind::NotALog || !self.is_calm())
+        {
+            return Err(Stop::Again);
+        }
+        self.take(process, result)
+    }
+
+    fn is_calm(&self) -> bool {
+        self.world.aside(|it| it.is_calm())
+    }
+
+    fn compact(&self) -> Attempt<()> {
+        for _ in 0..=self.next(6) {
+            let most = self.of(&[100_000, 3000, 1000, 300]);
+            self.insist(20, |process| {
+                let mut upkeep = self.upkeep(process)?;
+                let compacted = upkeep.compact(most);
+                self.take(process, compacted).map(drop)
+            })?;
+            self.rest();
+        }
+        Ok(())
+    }
+
+    /// Lets others do something.
+    fn rest(&self) {
+        for _ in 0..self.next(30) {
+            self.wait();
+        }
+    }
+
+    fn retain(&self) -> Attempt<()> {
+        for _ in 0..=self.next(6) {
+            let how = self.next(4);
+            self.insist(20, |process| {
+                let mut upkeep = self.upkeep(process)?;
+                let mut retention = Retention::default();
+                retention.bytes = Some(self.of(&[10_000, 1000, 300, 0]));
+                let segments = upkeep.segments();
+                let until = segments.get(self.next(segments.len().max(1)));
+                let until = until.map_or(Lsn::INVALID, |it| it.end);
+                let done = match how {
+                    0 | 1 => upkeep.retain(&retention, Timestamp(0)).map(drop),
+                    2 => upkeep.prune(until, false).map(drop),
+                    _ => {
+                        self.truth(|it| it.forced = it.forced.max(until));
+                        upkeep.prune(until, true).map(drop)
+                    }
+                };
+                match done {
+                    Err(Error {
+                        kind: ErrorKind::Held { .. },
+                        ..
+                    }) => Ok(()),
+                    done => self.take(process, done),
+                }
+            })?;
+            self.rest();
+        }
+        Ok(())
+    }
+
+    fn erase(&self) -> Attempt<()> {
+        let Some((table, lsn, seq)) = self.day.erases else {
+            return Ok(());
+        };
+        let done = std::cell::Cell::new(false);
+        for _ in 0..200 {
+            self.insist(20, |process| {
+                let log = self.log(process)?;
+                let end = self.truth(|it| it.secret.as_ref().map(|it| it.end));
+                if end.is_none_or(|end| end > log.end()) {
+                    return Ok(());
+                }
+                let quiet = Writer::quiet(Arc::new(process.clone()));
+                let quiet = self.opened(process, quiet)?;
+                let mut eraser = match Eraser::open(quiet) {
+                    Err(Error {
+                        kind: ErrorKind::Prepared,
+                        ..
+                    }) => return Ok(()),
+                    eraser => self.take(process, eraser)?,
+                };
+                let mut erase = Erase::default();
+                erase.tables.insert(table);
+                let images = Images {
+                    old: true,
+                    new: true,
+                };
+                erase.rows.insert((lsn, seq), images);
+                erase.force = self.next(2) == 1;
+                self.truth(|it| {
+                    if let Some(secret) = &mut it.secret {
+                        secret.is_erasing = true;
+                    }
+                });
+                match eraser.erase(&erase) {
+                    Err(Error {
+                        kind: ErrorKind::Held { .. },
+                        ..
+                    }) => return Ok(()),
+                    erased => self.take(process, erased)?,
+                };
+                if !process.has_ended() {
+                    self.truth(|it| {
+                        if let Some(secret) = &mut it.secret {
+                            secret.is_erased = true;
+                            it.changes += 1;
+                        }
+                    });
+                    done.set(true);
+                }
+                Ok(())
+            })?;
+            if done.get() || self.is_over() {
+                break;
+            }
+            self.rest();
+        }
+        Ok(())
+    }
+
+    fn follow(&self) -> Attempt<()> {
+        for _ in 0..=self.next(5) {
+            self.insist(20, |process| self.follow_once(process))?;
+            self.rest();
+        }
+        Ok(())
+    }
+
+    fn follow_once(&self, process: &Process) -> Attempt<()> {
+        let mut upkeep = self.upkeep(process)?;
+        let reader = upkeep.register(READER, None, Timestamp(0));
+        let mut reader = self.take(process, reader)?;
+        self.truth(|it| {
+            let known = it.readers.entry(READER.to_owned());
+            let known = known.or_insert(reader.position);
+            *known = (*known).max(reader.position);
+        });
+        for _ in 0..=self.next(4) {
+            let followed = upkeep.follow();
+            self.opened(process, followed)?;
+            let mut plan = Plan::default();
+            plan.start = reader.position;
+            let stream = upkeep.plan(&plan).and_then(|names| read(&upkeep, &names));
+            let stream = match stream {
+                // As somebody has forced it.
+                Err(error) if error.code_is("pruned") => {
+                    let forced = self.truth(|it| it.forced);
+                    if forced <= reader.position {
+                        return self.fault(error.to_string());
+                    }
+                    let opened = self.upkeep(process)?;
+                    upkeep = opened;
+                    let start = upkeep.start();
+                    self.truth(|it| it.readers.insert(READER.to_owned(), start));
+                    let moved = upkeep.advance(READER, start, Timestamp(0));
+                    reader = match moved {
+                        Err(error) if error.code_is("backwards") => return Err(Stop::Again),
+                        moved => self.take(process, moved)?,
+                    };
+                    continue;
+                }
+                stream => self.opened(process, stream)?,
+            };
+            if process.has_ended() {
+                return Err(Stop::Again);
+            }
+            let found = units(&stream).or_else(|what| self.fault(what))?;
+            let end = upkeep.end();
+            let after: Vec<_> = found
+                .into_iter()
+                .filter(|it| it.end > reader.position)
+                .collect();
+            // From 0/0 on is from where the log begins, whatever was removed.
+            let start = match reader.position {
+                Lsn::INVALID => upkeep.start(),
+                position => position,
+            };
+            let checked = self.truth(|it| it.compare("following", start, end, &after));
+            checked.or_else(|what| self.fault(what))?;
+            let to = match self.next(3) {
+                0 | 1 => end,
+                _ => after.first().map_or(end, |it| it.end),
+            };
+            if to > reader.position {
+                // It may be there before the call returns.
+                self.truth(|it| it.readers.insert(READER.to_owned(), to));
+                let moved = upkeep.advance(READER, to, Timestamp(0));
+                reader = self.take(process, moved)?;
+            }
+            self.rest();
+        }
+        Ok(())
+    }
+
+    fn plan(&self) -> Attempt<()> {
+        for _ in 0..=self.next(5) {
+            self.insist(20, |process| {
+                let log = self.log(process)?;
+                let planned = log.plan(&Plan::default());
+                let planned = self.take(process, planned)?;
+                self.rest();
+                let stream = match read(&log, &planned) {
+                    Err(error) if error.code_is("pruned") => return Ok(()),
+                    stream => self.opened(process, stream)?,
+                };
+                if process.has_ended() {
+                    return Err(Stop::Again);
+                }
+                let found = units(&stream).or_else(|what| self.fault(what))?;
+                let (start, end) = (log.start(), log.end());
+                let checked = self.truth(|it| it.compare("plan", start, end, &found));
+                checked.or_else(|what| self.fault(what))
+            })?;
+            self.rest();
+        }
+        Ok(())
+    }
+
+    /// Copies the directory, as `cp -r` does, and starts with the copy.
+    fn copy(&self) -> Attempt<()> {
+        for _ in 0..=self.next(2) {
+            self.rest();
+            self.insist(20, |process| self.copy_once(process))?;
+        }
+        Ok(())
+    }
+
+    fn copy_once(&self, process: &Process) -> Attempt<()> {
+        let again = |_| Stop::Again;
+        let mut names = process.list().map_err(again)?;
+        let mut copied = BTreeMap::new();
+        while !names.is_empty() {
+            let name = names.swap_remove(self.next(names.len()));
+            let Ok(mut from) = process.open(&name) else {
+                // It has vanished.
+                continue;
+            };
+            let size = from.size().map_err(again)?;
+            let mut bytes = vec![0; usize::try_from(size).unwrap()];
+            if from.read_at(0, &mut bytes).is_ok() {
+                copied.insert(name, bytes);
+            }
+            for _ in 0..self.next(4) {
+                self.wait();
+            }
+        }
+        if process.has_ended() {
+            return Err(Stop::Again);
+        }
+        let mut disk = Disk::default();
+        for (name, bytes) in &copied {
+            disk.set(name, bytes);
+        }
+        let seen = Log::open(Arc::new(Process::alone(disk.clone()))).is_ok();
+        let checked = self.truth(|it| {
+            let mut truth = it.clone();
+            // The copy may be older than an erasure, a load's end, and what was forced.
+            truth
+                .loads
+                .iter_mut()
+                .for_each(|it| (it.is_ended, it.by) = (false, None));
+            if let Some(secret) = &mut truth.secret {
+                secret.is_erased = false;
+            }
+            truth.readers.clear();
+            if seen {
+                truth.check(&disk, true, false)?;
+            }
+            match truth.check_recovery(disk, "copy") {
+                // It is refused.
+                Err(what) if what.starts_with("copy: a writer: ") => Ok(()),
+                result => result.map(drop),
+            }
+        });
+        checked.or_else(|what| self.fault(what))
+    }
+}
+
+/// What an error is.
+pub(crate) trait Code {
+    fn code_is(&self, code: &str) -> bool;
+}
+
+impl Code for Error {
+    fn code_is(&self, code: &str) -> bool {
+        self.kind.code() == code
+    }
+}

@@ -1,0 +1,325 @@
+//! A disk in memory: what processes see, and what a power loss leaves of it.
+
+use super::choices::Choices;
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+use walrow_log::Tag;
+
+pub(crate) type Inode = u64;
+/// A process, from its start to its end.
+pub(crate) type Life = u64;
+
+/// The beginning of the names of objects that are not complete.
+pub(crate) const STAGED: &str = ".walrow-";
+
+/// Inodes and their names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Disk {
+    names: BTreeMap<String, Inode>,
+    durable: BTreeMap<String, Inode>,
+    /// Changes of names that are not durable, in order.
+    changes: Vec<(String, Option<Inode>)>,
+    /// Names of what is not complete. Whether a power loss leaves them does not matter.
+    staged: BTreeMap<String, Inode>,
+    inodes: BTreeMap<Inode, Arc<Content>>,
+    locks: BTreeMap<Inode, Life>,
+    last: Inode,
+    /// Changes with what readers see.
+    pub(crate) seen: u64,
+    /// Changes with what a power loss leaves.
+    pub(crate) kept: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    synced: Vec<u8>,
+    /// What was written since, in order.
+    writes: Vec<Write>,
+}
+
+#[derive(Clone, Debug)]
+enum Write {
+    At(usize, Vec<u8>),
+    Truncate(usize),
+}
+
+impl Write {
+    fn apply(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::At(at, new) => {
+                bytes.resize(bytes.len().max(at + new.len()), 0);
+                bytes[*at..at + new.len()].copy_from_slice(new);
+            }
+            Self::Truncate(size) => bytes.truncate(*size),
+        }
+    }
+
+    /// A beginning of it.
+    fn cut(&self, size: usize) -> Self {
+        match self {
+            Self::At(at, new) => Self::At(*at, new[..size.min(new.len())].to_vec()),
+            Self::Truncate(size) => Self::Truncate(*size),
+        }
+    }
+}
+
+/// What a power loss does with what is not durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    All,
+    Nothing,
+    Chosen,
+}
+
+impl Disk {
+    fn content(&self, inode: Inode) -> &Content {
+        &self.inodes[&inode]
+    }
+
+    fn content_mut(&mut self, inode: Inode) -> &mut Content {
+        Arc::make_mut(self.inodes.get_mut(&inode).unwrap())
+    }
+
+    pub(crate) fn inode(&self, name: &str) -> io::Result<Inode> {
+        let inode = self.names.get(name).copied();
+        inode.ok_or_else(|| io::ErrorKind::NotFound.into())
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&String, Inode)> {
+        self.names.iter().map(|(name, inode)| (name, *inode))
+    }
+
+    /// All names that a listing has.
+    pub(crate) fn list(&self) -> Vec<String> {
+        self.names
+            .keys()
+            .chain(self.staged.keys())
+            .cloned()
+            .collect()
+    }
+
+    pub(crate) fn staged(&self) -> usize {
+        self.staged.len()
+    }
+
+    pub(crate) fn is_staged(&self, inode: Inode) -> bool {
+        self.staged.values().any(|it| *it == inode)
+    }
+
+    pub(crate) fn bytes(&self, inode: Inode) -> &[u8] {
+        &self.content(inode).bytes
+    }
+
+    fn create(&mut self) -> Inode {
+        self.last += 1;
+        self.inodes.insert(self.last, Arc::default());
+        self.last
+    }
+
+    fn change(&mut self, name: &str, inode: Option<Inode>) {
+        match inode {
+            Some(inode) => self.names.insert(name.to_owned(), inode),
+            None => self.names.remove(name),
+        };
+        self.changes.push((name.to_owned(), inode));
+        self.seen += 1;
+    }
+
+    /// Makes all names durable.
+    pub(crate) fn sync_names(&mut self) {
+        if !self.changes.is_empty() {
+            self.changes.clear();
+            self.durable.clone_from(&self.names);
+            self.kept += 1;
+        }
+    }
+
+    pub(crate) fn stage(&mut self, life: Life) -> Inode {
+        let inode = self.create();
+        self.staged.insert(format!("{STAGED}{life}-{inode}"), inode);
+        self.locks.insert(inode, life);
+        inode
+    }
+
+    pub(crate) fn unstage(&mut self, inode: Inode) {
+        self.staged.retain(|_, it| *it != inode);
+        self.locks.remove(&inode);
+    }
+
+    /// Removes what dead processes have staged.
+    pub(crate) fn sweep(&mut self) -> usize {
+        let before = self.staged.len();
+        let locks = &self.locks;
+        self.staged.retain(|_, inode| locks.contains_key(inode));
+        before - self.staged.len()
+    }
+
+    pub(crate) fn write(&mut self, inode: Inode, at: Option<usize>, bytes: &[u8]) {
+        let content = self.content_mut(inode);
+        let at = at.unwrap_or(content.bytes.len());
+        let write = Write::At(at, bytes.to_vec());
+        write.apply(&mut content.bytes);
+        content.writes.push(write);
+    }
+
+    pub(crate) fn truncate(&mut self, inode: Inode, size: usize) {
+        let content = self.content_mut(inode);
+        let write = Write::Truncate(size);
+        write.apply(&mut content.bytes);
+        content.writes.push(write);
+    }
+
+    pub(crate) fn sync(&mut self, inode: Inode) {
+        let content = self.content_mut(inode);
+        for write in std::mem::take(&mut content.writes) {
+            write.apply(&mut content.synced);
+        }
+        self.kept += 1;
+    }
+
+    /// Only some of the writes become durable, and no later sync takes the others.
+    pub(crate) fn fail_to_sync(&mut self, inode: Inode, choices: &mut Choices) {
+        let content = self.content_mut(inode);
+        let all = choices.next(3);
+        for write in std::mem::take(&mut content.writes) {
+            if all == 1 || all == 2 && choices.rarely(2) {
+                write.apply(&mut content.synced);
+            }
+        }
+        self.kept += 1;
+    }
+
+    pub(crate) fn tag(&self, inode: Inode) -> Tag {
+        Tag(format!("{inode}-{}", self.bytes(inode).len()))
+    }
+
+    /// Gives an inode a name that none has. Returns whether it has it.
+    pub(crate) fn link(&mut self, inode: Inode, name: &str) -> bool {
+        if let Some(known) = self.names.get(name) {
+            return *known == inode;
+        }
+        self.change(name, Some(inode));
+        true
+    }
+
+    /// Whether the name's object is the expected one, or this inode already.
+    pub(crate) fn is_expected(&self, inode: Inode, name: &str, expected: &Tag) -> bool {
+        let known = self.names.get(name);
+        known.is_some_and(|it| *it == inode || self.tag(*it) == *expected)
+    }
+
+    pub(crate) fn rename(&mut self, inode: Inode, name: &str) {
+        if self.names.get(name) != Some(&inode) {
+            self.change(name, Some(inode));
+        }
+    }
+
+    pub(crate) fn unlink(&mut self, name: &str) {
+        if self.names.contains_key(name) {
+            self.change(name, None);
+        }
+    }
+
+    /// Opens or creates an object, and locks it. `None` if it is locked.
+    pub(crate) fn locked(&mut self, name: &str, life: Life) -> Option<Inode> {
+        let inode = self.inode(name).unwrap_or_else(|_| {
+            let inode = self.create();
+            self.change(name, Some(inode));
+            inode
+        });
+        if self.locks.contains_key(&inode) {
+            return None;
+        }
+        self.locks.insert(inode, life);
+        Some(inode)
+    }
+
+    pub(crate) fn unlock(&mut self, inode: Inode) {
+        self.locks.remove(&inode);
+    }
+
+    /// A process ends.
+    pub(crate) fn kill(&mut self, life: Life) {
+        self.locks.retain(|_, it| *it != life);
+    }
+
+    /// What a power loss leaves.
+    pub(crate) fn lose_power(&mut self, loss: Loss, is_ordered: bool, choices: &mut Choices) {
+        self.locks.clear();
+        let mut chosen = |most: usize| match loss {
+            Loss::All => 0,
+            Loss::Nothing => most,
+            Loss::Chosen => choices.next(most + 1),
+        };
+        let changes = std::mem::take(&mut self.changes);
+        // Most file systems keep the order of names.
+        let most = if is_ordered {
+            chosen(changes.len())
+        } else {
+            changes.len()
+        };
+        for (name, inode) in changes.into_iter().take(most) {
+            if is_ordered || chosen(1) == 1 {
+                match inode {
+                    Some(inode) => self.durable.insert(name, inode),
+                    None => self.durable.remove(&name),
+                };
+            }
+        }
+        self.names.clone_from(&self.durable);
+        if chosen(1) == 0 {
+            self.staged.clear();
+        }
+        for content in self.inodes.values_mut() {
+            if content.writes.is_empty() && content.bytes == content.synced {
+                continue;
+            }
+            let content = Arc::make_mut(content);
+            for write in std::mem::take(&mut content.writes) {
+                // All of it, nothing, or a beginning.
+                match (chosen(2), &write) {
+                    (0, _) => {}
+                    (1, Write::At(_, bytes)) => {
+                        write.cut(chosen(bytes.len())).apply(&mut content.synced);
+                    }
+                    _ => write.apply(&mut content.synced),
+                }
+            }
+            content.bytes.clone_from(&content.synced);
+        }
+        self.seen += 1;
+        self.kept += 1;
+    }
+
+    /// The disk after a power loss that takes everything that is not durable.
+    pub(crate) fn after_loss(&self) -> Self {
+        let mut disk = self.clone();
+        disk.lose_power(Loss::All, true, &mut Choices::of_list(&[]));
+        disk
+    }
+
+    /// Whether bytes that a power loss may leave contain these.
+    pub(crate) fn has(&self, value: &[u8]) -> Option<String> {
+        let pending = self.changes.iter();
+        let pending = pending.filter_map(|(name, inode)| Some((name, (*inode)?)));
+        let durable = self.durable.iter().map(|(name, inode)| (name, *inode));
+        let mut all = self.names().chain(durable).chain(pending);
+        let is_in = |bytes: &[u8]| bytes.windows(value.len()).any(|it| it == value);
+        let found = all.find(|(_, inode)| {
+            let content = self.content(*inode);
+            is_in(&content.bytes) || is_in(&content.synced)
+        });
+        found.map(|(name, _)| name.clone())
+    }
+
+    /// Sets an object's bytes, as `cp` does.
+    pub(crate) fn set(&mut self, name: &str, bytes: &[u8]) {
+        let inode = self.create();
+        self.write(inode, None, bytes);
+        self.sync(inode);
+        self.change(name, Some(inode));
+        self.sync_names();
+    }
+}

@@ -1,0 +1,344 @@
+//! A world: a disk that fails, and everybody who uses a log on it, in every order.
+//!
+//! Actors are ordinary code on threads, of which one runs at a time. Each call of the store hands the turn to
+//! the actor that the next number names, and may fail: it is refused, does a part, loses its answer, ends its
+//! process, or ends the machine, which then has some of what was not synced. After each step, it is checked
+//! what a new reader sees, and what a power loss would leave. All numbers come from a seed, or from a list
+//! that is played again.
+#![expect(
+    clippy::arithmetic_side_effects,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    clippy::unreadable_literal,
+    clippy::unwrap_used,
+    reason = "a panic is how a test fails, and its coverage is printed"
+)]
+
+mod actors;
+mod choices;
+mod coverage;
+mod disk;
+mod regressions;
+mod store;
+mod truth;
+mod turns;
+mod writing;
+
+use actors::{ACTORS, Actor, Day, Stop};
+use arbitrary::{Arbitrary as _, Unstructured};
+use choices::{Choices, shrink};
+use coverage::Coverage;
+use regressions::{Mistake, OPEN};
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use store::Process;
+use truth::{Secret, Truth, units};
+use turns::World;
+use walrow_log::{Confirmable, Error, Writer, WriterOptions};
+use walrow_stream::Assembler;
+use walrow_testkit::{Change, Delivery, History, text};
+use walrow_wire::Lsn;
+
+/// A value that the histories do not have.
+const SECRET: &str = "the value that is erased";
+
+/// What a run was.
+#[derive(Debug)]
+struct Outcome {
+    failure: Option<String>,
+    numbers: Vec<u32>,
+    steps: usize,
+    coverage: Coverage,
+}
+
+/// A history, and the change that is to be erased: its table, commit LSN and seq.
+fn history(choices: &mut Choices) -> (History, Option<(u32, Lsn, u64)>) {
+    let mut state = choices.next(1 << 30) as u64 + 1;
+    let bytes: Vec<u8> = std::iter::repeat_with(|| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        state.to_le_bytes()[5]
+    })
+    .take(choices.of(&[300, 600, 1200]))
+    .collect();
+    let mut history = History::arbitrary(&mut Unstructured::new(&bytes)).unwrap();
+    let mut secret = None;
+    for (index, transaction) in history.transactions.iter_mut().enumerate() {
+        if transaction.rolled_back || secret.is_some() {
+            continue;
+        }
+        let kept = transaction.parts.iter_mut().filter(|it| !it.aborted);
+        let mut seq = 0;
+        for change in kept.flat_map(|it| &mut it.changes) {
+            match change {
+                Change::Insert { table, new } if new.len() > 1 && secret.is_none() => {
+                    new[1] = text(SECRET);
+                    let lsn = Lsn(History::commit_lsn(index));
+                    secret = Some((history.tables[*table].oid, lsn, seq));
+                }
+                _ => {}
+            }
+            seq += u64::from(!matches!(
+                change,
+                Change::Alter { .. } | Change::Message { .. }
+            ));
+        }
+    }
+    if choices.rarely(3) {
+        for transaction in &mut history.transactions {
+            transaction.delivery = Delivery::Whole;
+        }
+    }
+    (history, secret)
+}
+
+/// Runs a world to its end.
+fn run(choices: Choices) -> Outcome {
+    run_printing(choices, false)
+}
+
+fn run_printing(mut choices: Choices, prints: bool) -> Outcome {
+    let (history, secret) = history(&mut choices);
+    let stream = history.delivered().bytes();
+    let Ok(expected) = units(&stream) else {
+        // No stream of a server.
+        return Outcome {
+            failure: None,
+            numbers: choices.into_taken(),
+            steps: 0,
+            coverage: Coverage::default(),
+        };
+    };
+    let end = secret.and_then(|(_, lsn, _)| expected.iter().find(|it| it.end > lsn));
+    let end = end.map_or(Lsn::INVALID, |it| it.end);
+    let mask = choices.next(1 << ACTORS.len());
+    let is_there = |actor: usize| actor == 0 || mask & (1 << actor) != 0;
+    let erases = secret.filter(|_| is_there(3));
+    let level = choices.of(&[None, Some(1)]);
+    let day = Arc::new(Day {
+        stream,
+        segment_bytes: choices.of(&[1 << 20, 1500, 400, 150]),
+        // Compressed bytes could not be searched for the value.
+        level: level.filter(|_| erases.is_none()),
+        syncs: !choices.rarely(4),
+        has_first_load: choices.rarely(5),
+        erases,
+    });
+    let mut truth = Truth::default();
+    truth.units = Arc::new(expected);
+    truth.secret = erases.map(|_| Secret {
+        value: SECRET.into(),
+        end,
+        is_erasing: false,
+        is_erased: false,
+    });
+    truth.has_late = choices.rarely(3);
+    truth.is_unordered = choices.rarely(3);
+    let is_unordered = truth.is_unordered;
+    let world = World::new(choices, ACTORS.len(), truth);
+    world.lock().prints = prints;
+    let threads: Vec<_> = (0..ACTORS.len())
+        .map(|number| {
+            let actor = Actor {
+                world: world.clone(),
+                number,
+                day: day.clone(),
+            };
+            let is_there = is_there(number);
+            thread::spawn(move || {
+                actor.world.enter(number);
+                if is_there && !actor.is_over() {
+                    let ran = catch_unwind(AssertUnwindSafe(|| actor.run()));
+                    match ran {
+                        Ok(Ok(()) | Err(Stop::Again)) => {}
+                        Ok(Err(Stop::Fault(what))) => actor.world.fail(what),
+                        Err(_) => actor.world.fail(format!("{}: panicked", ACTORS[number])),
+                    }
+                }
+                actor.world.leave(number);
+            })
+        })
+        .collect();
+    world.begin();
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    let mut inner = world.lock();
+    inner.make_late(true);
+    if inner.failure.is_none()
+        && let Err(what) = at_the_end(&mut inner, &day)
+    {
+        inner.failure = Some(what);
+    }
+    // What only some file systems do is said, so that a mistake there hides no other one.
+    if let Some(failure) = inner.failure.take() {
+        let unordered = if is_unordered { "unordered: " } else { "" };
+        inner.failure = Some(format!("{unordered}{failure}"));
+    }
+    let choices = std::mem::replace(&mut inner.choices, Choices::of_list(&[]));
+    Outcome {
+        failure: inner.failure.take(),
+        numbers: choices.into_taken(),
+        steps: inner.steps,
+        coverage: std::mem::take(&mut inner.coverage),
+    }
+}
+
+/// What must be true when all actors have ended, and a writer has got everything: nothing is left behind.
+fn at_the_end(inner: &mut turns::Inner, day: &Day) -> Result<(), String> {
+    let process = Process::alone(inner.disk.clone());
+    let position = write_all(&process, day, inner.truth.flushed);
+    let position = position.map_err(|error| format!("end: {error}"))?;
+    let Some(position) = position else {
+        return Ok(());
+    };
+    if position < inner.truth.confirmed {
+        return Err(format!("end: at {position}"));
+    }
+    let disk = process.disk();
+    if disk.staged() > 0 {
+        return Err(format!("end: {} staged objects are left", disk.staged()));
+    }
+    for (name, inode) in disk.names() {
+        let has_place = |bytes: &[u8]| bytes.windows(7).any(|it| it == b"\"place\"");
+        if name.starts_with("_prepared-")
+            || name == "_loaded-and-removed" && has_place(disk.bytes(inode))
+        {
+            return Err(format!("end: {name} is left"));
+        }
+    }
+    inner.truth.check_recovery(disk, "end")?;
+    Ok(())
+}
+
+/// Writes everything that the server sends. Returns the position, unless the log lacks its first load.
+fn write_all(process: &Process, day: &Day, flushed: Lsn) -> Result<Option<Lsn>, Error> {
+    let options = WriterOptions::default();
+    let mut writer = Writer::open(Arc::new(process.clone()), options)?;
+    if writer.lacks_first_load() {
+        return Ok(None);
+    }
+    let mut assembler = writer.resume(Assembler::default())?;
+    let stream = crate::log::sent_again(&day.stream, flushed);
+    writer.append(&mut assembler, &mut &*stream)?;
+    // Of a keepalive: what was rolled back is forgotten once the log is past it.
+    writer.advance(Lsn(u64::MAX / 4))?;
+    let position = writer.sync(&mut assembler)?;
+    writer.publish(&mut assembler)?;
+    Ok(position.map(Confirmable::lsn))
+}
+
+/// The mistake that is not mended yet, and whose failure this is. With `SIMULATE_KNOWN`, none is known, to
+/// find its numbers again.
+fn known(failure: &str) -> Option<&'static Mistake> {
+    let mut open = OPEN.iter().filter(|_| variable("SIMULATE_KNOWN").is_none());
+    open.find(|it| failure.contains(it.sign))
+}
+
+/// Runs worlds for so long, from this seed on. Returns a failure of each kind that is not known.
+fn simulate(time: Duration, first: u64) -> Vec<String> {
+    let begin = Instant::now();
+    let (mut steps, mut runs) = (0_u64, 0_u64);
+    let mut coverage = Coverage::default();
+    let mut met = BTreeMap::<&str, u64>::new();
+    let mut failed = BTreeMap::new();
+    while begin.elapsed() < time {
+        let seed = first + runs;
+        let outcome = run(Choices::of_seed(seed));
+        runs += 1;
+        steps += outcome.steps as u64;
+        coverage.add(&outcome.coverage);
+        let Some(failure) = outcome.failure else {
+            continue;
+        };
+        if let Some(mistake) = known(&failure) {
+            *met.entry(mistake.name).or_default() += 1;
+            continue;
+        }
+        let (numbers, first) = (outcome.numbers, (seed, 0, failure.clone()));
+        let kind = failed.entry(kind(&failure)).or_insert((first, numbers));
+        kind.0.1 += 1;
+    }
+    let seconds = begin.elapsed().as_secs();
+    println!("{}", coverage.print(&ACTORS));
+    println!("mistakes that are not mended, and how often they were met: {met:?}");
+    let rate = steps / seconds.max(1);
+    println!("{steps} steps in {runs} worlds from seed {first} on, {rate} a second");
+    let time = Duration::from_mins(1) / u32::try_from(failed.len().max(1)).unwrap();
+    let failed = failed.into_values();
+    failed
+        .map(|((seed, count, failure), numbers)| {
+            let (last, numbers) = shorter(&failure, &numbers, time);
+            format!("{count} worlds, such as seed {seed}: {failure}\n    ({last:?}, &{numbers:?}),")
+        })
+        .collect()
+}
+
+/// The words of a failure, without what differs from world to world.
+fn kind(failure: &str) -> String {
+    let words = failure.split(' ');
+    let words = words.filter(|word| word.len() < 30 && !word.contains(|it: char| it.is_numeric()));
+    words.take(6).collect::<Vec<_>>().join(" ")
+}
+
+/// A shorter list of numbers that fails in the same way.
+fn shorter(failure: &str, numbers: &[u32], time: Duration) -> (String, Vec<u32>) {
+    let mut last = failure.to_owned();
+    let shorter = shrink(numbers, time, |numbers| {
+        match run(Choices::of_list(numbers)).failure {
+            Some(found) if kind(&found) == kind(failure) => {
+                last = found;
+                true
+            }
+            _ => false,
+        }
+    });
+    (last, shorter)
+}
+
+fn variable(name: &str) -> Option<u64> {
+    std::env::var(name).ok().map(|it| it.parse().unwrap())
+}
+
+/// Runs for `SIMULATE_SECONDS` from `SIMULATE_SEED` on, and prints what it has tried.
+#[test]
+fn worlds_lose_nothing() {
+    let seconds = variable("SIMULATE_SECONDS");
+    let usual = if crate::is_slow() { 3600 } else { 20 };
+    let first = variable("SIMULATE_SEED").unwrap_or(0);
+    let time = Duration::from_secs(seconds.unwrap_or(usual));
+    let failed = simulate(time, first);
+    assert!(failed.is_empty(), "{}", failed.join("\n"));
+}
+
+/// Plays `SIMULATE_NUMBERS` again.
+#[test]
+#[ignore = "for a list of numbers that is looked at"]
+fn one_world() {
+    let Ok(numbers) = std::env::var("SIMULATE_NUMBERS") else {
+        return;
+    };
+    let numbers: Vec<u32> = numbers
+        .split(',')
+        .map(|it| it.trim().parse().unwrap())
+        .collect();
+    let outcome = run_printing(Choices::of_list(&numbers), true);
+    println!("{} steps: {:?}", outcome.steps, outcome.failure);
+}
+
+#[test]
+fn a_list_of_numbers_is_the_same_world_again() {
+    for seed in 0..20 {
+        let one = run(Choices::of_seed(seed));
+        let again = run(Choices::of_list(&one.numbers));
+        assert_eq!(
+            (&one.failure, &one.numbers, one.steps),
+            (&again.failure, &again.numbers, again.steps),
+            "seed {seed}"
+        );
+    }
+}
