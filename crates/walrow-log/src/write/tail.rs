@@ -167,20 +167,12 @@ impl Tail {
         Ok(())
     }
 
-    /// Removes the prepared transactions that are decided, or leaves that to a later call, as `sync` does.
+    /// Removes the prepared transactions that are decided.
     pub(crate) fn forget(&mut self, repairs: &[Repair]) -> Result<(), Error> {
-        let mut is_kept = false;
         for repair in repairs {
-            match *repair {
-                Repair::ForgetPrepared { xid, end } => {
-                    self.prepared.add_decided(PreparedName { end, xid });
-                }
-                Repair::KeepJournal { .. } => is_kept = true,
-                _ => {}
+            if let Repair::ForgetPrepared { xid, end } = *repair {
+                self.prepared.add_decided(PreparedName { end, xid });
             }
-        }
-        if is_kept && !self.is_due() {
-            return Ok(());
         }
         self.forget_decided()
     }
@@ -517,18 +509,10 @@ impl Tail {
         if self.buffer.at().part() == 0 {
             self.durable = self.end;
         }
-        // A part of a transaction takes the journal's place without a segment that says what is decided, if there
-        // is nothing else to publish. Then they stay, as a crash brings back that they are not decided.
-        if is_whole && self.is_due() {
+        if is_whole {
             self.forget_decided()?;
         }
         Ok(())
-    }
-
-    /// Whether the journal becomes a segment before a part of a transaction takes its place. A position alone,
-    /// too: it may be confirmed.
-    fn is_due(&self) -> bool {
-        self.has_changes() || self.end > self.start
     }
 
     fn sync_journal(&mut self) -> Result<(), Error> {
@@ -631,7 +615,7 @@ impl Tail {
         }
         self.flush()?;
         // A position alone, too: the journal is cleared, and it may be confirmed.
-        if self.is_due() || until > self.start {
+        if self.has_changes() || until > self.start {
             let end = mem::replace(&mut self.end, until);
             if let Err(error) = self.publish_whole() {
                 // Nothing says so yet.
