@@ -787,3 +787,59 @@ fn a_position_is_reached_although_the_segments_before_it_were_merged() {
     let reader = log.advance("r", end(7), at(1)).unwrap();
     assert_eq!(reader.position, end(7));
 }
+
+/// Memory where there is some: only waiting for the lock counts, not the disk.
+fn in_memory() -> tempfile::TempDir {
+    let memory = std::path::Path::new("/dev/shm");
+    if memory.is_dir() {
+        tempfile::tempdir_in(memory).unwrap()
+    } else {
+        tempfile::tempdir().unwrap()
+    }
+}
+
+#[test]
+#[ignore = "slow: merges 1 GiB"]
+fn a_reader_advances_while_a_gibibyte_is_merged_and_never_waits_for_long() {
+    let place = in_memory();
+    let store = Arc::new(Directory::create(place.path().join("log")).unwrap());
+    let mut options = WriterOptions::default();
+    options.level = None;
+    let mut writer = Writer::open(store.clone(), options).unwrap();
+    let mut assembler = Assembler::default();
+    let value = text("x".repeat(1 << 20));
+    for number in 1..=65 {
+        let mut stream = Stream::new();
+        if number == 1 {
+            stream = stream.session();
+        }
+        let columns = [("id", 23, -1, true), ("v", 25, -1, false)];
+        stream = stream
+            .begin(0x1000 * number, u32::try_from(number).unwrap())
+            .relation(1, "public", "t", ReplicaIdentity::Default, &columns);
+        for row in 0..16 {
+            let id = text((number * 100 + row).to_string());
+            stream = stream.insert(1, &[id, value.clone()]);
+        }
+        let bytes = stream.commit().bytes();
+        writer.append(&mut assembler, &mut &*bytes).unwrap();
+        writer.publish(&mut assembler).unwrap().unwrap();
+    }
+    let mut reader = Upkeep::open(store.clone()).unwrap();
+    reader.register("r", None, at(0)).unwrap();
+    let merging = std::thread::spawn(move || {
+        let mut log = Upkeep::open(store).unwrap();
+        log.compact(2 << 30).unwrap()
+    });
+    let (mut longest, mut count) = (std::time::Duration::ZERO, 0);
+    while !merging.is_finished() || count < 1000 {
+        let began = std::time::Instant::now();
+        reader.advance("r", Lsn::INVALID, at(count)).unwrap();
+        longest = longest.max(began.elapsed());
+        count += 1;
+    }
+    let merged = merging.join().unwrap();
+    assert!(merged.bytes > 1 << 30, "{merged:?}");
+    println!("{count} advances, the longest took {longest:?}");
+    assert!(longest.as_millis() <= 100, "{longest:?}");
+}
