@@ -1,10 +1,10 @@
 //! Committed transactions in files: a log, and the [`FileSpool`] where transactions wait for their
 //! commit. No other Rust crate of walrow opens files.
 //!
-//! A log is a directory of segments, which any number of readers ([`Log`]) share, and one
-//! [`Writer`]. The feature `segments` turns logs on.
+//! A log is a directory of segments. Any number of readers ([`Log`]) and one [`Writer`] share it.
+//! The feature `segments` turns logs on.
 //!
-//! The rooms know each other in one direction:
+//! The modules use each other in one direction, along the arrows:
 //!
 //! ```text
 //! error ◄─ store ◄─ format ◄─ read ◄─┬─ write
@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `000000000191BA28-00000.wire.zst` | a segment |
 //! | `000000000191BA28-1000000.wire.zst` | a merged segment |
-//! | `_open` | what is durable, but not published yet |
+//! | `_open` | the journal: changes that are durable, but not published yet |
 //! | `_index` | the feet of all segments, so that a log of many segments opens fast |
 //! | `_catalog` | definitions of types and tables, for the next segments |
 //! | `_prepared-…` | a prepared transaction that is not decided yet |

@@ -8,9 +8,9 @@ use walrow_stream::{Spool, SpoolFile};
 
 /// Keeps the bytes of open transactions in an unnamed file of a directory.
 ///
-/// The file never has a name, so nothing is left of it after use or after a crash: the system frees
-/// it when no process has it open. Nothing is written before memory is full. All transactions share
-/// the file, in blocks that are reused, so thousands of transactions need one file descriptor.
+/// The file never has a name. The system frees it when no process has it open, also after a crash.
+/// The assembler writes to the file only when its memory is full. All transactions share the file,
+/// in blocks that are reused, so thousands of transactions need one file descriptor.
 ///
 /// The file belongs to the process that created it. In a forked child, its use is an error, because
 /// both processes would overwrite each other's blocks.
@@ -68,7 +68,7 @@ struct Blocks {
     file: Option<(File, u32)>,
     count: u64,
     free: Vec<u64>,
-    /// How many transactions have a part of it.
+    /// The number of transactions that have blocks.
     users: usize,
 }
 
@@ -78,7 +78,7 @@ fn lock(blocks: &Mutex<Blocks>) -> MutexGuard<'_, Blocks> {
 }
 
 impl Blocks {
-    /// A free block. Creates the file if there is none.
+    /// Takes a free block. Creates the file if it does not exist.
     fn take(&mut self, directory: &Path) -> io::Result<u64> {
         if self.file.is_none() {
             let file = tempfile::tempfile_in(directory)?;
@@ -167,7 +167,7 @@ impl Drop for Extent {
         blocks.free.append(&mut self.own);
         blocks.users = blocks.users.saturating_sub(1);
         if blocks.users == 0 {
-            // No transaction has a part of the file: free its disk space.
+            // No transaction has a block: free the disk space of the file.
             *blocks = Blocks {
                 file: None,
                 ..Blocks::default()

@@ -1,5 +1,5 @@
-//! The messages that a writer has taken since the last segment, as it will store them: in a block, until that is
-//! full.
+//! The messages that a writer has taken since the last segment, encoded as in a segment. The buffer
+//! collects them in a block until the block is full.
 
 use crate::error::Error;
 use crate::format::contents::{Contents, Which};
@@ -12,9 +12,9 @@ use walrow_stream::fact::{Fact, Source};
 use walrow_stream::{Change, Encoder, Message, Transaction, Truncate, Unread};
 use walrow_wire::Lsn;
 
-/// Bytes of a block that ends with a transaction.
+/// A block between transactions is full at this many bytes.
 const BLOCK: usize = 1 << 20;
-/// Bytes after which a block ends inside a transaction.
+/// A block inside a transaction is full at this many bytes.
 const LARGEST: usize = 4 << 20;
 
 /// Where the stream is.
@@ -27,19 +27,19 @@ pub(crate) enum At {
     Skipping,
     /// In a transaction.
     Inside {
-        /// How many parts of it are segments.
+        /// The number of its parts that are segments already.
         part: u32,
-        /// Where its relations would come, if it were written without what came before.
+        /// The place of its inherited relations, if a segment begins with this transaction.
         head: u64,
         /// The seq of its next change.
         next_seq: u64,
     },
-    /// After a transaction whose last part, of this number, is no segment yet.
+    /// After a large transaction. Its last part has this number, and is no segment yet.
     LastPart(u32),
 }
 
 impl At {
-    /// The number of the next segment's part.
+    /// The part number of the next segment.
     pub(crate) const fn part(self) -> u32 {
         match self {
             Self::Between | Self::Skipping => 0,
@@ -57,17 +57,17 @@ impl At {
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     encoder: Encoder,
-    /// What is not in the journal yet.
+    /// Bytes that are not in the journal yet.
     block: Vec<u8>,
     marks: Marks,
-    /// What the transactions contain.
+    /// Counts of the transactions and changes.
     contents: Contents,
     /// Whether there are transactions or messages.
     has_changes: bool,
     at: At,
 }
 
-/// What is taken out of a buffer, and comes back behind a load.
+/// A transaction or message that is not whole, while the buffer moves it behind a load.
 #[derive(Debug)]
 pub(crate) struct Later {
     bytes: Vec<u8>,
@@ -75,7 +75,7 @@ pub(crate) struct Later {
 }
 
 impl Buffer {
-    /// Another session begins.
+    /// Begins another session.
     pub(crate) fn begin_session(&mut self) {
         self.encoder.restart();
         self.contents.begin_session();
@@ -98,18 +98,18 @@ impl Buffer {
         self.has_changes
     }
 
-    /// The whole transactions of a journal: they are in its blocks already.
+    /// Takes over the counts of a journal. Its blocks already have the whole transactions.
     pub(crate) fn recover(&mut self, contents: Contents) {
         self.contents = contents;
         self.has_changes = true;
     }
 
-    /// Only facts were in the journal, and stay there.
+    /// Takes over a journal that has only facts. The facts stay in the journal.
     pub(crate) const fn recover_facts(&mut self, size: u64, blocks: usize) {
         self.marks = Marks::known(size, blocks);
     }
 
-    /// Skips the rest of a transaction, or ends that.
+    /// Sets whether the buffer skips the rest of a transaction.
     pub(crate) const fn skip(&mut self, skips: bool) {
         self.at = if skips { At::Skipping } else { At::Between };
     }
@@ -145,7 +145,7 @@ impl Buffer {
         }
     }
 
-    /// Appends a fact of a transaction: it is in a segment that is sealed again.
+    /// Appends a fact of a transaction. It comes from a segment that is sealed again.
     pub(crate) fn fact(&mut self, fact: &Fact) {
         if let (Fact::Seq { next }, At::Inside { next_seq, .. }) = (fact, &mut self.at) {
             *next_seq = *next;
@@ -155,20 +155,21 @@ impl Buffer {
         }
     }
 
-    /// Appends a message. One outside transactions is whole after [`Buffer::end_message`].
+    /// Appends a message. A message outside transactions is whole after [`Buffer::end_message`].
     pub(crate) fn message(&mut self, message: &Message<'_>) {
         let before = self.block.len();
         self.encoder.message(message, &mut self.block);
         self.count(before);
     }
 
-    /// The message that was appended last is whole.
+    /// Marks the message that was appended last as whole.
     pub(crate) const fn end_message(&mut self) {
         self.has_changes = true;
         self.marks.end();
     }
 
-    /// Writes a transaction's begin, or that of a later part, whose first change has this seq.
+    /// Writes the begin of a transaction or of a later part. `first_seq` is the seq of the first
+    /// change in a later part.
     pub(crate) fn begin(&mut self, transaction: &Transaction, part: u32, first_seq: Option<u64>) {
         let before = self.block.len();
         if let Some(first_seq) = first_seq {
@@ -214,7 +215,7 @@ impl Buffer {
         self.marks.end();
     }
 
-    /// The end of a part of the transaction that is being written.
+    /// The end of the current part of a transaction.
     pub(crate) fn end_of_part(&mut self, transaction: &Transaction) -> Vec<u8> {
         let mut end = Vec::new();
         Fact::Continues.encode(true, &mut end);
@@ -222,7 +223,7 @@ impl Buffer {
         end
     }
 
-    /// The server has decoded everything up to this LSN.
+    /// Notes that the server has decoded everything up to this LSN.
     pub(crate) fn position(&mut self, lsn: Lsn) {
         let before = self.block.len();
         Fact::Position { lsn }.encode(false, &mut self.block);
@@ -243,8 +244,9 @@ impl Buffer {
         }
     }
 
-    /// Notes a fact before the current transaction, so that a block with whole transactions has it, too. If a
-    /// block has a part of the transaction already, it is noted in that.
+    /// Notes a fact before the current transaction, so that a block with whole transactions has the
+    /// fact. If the journal already has a part of the transaction, the fact comes after the changes
+    /// so far.
     pub(crate) fn note_before_current(&mut self, fact: &Fact) {
         let Some(whole) = self.block.len().checked_sub(self.current()) else {
             self.note([fact.clone()]);
@@ -260,7 +262,7 @@ impl Buffer {
         }
     }
 
-    /// Counts what was added to the block, which had this many bytes.
+    /// Counts the bytes that were added to the block. It had `before` bytes.
     fn count(&mut self, before: usize) {
         self.marks.add(self.block.len().saturating_sub(before));
     }
@@ -272,7 +274,7 @@ impl Buffer {
         size >= LARGEST || is_outside && size >= BLOCK
     }
 
-    /// Ends the block. Blocks have whole transactions only, or a part of the current one only.
+    /// Ends the block. A block has either whole transactions or a part of the current transaction.
     pub(crate) fn flush(&mut self, journal: &mut OpenFile) -> Result<(), Error> {
         let io = |error| Error::store(OPEN, &error);
         let is_outside = !matches!(self.at, At::Inside { .. });
@@ -281,7 +283,7 @@ impl Buffer {
             if whole > 0 {
                 let rest = self.block.split_off(whole);
                 let held = journal.hold(&mut self.block, true);
-                // If it was refused, the block is as before.
+                // If the journal refuses the block, the buffer keeps it.
                 self.block.extend_from_slice(&rest);
                 held.map_err(io)?;
             }
@@ -297,8 +299,8 @@ impl Buffer {
         usize::try_from(self.marks.current()).unwrap_or(usize::MAX)
     }
 
-    /// The relations that the transaction that is being written inherits from what came before, and their
-    /// place.
+    /// The place and the bytes of the relations that the current transaction inherits from earlier
+    /// transactions.
     pub(crate) fn inherited(&self) -> Option<(usize, Vec<u8>)> {
         let At::Inside { head, .. } = self.at else {
             return None;
@@ -314,18 +316,18 @@ impl Buffer {
         self.contents.foot(which, source, end)
     }
 
-    /// The whole transactions, with this many blocks, are in a segment.
+    /// Notes that the whole transactions are in a segment.
     pub(crate) fn publish_whole(&mut self) {
         self.contents.drop_whole();
         self.has_changes = false;
     }
 
-    /// So many blocks are in a segment.
+    /// Notes that this many blocks are in segments.
     pub(crate) const fn publish_blocks(&mut self, blocks: usize) {
         self.marks.publish(blocks);
     }
 
-    /// Everything in the journal is in segments.
+    /// Begins again after the journal was emptied.
     pub(crate) fn clear(&mut self) {
         self.clear_marks();
         self.contents.clear();
@@ -341,7 +343,8 @@ impl Buffer {
         self.encoder.restart();
     }
 
-    /// Takes away what is not whole: it comes back with [`Buffer::put_back`].
+    /// Takes out the transaction or message that is not whole. [`Buffer::put_back`] appends it
+    /// again.
     pub(crate) fn take_later(&mut self) -> Later {
         let at = mem::take(&mut self.at);
         let size = usize::try_from(self.marks.cut()).unwrap_or(usize::MAX);
@@ -349,7 +352,8 @@ impl Buffer {
         Later { bytes, at }
     }
 
-    /// The rest is in segments, up to the place of a load: only these facts come before what comes back.
+    /// Begins behind a load. Segments have the messages before the load, so only these facts come
+    /// before the bytes that [`Buffer::put_back`] appends.
     pub(crate) fn begin_behind(&mut self, facts: Vec<Fact>) {
         self.clear_marks();
         self.block.clear();
@@ -357,7 +361,7 @@ impl Buffer {
         self.note(facts);
     }
 
-    /// Puts back what was taken away.
+    /// Appends the bytes that [`Buffer::take_later`] took out.
     pub(crate) fn put_back(&mut self, later: &Later) {
         self.block.extend_from_slice(&later.bytes);
         self.marks.add(later.bytes.len());

@@ -1,5 +1,5 @@
-//! Compares a server with the server of a log: that one sends again the last transaction or message
-//! that the log took, and no later one up to the log's end.
+//! Compares a server with the server of a log. The log's server sends the log's last transaction or
+//! message again. It sends no later transaction or message up to the log's end.
 //!
 //! ```text
 //!                    last        position
@@ -17,7 +17,7 @@ use walrow_wire::Lsn;
 /// How far the server of a session has been compared with the log's.
 #[derive(Debug, Default)]
 pub(crate) enum Comparison {
-    /// The server is the log's, or nobody asks.
+    /// The server is the log's, or the caller asked for no comparison.
     #[default]
     Passed,
     /// The server has not sent everything up to the log's end yet.
@@ -31,12 +31,12 @@ pub(crate) enum Comparison {
 pub(crate) struct Waiting {
     /// Where the log ends.
     position: Lsn,
-    /// The last transaction or message that it took.
+    /// The last transaction or message that the log took.
     last: Option<Taken>,
     /// The log compares from this LSN on. A server that has the last transaction has the earlier
     /// ones, too. A slot that got `two_phase` later sends earlier Prepares with their commits.
     from: Lsn,
-    /// Whether the last thing must come again, and has not.
+    /// Whether the server still has to send the last transaction or message again.
     is_due: bool,
     /// Whether the log only waits for its end, as an earlier session has compared the server.
     is_known: bool,
@@ -75,13 +75,13 @@ impl Comparison {
         matches!(self, Self::Waiting(_))
     }
 
-    /// Whether something new is taken.
+    /// Whether the log takes new changes.
     pub(crate) const fn takes(&self) -> bool {
         matches!(self, Self::Passed)
     }
 
-    /// Something has come that ends at this LSN. Returns whether the server has sent everything up to
-    /// the log's end by that.
+    /// Compares a transaction, prepare or message that ends at this LSN. Returns whether the server
+    /// has now sent everything up to the log's end.
     pub(crate) fn meet(&mut self, found: &Taken, end: Lsn) -> Result<bool, Error> {
         let Self::Waiting(waiting) = self else {
             return Ok(false);
@@ -101,7 +101,8 @@ impl Comparison {
         Ok(false)
     }
 
-    /// The server has sent everything up to this LSN. Returns whether that is the log's end.
+    /// Notes that the server has sent everything up to this LSN. Returns whether the log's end was
+    /// reached by that.
     pub(crate) fn reach(&mut self, lsn: Lsn) -> Result<bool, Error> {
         let Self::Waiting(waiting) = self else {
             return Ok(false);

@@ -1,4 +1,4 @@
-//! The next segment, while blocks are given to it: with the definitions that they use.
+//! The next segment, while it receives blocks and the definitions that they use.
 
 use crate::error::Error;
 use crate::format::contents::{Contents, Which};
@@ -17,7 +17,7 @@ pub(crate) struct Filling {
     file: SegmentFile,
     /// The number of the next block.
     next: usize,
-    /// The relation versions that the catalog at its head, or a later one, describes.
+    /// The relation versions that the catalogs of the segment describe so far.
     described: HashSet<usize>,
 }
 
@@ -41,12 +41,12 @@ impl Filling {
         self.next
     }
 
-    /// The catalog has changed: what comes next is described again.
+    /// Describes all relations of the next blocks again, because the catalog has changed.
     pub(crate) fn describe_again(&mut self) {
         self.described.clear();
     }
 
-    /// Gives the definitions of the relations that were not described yet.
+    /// Gives the segment the definitions of relations that it does not describe yet.
     pub(crate) fn describe(
         &mut self,
         contents: &Contents,
@@ -55,7 +55,7 @@ impl Filling {
     ) -> Result<(), Error> {
         let (tables, types) = contents.oids(which, &mut self.described);
         if tables.is_empty() {
-            // Nearly always: the search in the catalog would read all of it.
+            // This is the usual case. A search would read the whole catalog.
             return Ok(());
         }
         let catalog = catalog.restricted(tables, types);
@@ -67,7 +67,8 @@ impl Filling {
         self.file.append(fact)
     }
 
-    /// Gives blocks, up to this number. `inherited` is put at this place of the first one.
+    /// Gives the segment the blocks before this number. `inherited` is a place in the first block,
+    /// and the bytes to insert there.
     pub(crate) fn give(
         &mut self,
         open: &mut OpenFile,
@@ -99,12 +100,12 @@ impl Filling {
         Ok(())
     }
 
-    /// Gives the end of a transaction's part.
+    /// Gives the segment the end of a transaction's part.
     pub(crate) fn give_end(&mut self, bytes: Vec<u8>) -> Result<(), Error> {
         self.file.append(bytes)
     }
 
-    /// Publishes it.
+    /// Publishes the segment.
     pub(crate) fn publish(self, store: &dyn Store, foot: Foot) -> Result<Foot, Error> {
         self.file.publish(store, foot)
     }

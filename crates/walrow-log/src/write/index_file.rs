@@ -16,18 +16,20 @@ use walrow_wire::Lsn;
 #[derive(Debug)]
 pub(crate) struct IndexFile {
     file: Box<dyn Journal>,
-    /// Bytes of its entries. More of them are a part of one that could not be appended.
+    /// Bytes of its whole entries. Later bytes of the file are a part of an entry that could not be
+    /// appended.
     size: u64,
     places: HashMap<Arc<TableVersion>, usize>,
-    /// The last segment that it has.
+    /// The last segment in the index.
     last: Option<SegmentName>,
 }
 
 impl IndexFile {
-    /// Opens the index of these segments. Writes it again unless it has the first of them, in order.
+    /// Opens the index of these segments. Writes the index again unless its entries are the first
+    /// of these segments, in order.
     pub(crate) fn open(store: &dyn Store, names: &[SegmentName]) -> Result<Self, Error> {
         if names.iter().any(|name| name.is_merged()) {
-            // Without those that were merged into others.
+            // Segments that were merged into other segments have no entries.
             let index = Index::read(store, names)?;
             let names: Vec<_> = index.segments.iter().map(Segment::name).collect();
             return Self::open_for(store, &names);
@@ -77,8 +79,9 @@ impl IndexFile {
         Ok(index)
     }
 
-    /// Adds a segment that was published. If another process has written the index again, it is opened
-    /// again. The index is not synced: it follows from the segments.
+    /// Adds a segment that was published. If another process has replaced the index, the writer
+    /// opens it again. The writer does not sync the index, because it can be made from the
+    /// segments.
     pub(crate) fn append(&mut self, store: &dyn Store, foot: &Foot) -> Result<(), Error> {
         let io = |error| Error::store(INDEX, &error);
         if !self.file.is_named().map_err(io)? {

@@ -1,4 +1,4 @@
-//! The whole transactions that a writer's journal has, read block by block.
+//! The whole transactions in a writer's journal. The journal is read block by block.
 
 use crate::error::Error;
 use crate::format::contents::Contents;
@@ -17,23 +17,24 @@ pub(crate) struct Journaled {
     /// Bytes of the stream.
     bytes: u64,
     has_changes: bool,
-    /// Where the first one ends.
+    /// Where the first transaction, message or position ends.
     first: Option<Lsn>,
     end: Lsn,
-    /// Transactions that were prepared, and those of them and of earlier ones that were decided.
+    /// Transactions that were prepared, also if they were decided later.
     undecided: Vec<PreparedName>,
+    /// Transactions that were decided, also if they were prepared before the journal began.
     decided: Vec<PreparedName>,
-    /// What is known of the source.
+    /// Facts about the source.
     source: session::Recovered,
 }
 
 impl Journaled {
-    /// Reads so many blocks of a journal. One of them is in memory at a time.
+    /// Reads this many blocks of a journal. Only one block is in memory at a time.
     pub(crate) fn read(file: &mut dyn ReadAt, blocks: usize) -> Result<Self, Error> {
         let io = |error| Error::store(OPEN, &error);
         let mut reading = Reading::default();
         let mut stored = JournalBlocks::new(file).map_err(io)?;
-        // The header.
+        // Block 0 is the header.
         stored.next().map_err(io)?;
         for _ in 0..blocks {
             if let Some((block, _)) = stored.next().map_err(io)? {
@@ -48,12 +49,12 @@ impl Journaled {
         self.has_changes
     }
 
-    /// Where the first thing ends. `None` if there is none.
+    /// Where the first transaction, message or position ends, if there is one.
     pub(crate) const fn first(&self) -> Option<Lsn> {
         self.first
     }
 
-    /// Where the last one ends.
+    /// Where the last transaction, message or position ends.
     pub(crate) const fn end(&self) -> Lsn {
         self.end
     }
@@ -71,7 +72,7 @@ impl Journaled {
         &self.decided
     }
 
-    /// Whether it says something that no segment says, although nothing was committed.
+    /// Whether there are facts about the source or about prepared transactions.
     pub(crate) fn has_facts(&self) -> bool {
         let session::Recovered {
             timeline,
@@ -88,14 +89,15 @@ impl Journaled {
     }
 }
 
-/// Reads the blocks.
+/// Reads blocks of a journal.
 #[derive(Default)]
 struct Reading {
     found: Journaled,
     assembler: Assembler,
     encoder: Encoder,
     scratch: Vec<u8>,
-    /// A part is useless without the others, which were not all published.
+    /// Whether the transaction is a part. A part is useless, because not all other parts were
+    /// published.
     is_part: bool,
     is_over: bool,
 }
@@ -152,7 +154,8 @@ impl Reading {
                 }
                 Some(Event::Commit { transaction, .. }) => {
                     if self.is_part {
-                        // So is what comes after it, such as the decision about it.
+                        // The changes after a part are useless, too, such as the decision about its
+                        // transaction.
                         self.is_over = true;
                         return Ok(());
                     }
@@ -207,7 +210,7 @@ pub(crate) const fn taken(transaction: &Transaction) -> Taken {
     Taken::transaction(*commit_lsn, *xid, *commit_time)
 }
 
-/// Returns the same values of a logical message, after this transaction or message.
+/// Returns the same values of a logical message that follows this transaction or message.
 pub(crate) fn taken_message(message: &Message<'_>, before: Option<&Taken>) -> Taken {
     let crc32c = crc32c::crc32c(message.content);
     let bytes = message.content.len();

@@ -6,13 +6,13 @@
 //!           └──────────────┴ ─ ─ ─ ─ ─ ─ ─ ─ ─ ─ ┴─────────┴─────────┘
 //!                       start                  point
 //! ```
-//! A snapshot has exactly the transactions that were committed before its consistent point, so this is
-//! where the load belongs in the order of commits. While tables are copied, later transactions are
-//! received, and their segments published. But readers end before the gap, until the load's last part
-//! fills it. So no reader ever passes a load that is still to come.
+//! A snapshot has exactly the transactions that were committed before its consistent point. So the
+//! load belongs at this point in the order of commits. While tables are copied, the writer takes
+//! later transactions and publishes their segments. But readers stop before the gap until the
+//! load's last part fills it. So no reader passes a load that is not complete.
 //!
-//! The load is one transaction with commit LSN point − 1, where no commit record can start, and with
-//! the point as its end LSN: a truncate of its tables, and then their rows. It is as large as the
+//! The load is one transaction: a truncate of its tables, and then their rows. Its commit LSN is
+//! point − 1, where no commit record can start. Its end LSN is the point. It is as large as the
 //! tables, so it continues over several segments.
 
 use crate::error::{Error, ErrorKind};
@@ -38,7 +38,7 @@ impl LoadId {
     }
 }
 
-/// How a load is written: as the log's other segments.
+/// How a load is written: in the same way as the log's other segments.
 #[derive(Debug)]
 pub(crate) struct LoadOptions {
     pub(crate) id: LoadId,
@@ -49,8 +49,8 @@ pub(crate) struct LoadOptions {
     pub(crate) catalog: Catalog,
 }
 
-/// A load under construction. Several threads may append rows. [`Writer::begin_load`] makes one, and
-/// [`Writer::end_load`] gives it its place.
+/// A load under construction. Several threads may append rows. [`Writer::begin_load`] begins a
+/// load, and [`Writer::end_load`] publishes it in its place.
 ///
 /// [`Writer::begin_load`]: crate::Writer::begin_load
 /// [`Writer::end_load`]: crate::Writer::end_load
@@ -123,13 +123,14 @@ impl Load {
         self.options.id
     }
 
-    /// Where the load belongs: after the transactions that were committed before this LSN.
+    /// The consistent point of the snapshot. The load comes after all transactions that were
+    /// committed before this LSN.
     pub const fn point(&self) -> Lsn {
         self.place.point
     }
 
-    /// Begins a COPY of a table, whose columns are those of its relation. A large table may come in
-    /// several. `None` if there is no such table.
+    /// Begins a COPY of a table. The COPY has the columns of the table's relation. A large table
+    /// may come in several COPYs. `None` if the load has no table of this number.
     pub fn copy(&self, table: usize, binary: bool) -> Option<TableCopy> {
         let relation = self.tables.get(table)?;
         let columns = u16::try_from(relation.columns.len()).ok()?;
@@ -141,10 +142,10 @@ impl Load {
         Some(TableCopy { table, rows })
     }
 
-    /// Appends rows: whole payloads of CopyData. Returns how many there were.
+    /// Appends rows. `data` has whole payloads of CopyData messages. Returns the number of rows.
     ///
     /// # Errors
-    /// The bytes are not those of a COPY, or the store failed: then the load is useless.
+    /// The bytes are no data of a COPY, or the store failed. Then the load is useless.
     pub fn append(&self, copy: &mut TableCopy, data: &[u8]) -> Result<u64, Error> {
         let Some(relation) = self.tables.get(copy.table) else {
             return Ok(0);
@@ -196,7 +197,7 @@ impl Load {
         }
     }
 
-    /// Begins a part, unless there is one. The first one has the truncate.
+    /// Begins a part, unless a part is open. The first part has the truncate.
     fn begin_part(&self, state: &mut State) -> Result<(), Error> {
         if state.part.is_some() {
             return Ok(());
@@ -268,8 +269,8 @@ impl Load {
         Ok(())
     }
 
-    /// Completes the last part, and publishes all of them in their order. Returns how many. `before` is what
-    /// the log knew before it.
+    /// Completes the last part, and publishes all parts in order. Returns the number of parts.
+    /// `before` has the facts of the log at the place of the load.
     pub(crate) fn publish(&self, before: &BeforeLoad) -> Result<u64, Error> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let complete = state.complete.last();
@@ -283,7 +284,7 @@ impl Load {
         Ok(state.complete.len() as u64)
     }
 
-    /// Drops what was written.
+    /// Drops all parts.
     pub(crate) fn give_up(&self) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         *state = State::default();

@@ -11,17 +11,17 @@ use crate::store::lease::lock;
 use crate::write::segment_file::SegmentFile;
 use walrow_stream::fact::{Segment as Head, Source, Taken};
 
-/// What a log knows where the place of a load is.
+/// Facts of a log at the place of a load.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BeforeLoad {
-    /// What it took last.
+    /// The last transaction or message before the load.
     pub(crate) last: Option<Taken>,
-    /// What is prepared there.
+    /// The prepared transactions that are not decided there.
     pub(crate) undecided: Option<Vec<Undecided>>,
 }
 
 impl BeforeLoad {
-    /// What the segment before it says.
+    /// Takes the facts from the foot of the segment before the load.
     pub(crate) fn of(foot: &Foot) -> Self {
         Self {
             last: foot.source.last.clone(),
@@ -29,7 +29,7 @@ impl BeforeLoad {
         }
     }
 
-    /// Completes the foot of the segment that ends a load, or is in its place.
+    /// Completes the foot of a load's last segment, or of the segment that fills its place.
     pub(crate) fn complete(&self, place: &Place, foot: &mut Foot) {
         foot.source.last.clone_from(&self.last);
         foot.undecided.clone_from(&self.undecided);
@@ -37,7 +37,7 @@ impl BeforeLoad {
     }
 }
 
-/// Keeps the place of a load.
+/// Notes the place of a load in the log's state.
 pub(crate) fn keep_place(store: &dyn Store, place: &Place) -> Result<(), Error> {
     let lock = lock(store)?;
     State::change(store, &lock, |state| {
@@ -46,7 +46,7 @@ pub(crate) fn keep_place(store: &dyn Store, place: &Place) -> Result<(), Error> 
     })
 }
 
-/// The load of this number, or an earlier one that is still noted, has ended or was given up.
+/// Notes that the loads up to this number have ended or were given up, and removes the place.
 pub(crate) fn end_place(store: &dyn Store, number: u64) -> Result<(), Error> {
     let lock = lock(store)?;
     State::change(store, &lock, |state| {
@@ -56,7 +56,7 @@ pub(crate) fn end_place(store: &dyn Store, number: u64) -> Result<(), Error> {
     })
 }
 
-/// Fills a load's place without the load.
+/// Fills a load's place with a segment without changes.
 pub(crate) fn fill(
     place: &Place,
     store: &dyn Store,

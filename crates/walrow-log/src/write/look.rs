@@ -1,4 +1,4 @@
-//! Looks at a log before it is written. Nothing is changed.
+//! Looks at a log before a writer changes it.
 
 use crate::error::{Error, ErrorKind, SourcePart};
 use crate::format::blocks::checksum;
@@ -16,19 +16,19 @@ use std::io;
 use walrow_stream::fact::Source;
 use walrow_wire::Lsn;
 
-/// What has to be repaired in a log, and what is known of it.
+/// The parts of a log that a writer has seen, and the repairs that the log needs.
 #[derive(Debug)]
 pub(crate) struct Looked {
     pub(crate) seen: Seen,
     pub(crate) repairs: Vec<Repair>,
-    /// The last whole segment.
+    /// The foot of the last whole segment.
     pub(crate) foot: Option<Foot>,
     /// The number of the last load that ended.
     pub(crate) last_load: u64,
 }
 
 impl Looked {
-    /// Looks at the objects of a log, and at its journal, which was read.
+    /// Looks at the objects of a log. The caller has read its journal.
     pub(crate) fn at(
         objects: &dyn Objects,
         journal: Option<(&Header, &Journaled)>,
@@ -86,7 +86,8 @@ impl Looked {
         })
     }
 
-    /// Where the segments end, and the last load that ended, once everything is repaired.
+    /// Returns where the segments end after the repairs, and the number of the last load that
+    /// ended.
     pub(crate) fn after(&self) -> (Lsn, u64) {
         let mut end = self.foot.as_ref().map_or(self.seen.boundary, |it| it.end);
         let mut last_load = self.last_load;
@@ -104,14 +105,14 @@ impl Looked {
         (end, last_load)
     }
 
-    /// Where the changes come from, as the newest record says.
+    /// The source of the changes, from the last whole segment, or else from the journal.
     pub(crate) fn source(&self) -> Option<&Source> {
         let of_foot = self.foot.as_ref().map(|it| &it.source);
         let of_journal = self.seen.journal.as_ref().map(|it| &it.header.source);
         of_foot.or(of_journal)
     }
 
-    /// The prepared transactions that stay, with the CRC-32C of each object.
+    /// The prepared transactions that the repairs keep, with the CRC-32C of each object.
     pub(crate) fn undecided(&self) -> BTreeMap<PreparedName, u32> {
         if self.repairs.contains(&Repair::BeginAgain) {
             return BTreeMap::new();
@@ -125,7 +126,7 @@ impl Looked {
         undecided
     }
 
-    /// The segments, without those that are removed.
+    /// The segments, except the parts that the repairs remove.
     pub(crate) fn kept(&self) -> Vec<SegmentName> {
         let names = self.seen.segments.iter().map(|it| it.name);
         let removed: &[_] = match self.repairs.first() {
@@ -136,7 +137,8 @@ impl Looked {
     }
 }
 
-/// Refuses changes of another source. What is not known of one of them is not compared.
+/// Refuses changes of another source. A part of the source is compared only if both sources have
+/// it.
 pub(crate) fn compare(log: &Source, found: &Source) -> Result<(), Error> {
     let fields = [
         (
@@ -158,12 +160,15 @@ pub(crate) fn compare(log: &Source, found: &Source) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the next writer of a log will repair, and nothing is changed. Empty if nothing has to be.
+/// Returns the repairs that the next writer of a log will do. The log stays unchanged. The list is
+/// empty if the log needs no repair.
 ///
-/// A writer may use the log meanwhile. Then it says what would be repaired if that one were stopped now.
+/// A writer may use the log meanwhile. Then the list has the repairs that would be needed if that
+/// writer stopped now.
 ///
 /// # Errors
-/// It is not a log, or it is damaged so that a writer would refuse it. The store failed.
+/// The objects are not a log. The log is damaged so that a writer would refuse it. The store
+/// failed.
 pub fn check(objects: &dyn Objects) -> Result<Vec<Repair>, Error> {
     let mut attempts = 1..ATTEMPTS;
     loop {

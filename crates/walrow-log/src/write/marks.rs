@@ -1,4 +1,4 @@
-//! How far the bytes of a stream are that a writer was given since the last segment.
+//! Counts of the bytes that a writer has taken since the journal was cleared.
 
 /// Counts of bytes since the journal was cleared.
 ///
@@ -16,7 +16,7 @@ pub(crate) struct Marks {
 }
 
 impl Marks {
-    /// Those of a journal whose bytes and blocks have facts only, which are known already.
+    /// The marks of a journal that has only facts. The writer knows these facts already.
     pub(crate) const fn known(size: u64, blocks: usize) -> Self {
         Self {
             size,
@@ -26,7 +26,7 @@ impl Marks {
         }
     }
 
-    /// Bytes of all.
+    /// All bytes.
     pub(crate) const fn size(self) -> u64 {
         self.size
     }
@@ -51,23 +51,23 @@ impl Marks {
         self.whole
     }
 
-    /// Bytes were added.
+    /// Counts bytes that were added.
     pub(crate) const fn add(&mut self, bytes: usize) {
         self.size = self.size.saturating_add(bytes as u64);
     }
 
-    /// Bytes were added before the current transaction.
+    /// Counts bytes that were added before the current transaction.
     pub(crate) const fn add_whole(&mut self, bytes: usize) {
         self.add(bytes);
         self.whole = self.whole.saturating_add(bytes as u64);
     }
 
-    /// What was added so far is whole.
+    /// Marks all bytes so far as whole.
     pub(crate) const fn end(&mut self) {
         self.whole = self.size;
     }
 
-    /// The whole ones, with this many blocks, are in a segment.
+    /// Marks the whole transactions, and this many blocks, as published.
     pub(crate) const fn publish(&mut self, blocks: usize) {
         self.published = self.whole;
         self.published_blocks = blocks;

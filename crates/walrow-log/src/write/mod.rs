@@ -1,4 +1,4 @@
-//! Writes a log: one writer, and what a crash of the last one has left.
+//! Writes a log, and repairs it after a crash of the last writer.
 
 pub(crate) mod buffer;
 pub(crate) mod comparison;

@@ -1,6 +1,6 @@
-//! The journal of a writer: what is durable, but not published yet.
+//! The journal of a writer: changes that are durable, but not published yet.
 //!
-//! Its blocks are a stream as in a segment.
+//! Its blocks contain a stream, like a segment.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::blocks::READ;
@@ -12,16 +12,16 @@ use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of blocks that are held in memory, at most: a full segment of the default size.
+/// The most bytes of blocks in memory. A full segment of the default size fits.
 const HELD: usize = if cfg!(test) { 100 } else { 80 << 20 };
 
-/// Bytes of a block whose memory is kept for another one, at least.
+/// The least capacity in bytes of a block whose memory is kept for a later block.
 const SPARE: usize = if cfg!(test) { 20 } else { 1 << 20 };
 
-/// A file of blocks. While it is open, nobody else can open it.
+/// A file of blocks. While it is open, no other writer can open it.
 ///
-/// Blocks may be held in memory until they have to be durable: if they are published before, they
-/// never come into the file.
+/// Blocks may stay in memory until they have to be durable. If they are published earlier, they are
+/// never written to the file.
 ///
 /// ```text
 /// blocks    0 … begin     begin … first   first … written   written … count
@@ -31,15 +31,15 @@ const SPARE: usize = if cfg!(test) { 20 } else { 1 << 20 };
 pub(crate) struct OpenFile {
     name: String,
     file: Box<dyn Journal>,
-    /// What the next first block of the file is.
+    /// The header that comes before the first block of an empty file.
     header: Header,
     /// Bytes of all blocks in the file.
     size: u64,
-    /// How many blocks the file has with its header, how many of them are durable, and the last one's
-    /// mark: the next block chains to it.
+    /// The number of blocks in the file with its header, the number of durable blocks, and the mark
+    /// of the last block. The next block chains to this mark.
     link: Link,
     is_synced: bool,
-    /// Whether a part of a block that could not be appended is still there.
+    /// Whether the file ends with a part of a block that could not be appended.
     is_torn: bool,
     /// The number of the first block in the file.
     begin: usize,
@@ -59,12 +59,12 @@ pub(crate) struct OpenFile {
 #[derive(Clone, Debug)]
 pub(crate) struct Block {
     pub(crate) bytes: Arc<Vec<u8>>,
-    /// Whether it ends between transactions.
+    /// Whether the block ends between transactions.
     pub(crate) between: bool,
 }
 
 impl OpenFile {
-    /// Opens the file, and looks at it. Nothing is changed.
+    /// Opens the file and finds its blocks. The file stays unchanged.
     pub(crate) fn open(store: &dyn Store, name: &str) -> Result<(Self, Extent), Error> {
         let io = |error: io::Error| match error.kind() {
             io::ErrorKind::WouldBlock => Error::new("", ErrorKind::Locked),
@@ -85,7 +85,7 @@ impl OpenFile {
                 } else {
                     0
                 },
-                // A process may have ended before it has synced them.
+                // A process may have ended before it synced the blocks.
                 synced: 0,
                 before: extent.mark,
             },
@@ -102,8 +102,8 @@ impl OpenFile {
         Ok((opened, extent))
     }
 
-    /// Removes what comes after the last block that ends between transactions. If there are no blocks,
-    /// those that come continue this header.
+    /// Removes the bytes after the last block that ends between transactions. Sets the header of an
+    /// empty file.
     pub(crate) fn begin_with(&mut self, header: Header) -> io::Result<()> {
         if self.size == 0 {
             self.header = header;
@@ -116,7 +116,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// What the blocks have with which the file was opened.
+    /// Reads the blocks that the file had when it was opened.
     pub(crate) fn journaled(&mut self) -> Result<Journaled, Error> {
         Journaled::read(&mut *self.file, self.first)
     }
@@ -126,7 +126,7 @@ impl OpenFile {
         self.file
     }
 
-    /// How many blocks there are.
+    /// The number of blocks.
     pub(crate) fn count(&self) -> usize {
         self.first.saturating_add(self.held.len())
     }
@@ -136,13 +136,13 @@ impl OpenFile {
         self.whole
     }
 
-    /// Whether the blocks in memory have to be written, if there is another one of this size.
+    /// Whether the blocks in memory have to be written before another block of this size comes.
     pub(crate) const fn is_full(&self, more: usize) -> bool {
         self.held_bytes.saturating_add(more) > HELD
     }
 
-    /// Takes a block, and holds it in memory. If there are too many, they are written to the file.
-    /// Leaves an empty buffer.
+    /// Takes a block, and holds it in memory. If memory has no room for it, the earlier blocks are
+    /// written to the file first. Leaves an empty buffer.
     pub(crate) fn hold(&mut self, block: &mut Vec<u8>, between: bool) -> io::Result<()> {
         if self.is_full(block.len()) {
             self.write_held()?;
@@ -166,8 +166,8 @@ impl OpenFile {
         self.free(before.min(self.written));
     }
 
-    /// Drops the blocks before this number, if none is in the file. What comes after them is no longer
-    /// recovered.
+    /// Drops the blocks before this number, if the file has no blocks. After a crash, the later
+    /// blocks are not recovered.
     pub(crate) fn discard(&mut self, before: usize) {
         if self.begin == self.written {
             self.free(before);
@@ -210,7 +210,7 @@ impl OpenFile {
         let (head, mark) = Head::of(bytes, between, self.link)?.encode();
         let appended = self.file.append(&head);
         if let Err(error) = appended.and_then(|()| self.file.append(bytes)) {
-            // A part of it may be there, and would end the file for recovery.
+            // The file may have a part of the block. Recovery would end there.
             self.is_torn = self.file.truncate(self.size).is_err();
             return Err(error);
         }
@@ -221,7 +221,8 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Writes the blocks that are held. After an error, those that were not written are still held.
+    /// Writes the blocks in memory to the file. After an error, the next call begins with the first
+    /// block that was not written.
     pub(crate) fn write_held(&mut self) -> io::Result<()> {
         loop {
             let place = self.written.saturating_sub(self.first);
@@ -232,8 +233,8 @@ impl OpenFile {
         }
     }
 
-    /// Keeps the memory of a large block for a later one: new memory costs more than filling it. Small
-    /// ones may be many, and each would grow.
+    /// Keeps the memory of a large block for a later block, because new memory costs more than
+    /// filling it. Small blocks may be many, and each would grow, so their memory is freed.
     fn recycle(&mut self, block: Block) {
         self.held_bytes = self.held_bytes.saturating_sub(block.bytes.len());
         if block.bytes.capacity() >= SPARE {
@@ -254,8 +255,9 @@ impl OpenFile {
         Vec::with_capacity(capacity)
     }
 
-    /// Writes the file again, as it is, so that [`OpenFile::sync`] makes all of it durable: a sync
-    /// that has failed may have left blocks in memory only, and a later one would not write them.
+    /// Writes the same bytes to the file again, so that [`OpenFile::sync`] makes all of them
+    /// durable. An earlier sync may have failed and left some bytes only in the memory of the
+    /// system. A later sync alone would not write these bytes.
     pub(crate) fn rewrite(&mut self) -> io::Result<()> {
         let mut bytes = Vec::new();
         let mut at = 0;
@@ -280,7 +282,7 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Removes all blocks. Those that come continue this header.
+    /// Removes all blocks. The next blocks come after this header.
     pub(crate) fn clear(&mut self, header: Header) -> io::Result<()> {
         if self.size > 0 || !self.is_synced || self.is_torn {
             self.file.truncate(0)?;
@@ -307,7 +309,7 @@ impl OpenFile {
         let in_file = range.start..range.end.min(self.first);
         if !in_file.is_empty() {
             let mut blocks = JournalBlocks::new(&mut *self.file).map_err(io)?;
-            // The header.
+            // Block 0 is the header.
             blocks.next().map_err(io)?;
             for number in self.begin..in_file.end {
                 let Some((bytes, between)) = blocks.next().map_err(io)? else {
@@ -359,7 +361,8 @@ mod tests {
                 .sum::<usize>()
         };
         for round in 0..50 {
-            // As syncs of a quiet stream, and then parts of a large transaction.
+            // Even rounds are like syncs of a quiet stream, odd rounds like parts of a large
+            // transaction.
             let (count, size) = if round % 2 == 0 { (40, 2) } else { (3, 30) };
             for _ in 0..count {
                 block.resize(size, 0);
@@ -387,7 +390,7 @@ mod tests {
             if discards {
                 file.discard(1);
             } else {
-                // Neither of them may go before it is in the file.
+                // A block may not leave memory before it is in the file.
                 file.release(1);
             }
             for byte in 1..=7 {
@@ -405,7 +408,7 @@ mod tests {
             read.unwrap();
             assert_eq!(found, (first..8).collect::<Vec<_>>());
             drop(file);
-            // Up to the last block in the file that ends between transactions.
+            // Recovery reads up to the last block in the file that ends between transactions.
             let whole = if discards { 0..0 } else { 0..4_u8 };
             let whole: Vec<u8> = whole.flat_map(|byte| [byte; 30]).collect();
             assert_eq!(recovered(&store), whole);

@@ -1,5 +1,5 @@
-//! What has to be repaired in a log before it is written, or why that cannot be done. [`plan`] decides
-//! over what was seen, and does nothing.
+//! Plans the repairs of a log before a writer changes it, or finds why no repair is possible.
+//! [`plan`] decides from the objects that were seen, and changes no object.
 //!
 //! ```text
 //! look ─► Seen ─► plan ─► repairs ─► repair
@@ -19,41 +19,41 @@ use std::fmt;
 use walrow_stream::fact::Source;
 use walrow_wire::Lsn;
 
-/// A step of a log's recovery. Each may be done twice.
+/// A step of a log's recovery. A step may be done twice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Repair {
-    /// Removes the parts of a transaction that are not all there.
+    /// Removes the parts of a transaction that lacks some of its parts.
     RemoveParts(Vec<SegmentName>),
     /// Fills the place of a load that was broken off.
     FillPlace {
-        /// Where the segments before it end.
+        /// Where the segments before the load end.
         start: Lsn,
-        /// Where those after it begin.
+        /// Where the segments after the load begin.
         point: Lsn,
     },
-    /// Forgets the place of a load that has ended, or that nothing came after.
+    /// Forgets the place of a load that has ended, or that has no segments after it.
     RemovePlace,
     /// Removes everything: the load that the log begins with was broken off.
     BeginAgain,
     /// Publishes the transactions of the journal.
     PublishJournal {
-        /// Where they end.
+        /// Where the transactions end.
         end: Lsn,
     },
-    /// Keeps a journal that has no transactions, but says up to where the server has sent everything, or what is
-    /// known of it.
+    /// Keeps a journal without transactions. It has facts about the server or about prepared
+    /// transactions, or the LSN that the server has reached.
     KeepJournal {
         /// Where the log ends.
         end: Lsn,
     },
-    /// Empties the journal: all of it is in segments, or was confirmed to nobody.
+    /// Empties the journal: all of it is in segments, or was never confirmed to a server.
     ClearJournal,
     /// Removes a prepared transaction that is decided, or that the server sends again.
     ForgetPrepared {
-        /// Its ID.
+        /// The ID of the transaction.
         xid: u32,
-        /// Where its prepare record ends.
+        /// The LSN where its prepare record ends.
         end: Lsn,
     },
 }
@@ -102,9 +102,9 @@ pub(crate) enum Damage {
     Journal,
     /// A prepared transaction is missing.
     Prepared(PreparedName),
-    /// It is not the one that was saved.
+    /// A prepared transaction differs from the saved transaction.
     OtherPrepared(PreparedName),
-    /// The place of the log's first load is not that of this log.
+    /// The state has the place of a first load that is not in this log.
     Place,
 }
 
@@ -122,19 +122,20 @@ impl From<Damage> for Error {
     }
 }
 
-/// What was seen of a log before it is written.
+/// The parts of a log that were seen before a writer changes it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// Where the log begins.
     pub(crate) boundary: Lsn,
-    /// Where a load is expected that has not ended.
+    /// The place of a load that has not ended.
     pub(crate) pending: Option<Place>,
     /// Whether the state has a place at all.
     pub(crate) has_place: bool,
     /// The segments, in order.
     pub(crate) segments: Vec<SeenSegment>,
-    /// Where the changes come from, and what is not decided, as the last whole segment says.
+    /// The source of the changes, from the last whole segment.
     pub(crate) source: Option<Source>,
+    /// The prepared transactions that were not decided, from the last whole segment.
     pub(crate) undecided: Option<Vec<Undecided>>,
     /// Other segments that the index names.
     pub(crate) indexed: BTreeSet<SegmentName>,
@@ -166,25 +167,27 @@ impl SeenSegment {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SeenJournal {
     pub(crate) header: Header,
-    /// Where the first thing ends, and the last one.
+    /// Where the first transaction, message or position ends.
     pub(crate) first: Option<Lsn>,
+    /// Where the last transaction, message or position ends.
     pub(crate) end: Lsn,
     /// Whether there are transactions or messages.
     pub(crate) has_changes: bool,
-    /// Whether it says something else.
+    /// Whether there are facts about the source or about prepared transactions.
     pub(crate) has_facts: bool,
-    /// What was prepared, and what of that and of the header was decided.
+    /// Transactions that were prepared, also if they were decided later.
     pub(crate) undecided: Vec<PreparedName>,
+    /// Transactions of `undecided` and of the header that were decided.
     pub(crate) decided: Vec<PreparedName>,
 }
 
-/// Decides what has to be repaired, in which order.
+/// Returns the repairs that a log needs, in order.
 pub(crate) fn plan(seen: &Seen) -> Result<Vec<Repair>, Damage> {
     if let Some(place) = seen.pending.as_ref().filter(|place| place.first) {
         return begin_again(seen, place);
     }
     let chain = Chain::of(seen)?;
-    // Where one can write, the index is never ahead of the segments.
+    // In a log that can be written, the index is never ahead of the segments.
     if seen.indexed.iter().any(|it| it.start >= chain.end) {
         return Err(Damage::Missing { after: chain.end });
     }
@@ -207,7 +210,8 @@ pub(crate) fn plan(seen: &Seen) -> Result<Vec<Repair>, Damage> {
     Ok(repairs)
 }
 
-/// Without its first load, a log is useless. It has nothing but that, and what comes after it.
+/// Plans to remove everything, because a log without its first load is useless. Refuses other
+/// segments than the parts of the load and the segments behind it.
 fn begin_again(seen: &Seen, place: &Place) -> Result<Vec<Repair>, Damage> {
     let belongs = |segment: &SeenSegment| {
         let is_part = segment.continues && !segment.name.start.is_valid();
@@ -221,7 +225,7 @@ fn begin_again(seen: &Seen, place: &Place) -> Result<Vec<Repair>, Damage> {
 
 /// The segments that follow each other.
 struct Chain {
-    /// Where the last whole one ends.
+    /// Where the last whole segment ends.
     end: Lsn,
     /// The parts of transactions that are not complete.
     parts: Vec<SegmentName>,
@@ -258,7 +262,7 @@ impl Chain {
                 if !is_behind || chain.crosses {
                     return Err(Damage::Missing { after: chain.end });
                 }
-                // Those of the load.
+                // The parts of the load.
                 chain.parts.append(&mut parts);
                 chain.crosses = true;
             }
@@ -276,13 +280,14 @@ impl Chain {
 }
 
 impl SeenJournal {
-    /// Whether a segment has all of it: its writer was stopped before it emptied the journal.
+    /// Whether segments have all of the journal, because its writer stopped before it emptied the
+    /// journal.
     fn is_published(&self, chain: &Chain) -> bool {
         self.header.begin < chain.end && self.end <= chain.end
     }
 }
 
-/// Whether they are known to be of other servers, databases or slots.
+/// Whether the two sources have different servers, databases or slots, as far as both have them.
 fn is_other(one: &Source, other: &Source) -> bool {
     let fields = [
         (&one.system_identifier, &other.system_identifier),
@@ -293,7 +298,7 @@ fn is_other(one: &Source, other: &Source) -> bool {
     fields.any(|(one, other)| one.is_some() && other.is_some() && one != other)
 }
 
-/// What to do with the journal. The segments end at `end`, once a place is filled.
+/// Decides about the journal. The segments end at `end` after a place is filled.
 fn plan_journal(seen: &Seen, chain: &Chain, end: Lsn) -> Result<Option<Repair>, Damage> {
     let Some(journal) = &seen.journal else {
         return Ok(None);
@@ -326,8 +331,8 @@ fn plan_journal(seen: &Seen, chain: &Chain, end: Lsn) -> Result<Option<Repair>, 
     ))
 }
 
-/// Which prepared transactions have to be there: those that the newest record says, which is the journal
-/// or the last segment.
+/// Returns the prepared transactions that the log must have. The newest record names them: the
+/// journal or the last segment. `None` if there is no record.
 fn expected(seen: &Seen, chain: &Chain) -> Option<BTreeMap<PreparedName, Option<u32>>> {
     let with_checksum = |it: &Undecided| (it.name(), Some(it.crc32c()));
     let published = || Some(seen.undecided.as_ref()?.iter().map(with_checksum).collect());
@@ -350,7 +355,7 @@ fn expected(seen: &Seen, chain: &Chain) -> Option<BTreeMap<PreparedName, Option<
 }
 
 fn plan_prepared(seen: &Seen, chain: &Chain) -> Result<Vec<Repair>, Damage> {
-    // If nothing says what has to be there, all that is there stays.
+    // Without a record, all prepared transactions stay.
     let Some(expected) = expected(seen, chain) else {
         return Ok(Vec::new());
     };

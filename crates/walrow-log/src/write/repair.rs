@@ -1,5 +1,5 @@
-//! Does what [`plan`](crate::write::recovery::plan) has decided, except for the journal, which is the
-//! tail's.
+//! Does the repairs that [`plan`](crate::write::recovery::plan) has decided. The tail repairs the
+//! journal.
 
 use crate::error::Error;
 use crate::format::index::{self, Index};
@@ -14,15 +14,17 @@ use crate::write::load_place::{BeforeLoad, end_place, fill, keep_place};
 use crate::write::look::Looked;
 use crate::write::recovery::Repair;
 
-/// Repairs the objects beside the journal.
+/// Repairs all objects except the journal.
 pub(crate) fn repair(store: &dyn Store, level: Option<i32>, looked: &Looked) -> Result<(), Error> {
     let place = looked.seen.pending.as_ref();
     for repair in &looked.repairs {
         match (repair, place) {
             (Repair::RemoveParts(parts), _) => {
-                // First, so that the index never describes other segments of the same names.
+                // The index comes first, so that it never describes other segments of the same
+                // names.
                 index::rewrite(store, &Index::read(store, &looked.kept())?)?;
-                // The last one first, so that what a crash leaves is no transaction without its beginning.
+                // The last part goes first, so that a crash leaves no transaction without its
+                // beginning.
                 for part in parts.iter().rev() {
                     remove(store, &[*part])?;
                 }
@@ -47,12 +49,12 @@ pub(crate) fn repair(store: &dyn Store, level: Option<i32>, looked: &Looked) -> 
     Ok(())
 }
 
-/// Removes everything. Until that is done, the place hides what is there.
+/// Removes everything. Until all objects are removed, the place hides them.
 fn begin_again(store: &dyn Store, place: &Place) -> Result<(), Error> {
     once::remove(store, INDEX)?;
     let listing = Listing::of(store)?;
     let prepared = listing.prepared.into_iter().map(PreparedName::object);
-    // The last one first: readers would miss the first part of a load.
+    // The last segment goes first, because readers would miss the first part of a load.
     let segments = listing.segments.iter().rev().map(SegmentName::to_string);
     prepared
         .chain(segments)

@@ -1,4 +1,4 @@
-//! Whether what the log seems to have is in it.
+//! Checks whether the log has a transaction that it seems to have.
 
 use crate::error::{Error, ErrorKind};
 use crate::format::index::Segment;
@@ -10,18 +10,20 @@ use std::sync::Arc;
 use walrow_stream::{Assembler, Event};
 use walrow_wire::Lsn;
 
-/// What a writer does with a transaction or message that ends at or before the log's end.
+/// How a writer treats a transaction or message that ends at or before the log's end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RepeatedBy {
-    /// A slot, which sends changes in order: whatever ends there is in the log, and is skipped.
+    /// Changes come from a slot, which sends them in order. So the log has the transaction or
+    /// message, and the writer skips it.
     #[default]
     Slot,
-    /// Captures, whose order nobody knows: it is looked for in the log, and refused if it is not there.
+    /// Changes come from captures, whose order is not known. The writer looks for the transaction
+    /// or message in the log, and refuses it if the log does not have it.
     Captures,
 }
 
-/// What is known of the transactions and messages of a log.
+/// The check of transactions and messages that a log seems to have.
 #[derive(Debug)]
 pub(crate) enum Repeats {
     Trusted,
@@ -30,9 +32,9 @@ pub(crate) enum Repeats {
 
 #[derive(Debug, Default)]
 pub(crate) struct Proof {
-    /// Those in no segment: the LSNs of commits and messages.
+    /// The LSNs of commits and messages that are in no segment.
     unpublished: BTreeSet<Lsn>,
-    /// Those in the segments that were read last.
+    /// The range of the segments that were read last, and the LSNs of their commits and messages.
     read: Option<(Range<Lsn>, BTreeSet<Lsn>)>,
 }
 
@@ -44,21 +46,21 @@ impl Repeats {
         }
     }
 
-    /// The log takes the commit or the message at this LSN.
+    /// Notes that the log takes the commit or the message at this LSN.
     pub(crate) fn took(&mut self, lsn: Lsn) {
         if let Self::Proven(proof) = self {
             proof.unpublished.insert(lsn);
         }
     }
 
-    /// What it took is in segments.
+    /// Notes that segments have all commits and messages that the log took.
     pub(crate) fn published(&mut self) {
         if let Self::Proven(proof) = self {
             proof.unpublished.clear();
         }
     }
 
-    /// Refuses the commit or the message at this LSN, unless the log has it, which ends at `end`.
+    /// Refuses the commit or the message at this LSN, unless the log has it. The log ends at `end`.
     pub(crate) fn check(
         &mut self,
         store: &Arc<dyn Store>,
@@ -88,7 +90,7 @@ impl Proof {
         }
         let log = Log::open(store.clone())?;
         if lsn < log.start() {
-            // It was removed, or would be.
+            // The segment with this LSN was removed, or would be removed.
             return Ok(true);
         }
         let covers = |chain: &&[Segment]| chain.last().is_some_and(|last| lsn < last.end);

@@ -1,5 +1,5 @@
-//! The prepared transactions that a log has saved: each is an object until it is decided, and its
-//! decision is durable.
+//! The prepared transactions that a log has saved. Each transaction is an object until its decision
+//! is durable.
 
 use crate::error::Error;
 use crate::format::prepared::PreparedName;
@@ -12,11 +12,11 @@ use walrow_stream::{Assembler, Transaction};
 /// The prepared transactions of a log.
 #[derive(Debug, Default)]
 pub(crate) struct SavedPrepared {
-    /// With the CRC-32C of each object.
+    /// The transactions that are not decided, with the CRC-32C of each object.
     undecided: BTreeMap<PreparedName, u32>,
-    /// Their decision is not durable yet.
+    /// Transactions that were decided. Their objects stay until the decisions are durable.
     decided: Vec<PreparedName>,
-    /// Whether only the journal says what is undecided now, and no segment.
+    /// Whether only the journal has the newest prepares and decisions, and no segment has them.
     is_only_in_journal: bool,
 }
 
@@ -29,35 +29,35 @@ impl SavedPrepared {
         }
     }
 
-    /// The journal may say something of them that no segment says.
+    /// Notes that the journal may have facts about prepared transactions that no segment has.
     pub(crate) const fn keep_journal(&mut self) {
         self.is_only_in_journal = true;
     }
 
-    /// A segment says what is undecided.
+    /// Notes that a segment lists the undecided transactions.
     pub(crate) const fn publish(&mut self) {
         self.is_only_in_journal = false;
     }
 
-    /// Whether the journal must not be emptied before a segment says what is undecided.
+    /// Whether a segment must list the undecided transactions before the journal is emptied.
     pub(crate) const fn is_only_in_journal(&self) -> bool {
         self.is_only_in_journal
     }
 
-    /// The names of those that are not decided.
+    /// The names of the transactions that are not decided.
     pub(crate) fn names(&self) -> impl Iterator<Item = PreparedName> + '_ {
         self.undecided.keys().copied()
     }
 
-    /// Those that are not decided.
+    /// The transactions that are not decided.
     pub(crate) fn undecided(&self) -> Vec<Undecided> {
         let undecided = self.undecided.iter();
         let undecided = undecided.map(|(name, crc32c)| Undecided::new(*name, *crc32c));
         undecided.collect()
     }
 
-    /// Saves one of those that an assembler has prepared since, and returns a fact that says so. It has to be
-    /// as durable as what comes after it. `None` if all are saved.
+    /// Saves a transaction that an assembler has prepared, and returns a fact about it. The fact
+    /// has to be as durable as the changes after it. `None` if all prepared transactions are saved.
     pub(crate) fn save(
         &mut self,
         store: &dyn Store,
@@ -68,7 +68,7 @@ impl SavedPrepared {
             return Ok(None);
         };
         let crc32c = name.save(store, assembler)?;
-        // A server may send it again.
+        // A server may send the transaction again.
         self.decided.retain(|it| *it != name);
         self.undecided.insert(name, crc32c);
         self.is_only_in_journal = true;
@@ -78,12 +78,13 @@ impl SavedPrepared {
         }))
     }
 
-    /// One that was decided before.
+    /// Adds a transaction that was decided before.
     pub(crate) fn add_decided(&mut self, name: PreparedName) {
         self.decided.push(name);
     }
 
-    /// Those that were decided since, as facts. A transaction that is being written is not decided yet.
+    /// Returns facts about the transactions that were decided since the last call. The current
+    /// transaction is not decided yet.
     pub(crate) fn decide(
         &mut self,
         assembler: &Assembler,
@@ -106,7 +107,7 @@ impl SavedPrepared {
         facts
     }
 
-    /// Removes those whose decision is durable.
+    /// Removes the objects of decided transactions. The decisions must be durable.
     pub(crate) fn forget_decided(&mut self, store: &dyn Store) -> Result<(), Error> {
         while let Some(name) = self.decided.last() {
             name.remove(store)?;

@@ -1,5 +1,5 @@
-//! A segment under construction: a thread of its own makes the frames and writes them, while the writer
-//! goes on with the stream.
+//! A segment under construction. A thread makes its frames and writes them, while the writer goes
+//! on with the stream.
 
 use crate::error::{Error, ErrorKind};
 use crate::format::history::FORMAT;
@@ -13,7 +13,7 @@ use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread::{self, JoinHandle};
 use walrow_stream::fact::{Fact, Segment};
 
-/// Pieces of the stream that wait for the thread, at most.
+/// The most pieces of the stream that wait for the thread.
 const WAITING: usize = 4;
 
 /// A segment under construction.
@@ -34,7 +34,7 @@ pub(crate) struct CompleteSegment {
 }
 
 impl CompleteSegment {
-    /// Publishes it. Succeeds too if it was published before with the same contents.
+    /// Publishes the segment. Also succeeds if the same segment was published before.
     pub(crate) fn publish(&mut self, store: &dyn Store) -> Result<Foot, Error> {
         let (name, foot) = (self.name, &self.foot);
         let object = name.to_string();
@@ -56,9 +56,9 @@ impl CompleteSegment {
 #[derive(Debug)]
 pub(crate) struct Piece {
     pub(crate) bytes: Arc<Vec<u8>>,
-    /// The place of the messages.
+    /// The place of the messages in `bytes`.
     pub(crate) range: Range<usize>,
-    /// Whether a transaction ends there.
+    /// Whether the messages end between transactions.
     pub(crate) between: bool,
 }
 
@@ -101,7 +101,7 @@ impl SegmentFile {
         })
     }
 
-    /// Appends whole messages of the stream. An error may be that of an earlier call.
+    /// Appends whole messages of the stream. An error may come from an earlier call.
     pub(crate) fn append(&mut self, piece: impl Into<Piece>) -> Result<(), Error> {
         let sent = self.pieces.as_ref().map(|it| it.send(piece.into()));
         match sent {
@@ -126,7 +126,7 @@ impl SegmentFile {
         self.complete(foot)?.publish(store)
     }
 
-    /// Writes what is left.
+    /// Writes the remaining frames and the foot.
     pub(crate) fn complete(mut self, foot: Foot) -> Result<CompleteSegment, Error> {
         let (segment, size) = self.end()?;
         let foot = Foot {
@@ -147,7 +147,7 @@ impl SegmentFile {
 }
 
 impl Drop for SegmentFile {
-    /// Nobody waits for a thread whose writer has gone.
+    /// Waits until the thread has ended.
     fn drop(&mut self) {
         let _ = self.end();
     }

@@ -1,4 +1,5 @@
-//! Where a writer's changes come from, and whether the server of the session is that of the log.
+//! The source of a writer's changes, and the comparison of the session's server with the log's
+//! server.
 
 use crate::error::Error;
 use crate::write::comparison::Comparison;
@@ -7,7 +8,7 @@ use std::mem;
 use walrow_stream::fact::{Fact, PreparedBefore, Source, Taken};
 use walrow_wire::Lsn;
 
-/// The source of a log, and the session in which more of it comes.
+/// The source of a log, and the session that sends more changes.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     source: Source,
@@ -15,8 +16,8 @@ pub(crate) struct Session {
     comparison: Comparison,
     /// The server's timeline and options, until the comparison has ended.
     found: Found,
-    /// The last transaction that was prepared since the last thing, and the end of its record. It
-    /// becomes the last thing once the log is past it.
+    /// The last transaction that was prepared after `source.last`, and the end of its record. It
+    /// becomes `source.last` once the log is past its record.
     last_prepare: Option<(Taken, Lsn)>,
 }
 
@@ -42,19 +43,19 @@ impl Session {
         &self.source
     }
 
-    /// Another session begins. Nobody has asked to compare its server.
+    /// Begins another session, without a comparison of its server.
     pub(crate) fn begin(&mut self) {
         self.last_prepare = None;
         (self.comparison, self.found) = (Comparison::default(), Found::default());
     }
 
-    /// The server is compared with the log, which ends at `end`.
+    /// Begins to compare the server with the log, which ends at `end`.
     pub(crate) fn compare(&mut self, end: Lsn, confirmed: Lsn, only: bool) {
         let last = self.source.last.as_ref();
         self.comparison = Comparison::begin(end, last, confirmed, only);
     }
 
-    /// The server was compared before.
+    /// Notes that the server was compared before.
     pub(crate) fn assume_compared(&mut self, end: Lsn) {
         self.comparison = Comparison::known(end);
     }
@@ -63,18 +64,18 @@ impl Session {
         !self.comparison.is_waiting()
     }
 
-    /// Whether something new is taken.
+    /// Whether the log takes new changes.
     pub(crate) const fn takes(&self) -> bool {
         self.comparison.takes()
     }
 
-    /// Something has come that ends at this LSN.
+    /// Compares a transaction, prepare or message that ends at this LSN.
     pub(crate) fn meet(&mut self, found: &Taken, end: Lsn) -> Result<Facts, Error> {
         let has_passed = self.comparison.meet(found, end)?;
         Ok(self.passed(has_passed))
     }
 
-    /// The server has sent everything up to this LSN.
+    /// Notes that the server has sent everything up to this LSN.
     pub(crate) fn reach(&mut self, lsn: Lsn) -> Result<Facts, Error> {
         let has_passed = self.comparison.reach(lsn)?;
         Ok(self.passed(has_passed))
@@ -91,18 +92,19 @@ impl Session {
         timeline.into_iter().chain(asked).collect()
     }
 
-    /// The last thing that the log took.
+    /// Sets the last transaction or message that the log took.
     pub(crate) fn take(&mut self, taken: Taken) {
         self.source.last = Some(taken);
         self.last_prepare = None;
     }
 
-    /// A transaction was prepared, whose record ends there.
+    /// Notes a prepared transaction, whose record ends at `end`.
     pub(crate) fn prepare(&mut self, taken: Taken, end: Lsn) {
         self.last_prepare = Some((taken, end));
     }
 
-    /// Makes the last prepared transaction the last thing, if its record ends by this LSN.
+    /// Sets `source.last` to the last prepared transaction, if its record ends at or before this
+    /// LSN.
     pub(crate) fn take_prepare(&mut self, until: Lsn) -> Option<Fact> {
         let (taken, _) = self.last_prepare.take_if(|(_, end)| *end <= until)?;
         self.source.last = Some(taken.clone());
@@ -151,7 +153,7 @@ impl Session {
         Some(Fact::PreparedBefore(before.clone()))
     }
 
-    /// What is known of the source: segments have it in their feet, the journal does not.
+    /// Facts about the source for the journal. Segments have these facts in their feet.
     pub(crate) fn facts(&self) -> Facts {
         let Source {
             timeline,
@@ -175,7 +177,7 @@ impl Session {
         facts.into_iter().flatten().collect()
     }
 
-    /// What a journal of this log says of its source.
+    /// Takes over the facts about the source from a journal of this log.
     pub(crate) fn recover(&mut self, found: Recovered) {
         let source = &mut self.source;
         if let Some((timeline, start)) = found.timeline {
@@ -192,7 +194,7 @@ impl Session {
     }
 }
 
-/// What a journal says of its log's source. `None` where it says nothing.
+/// The facts about the source in a journal. A field is `None` if the journal has no such fact.
 #[derive(Debug, Default)]
 pub(crate) struct Recovered {
     pub(crate) timeline: Option<(u32, Option<Lsn>)>,

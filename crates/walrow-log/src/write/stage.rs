@@ -1,4 +1,4 @@
-//! The stages of a writer, and which call is legal in which.
+//! The stages of a writer, and the legal calls in each stage.
 //!
 //! | call | `Empty` | `Planned` | `Streaming` | `Before` | `Crossing` | `Behind` |
 //! |---|---|---|---|---|---|---|
@@ -11,8 +11,9 @@
 //! | `end_load` | `NoLoad` | `NoLoad` | `NoLoad` | not yet | not yet | → `Streaming` |
 //! | `give_up_load` | `NoLoad` | `NoLoad` | `NoLoad` | → `Streaming` | → `Streaming` | → `Streaming`, or `First` |
 //!
-//! A `Crossing` that crosses is `Behind`. `end_load` and `give_up_load` with another load than the one
-//! that was begun are `NoLoad`. In `Broken`, each call is refused: the log must be opened again.
+//! A call that crosses turns `Crossing` into `Behind`. `end_load` and `give_up_load` return
+//! `NoLoad` for any load except the current load. In `Broken`, each call is refused: the log must
+//! be opened again.
 
 use crate::error::{BrokenBy, Error, ErrorKind, LoadRefusal};
 use crate::format::load_place::Place;
@@ -21,20 +22,21 @@ use crate::write::load_place::BeforeLoad;
 use crate::write::tail::{First, Tail};
 use walrow_wire::Lsn;
 
-/// What a writer does.
+/// The stage of a writer.
 #[derive(Debug)]
 pub(crate) enum Stage {
-    /// Nothing was ever written.
+    /// The log is empty.
     Empty(Box<Tail>),
-    /// The log begins with a load, which is not begun.
+    /// The log begins with a load, which was not begun yet.
     Planned(Box<Tail>),
     /// Changes are written as they come.
     Streaming(Box<Tail>),
-    /// A load was begun, and what was committed before it may still come.
+    /// A load was begun, and changes from before the load may still come.
     Before(Awaited, Box<Tail>),
-    /// Something after the load has come, so that what is before it must be published.
+    /// A change or a position behind the load has come. So the changes before the load must be
+    /// published.
     Crossing(Awaited, First, Box<Tail>),
-    /// Everything before the load is published, and segments go behind its place.
+    /// Everything before the load is published. New segments go behind its place.
     Behind(Awaited, BeforeLoad, Box<Tail>),
     /// The log must be opened again.
     Broken(BrokenBy),
@@ -47,11 +49,11 @@ pub(crate) struct Awaited {
     pub(crate) place: Place,
 }
 
-/// A step takes a stage, and gives the next one, also if it fails.
+/// The result of a step: the next stage, also if the step fails, and its value or error.
 pub(crate) type Step<T> = (Stage, Result<T, Error>);
 
 impl Stage {
-    /// The tail, whatever comes next.
+    /// Returns the tail, or an error in `Broken`.
     pub(crate) fn tail(&self) -> Result<&Tail, Error> {
         match self {
             Self::Empty(tail)
@@ -88,8 +90,8 @@ impl Stage {
         }
     }
 
-    /// Whether segments are published behind a place that is not filled. The index is in the order of the log,
-    /// so it gets them later.
+    /// Whether segments are published behind a place that is not filled. The index is in the order
+    /// of the log, so it gets these segments later.
     pub(crate) const fn is_behind(&self) -> bool {
         matches!(self, Self::Behind(..))
     }
@@ -105,7 +107,7 @@ impl Stage {
         }
     }
 
-    /// After something that changes came: the log may not be empty any more.
+    /// Returns the stage of a log without a load: `Empty` or `Streaming`.
     fn begun(tail: Box<Tail>) -> Self {
         if tail.is_empty() {
             Self::Empty(tail)
@@ -114,8 +116,8 @@ impl Stage {
         }
     }
 
-    /// Takes changes: `take` is given the place of a load that they may reach, and returns what has come at or
-    /// after it.
+    /// Takes changes. `take` gets the place of a load that the changes may reach. It returns the
+    /// first change or position at or behind this place.
     pub(crate) fn take(
         self,
         take: impl FnOnce(&mut Tail, Option<Lsn>) -> Result<Option<First>, Error>,
@@ -135,7 +137,7 @@ impl Stage {
                 let taken = take(&mut tail, None);
                 (Self::Behind(awaited, last, tail), taken.map(|_| ()))
             }
-            // A later keepalive contains the earlier one.
+            // A later keepalive includes the earlier keepalive.
             Self::Crossing(awaited, first @ First::Position(_), mut tail) => {
                 match take(&mut tail, Some(awaited.place.point)) {
                     Ok(later) => {
@@ -145,13 +147,13 @@ impl Stage {
                     Err(error) => (Self::Crossing(awaited, first, tail), Err(error)),
                 }
             }
-            // What comes before it crosses says nothing new.
+            // A position that comes before the crossing has no new information.
             stage @ Self::Crossing(..) => (stage, Ok(())),
             Self::Broken(why) => (Self::Broken(why), Err(broken(why))),
         }
     }
 
-    /// Publishes what is before a load, if something after it has come.
+    /// Publishes the changes before a load, if a change or a position behind the load has come.
     pub(crate) fn cross(self) -> Step<()> {
         let Self::Crossing(awaited, first, mut tail) = self else {
             return (self, Ok(()));
@@ -164,7 +166,7 @@ impl Stage {
         }
     }
 
-    /// The log begins with a load. `note` makes that durable.
+    /// Notes that the log begins with a load. `note` makes this durable.
     pub(crate) fn plan_first_load(
         self,
         note: impl FnOnce(&Place) -> Result<(), Error>,
@@ -183,7 +185,8 @@ impl Stage {
         }
     }
 
-    /// A load begins, whose snapshot has this consistent point. `note` makes its place durable.
+    /// Begins a load. `point` is the consistent point of its snapshot. `note` makes its place
+    /// durable.
     pub(crate) fn begin_load(
         self,
         id: LoadId,
@@ -223,7 +226,7 @@ impl Stage {
             place: place.clone(),
         };
         if first {
-            // The slot has nothing from before.
+            // The slot has no changes from before the load.
             let crossing = Self::Crossing(awaited, First::Transaction, tail);
             let (stage, crossed) = crossing.cross();
             return (stage, crossed.map(|()| place));
@@ -231,8 +234,8 @@ impl Stage {
         (Self::Before(awaited, tail), Ok(place))
     }
 
-    /// A load ends: `fill` gives it its place, after what the log took last before it. False while something
-    /// before it may still come.
+    /// Ends a load. `fill` publishes the load in its place, with the facts of the log at this
+    /// place. Returns false while changes from before the load may still come.
     pub(crate) fn end_load(
         self,
         id: LoadId,
@@ -259,7 +262,8 @@ impl Stage {
         }
     }
 
-    /// A load is given up: `fill` fills its place without it, if segments are behind it, and forgets it.
+    /// Gives up a load. If segments are behind the load, `fill` fills its place without the load.
+    /// In any case, `fill` forgets the place.
     pub(crate) fn give_up_load(
         self,
         id: LoadId,

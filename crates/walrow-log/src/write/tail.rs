@@ -28,23 +28,24 @@ use walrow_stream::fact::{Fact, Segment, Source, Taken};
 use walrow_stream::{Assembler, Catalog, Event, Transaction};
 use walrow_wire::Lsn;
 
-/// Bytes of positions after which they become a segment, although it has no changes.
+/// A segment without changes is full at this many bytes.
 const POSITIONS: u64 = 1 << 20;
-/// Bytes of a foot's tables after which a segment ends: a foot has more than those.
+/// A segment is full when the tables in its foot have this many bytes. The rest of the foot needs
+/// space, too.
 const FOOT: u64 = LARGEST_FOOT / 2;
 
 /// How segments are written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
-    /// Bytes of the stream after which a segment ends.
+    /// Bytes of the stream that fill a segment.
     pub(crate) segment_bytes: u64,
     /// The compression level of zstd. `None` stores the bytes as they are.
     pub(crate) level: Option<i32>,
-    /// Whether what is no segment yet becomes durable by [`Tail::sync`].
+    /// Whether [`Tail::sync`] makes changes durable in the journal. Otherwise it publishes them.
     pub(crate) syncs: bool,
 }
 
-/// What has come at or after the place of a load first.
+/// The first transaction, message or position at or behind the place of a load.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum First {
     /// A transaction, whose begin is in the block.
@@ -66,23 +67,23 @@ pub(crate) struct Tail {
     prepared: SavedPrepared,
     repeats: Repeats,
     catalog: Catalog,
-    /// What was taken since the last segment.
+    /// The messages since the last segment.
     buffer: Buffer,
     journal: OpenFile,
     /// The next segment, if it was begun.
     segment: Option<Filling>,
     /// Where the next segment begins.
     start: Lsn,
-    /// Where the last whole transaction ends.
+    /// Where the last whole transaction, message or position ends.
     end: Lsn,
-    /// The same, of what is durable.
+    /// Where the durable changes and positions end.
     durable: Lsn,
     counts: WriterCounts,
     /// The segments since [`Tail::new_feet`] was called.
     feet: Vec<Foot>,
 }
 
-/// What a tail begins with.
+/// The parts of a new tail.
 #[derive(Debug)]
 pub(crate) struct Beginning {
     pub(crate) store: Arc<dyn Store>,
@@ -130,7 +131,7 @@ impl Tail {
         }
     }
 
-    /// Does with the journal what was planned, and reads it for that. It has these transactions.
+    /// Does the planned repairs of the journal. `found` has its transactions.
     pub(crate) fn recover(&mut self, found: Journaled, repairs: &[Repair]) -> Result<(), Error> {
         let io = |error| Error::store(OPEN, &error);
         let header = self.header(self.start);
@@ -151,7 +152,7 @@ impl Tail {
                     self.reach(end);
                     self.session.recover(source);
                     self.prepared.keep_journal();
-                    // It must stay durable, so it stays.
+                    // The facts must stay durable, so the journal stays.
                     self.buffer.recover_facts(bytes, self.journal.count());
                     self.journal.rewrite().map_err(io)?;
                     return self.sync_journal();
@@ -160,14 +161,14 @@ impl Tail {
             }
         }
         if self.journal.count() == 0 {
-            // A process may have failed to make it durable that it is empty, and what is removed next depends on
-            // that.
+            // An earlier process may have failed to sync the empty journal. The next removals
+            // depend on a journal that is empty and synced.
             self.clear(self.start)?;
         }
         Ok(())
     }
 
-    /// Removes the prepared transactions that are decided.
+    /// Removes decided prepared transactions.
     pub(crate) fn forget(&mut self, repairs: &[Repair]) -> Result<(), Error> {
         for repair in repairs {
             if let Repair::ForgetPrepared { xid, end } = *repair {
@@ -177,13 +178,13 @@ impl Tail {
         self.forget_decided()
     }
 
-    /// Everything up to there is durable.
+    /// Notes that everything up to this LSN is durable.
     fn reach(&mut self, end: Lsn) {
         self.end = self.end.max(end);
         self.durable = self.durable.max(end);
     }
 
-    /// What a journal says that begins there.
+    /// The header of a journal that begins at this LSN.
     fn header(&self, begin: Lsn) -> Header {
         let undecided = self.prepared.undecided();
         Header::new(begin, self.session.source(), undecided)
@@ -206,12 +207,12 @@ impl Tail {
         Ok(assembler)
     }
 
-    /// The server is compared: it sends all changes after `confirmed`.
+    /// Begins to compare the server, which sends all changes after `confirmed`.
     pub(crate) fn compare(&mut self, confirmed: Lsn, only: bool) {
         self.session.compare(self.end, confirmed, only);
     }
 
-    /// The server was compared before.
+    /// Notes that the server was compared before.
     pub(crate) fn assume_compared(&mut self) {
         self.session.assume_compared(self.end);
     }
@@ -232,12 +233,12 @@ impl Tail {
         self.shape
     }
 
-    /// Where the last whole transaction ends.
+    /// Where the last whole transaction, message or position ends.
     pub(crate) const fn end(&self) -> Lsn {
         self.end
     }
 
-    /// The same, of what is durable.
+    /// Where the durable changes and positions end.
     pub(crate) const fn durable(&self) -> Lsn {
         self.durable
     }
@@ -247,12 +248,12 @@ impl Tail {
         self.last_load
     }
 
-    /// A load has ended, or was given up.
+    /// Notes that a load has ended or was given up.
     pub(crate) fn end_load(&mut self, number: u64) {
         self.last_load = self.last_load.max(number);
     }
 
-    /// Whether nothing was ever taken.
+    /// Whether the log has never taken changes or positions.
     pub(crate) const fn is_empty(&self) -> bool {
         let is_inside = matches!(self.buffer.at(), At::Inside { .. });
         !self.end.is_valid() && !is_inside && !self.buffer.has_changes()
@@ -263,7 +264,7 @@ impl Tail {
         self.buffer.has_changes()
     }
 
-    /// Whether what is in no segment fills one.
+    /// Whether the messages since the last segment fill a segment.
     pub(crate) const fn is_full(&self) -> bool {
         let size = self.buffer.marks().unpublished();
         size >= self.shape.segment_bytes
@@ -276,7 +277,7 @@ impl Tail {
         mem::take(&mut self.feet)
     }
 
-    /// Segments were published beside the tail.
+    /// Counts segments that were published.
     pub(crate) const fn count_segments(&mut self, more: u64) {
         self.counts.segments = self.counts.segments.saturating_add(more);
     }
@@ -286,7 +287,7 @@ impl Tail {
         self.journal
     }
 
-    /// Uses other definitions for what comes next.
+    /// Sets the definitions of types and tables for the next changes.
     pub(crate) fn set_catalog(&mut self, catalog: Catalog) {
         self.catalog = catalog;
         if let Some(segment) = &mut self.segment {
@@ -294,14 +295,14 @@ impl Tail {
         }
     }
 
-    /// Changes what is known of the session, and notes that in the stream.
+    /// Changes the facts about the source, and notes the new fact in the stream.
     pub(crate) fn learn(&mut self, learn: impl FnOnce(&mut Session) -> Option<Fact>) {
         let fact = learn(&mut self.session);
         self.buffer.note(fact);
     }
 
-    /// Appends all events of an assembler, and takes all input. Stops at what has come at or after the
-    /// place of a load, and returns it.
+    /// Appends all events of an assembler, and takes all input. Stops at the first transaction or
+    /// message at or behind the place of a load, and returns it.
     pub(crate) fn append(
         &mut self,
         assembler: &mut Assembler,
@@ -313,7 +314,8 @@ impl Tail {
             self.make_room(assembler)?;
             let buffer = &mut self.buffer;
             let event = assembler.next_with(input, |change| buffer.row(&change));
-            // By reference: most events are large, and few of their fields are used.
+            // The match is by reference, because most events are large, and few of their fields are
+            // used.
             match &event {
                 Ok(Some(Event::Change(Ok(())))) => {}
                 Ok(Some(Event::Begin(transaction))) => {
@@ -391,14 +393,15 @@ impl Tail {
         Ok(None)
     }
 
-    /// The server has something, which ends at this LSN. Returns whether the log skips it.
+    /// Compares a transaction, prepare or message that ends at this LSN. Returns whether the log
+    /// skips it.
     fn meet(&mut self, found: &Taken, end: Lsn) -> Result<bool, Error> {
         let facts = self.session.meet(found, end)?;
         self.buffer.note(facts);
         Ok(end <= self.end || !self.session.takes())
     }
 
-    /// Refuses what is skipped, and is not in the log.
+    /// Refuses a skipped transaction or message that is not in the log.
     fn check_repeated(&mut self, lsn: Lsn) -> Result<(), Error> {
         if self.session.takes() {
             self.repeats.check(&self.store, lsn, self.end)?;
@@ -431,7 +434,8 @@ impl Tail {
         self.session.take(taken);
     }
 
-    /// The server has sent everything up to this LSN. Returns what waits for the place of a load.
+    /// Notes that the server has sent everything up to this LSN. Returns this position if it is at
+    /// or behind the place of a load.
     pub(crate) fn advance(&mut self, lsn: Lsn, place: Option<Lsn>) -> Result<Option<First>, Error> {
         let is_between = self.buffer.at().is_between();
         if is_between {
@@ -458,11 +462,11 @@ impl Tail {
         self.end = lsn;
     }
 
-    /// Writes a block that is full to the journal, and a part of a transaction that is larger than a
-    /// segment to a segment.
+    /// Gives a full block to the journal. Publishes a part of a transaction that is larger than a
+    /// segment.
     fn make_room(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
         if self.buffer.is_full() {
-            // A block says which of them come before its end.
+            // A block has facts about all transactions that were prepared before its end.
             self.save_prepared(assembler)?;
             self.flush()?;
         }
@@ -481,13 +485,13 @@ impl Tail {
         self.buffer.flush(&mut self.journal)
     }
 
-    /// Makes all whole transactions durable, and those that the assembler has prepared.
+    /// Makes all whole transactions durable, and all prepared transactions of the assembler.
     pub(crate) fn sync(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
         if !self.session.takes() {
-            // Nothing of the session is the log's.
+            // The log takes no changes of this session.
             return Ok(());
         }
-        // A large transaction is durable when its last part is a segment, and so is the decision about it.
+        // A large transaction and its decision become durable with the segment of its last part.
         let is_whole = matches!(self.buffer.at(), At::Between | At::Skipping);
         if !self.shape.syncs {
             self.publish(assembler)?;
@@ -501,7 +505,7 @@ impl Tail {
         }
         self.flush()?;
         if let Err(error) = self.journal.write_held() {
-            // Its bytes may be those that the file lacks on a full disk.
+            // On a full disk, the segment may have the space that the journal needs.
             drop(self.segment.take());
             return Err(Error::store(OPEN, &error));
         }
@@ -519,8 +523,9 @@ impl Tail {
         self.journal.sync().map_err(|error| not_synced(&error))
     }
 
-    /// Saves the transactions that were prepared since. What comes after them is written later: then the
-    /// server may not send their rows again, as the log's end is confirmed when it is opened.
+    /// Saves the transactions that were prepared since the last call. Call it before later changes
+    /// are written. When the log is opened again, its end is confirmed. Then the server may not
+    /// send the rows of these transactions again.
     pub(crate) fn save_prepared(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
         if !self.session.takes() {
             return Ok(());
@@ -531,7 +536,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Notes which of them were decided, between transactions.
+    /// Notes which prepared transactions were decided. Call it between transactions.
     fn note_decided(&mut self, assembler: &Assembler) {
         if self.session.takes() {
             let facts = self.prepared.decide(assembler, None);
@@ -563,26 +568,28 @@ impl Tail {
         Ok(())
     }
 
-    /// Publishes all whole transactions as a segment, and returns its foot. `None` if there are none.
+    /// Publishes all whole transactions as a segment, and returns its foot. `None` if no segment is
+    /// due.
     pub(crate) fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
         let is_due = self.has_changes() || self.buffer.marks().unpublished() >= POSITIONS;
         let is_inside = matches!(self.buffer.at(), At::Inside { .. });
         if is_inside || !is_due || self.end <= self.start {
             return Ok(None);
         }
-        // What is published is durable, so what was prepared before must be, too.
+        // A published segment is durable, so earlier prepared transactions must be durable, too.
         self.save_prepared(assembler)?;
         self.note_decided(assembler);
         self.flush()?;
         let foot = self.publish_whole()?;
         self.durable = self.end;
         self.clear(self.end)?;
-        // Last, as the segment says what is not decided: another call must not publish it again.
+        // The removal comes last, because the segment lists the undecided transactions. If it
+        // fails, another call must not publish the segment again.
         self.forget_decided()?;
         Ok(Some(foot))
     }
 
-    /// Publishes the last part of a large transaction: it is a segment of its own. An earlier call may
+    /// Publishes the last part of a large transaction as a separate segment. An earlier call may
     /// have failed.
     fn publish_last_part(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
         if matches!(self.buffer.at(), At::LastPart(_)) {
@@ -591,8 +598,8 @@ impl Tail {
         Ok(())
     }
 
-    /// Publishes what there is of a transaction that is larger than a segment, of which there are so many
-    /// parts already.
+    /// Publishes the next part of a transaction that is larger than a segment. `part` is the number
+    /// of its earlier parts.
     fn publish_part(
         &mut self,
         part: u32,
@@ -609,16 +616,17 @@ impl Tail {
                 self.buffer.note_before_current(&fact);
             }
             if self.prepared.is_only_in_journal() {
-                // The journal is cleared. A record about them came before the commit, and nothing else did.
+                // The journal is cleared, so a segment needs the facts about prepared transactions.
+                // Only their records came between the log's end and this commit.
                 until = until.max(transaction.commit_lsn);
             }
         }
         self.flush()?;
-        // A position alone, too: the journal is cleared, and it may be confirmed.
+        // A position alone is enough, because it may be confirmed, and the journal is cleared.
         if self.has_changes() || until > self.start {
             let end = mem::replace(&mut self.end, until);
             if let Err(error) = self.publish_whole() {
-                // Nothing says so yet.
+                // No segment has the new end.
                 self.end = end;
                 return Err(error);
             }
@@ -637,7 +645,7 @@ impl Tail {
         Ok(())
     }
 
-    /// Begins a segment there: everything in the journal is in segments.
+    /// Empties the journal and the buffer, and begins the next segment at this LSN.
     fn clear(&mut self, start: Lsn) -> Result<(), Error> {
         self.clear_journal(start)?;
         self.buffer.clear();
@@ -646,7 +654,8 @@ impl Tail {
     }
 
     fn clear_journal(&mut self, start: Lsn) -> Result<(), Error> {
-        // What was published is no longer there to be published again.
+        // After a failure, the journal may lack published changes, so no later call can publish
+        // them again.
         let header = self.header(start);
         self.journal
             .clear(header)
@@ -676,10 +685,11 @@ impl Tail {
         Filling::begin(&*self.store, head, self.shape.level, first)
     }
 
-    /// Gives blocks to a segment, up to this number, after the definitions that they use.
+    /// Gives the blocks before this number to a segment, after the definitions that they use.
     fn give(&mut self, segment: &mut Filling, end: usize, which: Which) -> Result<(), Error> {
         segment.describe(self.buffer.contents(), which, &self.catalog)?;
-        // A part of a transaction is read without what came before, so it describes its relations.
+        // A part of a transaction is read without the earlier messages, so it describes its
+        // relations.
         let inherited = match which {
             Which::Current => self.buffer.inherited(),
             Which::Whole => None,
@@ -711,9 +721,9 @@ impl Tail {
         Ok(foot)
     }
 
-    /// Publishes what came before the place of a load, which ends there. What comes next is behind
-    /// the load, and begins at its point: `first` is already in the block. Returns what the log knew
-    /// before it.
+    /// Publishes the changes before the place of a load, as a segment that ends at `before`. The
+    /// next changes are behind the load, and begin at `point`. If `first` is a transaction or
+    /// message, the block already has it. Returns the facts of the log at the place of the load.
     pub(crate) fn cross(
         &mut self,
         before: Option<Lsn>,
@@ -741,9 +751,10 @@ impl Tail {
             self.publish_whole()?;
         }
         self.clear_journal(point)?;
-        // As the segment says what is not decided. What fails is tried again by the next sync.
+        // The segment lists the undecided transactions. After a failure, the next sync tries again.
         let _ = self.forget_decided();
-        // The load may have the last foot, and was begun before.
+        // The load's foot may become the last foot, and its source dates from the begin of the
+        // load. So the stream has the newer facts.
         self.buffer.begin_behind(self.session.facts());
         (self.start, self.end) = (point, point);
         Ok(BeforeLoad {
@@ -753,7 +764,7 @@ impl Tail {
     }
 }
 
-/// What the journal contains is not known: the log must be opened again.
+/// The error for a journal whose contents are not known: the log must be opened again.
 fn not_synced(error: &io::Error) -> Error {
     if error.kind() == io::ErrorKind::StaleNetworkFileHandle {
         return Error::store(OPEN, error);

@@ -1,14 +1,14 @@
 //! Appends a stream to a log.
 //!
 //! ```text
-//! stream ─► Assembler ─► Encoder ─► block ─► open file ─► segment
-//!           committed    protocol 1          durable      published
+//! stream ─► Assembler ─► Encoder ─► block ─► journal ─► segment
+//!           committed    protocol 1          durable    published
 //! ```
-//! A transaction is durable when the open file is synced, and visible to readers when its segment is
-//! published. After a crash, the whole transactions of the open file are published first.
+//! A transaction is durable when the journal is synced, and visible to readers when its segment is
+//! published. After a crash, the writer first publishes the whole transactions of the journal.
 //!
-//! A prepared transaction is an object of its own until it is decided: the server does not send its
-//! rows again.
+//! A prepared transaction is a separate object until it is decided, because the server does not
+//! send its rows again.
 
 use crate::error::{BrokenBy, Error, ErrorKind, LoadRefusal};
 use crate::format::catalog::{read_catalog, write_catalog};
@@ -40,19 +40,19 @@ use walrow_wire::{Lsn, Timestamp};
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct WriterOptions {
-    /// Where the changes come from. What is `None` is taken from the log.
+    /// The source of the changes. The log completes the fields that are `None`.
     pub source: Source,
-    /// Bytes of the stream after which a segment ends with the transaction. A larger transaction
-    /// continues in several segments.
+    /// Bytes of the stream that fill a segment. A segment ends with a transaction. A larger
+    /// transaction continues in several segments.
     pub segment_bytes: u64,
-    /// The compression level of zstd. `None` stores the bytes as they are. Higher levels than 1 cost
-    /// more time and make rows of a stream hardly smaller.
+    /// The compression level of zstd. `None` stores the bytes as they are. Levels above 1 cost more
+    /// time, and make rows of a stream hardly smaller.
     pub level: Option<i32>,
-    /// Whether transactions become durable before they fill a segment, by [`Writer::sync`]. Otherwise
-    /// [`Writer::fill`] needs less memory, `sync` publishes them, and after a failure of the store,
-    /// the log must be opened again.
+    /// Whether [`Writer::sync`] makes transactions durable before they fill a segment. Otherwise
+    /// `sync` publishes them, and [`Writer::fill`] needs less memory. But then the log must be
+    /// opened again after a failure of the store.
     pub syncs: bool,
-    /// Where transactions come from that the log seems to have.
+    /// The origin of transactions that the log seems to have.
     pub repeats: RepeatedBy,
 }
 
@@ -92,13 +92,13 @@ pub struct Writer {
     store: Arc<dyn Store>,
     index: IndexFile,
     stage: Stage,
-    /// Up to where everything is durable, as was found out last.
+    /// The end of the durable changes after the last sync or publish.
     position: Lsn,
     counts: WriterCounts,
 }
 
-/// Up to where everything is durable, so that it may be confirmed to the server. Only
-/// [`Writer::sync`] makes one.
+/// An LSN that may be confirmed to the server, because everything before it is durable. Only
+/// [`Writer::sync`] makes a `Confirmable`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirmable(Lsn);
 
@@ -110,8 +110,8 @@ impl Confirmable {
 }
 
 impl Writer {
-    /// Opens a log for writing. What a crash has left is put in order: whole transactions are
-    /// published, incomplete ones are removed.
+    /// Opens a log for writing. After a crash, this publishes the whole transactions and removes
+    /// the incomplete transactions.
     ///
     /// # Errors
     /// Another process writes to the log. The log belongs to another source, or is not a log. The
@@ -120,7 +120,7 @@ impl Writer {
         Self::open_unless(store, options, |_| Ok(()))
     }
 
-    /// Opens a log, unless what has to be repaired is refused.
+    /// Opens a log, unless `refuse` refuses its repairs.
     fn open_unless(
         store: Arc<dyn Store>,
         options: WriterOptions,
@@ -133,13 +133,13 @@ impl Writer {
             syncs,
             repeats,
         } = options;
-        // First, so that nothing is created in a directory that is not a log.
+        // This check comes first, so that a directory that is not a log stays unchanged.
         Listing::of(&*store)?;
         let (mut journal, extent) = OpenFile::open(&*store, OPEN)?;
         let found = journal.journaled()?;
         let header = extent.header.as_ref().map(|header| (header, &found));
         let looked = Looked::at(&*store, header)?;
-        // Of what comes next, while what is recovered may be of another one.
+        // The timeline of the next changes. Recovered changes may be of another timeline.
         let timeline = source.timeline.take();
         let lacks_first_load = looked.repairs.contains(&Repair::BeginAgain);
         if let Some(known) = looked.source() {
@@ -149,7 +149,7 @@ impl Writer {
             }
         }
         refuse(&looked.repairs)?;
-        // Nothing was written before.
+        // Up to here, the log is unchanged.
         repair(&*store, level, &looked)?;
         store.sweep().map_err(|error| Error::store("", &error))?;
         let index = open_index(&*store)?;
@@ -189,19 +189,19 @@ impl Writer {
             position,
             counts: WriterCounts::default(),
         };
-        // What was recovered.
+        // Takes over the counts and the segments of the recovery.
         writer.step(|stage| (stage, Ok(())))?;
         Ok(writer)
     }
 
-    /// Opens a log as [`Writer::open`] does, and keeps others from writing to it: all that is durable is in
-    /// segments, and stays as it is.
+    /// Opens a log like [`Writer::open`], and keeps other writers out. All durable changes are in
+    /// segments, and the log stays unchanged.
     ///
     /// # Errors
-    /// As [`Writer::open`]. The log begins with a load that was broken off: only a writer that begins it
-    /// again may remove that.
+    /// The errors of [`Writer::open`]. The log begins with a load that was broken off: only a
+    /// writer that begins the load again may remove it.
     pub fn quiet(store: Arc<dyn Store>) -> Result<Quiet, Error> {
-        // First, so that nothing is created in a directory that is not a log.
+        // This check comes first, so that a directory that is not a log stays unchanged.
         Log::open(store.clone())?;
         let refuse = |repairs: &[Repair]| {
             if repairs.contains(&Repair::BeginAgain) {
@@ -216,7 +216,7 @@ impl Writer {
         Ok(Quiet::new(store, journal.into_journal()))
     }
 
-    /// Does a step: takes the stage, and keeps the one that the step gives back.
+    /// Does a step, and keeps the stage that the step returns.
     fn step<T>(&mut self, step: impl FnOnce(Stage) -> Step<T>) -> Result<T, Error> {
         let before = mem::replace(&mut self.stage, Stage::Broken(BrokenBy::Panicked));
         let was_behind = before.is_behind();
@@ -225,8 +225,8 @@ impl Writer {
             self.counts = tail.counts();
             for foot in tail.new_feet() {
                 if !was_behind {
-                    // The index follows from the segments: what it lacks is added when the log is
-                    // opened.
+                    // The index can be made from the segments. [`Writer::open`] adds missing
+                    // segments to it.
                     let _ = self.index.append(&*self.store, &foot);
                 }
             }
@@ -249,7 +249,7 @@ impl Writer {
         })
     }
 
-    /// Publishes what is before a load, if something after it has come.
+    /// Publishes the changes before a load, if a change or a position behind the load has come.
     fn cross(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
         self.step(|mut stage| {
             let saved = match &mut stage {
@@ -264,8 +264,9 @@ impl Writer {
     }
 
     /// Prepares a new assembler for a session of the server that begins at [`Writer::position`] or
-    /// before: it knows the transactions that are prepared. What the log has is skipped. Call it between
-    /// transactions: when [`Writer::append`] has taken all input of the session before.
+    /// before. The assembler knows the prepared transactions. The writer skips transactions that
+    /// the log has. Call this between transactions, after [`Writer::append`] has taken all input of
+    /// the previous session.
     ///
     /// # Errors
     /// A prepared transaction is damaged, or the store failed.
@@ -275,10 +276,10 @@ impl Writer {
 
     /// Compares the server of the session that [`Writer::resume`] has begun with the log's.
     ///
-    /// Until it has sent everything up to [`Writer::position`], the log takes no changes, and makes
-    /// no changes durable. The server begins at `confirmed`, or at
-    /// [`Taken::resent_from`](walrow_stream::fact::Taken::resent_from) of the last thing if that is
-    /// later. With `only`, the log takes no later changes, either.
+    /// Until the server has sent everything up to [`Writer::position`], the log takes no changes,
+    /// and makes no changes durable. The server begins at `confirmed`, or at
+    /// [`Taken::resent_from`](walrow_stream::fact::Taken::resent_from) of the last transaction or
+    /// message if that LSN is later. With `only`, the log takes no later changes, either.
     ///
     /// # Errors
     /// The writer is broken.
@@ -287,7 +288,8 @@ impl Writer {
         Ok(())
     }
 
-    /// As [`Writer::compare`], for a server that was compared: it is asked for other things now.
+    /// Like [`Writer::compare`], for a server that was compared before. The new session only asks
+    /// it for other changes.
     ///
     /// # Errors
     /// The writer is broken.
@@ -296,7 +298,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether the server of the session has sent everything that it should have in common with the log.
+    /// Whether the comparison of the session's server has ended, or was not asked for.
     ///
     /// # Errors
     /// The writer is broken.
@@ -304,7 +306,7 @@ impl Writer {
         Ok(self.stage.tail()?.session().is_compared())
     }
 
-    /// Where the changes come from.
+    /// The source of the changes.
     ///
     /// # Errors
     /// The writer is broken.
@@ -328,8 +330,8 @@ impl Writer {
         Ok(self.stage.tail()?.has_changes())
     }
 
-    /// The timeline of the WAL that comes next, and where it began, if that is known. It is as durable as what
-    /// comes.
+    /// Sets the timeline of the next WAL, and where the timeline began, if that is known. They are
+    /// as durable as the next changes.
     ///
     /// # Errors
     /// The writer is broken.
@@ -349,7 +351,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Sets where the slot begins, for a log that is empty. It is as durable as what comes.
+    /// Sets where the slot begins, for a log that is empty. This LSN is as durable as the next
+    /// changes.
     ///
     /// # Errors
     /// The writer is broken.
@@ -361,8 +364,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Sets which transactions may have been prepared before the slot begins, for a log that is empty:
-    /// a commit of one of them is an error. It is as durable as what comes.
+    /// Sets which transactions may have been prepared before the slot begins, for a log that is
+    /// empty: a commit of one of them is an error. The setting is as durable as the next changes.
     ///
     /// # Errors
     /// The writer is broken.
@@ -379,7 +382,7 @@ impl Writer {
         Ok(())
     }
 
-    /// What was appended since the writer was opened.
+    /// Counts of the changes and segments since the writer was opened.
     pub const fn counts(&self) -> WriterCounts {
         self.counts
     }
@@ -392,8 +395,9 @@ impl Writer {
         Ok(self.stage.tail()?.catalog())
     }
 
-    /// Adds definitions to the catalog. Each segment has those that it uses, before the transactions
-    /// that [`Writer::fill`] did not give to it yet.
+    /// Adds definitions to the catalog. Each segment has the definitions that it uses. New
+    /// definitions come before the transactions that [`Writer::fill`] has not given to the segment
+    /// yet.
     ///
     /// # Errors
     /// The store failed.
@@ -408,16 +412,16 @@ impl Writer {
         Ok(())
     }
 
-    /// The LSN up to which everything is durable. After a restart,
-    /// it may be past what was confirmed. Then let the server begin where it was confirmed, and confirm
-    /// nothing until [`Writer::sync`] returns a later one, as transactions that were prepared between may
-    /// not be saved. See [`Writer::resume`].
+    /// The LSN where the durable changes end. After a restart, it may be later than the confirmed
+    /// LSN. Then let the server begin at the confirmed LSN, and confirm no LSN until
+    /// [`Writer::sync`] returns a later one. The log may lack transactions that were prepared
+    /// between these LSNs. See [`Writer::resume`].
     pub const fn position(&self) -> Lsn {
         self.position
     }
 
-    /// Appends all events of an assembler, and takes all input. Of a transaction that is larger than a
-    /// segment, parts are published. Call [`Writer::publish`] if [`Writer::is_full`].
+    /// Appends all events of an assembler, and takes all input. Publishes parts of a transaction
+    /// that is larger than a segment. Call [`Writer::publish`] if [`Writer::is_full`].
     ///
     /// # Errors
     /// The stream does not follow the protocol, or the store failed. After a failure of the store,
@@ -432,8 +436,8 @@ impl Writer {
         }
     }
 
-    /// Records that the server has decoded everything up to this LSN, so that it may be confirmed when
-    /// it is durable. A quiet database would keep its WAL for ever otherwise.
+    /// Records that the server has decoded everything up to this LSN, so that this LSN may be
+    /// confirmed when it is durable. Otherwise, a quiet database would keep its WAL for ever.
     ///
     /// # Errors
     /// The server differs from the log's: see [`Writer::compare`].
@@ -442,7 +446,8 @@ impl Writer {
     }
 
     /// Gives the whole transactions that fill blocks to the next segment, so that
-    /// [`Writer::publish`] has less to do. Call it when the catalog has the definitions that they use.
+    /// [`Writer::publish`] has less to do. Call it when the catalog has the definitions that these
+    /// transactions use.
     ///
     /// # Errors
     /// The store failed. Another call, or [`Writer::publish`], begins the segment again.
@@ -450,12 +455,12 @@ impl Writer {
         self.with_tail(Tail::fill)
     }
 
-    /// Makes all whole transactions durable, and those that the assembler has prepared. `None` if nothing ever
-    /// was.
+    /// Makes all whole transactions durable, and all prepared transactions of the assembler. `None`
+    /// if the log has never had durable changes.
     ///
     /// # Errors
-    /// The store failed. Another call tries again, unless it is not known what is durable:
-    /// [`ErrorKind::NotSynced`]. Then the log must be opened again.
+    /// The store failed. Another call tries again. After [`ErrorKind::NotSynced`], the durable
+    /// changes are not known, and the log must be opened again.
     pub fn sync(&mut self, assembler: &mut Assembler) -> Result<Option<Confirmable>, Error> {
         self.cross(assembler)?;
         let store = Arc::clone(&self.store);
@@ -468,10 +473,11 @@ impl Writer {
         Ok(durable.is_valid().then_some(Confirmable(durable)))
     }
 
-    /// Publishes all whole transactions as a segment, and returns its foot. `None` if there are none.
+    /// Publishes all whole transactions as a segment, and returns its foot. `None` if no segment is
+    /// due.
     ///
     /// # Errors
-    /// The store failed. Another call tries again. Another writer has published the segment.
+    /// The store failed: another call tries again. Another writer has published the segment.
     pub fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
         self.cross(assembler)?;
         let store = Arc::clone(&self.store);
@@ -486,8 +492,8 @@ impl Writer {
         Ok(foot)
     }
 
-    /// Whether the log lacks the load that it begins with, because that was broken off: then its
-    /// slot is useless. Drop it, and begin the load again.
+    /// Whether the log lacks the load that it begins with, because the load was broken off. Then
+    /// its slot is useless: drop the slot, and begin the load again.
     pub const fn lacks_first_load(&self) -> bool {
         self.stage.lacks_first_load()
     }
@@ -502,12 +508,12 @@ impl Writer {
         self.step(|stage| stage.plan_first_load(|place| keep_place(&*store, place)))
     }
 
-    /// Begins a load of a snapshot: its place in the log is kept. What was committed before `point`,
-    /// the consistent point of the snapshot, may have been appended, and nothing that was committed
-    /// later.
+    /// Begins a load of a snapshot, and keeps its place in the log. `point` is the consistent point
+    /// of the snapshot. Only transactions that were committed before `point` may have been
+    /// appended.
     ///
     /// # Errors
-    /// Something later was appended, another load is not complete, or the store failed.
+    /// A later transaction was appended, another load is not complete, or the store failed.
     pub fn begin_load(
         &mut self,
         point: Lsn,
@@ -529,11 +535,11 @@ impl Writer {
         Ok(Load::new(options, place, time, tables))
     }
 
-    /// Gives a load its place, once everything before it was appended and published. Returns false
-    /// before that.
+    /// Publishes a load in its place, once everything before it was appended and published. Returns
+    /// false until then.
     ///
     /// # Errors
-    /// It is not the load that was begun last. The store failed. Another call tries again.
+    /// It is not the load that was begun last. The store failed: another call tries again.
     pub fn end_load(&mut self, load: &Load) -> Result<bool, Error> {
         let store = Arc::clone(&self.store);
         let mut filled = None;
@@ -549,11 +555,11 @@ impl Writer {
         Ok(ended)
     }
 
-    /// Cancels a load. Its place in the log is filled without it.
+    /// Cancels a load. Fills its place in the log without the load.
     ///
     /// # Errors
-    /// The log begins with it: open the log again, which empties it. It is not the load that was begun
-    /// last. The store failed. Another call tries again.
+    /// The log begins with this load: open the log again, which empties the log. It is not the load
+    /// that was begun last. The store failed: another call tries again.
     pub fn give_up_load(&mut self, load: &Load, assembler: &mut Assembler) -> Result<(), Error> {
         self.cross(assembler)?;
         let store = Arc::clone(&self.store);
@@ -573,7 +579,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Adds the segments from there on to the index: those behind a load were published before it.
+    /// Adds the segments from `start` on to the index. Segments behind a load were published before
+    /// the load.
     fn index_from(&mut self, start: Option<Lsn>) {
         let Some(start) = start else {
             return;
@@ -588,7 +595,7 @@ impl Writer {
             }
             Ok::<_, Error>(())
         };
-        // What the index lacks is added when the log is opened.
+        // [`Writer::open`] adds missing segments to the index.
         let _ = { add }();
     }
 }
@@ -598,7 +605,7 @@ fn check(store: &dyn Store) -> Result<(), Error> {
     store.check().map_err(|error| Error::store("", &error))
 }
 
-/// Takes what is not known from the log.
+/// Completes a source with the source of the log.
 fn complete(source: &mut Source, log: &Source) {
     let log = log.clone();
     source.system_identifier = source.system_identifier.take().or(log.system_identifier);

@@ -1,4 +1,5 @@
-//! Every combination of what may be seen of a log, up to six objects and each end of the journal.
+//! Plans the repairs for each combination of up to six objects of a log and each end of the
+//! journal.
 
 use super::*;
 use walrow_stream::fact::Source;
@@ -36,8 +37,8 @@ fn undecided() -> Vec<Undecided> {
     vec![Undecided::new(P, 1)]
 }
 
-/// A journal after the segment that ends at 200, cut after so many things: a prepare, a commit at 300, the
-/// decision, and a commit at 400.
+/// A journal after the segment that ends at 200. It has the first `count` of these records: a
+/// prepare, a commit at 300, the decision, and a commit at 400.
 fn journal(count: usize) -> SeenJournal {
     let ends = [None, None, Some(Lsn(300)), Some(Lsn(300)), Some(Lsn(400))];
     let end = ends.get(count).copied().flatten();
@@ -52,7 +53,7 @@ fn journal(count: usize) -> SeenJournal {
     }
 }
 
-/// Where the log ends after the repairs. Checks that they fit together.
+/// Returns where the log ends after the repairs. Checks that the repairs fit together.
 fn end_after(seen: &Seen, repairs: &[Repair]) -> Lsn {
     let mut end = seen.boundary;
     let removed: &[_] = match repairs.first() {
@@ -102,7 +103,7 @@ fn every_subset_with_every_end_of_the_journal_is_repaired_or_refused() {
                 let absent = named.filter(|it| !seen.segments.iter().any(|seen| seen.name == *it));
                 seen.indexed = absent.collect();
             }
-            // At 0, its header is torn, too.
+            // At 0, the header of the journal is torn, too.
             seen.journal = (has(3) && count > 0).then(|| journal(count.saturating_sub(1)));
             if has(4) {
                 seen.prepared.insert(P, 1);
@@ -136,7 +137,7 @@ fn every_subset_with_every_end_of_the_journal_is_repaired_or_refused() {
                 xid: P.xid,
                 end: P.end,
             });
-            // If nothing says that it was decided, it stays.
+            // Without a segment and a journal, the prepared transaction stays.
             let is_known = !seen.segments.is_empty() || seen.journal.is_some();
             let is_undecided = (1..=2).contains(&things);
             assert_eq!(forgets, has(4) && is_known && !is_undecided, "{what}");
@@ -154,7 +155,7 @@ fn every_subset_of_a_load_that_was_broken_off_is_repaired_or_refused() {
         first: false,
         number: 1,
     };
-    // What was before it, two of its parts, and what is behind it.
+    // Two segments before the load, two parts of the load, and two segments behind it.
     let segments = [
         segment(0, 100),
         segment(100, 200),
@@ -256,7 +257,7 @@ fn what_a_segment_says_counts_if_it_has_all_of_the_journal() {
     assert_eq!(plan(&seen), Err(Damage::OtherPrepared(P)));
     seen.prepared.insert(P, 1);
     assert_eq!(plan(&seen), Ok(vec![Repair::ClearJournal]));
-    // Of another log, or with transactions from before its beginning.
+    // The journal is of another log, or has transactions from before the end of the segments.
     let with_slot = |slot: &str| {
         let mut source = Source::default();
         source.slot = Some(slot.to_owned());
