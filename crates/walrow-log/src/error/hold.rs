@@ -1,11 +1,11 @@
-//! What keeps segments from being removed.
+//! The readers and loads that keep segments from being removed.
 
 use crate::error::remedy::Remedy;
 use std::fmt;
 use walrow_stream::Printable;
 use walrow_wire::{Lsn, Oid};
 
-/// What needs segments that would be removed otherwise.
+/// A reader or a load that needs segments, so that they cannot be removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Hold {
@@ -15,10 +15,10 @@ pub enum Hold {
         name: String,
         /// Its position.
         position: Lsn,
-        /// When it was last used, in microseconds since 2000.
+        /// The time when it was last used, in microseconds since 2000.
         used: i64,
     },
-    /// The last load of a table: without it, nobody could build the table again.
+    /// The last load of a table. Without it, readers could not build the table again.
     Load {
         /// The table.
         oid: Oid,
@@ -26,13 +26,13 @@ pub enum Hold {
         schema: String,
         /// Its name.
         name: String,
-        /// Where the segment before the load ends.
+        /// The LSN where the segment before the load ends.
         position: Lsn,
     },
 }
 
 impl Hold {
-    /// What comes after this LSN is needed.
+    /// The position of the reader or load, which needs all changes after this LSN.
     pub const fn position(&self) -> Lsn {
         match self {
             Self::Reader { position, .. } | Self::Load { position, .. } => *position,
@@ -41,7 +41,7 @@ impl Hold {
 }
 
 impl Hold {
-    /// What ends the need.
+    /// The remedies that end the need.
     pub(crate) fn remedies(&self) -> Vec<Remedy> {
         match self {
             Self::Reader { name, .. } => {

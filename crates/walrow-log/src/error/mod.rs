@@ -1,6 +1,6 @@
-//! What is wrong with a log.
+//! The errors of a log.
 //!
-//! An error is data: a kind, the object, and what avoids it. Its text in Rust names that in neutral
+//! An error is data: a kind, the object, and remedies. Its text in Rust names them in neutral
 //! words.
 
 pub(crate) mod hold;
@@ -13,33 +13,34 @@ use std::io;
 use walrow_stream::{Gap, Printable};
 use walrow_wire::Lsn;
 
-/// A log that cannot be read or written, and the object where this was found.
+/// The reason why a log cannot be read or written, and the object where this was found.
 ///
 /// Its text is the [reason](Error::reason), then the [remedies](Error::remedies). `{:?}` prints the
 /// same text, and `{:#?}` the fields.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: ErrorKind,
-    /// The name of the object in the log's directory; empty for the directory itself.
+    /// The name of the object in the log's directory. Empty for the directory itself.
     pub object: String,
 }
 
-/// What is wrong with a log.
+/// The kind of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The store failed.
     Store {
-        /// What kind of failure.
+        /// The kind of the failure.
         kind: io::ErrorKind,
         /// The system's error number.
         code: Option<i32>,
         /// The system's own words.
         text: String,
     },
-    /// Bytes could not be made durable, so it is not known which are. Open the log again.
+    /// Bytes could not be made durable, so it is not known which bytes are durable. Open the log
+    /// again.
     NotSynced {
         /// The system's error number.
         code: Option<i32>,
@@ -48,7 +49,7 @@ pub enum ErrorKind {
     },
     /// The directory is not a log.
     NotALog,
-    /// The object is not one of a log.
+    /// The object does not belong to a log.
     Foreign,
     /// A version of walrow that was never released wrote it.
     Unreleased {
@@ -60,28 +61,28 @@ pub enum ErrorKind {
         /// The version of its format.
         found: u32,
     },
-    /// Its bytes are not those that were written.
+    /// Its bytes differ from the bytes that were written.
     Damaged {
-        /// What differs.
+        /// The part that differs.
         what: DamagedPart,
     },
     /// A segment is missing.
     Missing {
-        /// Where the segment before it ends.
+        /// The LSN where the segment before it ends.
         after: Lsn,
     },
-    /// An object is missing that others need.
+    /// An object is missing that other objects need.
     Absent,
     /// Segments were removed that a reader needs.
     Pruned {
-        /// Where the reader begins.
+        /// The LSN where the reader begins.
         start: Lsn,
-        /// Where the log begins.
+        /// The LSN where the log begins.
         until: Lsn,
     },
-    /// A registered reader or a load needs what would be removed or erased.
+    /// A registered reader or a load needs changes that would be removed or erased.
     Held {
-        /// Which.
+        /// The reader or load.
         hold: Hold,
     },
     /// No reader is registered under this name.
@@ -97,19 +98,19 @@ pub enum ErrorKind {
         name: String,
         /// Its position.
         from: Lsn,
-        /// The new one.
+        /// The new position.
         to: Lsn,
     },
     /// The log does not reach a position.
     PastEnd {
         /// The position.
         position: Lsn,
-        /// Where the log ends.
+        /// The LSN where the log ends.
         end: Lsn,
     },
     /// A column that would be erased identifies rows.
     KeyColumn,
-    /// A column that would be erased may have had another name before, and nobody knows it.
+    /// A column that would be erased may have had another name before, which the log does not say.
     EarlierName {
         /// The table, as `schema.name`.
         table: String,
@@ -122,7 +123,7 @@ pub enum ErrorKind {
     ReadOnly,
     /// Another process removes, merges or erases segments, or changes readers for too long.
     Busy,
-    /// The caller has stopped what it called.
+    /// The caller has stopped the call.
     Interrupted,
     /// Another process writes to the log.
     Locked,
@@ -130,7 +131,7 @@ pub enum ErrorKind {
     Published,
     /// The writer cannot go on: open the log again.
     Broken {
-        /// Why not.
+        /// The reason.
         why: BrokenBy,
     },
     /// The log's directory, or a file that its writer has open, was moved or replaced.
@@ -139,23 +140,23 @@ pub enum ErrorKind {
     EndLsn {
         /// The commit LSN.
         lsn: Lsn,
-        /// Where it ends, as the stream says.
+        /// The LSN where it ends, as the stream says.
         end: Lsn,
     },
-    /// A transaction or message comes before the end of the log, which does not have it.
+    /// A transaction or message comes before the end of the log, but the log does not have it.
     OutOfOrder {
         /// Its LSN.
         lsn: Lsn,
-        /// Where the log ends.
+        /// The LSN where the log ends.
         end: Lsn,
     },
-    /// The changes come from another source than those in the log.
+    /// The changes come from another source than the changes in the log.
     OtherSource {
-        /// What differs.
+        /// The part that differs.
         what: SourcePart,
-        /// In the log.
+        /// The value in the log.
         log: String,
-        /// Of the new changes.
+        /// The value of the new changes.
         found: String,
     },
     /// The log was received from another server, or the server was set back.
@@ -164,30 +165,30 @@ pub enum ErrorKind {
         why: OtherServer,
         /// The LSN of the difference.
         lsn: Lsn,
-        /// Where the log ends.
+        /// The LSN where the log ends.
         position: Lsn,
     },
     /// A load is not possible.
     Load {
-        /// Why not.
+        /// The reason.
         why: LoadRefusal,
     },
-    /// The rows of a load are not those of a COPY.
+    /// The rows of a load are not valid rows of a COPY.
     Copy(walrow_wire::Error),
     /// The log does not have the table.
     NoTable,
     /// Two tables have the name.
     Ambiguous {
-        /// One of them, as `schema.name`.
+        /// The first table, as `schema.name`.
         one: String,
-        /// Another one.
+        /// The second table, as `schema.name`.
         other: String,
     },
-    /// The rows of the table are not known as of an LSN or a time, but later.
+    /// The rows of the table are not known as of an LSN or a time. They are known only later.
     TooEarly {
         /// The table, as `schema.name`.
         table: String,
-        /// From where on they are known.
+        /// The first LSN where they are known.
         first: Lsn,
     },
     /// The rows of the table are not known: changes of it were removed, and no load is left.
@@ -201,7 +202,7 @@ pub enum ErrorKind {
         table: String,
         /// The commit LSN of the transaction where this was found.
         lsn: Lsn,
-        /// What is missing.
+        /// The part that is missing.
         gap: Gap,
     },
     /// The stream does not follow the protocol.
@@ -259,7 +260,7 @@ impl ErrorKind {
 pub enum DamagedPart {
     /// The name of a segment.
     Name,
-    /// Where a segment begins and ends.
+    /// The LSNs where a segment begins and ends.
     Range,
     /// The size of a segment.
     Size,
@@ -271,19 +272,19 @@ pub enum DamagedPart {
     Content,
     /// The checksum of a segment.
     Checksum,
-    /// A block of the open file.
+    /// A block of the journal.
     Block,
-    /// The transactions in the open file.
+    /// The order of the transactions in the journal.
     Order,
     /// The catalog.
     Catalog,
     /// A prepared transaction.
     Prepared,
-    /// What is known of the log beside its segments.
+    /// The state of the log beside its segments.
     State,
     /// The record of a reader.
     Reader,
-    /// Where its changes come from.
+    /// The source of its changes.
     Source,
     /// The index, which follows from the segments.
     Index,
@@ -311,7 +312,7 @@ impl fmt::Display for DamagedPart {
     }
 }
 
-/// A part of what changes come from.
+/// A part of the source of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SourcePart {
@@ -337,9 +338,9 @@ impl fmt::Display for SourcePart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OtherServer {
-    /// It has not sent again what the log took last.
+    /// It has not sent again the transaction or message that the log took last.
     Missing,
-    /// It has sent something that the log should have, and does not.
+    /// It has sent a transaction or message that the log should have, but does not have.
     Foreign,
 }
 
@@ -407,7 +408,7 @@ impl Error {
         }
     }
 
-    /// What is wrong with which object, but without remedies.
+    /// The object and the kind of the error, without remedies.
     pub fn reason(&self) -> impl fmt::Display + '_ {
         fmt::from_fn(|f| {
             if !self.object.is_empty() {
@@ -417,7 +418,7 @@ impl Error {
         })
     }
 
-    /// What avoids the error. Each alone is enough.
+    /// The remedies for the error. Each of them alone is enough.
     pub fn remedies(&self) -> Vec<Remedy> {
         match &self.kind {
             ErrorKind::NotALog => vec![Remedy::EmptyDirectory],
@@ -425,7 +426,7 @@ impl Error {
             ErrorKind::Foreign if self.object.starts_with('_') => vec![Remedy::LaterVersion],
             ErrorKind::Foreign => vec![Remedy::RemoveFile],
             ErrorKind::Unreleased { .. } => vec![Remedy::ReceiveAnew],
-            // The next writer makes it again.
+            // The next writer makes the index again.
             ErrorKind::Damaged {
                 what: DamagedPart::Index,
             } => vec![Remedy::RemoveFile],
@@ -464,7 +465,7 @@ impl Error {
         }
     }
 
-    /// The commit LSN of the transaction where this was found, if it is one.
+    /// The commit LSN of the transaction where this was found, if there is one.
     pub fn lsn(&self) -> Option<Lsn> {
         match self.kind {
             ErrorKind::Incomplete { lsn, .. } => Some(lsn),
@@ -505,7 +506,7 @@ impl Error {
 }
 
 impl From<ErrorKind> for Error {
-    /// Of the log as a whole.
+    /// Makes an error of the log as a whole.
     fn from(kind: ErrorKind) -> Self {
         Self::new("", kind)
     }

@@ -1,16 +1,16 @@
-//! What avoids an error of a log, as data. Rust, Python and the command line each print it in their
-//! own words.
+//! The steps that avoid an error of a log, as data. Rust, Python and the command line each print
+//! them in their own words.
 
 use std::fmt;
 use walrow_wire::Lsn;
 
-/// What avoids an error of a log.
+/// A step that avoids an error of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Remedy {
     /// Choose a directory that is empty, or a new one.
     EmptyDirectory,
-    /// Remove the file, which is not one of the log.
+    /// Remove the file, which does not belong to the log.
     RemoveFile,
     /// Read the file with the version of walrow that wrote it.
     LaterVersion,
@@ -18,33 +18,34 @@ pub enum Remedy {
     ReceiveAnew,
     /// Restore the file from a copy.
     Restore,
-    /// Read from there on, and load again what depends on earlier changes.
+    /// Read from the start of the log on, and load everything again that depends on earlier
+    /// changes.
     ReadFrom {
-        /// Where the log begins.
+        /// The LSN where the log begins.
         start: Lsn,
     },
-    /// Move the reader forward: [`Log::advance`](crate::Log::advance).
+    /// Move the reader forward: [`Upkeep::advance`](crate::Upkeep::advance).
     Advance {
         /// Its name.
         reader: String,
     },
-    /// Forget the reader: [`Log::forget`](crate::Log::forget).
+    /// Forget the reader: [`Upkeep::forget`](crate::Upkeep::forget).
     Forget {
         /// Its name.
         reader: String,
     },
-    /// Move the reader back: [`Log::rewind`](crate::Log::rewind).
+    /// Move the reader back: [`Upkeep::rewind`](crate::Upkeep::rewind).
     Rewind {
         /// Its name.
         reader: String,
     },
-    /// Register the reader: [`Log::register`](crate::Log::register).
+    /// Register the reader: [`Upkeep::register`](crate::Upkeep::register).
     Register {
         /// Its name.
         reader: String,
     },
-    /// Remove what readers and loads need, too: the option `force` of
-    /// [`Log::prune`](crate::Log::prune) or [`Erase`](crate::Erase).
+    /// Remove also the changes that readers and loads need: the option `force` of
+    /// [`Upkeep::prune`](crate::Upkeep::prune) or [`Erase`](crate::Erase).
     Force,
     /// Load the table again.
     Load {
@@ -55,7 +56,7 @@ pub enum Remedy {
     OneTable,
     /// Erase the column under its earlier name, too.
     EraseEarlierName,
-    /// Commit or roll back prepared transactions, and receive that.
+    /// Commit or roll back the prepared transactions, and receive the result.
     Decide,
     /// Change the log where its receiver writes it.
     WhereItIsWritten,
@@ -67,7 +68,7 @@ pub enum Remedy {
     OtherLog,
     /// Open the log again.
     OpenAgain,
-    /// Put back what was there, and start again.
+    /// Put back the directory or file that was there, and start again.
     PutBack,
     /// Seal the older capture first, into another log.
     OlderFirst,

@@ -5,8 +5,8 @@
 //! │ size (4) │ crc (4)│bytes│ size (4) │ crc (4)│bytes│
 //! └──────────┴────────┴─ … ─┴──────────┴────────┴─ … ─┘
 //! ```
-//! Such an object is written whole before it gets its name, except for the index: that grows, and follows
-//! from the segments. `crc` is the CRC-32C of the bytes.
+//! Such an object is whole before it gets its name, except for the index. The index grows, and its
+//! contents follow from the segments. `crc` is the CRC-32C of the bytes.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::store::{Objects, ReadAt, Staged, Store, Tag, once};
@@ -15,16 +15,16 @@ use std::io;
 
 /// Bytes of a block before its contents.
 pub(crate) const HEADER: usize = 8;
-/// The highest bit of the size, which says nothing.
+/// The highest bit of the size, which has no meaning.
 const RESERVED: u32 = 1 << 31;
 /// Bytes of one read of small blocks.
 pub(crate) const READ: u64 = 1 << 20;
 
-/// Bytes of a block from which on its checksum is known before there is memory for it: few blocks are so
-/// large, and a damaged size may be any.
+/// A block with more bytes than this has its checksum checked before all of its bytes are in
+/// memory. Few blocks are so large, and a damaged size may have any value.
 const LARGE: u64 = if cfg!(test) { 1 << 20 } else { 16 << 20 };
 
-/// What comes before the bytes of a block.
+/// The header of a block with these bytes.
 pub(crate) fn head(bytes: &[u8]) -> io::Result<[u8; HEADER]> {
     let size = u32::try_from(bytes.len()).ok();
     let size = size.filter(|size| *size < RESERVED);
@@ -34,7 +34,7 @@ pub(crate) fn head(bytes: &[u8]) -> io::Result<[u8; HEADER]> {
     Ok([s0, s1, s2, s3, c0, c1, c2, c3])
 }
 
-/// The bytes of an object, of which a piece is in memory.
+/// The bytes of an object, with a piece of them in memory.
 #[derive(Debug)]
 pub(crate) struct Window<'a, R: ReadAt + ?Sized> {
     file: &'a mut R,
@@ -60,7 +60,7 @@ impl<'a, R: ReadAt + ?Sized> Window<'a, R> {
         self.size
     }
 
-    /// These bytes, which were compared with the object's size.
+    /// The `count` bytes from `at` on. The caller has checked that the object has them.
     pub(crate) fn bytes(&mut self, at: u64, count: usize) -> io::Result<&[u8]> {
         let start = at.checked_sub(self.from).map(usize::try_from);
         let start = start.and_then(Result::ok).unwrap_or(usize::MAX);
@@ -77,9 +77,9 @@ impl<'a, R: ReadAt + ?Sized> Window<'a, R> {
         Ok(self.buffer.get(..count).unwrap_or_default())
     }
 
-    /// Whether so many bytes from there on have this checksum. If they are many, there is no memory for all
-    /// of them before that is known. No block is empty: a file system may extend a file with zeros
-    /// before a crash.
+    /// Whether `size` bytes from `at` on have this checksum. Many bytes are read in pieces, so that
+    /// a damaged size needs little memory. An empty block is never whole, because a file system may
+    /// extend a file with zeros before a crash.
     pub(crate) fn has_checksum(&mut self, at: u64, size: u64, expected: u32) -> io::Result<bool> {
         if size == 0 {
             return Ok(false);
@@ -101,11 +101,11 @@ impl<'a, R: ReadAt + ?Sized> Window<'a, R> {
     }
 }
 
-/// The blocks of an object, up to one that is not whole.
+/// The blocks of an object, up to the first block that is not whole.
 #[derive(Debug)]
 pub(crate) struct Blocks<'a, R: ReadAt + ?Sized> {
     window: Window<'a, R>,
-    /// Where the next block begins.
+    /// The place in the object where the next block begins.
     pub(crate) at: u64,
 }
 
@@ -175,8 +175,8 @@ impl<'a> NewBlocks<'a> {
     }
 }
 
-/// Writes an object of blocks. `write` appends them. An object of this name is replaced. Returns the
-/// CRC-32C of its bytes.
+/// Writes an object of blocks. `write` appends the blocks. The new object replaces an object of
+/// this name. Returns the CRC-32C of its bytes.
 pub(crate) fn write_blocks(
     store: &dyn Store,
     name: &str,
@@ -196,7 +196,7 @@ pub(crate) fn write_blocks(
     }
 }
 
-/// As [`write_blocks`], for an object whose checksum nobody keeps.
+/// As [`write_blocks`], for an object whose checksum is not kept.
 pub(crate) fn write_object(
     store: &dyn Store,
     name: &str,
@@ -219,8 +219,8 @@ pub(crate) fn checksum(file: &mut dyn ReadAt) -> io::Result<u32> {
     Ok(crc32c)
 }
 
-/// As [`write_object`], instead of an object that was found before, or of none. Fails if that is not so
-/// any more.
+/// As [`write_object`], but replaces only the object with the tag `found`. Without a tag, it
+/// creates the object. Fails if another process has created or changed the object meanwhile.
 pub(crate) fn put_object(
     store: &dyn Store,
     name: &str,
@@ -241,13 +241,13 @@ fn written(name: &str) -> Error {
     Error::store(name, &io::Error::other("another process has written it"))
 }
 
-/// The bytes of all blocks, of which one is in memory at a time.
+/// The bytes of all blocks, with one block in memory at a time.
 #[derive(Debug)]
 pub(crate) struct BlockReader<'a> {
     blocks: Blocks<'a, dyn ReadAt>,
-    /// How many bytes of the current block were not read.
+    /// How many bytes of the current block are left to read.
     left: usize,
-    /// Why the store failed.
+    /// The error of the store, if it failed.
     pub(crate) failure: Option<io::Error>,
 }
 
@@ -279,7 +279,7 @@ impl io::Read for BlockReader<'_> {
     }
 }
 
-/// Opens an object for reading. `None` if there is none of this name.
+/// Opens an object for reading. `None` if no object has this name.
 pub(crate) fn open_object(
     objects: &dyn Objects,
     name: &str,
@@ -291,7 +291,7 @@ pub(crate) fn open_object(
     }
 }
 
-/// Reads an object of blocks. `None` if there is none of this name.
+/// Reads an object of blocks. `None` if no object has this name.
 pub(crate) fn read_object(
     objects: &dyn Objects,
     name: &str,
@@ -308,7 +308,7 @@ pub(crate) fn read_object(
     Ok(Some(()))
 }
 
-/// Reads an object of one block of JSON. `None` if there is none of this name.
+/// Reads an object of one block of JSON. `None` if no object has this name.
 pub(crate) fn read_json<T: for<'de> Deserialize<'de>>(
     objects: &dyn Objects,
     name: &str,
@@ -382,7 +382,7 @@ pub(crate) mod tests {
             assert!(blocks.next().unwrap().unwrap() == expected);
         }
         assert!(blocks.next().unwrap().is_none());
-        // A byte of the large one has changed.
+        // A byte of the large block has changed.
         stored.0[1000] ^= 1;
         stored.1 = 0;
         let mut blocks = Blocks::new(&mut stored).unwrap();

@@ -1,4 +1,4 @@
-//! What a part of a stream contains: counted while it is written, for a segment's foot.
+//! The contents of a part of a stream, which are counted while it is written, for a segment's foot.
 
 use crate::format::history::{FORMAT, History};
 use crate::format::segment::{Foot, TableFoot};
@@ -9,7 +9,7 @@ use walrow_stream::fact::Source;
 use walrow_stream::{Relation, Transaction};
 use walrow_wire::{Lsn, Oid};
 
-/// Counts of transactions and changes: of whole transactions, and of the current one.
+/// Counts of transactions and changes, for whole transactions and for the current transaction.
 #[derive(Debug, Default)]
 pub(crate) struct Contents {
     transactions: u64,
@@ -21,13 +21,13 @@ pub(crate) struct Contents {
     versions: HashMap<u32, usize>,
     /// The version of the last row, and its place.
     last: Option<(u32, usize)>,
-    /// Where the current transaction ends, and when it was committed.
+    /// The LSN where the current transaction ends, and its commit time.
     current: (Lsn, i64),
-    /// Whether it is a load.
+    /// Whether the current transaction is a load.
     loads: bool,
-    /// The tables that it changes.
+    /// The places of the tables that the current transaction changes.
     changed: Vec<usize>,
-    /// Bytes of the tables in a foot, nearly.
+    /// The approximate number of bytes that the tables have in a foot.
     foot_bytes: u64,
 }
 
@@ -48,18 +48,18 @@ struct Counts {
     loaded: Option<Lsn>,
 }
 
-/// Which transactions a segment contains.
+/// The transactions that a segment contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Which {
-    /// All whole ones.
+    /// All whole transactions.
     Whole,
-    /// A part of the current one.
+    /// A part of the current transaction.
     Current,
 }
 
 impl Contents {
-    /// Begins a transaction, or another part of it. What was counted of the last one is dropped, if
-    /// it was not completed.
+    /// Begins a transaction, or another part of it. Drops the counts of the last transaction, if it
+    /// was not completed.
     pub(crate) fn begin(&mut self, transaction: &Transaction) {
         self.drop_current();
         self.current = (transaction.end_lsn, transaction.commit_time.0);
@@ -82,7 +82,7 @@ impl Contents {
         add(&mut self.counts(relation).truncates, 1);
     }
 
-    /// The transaction is whole.
+    /// Completes the current transaction: its counts become counts of whole transactions.
     pub(crate) fn commit(&mut self) {
         let (_, time) = self.current;
         add(&mut self.transactions, 1);
@@ -127,7 +127,7 @@ impl Contents {
         *self = Self::default();
     }
 
-    /// Bytes that a foot has for the tables, nearly.
+    /// The approximate number of bytes that the tables have in a foot.
     pub(crate) const fn foot_bytes(&self) -> u64 {
         self.foot_bytes
     }
@@ -135,7 +135,7 @@ impl Contents {
     #[inline]
     fn counts(&mut self, relation: &Arc<Relation>) -> &mut Counts {
         let place = match self.last {
-            // Most rows have the relation of the row before.
+            // Most rows have the same relation as the row before.
             Some((version, place)) if version == relation.version => place,
             _ => self.place(relation),
         };
@@ -179,7 +179,7 @@ impl Contents {
         place
     }
 
-    /// The relation versions that changed, how, and their places.
+    /// The relation versions with changes: their places, relations and counts.
     fn changed(&self, which: Which) -> impl Iterator<Item = (usize, &Relation, &Counts)> {
         let tables = self.tables.iter().enumerate().map(move |(place, table)| {
             let counts = match which {
@@ -256,7 +256,7 @@ impl Contents {
     }
 }
 
-/// Bytes of a relation in a foot, nearly.
+/// The approximate number of bytes that a relation has in a foot.
 fn json_bytes(relation: &Relation) -> u64 {
     let escaped = |text: &str| {
         let bytes = text.bytes().map(|byte| match byte {

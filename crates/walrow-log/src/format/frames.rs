@@ -19,7 +19,7 @@ impl fmt::Debug for Compressor {
 }
 
 impl Compressor {
-    /// `level` is zstd's. `None` stores the bytes as they are.
+    /// `level` is the compression level of zstd. `None` stores the bytes as they are.
     pub(crate) fn new(level: Option<i32>) -> io::Result<Self> {
         let context = match level {
             None => None,
@@ -58,8 +58,9 @@ fn reason(code: usize) -> io::Error {
     io::Error::other(zstd_safe::get_error_name(code))
 }
 
-/// A frame's magic number, a descriptor (the size is in eight bytes, and a checksum comes last), and
-/// the size of the window. It is that of a block: decompressors refuse large windows.
+/// A frame's magic number, a descriptor (the size is in eight bytes, and a checksum comes last),
+/// and the size of the window. The window has the size of a block, because decompressors refuse
+/// large windows.
 const HEAD: [u8; 6] = [0x28, 0xB5, 0x2F, 0xFD, 0xC4, 0x38];
 /// The largest block.
 const BLOCK: usize = 128 << 10;
@@ -71,7 +72,7 @@ fn store(bytes: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
     loop {
         let (block, more) = rest.split_at(rest.len().min(BLOCK));
-        // The lowest bit marks the last block, the next two are zero for a raw one.
+        // The lowest bit marks the last block. The next two bits are zero for a raw block.
         let size = u32::try_from(block.len()).unwrap_or(u32::MAX);
         let [b0, b1, b2, _] = (size << 3 | u32::from(more.is_empty())).to_le_bytes();
         out.extend_from_slice(&[b0, b1, b2]);

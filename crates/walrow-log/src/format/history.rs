@@ -1,7 +1,7 @@
 //! The version of the format, and the number of a log's history.
 //!
-//! The history counts how often the source of a log was built again, from 1 on. This version of walrow
-//! only knows the first one, and refuses what belongs to a later one.
+//! The history counts how often the source of a log was built again, from 1 on. This version of
+//! walrow only knows the first history, and refuses objects of a later history.
 
 use crate::error::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The version of the format that this crate writes.
 pub const FORMAT: u32 = 2;
 
-/// What is wrong with an object of another version than [`FORMAT`].
+/// The error for an object of another version than [`FORMAT`].
 pub(crate) const fn other_version(found: u32) -> ErrorKind {
     if found < FORMAT {
         ErrorKind::Unreleased { found }

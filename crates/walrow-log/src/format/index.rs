@@ -1,9 +1,9 @@
-//! The index of a log: what all segments contain, so that opening a log reads one object and not
-//! each segment.
+//! The index of a log describes the contents of all segments. So opening a log reads one object and
+//! not each segment.
 //!
-//! Each block is the foot of a segment, as JSON. A relation version is described when it comes
-//! first, and then only numbered: feet of many tables with many columns would be large. The index
-//! follows from the segments. So it may lack the last ones, after a crash.
+//! Each block is the foot of a segment, as JSON. The first block with a relation version describes
+//! it. Later blocks only have its number, because feet of many tables with many columns would be
+//! large. The index follows from the segments. So it may lack the last segments after a crash.
 
 use crate::error::{Error, ErrorKind};
 use crate::format::blocks::{NewBlocks, read_object};
@@ -22,12 +22,13 @@ use walrow_wire::Lsn;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Segment {
-    /// Where the segment before it ends.
+    /// The LSN where the segment before it ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub start: Lsn,
     /// Its part number.
     pub part: u32,
-    /// Where its last transaction ends, or the position that was recorded after it.
+    /// The LSN where its last transaction ends, or the position that was recorded after that
+    /// transaction.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub end: Lsn,
     /// Whether its last transaction continues in the next segment.
@@ -40,8 +41,8 @@ pub struct Segment {
     pub times: Option<(i64, i64)>,
     /// The tables that have changes in it.
     pub tables: Vec<TableChanges>,
-    /// The number of the last load that had ended where it ends. The parts of a load before its last one
-    /// do not have it.
+    /// The number of the last load that had ended at the end of the segment. The parts of a load
+    /// before its last part do not have this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<u64>,
     /// Bytes of the stream.
@@ -64,11 +65,11 @@ pub struct TableChanges {
     pub truncates: u64,
     /// Bytes of these messages.
     pub bytes: u64,
-    /// Where the last transaction with changes of it ends.
+    /// The LSN where the last transaction with changes of the table ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub last: Lsn,
-    /// Where the last load of it ends. Its rows are those of the table from there on, whatever came
-    /// before. `None` without a load.
+    /// The LSN where the last load of the table ends. The table has the rows of the load there, so
+    /// earlier changes do not matter. `None` without a load.
     #[serde(
         default,
         with = "walrow_stream::fact::lsn::optional",
@@ -78,7 +79,7 @@ pub struct TableChanges {
 }
 
 impl TableChanges {
-    /// As the foot says it.
+    /// The changes, as a foot describes them.
     pub(crate) fn table(&self, version: &TableVersion) -> TableFoot {
         let TableVersion {
             oid,
@@ -103,7 +104,8 @@ impl TableChanges {
 }
 
 impl Segment {
-    /// The segment with this foot. `number` numbers the versions. In one foot, each comes once.
+    /// The segment with this foot. `number` numbers the versions. In one foot, each version comes
+    /// once.
     pub(crate) fn of(foot: &Foot, mut number: impl FnMut(TableVersion) -> usize) -> Self {
         let tables = foot.tables.iter().map(|table| TableChanges {
             version: number(table.version()),
@@ -147,7 +149,7 @@ impl Segment {
 pub(crate) struct Entry {
     #[serde(flatten)]
     pub(crate) segment: Segment,
-    /// The versions that come first here.
+    /// The versions that come first in this segment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) versions: Vec<Arc<TableVersion>>,
 }
@@ -159,15 +161,15 @@ pub(crate) struct Index {
     pub(crate) versions: Vec<Arc<TableVersion>>,
     places: HashMap<Arc<TableVersion>, usize>,
     pub(crate) source: Source,
-    /// The segments that the stored index names, and that were not asked for.
+    /// The segments that the stored index names, but the caller has not asked for.
     pub(crate) others: BTreeSet<SegmentName>,
 }
 
 impl Index {
-    /// Reads the index of these segments, which are sorted, and the feet of those that it lacks. What
-    /// was merged into another one is left out.
+    /// Reads the index of these segments, which are sorted, and the feet of segments that the index
+    /// lacks. Leaves out segments that were merged into another segment.
     pub(crate) fn read(objects: &dyn Objects, names: &[SegmentName]) -> Result<Self, Error> {
-        // If it is damaged, everything is in the feet.
+        // If the index is damaged, the feet have everything.
         let (mut index, mut by_name) = Self::stored(objects)?.unwrap_or_default();
         let mut merged_until = Lsn::INVALID;
         let mut rest = names.iter();
@@ -188,7 +190,8 @@ impl Index {
                     let foot = Foot::read(objects, *name)?;
                     index.add(&foot);
                     if next.is_none() {
-                        // All segments have one source. It may have more fields later.
+                        // All segments have the same source, but it may have more fields in later
+                        // segments.
                         index.source = foot.source;
                     }
                 }
@@ -224,7 +227,7 @@ impl Index {
         self.segments.push(segment);
     }
 
-    /// Appends its entries.
+    /// Appends the entries of the index.
     fn write(&self, blocks: &mut NewBlocks<'_>) -> io::Result<()> {
         let mut described = 0;
         for segment in &self.segments {
@@ -269,8 +272,9 @@ pub(crate) fn entries(objects: &dyn Objects, mut read: impl FnMut(Entry)) -> Res
 
 type ByName = HashMap<SegmentName, Segment>;
 
-/// Writes the whole index, instead of the stored one. Its writer may append to that one meanwhile, so in the
-/// end there may be none: it follows from the segments.
+/// Writes the whole index, in place of the stored index. The log's writer may append to the stored
+/// index meanwhile. If this happens at each try, the index is removed: it follows from the
+/// segments.
 pub(crate) fn rewrite(store: &dyn Store, index: &Index) -> Result<(), Error> {
     for _ in 0..ATTEMPTS {
         if once::replace(store, INDEX, |staged| {
@@ -282,7 +286,7 @@ pub(crate) fn rewrite(store: &dyn Store, index: &Index) -> Result<(), Error> {
     once::remove(store, INDEX)
 }
 
-/// Checks that each segment begins where the one before it ends.
+/// Checks that each segment begins where the segment before it ends.
 pub(crate) fn check_order(segments: &[Segment], start: Lsn) -> Result<(), Error> {
     let mut next = Some(SegmentName { start, part: 0 });
     let mut after = start;

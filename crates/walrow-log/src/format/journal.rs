@@ -1,19 +1,21 @@
-//! The journal of a writer: what is durable, but not published yet, in blocks that chain.
+//! The journal of a writer: changes that are durable, but not published yet, in a chain of blocks.
 //!
 //! ```text
 //! ┌──────────┬─────────┬────────────┬────────────┬────────────┬──────────┬─ … ─┐
 //! │ size (4) │ crc (4) │ number (4) │ synced (4) │ before (4) │ mark (4) │bytes│
 //! └──────────┴─────────┴────────────┴────────────┴────────────┴──────────┴─ … ─┘
 //! ```
-//! `crc` is the CRC-32C of the bytes, `mark` that of the 20 bytes before it, and `before` is the mark of the
-//! block before. The highest bit of the size says that a transaction ends with the block, or that none is
-//! open. `synced` says how many blocks were durable when this one was written.
+//! `crc` is the CRC-32C of the bytes. `mark` is the CRC-32C of the 20 bytes before it. `before` is
+//! the mark of the block before. The highest bit of the size says that no transaction is open at
+//! the end of the block. `synced` says how many blocks were durable when the block was written.
 //!
-//! So there are two kinds of bad blocks. One that no later block calls durable is the end that a crash
-//! has torn: what it and later blocks contain was confirmed to nobody. Any other one is damage.
+//! So there are two kinds of bad blocks. A bad block that no later block calls durable is the end
+//! that a crash has torn. The contents of this block and of later blocks were never confirmed. Any
+//! other bad block is damage.
 //!
-//! Block 0 is the [`Header`]. It is written with the first block after the journal was emptied. Its head, and
-//! that it begins with a version, stay as they are in later versions: so these are refused by name.
+//! Block 0 is the [`Header`]. The writer writes it with the first block after it has emptied the
+//! journal. In later versions, its head stays as it is, and the header still begins with a version.
+//! So the error for a later version names that version.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::blocks::{self, Window};
@@ -30,17 +32,17 @@ pub(crate) const HEAD: usize = 24;
 /// Marks a block whose end is between transactions.
 const BETWEEN: u32 = 1 << 31;
 
-/// What a journal continues.
+/// The state of the log that a journal continues.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Header {
     /// The version of the format.
     pub(crate) format: u32,
     #[serde(default, skip_serializing_if = "History::is_first")]
     pub(crate) history: History,
-    /// Where the segment before it ends.
+    /// The LSN where the segment before it ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub(crate) begin: Lsn,
-    /// Where the changes come from.
+    /// The source of the changes.
     pub(crate) source: Source,
     /// The prepared transactions that were not decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -94,7 +96,7 @@ pub(crate) struct Link {
     pub(crate) before: u32,
 }
 
-/// What comes before the bytes of a block.
+/// The head of a block, which comes before its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Head {
     size: u32,
@@ -136,7 +138,7 @@ impl Head {
         (bytes, mark)
     }
 
-    /// The head with these bytes, and its mark. `None` if they are something else.
+    /// The head with these bytes, and its mark. `None` if the bytes are not a head.
     fn parse(bytes: &[u8]) -> Option<(Self, u32)> {
         let bytes: &[u8; HEAD] = bytes.first_chunk()?;
         let (parts, _) = bytes.as_chunks::<4>();
@@ -164,13 +166,13 @@ fn mark(bytes: &[u8; HEAD]) -> u32 {
     crc32c::crc32c(fields)
 }
 
-/// The blocks of a journal, up to one that is not whole.
+/// The blocks of a journal, up to the first block that is not whole.
 #[derive(Debug)]
 pub(crate) struct JournalBlocks<'a, R: ReadAt + ?Sized> {
     window: Window<'a, R>,
-    /// Where the next block begins.
+    /// The place in the file where the next block begins.
     at: u64,
-    /// Its place in the chain, as far as it is known.
+    /// The number of the next block, and the mark of the block before it.
     number: u32,
     before: u32,
 }
@@ -211,7 +213,7 @@ impl<'a, R: ReadAt + ?Sized> JournalBlocks<'a, R> {
         Ok(Some((bytes, head.between)))
     }
 
-    /// Whether a block after the last whole one says that the one after that was durable.
+    /// Whether a later block says that the first bad block was durable.
     fn is_damaged(&mut self) -> io::Result<bool> {
         let (mut at, lost) = (self.at, self.number);
         while at.saturating_add(HEAD as u64) <= self.window.size() {
@@ -228,23 +230,23 @@ impl<'a, R: ReadAt + ?Sized> JournalBlocks<'a, R> {
     }
 }
 
-/// What a journal has.
+/// The header of a journal, and the extent of its blocks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// `None` if it is empty.
+    /// `None` if the journal does not begin with a whole block.
     pub(crate) header: Option<Header>,
-    /// How many blocks it has up to the last one that ends between transactions, and the mark of that
-    /// one. The header does not count.
+    /// How many blocks it has up to the last block that ends between transactions, and the mark of
+    /// that block. The header does not count.
     pub(crate) blocks: usize,
     pub(crate) mark: u32,
-    /// Bytes up to there.
+    /// Bytes up to the end of that block.
     pub(crate) size: u64,
-    /// Bytes that come after them.
+    /// Bytes after that end.
     pub(crate) torn: u64,
 }
 
 impl Extent {
-    /// Looks at a journal.
+    /// Reads the extent of a journal.
     ///
     /// # Errors
     /// A block that was durable is damaged. Another version of walrow wrote it. The store failed.
@@ -283,7 +285,7 @@ mod tests {
     use super::*;
     use crate::format::blocks::tests::Stored;
 
-    /// A journal of these blocks. Each says how many blocks were durable when it was written.
+    /// A journal of these blocks. Each block says how many blocks were durable when it was written.
     fn journal(blocks: &[(&[u8], bool, u32)]) -> (Vec<u8>, Vec<usize>) {
         let (mut bytes, mut ends, mut before) = (Vec::new(), Vec::new(), 0);
         let header = serde_json::to_vec(&Header::default()).unwrap();
@@ -340,7 +342,7 @@ mod tests {
                 let mut changed = bytes.clone();
                 changed[place] ^= bit;
                 let number = ends.iter().filter(|end| **end <= place).count();
-                // Blocks 0 to 2 were durable when the last ones were written.
+                // Blocks 0 to 2 were durable when the last blocks were written.
                 match extent(&changed) {
                     Err(error) => {
                         let what = DamagedPart::Block;

@@ -14,11 +14,11 @@ use std::collections::BTreeSet;
 pub(crate) const INDEX: &str = "_index";
 /// The beginning of the names of requests to a receiver.
 const REQUESTS: &str = "_load-";
-/// Says why a receiver must not go on.
+/// The name of the object that says why a receiver must not go on.
 const STOPPED: &str = "_stopped";
 /// Objects that only the unreleased version 1 had.
 const UNRELEASED: [&str; 2] = ["_load", "_pruned"];
-/// How often the opening of a log is tried that seems to lack a segment.
+/// The number of tries to open a log that seems to lack a segment.
 pub(crate) const ATTEMPTS: usize = 4;
 
 /// The objects of a directory that may be a log.
@@ -30,12 +30,12 @@ pub(crate) struct Listing {
     pub(crate) prepared: BTreeSet<PreparedName>,
     /// The names of registered readers.
     pub(crate) readers: BTreeSet<String>,
-    /// Whether it is a log.
+    /// Whether the directory is a log.
     pub(crate) is_log: bool,
 }
 
 impl Listing {
-    /// Lists a directory. Fails if something else is there.
+    /// Lists a directory. Fails if it has an object that does not belong to a log.
     pub(crate) fn of(objects: &dyn Objects) -> Result<Self, Error> {
         let mut listing = Self::default();
         let mut foreign = None;
@@ -46,7 +46,7 @@ impl Listing {
             } else if let Some(name) = PreparedName::parse(&object) {
                 listing.prepared.insert(name);
             } else if object.starts_with(REQUESTS) {
-                // Of the receiver's.
+                // It is a request to the receiver.
             } else if let Some(name) = reader_name::parse(&object) {
                 listing.readers.insert(name);
             } else if [OPEN, INDEX, CATALOG, STATE, LOCK, UPKEEP, STOPPED].contains(&&*object) {

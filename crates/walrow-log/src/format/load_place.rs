@@ -1,4 +1,4 @@
-//! The place of a load in the order of commits: what a log says of it.
+//! The place of a load in the order of commits, as a log records it.
 
 use serde::{Deserialize, Serialize};
 use walrow_wire::Lsn;
@@ -6,17 +6,17 @@ use walrow_wire::Lsn;
 /// A load that was begun, and whose place in the log is kept.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Place {
-    /// Where the segments before it end.
+    /// The LSN where the segments before it end.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub(crate) start: Lsn,
     /// The consistent point of its snapshot. 0/0 if it is not known yet.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub(crate) point: Lsn,
-    /// Whether the log begins with it. Without it, what comes later is useless.
+    /// Whether the log begins with the load. Then all later changes are useless without the load.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) first: bool,
-    /// Counts the loads of a log. A place whose load has ended is of no use: somebody has restored an old
-    /// copy of the state.
+    /// The number of the load among all loads of the log. A place whose load has ended is of no
+    /// use: somebody has restored an old copy of the state.
     pub(crate) number: u64,
 }
 

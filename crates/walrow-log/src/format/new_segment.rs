@@ -7,9 +7,9 @@ use crate::store::{Staged, Store};
 use std::io;
 use std::mem;
 
-/// Bytes of a stream after which a frame ends with the transaction.
+/// From this many bytes of the stream on, a frame ends where a transaction ends.
 const FRAME: usize = 1 << 20;
-/// Bytes after which it ends in any case.
+/// From this many bytes on, a frame ends in any case.
 const LARGEST: usize = 2 << 20;
 
 /// The frames of a segment so far.
@@ -24,7 +24,7 @@ pub(crate) struct NewSegment {
     size: FramesSize,
 }
 
-/// What some frames are.
+/// The size and the checksum of some frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FramesSize {
     /// Bytes of the stream.
@@ -36,7 +36,8 @@ pub(crate) struct FramesSize {
 }
 
 impl NewSegment {
-    /// Begins a segment. `level` is zstd's. `None` stores the bytes as they are.
+    /// Begins a segment. `level` is the compression level of zstd. `None` stores the bytes as they
+    /// are.
     pub(crate) fn stage(
         store: &dyn Store,
         name: SegmentName,
@@ -58,7 +59,7 @@ impl NewSegment {
     /// Appends messages of the stream. `between` says whether a transaction ends there.
     pub(crate) fn append(&mut self, bytes: &[u8], between: bool) -> Result<(), Error> {
         if between && bytes.len() >= FRAME {
-            // Large enough without a copy.
+            // The bytes are enough for a frame, so they need no copy.
             self.end_frame()?;
             return self.write_frame(bytes);
         }
@@ -67,13 +68,13 @@ impl NewSegment {
         if is_full { self.end_frame() } else { Ok(()) }
     }
 
-    /// Ends the last frame. Returns what the frames are since the last call.
+    /// Ends the last frame. Returns the size and the checksum of the frames since the last call.
     pub(crate) fn end(&mut self) -> Result<FramesSize, Error> {
         self.end_frame()?;
         Ok(mem::take(&mut self.size))
     }
 
-    /// Appends the foot. What is left to do is to give it its name.
+    /// Appends the foot. The caller then gives the segment its name.
     pub(crate) fn finish(mut self, foot: &Foot) -> Result<Box<dyn Staged>, Error> {
         let foot = foot.encode();
         if foot.len() as u64 > LARGEST_FOOT {

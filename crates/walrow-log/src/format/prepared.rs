@@ -1,4 +1,4 @@
-//! Prepared transactions that are not decided yet: each is an object.
+//! Prepared transactions that are not decided yet. Each of them is an object.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::blocks::{BlockReader, open_object, write_blocks};
@@ -12,7 +12,8 @@ const PREPARED: &str = "_prepared-";
 /// Bytes of a block of a prepared transaction.
 const BLOCK: usize = 1 << 20;
 
-/// Where a prepared transaction's prepare record ends, and its ID. Names sort in this order.
+/// The LSN where a transaction's prepare record ends, and the transaction's ID. Names sort in this
+/// order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PreparedName {
     pub(crate) end: Lsn,

@@ -1,17 +1,17 @@
 //! The names of registered readers, as names of objects.
 //!
-//! What is not a small letter, a digit, `-` or `_` is escaped, so that no name is a path, and no two
-//! names are one object where a file system ignores the case.
+//! All bytes except for small letters, digits, `-` and `_` are escaped. So no name is a path, and
+//! two names are never one object on a file system that ignores the case.
 
 use crate::error::{Error, ErrorKind};
 use std::fmt::Write as _;
 
 /// The beginning of the names of these objects.
 const READER: &str = "_reader-";
-/// Bytes of a name, at most. Escaped, it has three times as many.
+/// Bytes of a name, at most. An escaped name has up to three times as many.
 const LONGEST: usize = 64;
 
-/// Refuses a name that cannot be one.
+/// Refuses a name that a reader cannot have.
 pub(crate) fn check(name: &str) -> Result<(), Error> {
     if name.is_empty() || name.len() > LONGEST || name.chars().any(char::is_control) {
         return Err(Error::new("", ErrorKind::ReaderName));

@@ -1,4 +1,4 @@
-//! The record of a registered reader: how far it is.
+//! The record of a registered reader, with its position.
 
 use crate::error::hold::Hold;
 use crate::error::{DamagedPart, Error, ErrorKind};
@@ -15,10 +15,10 @@ use walrow_wire::Lsn;
 pub struct RegisteredReader {
     /// Its name.
     pub name: String,
-    /// Up to where it has taken everything.
+    /// The LSN of its position. The reader has taken all changes up to this LSN.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub position: Lsn,
-    /// When it was last used, in microseconds since 2000.
+    /// The time when it was last used, in microseconds since 2000.
     pub used: i64,
     /// The number of the log's history that it reads.
     #[serde(default, skip_serializing_if = "History::is_first")]
@@ -33,13 +33,13 @@ pub(crate) struct FoundReader {
 }
 
 impl RegisteredReader {
-    /// Reads a reader. `None` if there is none of this name.
+    /// Reads a reader. `None` if no reader has this name.
     pub(crate) fn read(objects: &dyn Objects, name: &str) -> Result<Option<Self>, Error> {
         Ok(FoundReader::read(objects, name)?.map(|found| found.reader))
     }
 
-    /// Writes the record of a reader, instead of the one that was found, or of none. Fails if it is not
-    /// there any more.
+    /// Writes the record of a reader, in place of the record `found`, or as a new record. Fails if
+    /// the record has changed since.
     pub(crate) fn write(
         &self,
         store: &dyn Store,
@@ -71,7 +71,7 @@ impl FoundReader {
         }
     }
 
-    /// As [`FoundReader::read`], of a reader that must be registered.
+    /// As [`FoundReader::read`], for a reader that must be registered.
     pub(crate) fn known(objects: &dyn Objects, name: &str) -> Result<Self, Error> {
         Self::read(objects, name)?.ok_or_else(|| unknown(name))
     }

@@ -19,10 +19,10 @@ use walrow_wire::Lsn;
 
 /// The first part number of merged segments. No transaction has this number of parts.
 pub const MERGED: u32 = 1_000_000;
-/// The end of a segment's name. A capture has another one.
+/// The end of a segment's name. The name of a capture ends differently.
 pub(crate) const SUFFIX: &str = ".wire.zst";
 
-/// The name of a segment: where the segment before it ends, and a part number.
+/// The name of a segment: the LSN where the segment before it ends, and a part number.
 ///
 /// So two writers that continue the same log always want the same name. Names sort in the order of
 /// the log.
@@ -37,7 +37,7 @@ pub(crate) const SUFFIX: &str = ".wire.zst";
 /// ```
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SegmentName {
-    /// Where the segment before it ends.
+    /// The LSN where the segment before it ends.
     pub start: Lsn,
     /// The number of earlier segments that begin there: parts of a transaction that is larger than
     /// a segment. From [`MERGED`] on, it numbers merged segments that begin there.
@@ -45,7 +45,7 @@ pub struct SegmentName {
 }
 
 impl SegmentName {
-    /// The name of an object, if it is a segment's.
+    /// Parses the name of an object. `None` if it is not the name of a segment.
     pub fn parse(name: &str) -> Option<Self> {
         let (start, part) = name.strip_suffix(SUFFIX)?.split_once('-')?;
         let parsed = Self {
@@ -58,7 +58,7 @@ impl SegmentName {
 }
 
 impl SegmentName {
-    /// Whether the segment was merged from several.
+    /// Whether the segment was merged from several segments.
     pub const fn is_merged(self) -> bool {
         self.part >= MERGED
     }
@@ -69,13 +69,14 @@ impl SegmentName {
         Self { part, ..self }
     }
 
-    /// Sorts names by where their segments begin, the one that was merged last first.
+    /// The key that sorts names by the start of their segments. With the same start, the segment
+    /// that was merged last comes first.
     pub(crate) const fn order(&self) -> (Lsn, u32, u32) {
         let merged = if self.is_merged() { self.part } else { 0 };
         (self.start, u32::MAX.saturating_sub(merged), self.part)
     }
 
-    /// The name of the segment after one of this name. `None` if there are no more part numbers.
+    /// The name of the segment after this segment. `None` if there are no more part numbers.
     pub(crate) fn next(self, end: Lsn, continues: bool) -> Option<Self> {
         if continues {
             let part = self.part.checked_add(1)?;
@@ -94,7 +95,7 @@ impl fmt::Display for SegmentName {
     }
 }
 
-/// Removes segments. Those that are not there are skipped.
+/// Removes segments. Skips segments that are not there.
 pub(crate) fn remove(store: &dyn Store, names: &[SegmentName]) -> Result<(), Error> {
     let names: Vec<_> = names.iter().map(SegmentName::to_string).collect();
     let names: Vec<_> = names.iter().map(String::as_str).collect();
@@ -102,7 +103,7 @@ pub(crate) fn remove(store: &dyn Store, names: &[SegmentName]) -> Result<(), Err
     removed.map_err(|error| Error::store("", &error))
 }
 
-/// What is in a segment.
+/// The foot of a segment, which describes its contents.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Foot {
@@ -111,24 +112,26 @@ pub struct Foot {
     /// The number of the log's history.
     #[serde(default, skip_serializing_if = "History::is_first")]
     pub(crate) history: History,
-    /// Where the segment before it ends.
+    /// The LSN where the segment before it ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub start: Lsn,
     /// Its part number.
     pub part: u32,
-    /// Where its last transaction ends, or the position that was recorded after it.
+    /// The LSN where its last transaction ends, or the position that was recorded after that
+    /// transaction.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub end: Lsn,
     /// Whether its last transaction continues in the next segment.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub continues: bool,
-    /// Where the changes come from.
+    /// The source of the changes.
     pub source: Source,
-    /// The prepared transactions that were not decided where it ends. `None` if that is not known.
+    /// The prepared transactions that were not decided at the end of the segment. `None` if they
+    /// are not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) undecided: Option<Vec<Undecided>>,
-    /// The number of the last load that had ended where it ends. The parts of a load before its last one
-    /// do not have it.
+    /// The number of the last load that had ended at the end of the segment. The parts of a load
+    /// before its last part do not have this number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<u64>,
     /// How many transactions it has. A part counts as one.
@@ -139,7 +142,7 @@ pub struct Foot {
     pub times: Option<(i64, i64)>,
     /// The tables that have changes in it.
     pub tables: Vec<TableFoot>,
-    /// The segments that it was merged from, in order. Empty if it was not.
+    /// The segments that it was merged from, in order. Empty if it was not merged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<Member>,
     /// Bytes of the stream.
@@ -150,14 +153,14 @@ pub struct Foot {
     pub crc32c: u32,
 }
 
-/// A segment whose frames are a part of a merged one's.
+/// A segment whose frames are a part of a merged segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Member {
-    /// Where the segment before it ends.
+    /// The LSN where the segment before it ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub start: Lsn,
-    /// Where its last transaction ends.
+    /// The LSN where its last transaction ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub end: Lsn,
     /// Bytes of the stream.
@@ -168,7 +171,8 @@ pub struct Member {
     pub crc32c: u32,
 }
 
-/// That of segments which do not say it. With all columns in the identity, it has to be taken for FULL.
+/// The replica identity for a foot that does not say it. If all columns are in the identity, it has
+/// to be taken for FULL.
 pub(crate) const fn unknown_identity() -> char {
     'f'
 }
@@ -194,11 +198,11 @@ pub struct TableFoot {
     pub truncates: u64,
     /// Bytes of these messages.
     pub bytes: u64,
-    /// Where the last transaction with changes of it ends.
+    /// The LSN where the last transaction with changes of the table ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub last: Lsn,
-    /// Where the last load of it ends. Its rows are those of the table from there on, whatever came
-    /// before. `None` without a load.
+    /// The LSN where the last load of the table ends. The table has the rows of the load there, so
+    /// earlier changes do not matter. `None` without a load.
     #[serde(
         default,
         with = "walrow_stream::fact::lsn::optional",
@@ -209,15 +213,15 @@ pub struct TableFoot {
 
 /// The magic number of a skippable zstd frame, one of sixteen.
 const SKIPPABLE: u32 = 0x184D_2A57;
-/// The bytes after the foot's JSON: its CRC-32C, its size and this. The last byte is the version of this
-/// tail, which is not that of the format.
+/// After the foot's JSON come its CRC-32C, its size and these bytes. The last byte is the version
+/// of this tail, not the version of the format.
 const MAGIC: [u8; 8] = *b"walrow\x00\x01";
 const TAIL: usize = 16;
 /// Bytes of a skippable frame before its content.
 const HEADER: usize = 8;
 /// Most feet fit into one read of this many bytes.
 const READ: u64 = 16 << 10;
-/// Bytes of a foot, at most. Writers end a segment before.
+/// Bytes of a foot, at most. Writers end a segment before its foot is larger.
 pub(crate) const LARGEST_FOOT: u64 = 64 << 20;
 
 impl Foot {
@@ -292,7 +296,7 @@ impl Foot {
                     }));
                 }
                 Err(Partial::Version(found)) => return Err(fault(other_version(found))),
-                // It has the name of a segment, so it is one whose end is not there.
+                // The object has the name of a segment, so it is a segment whose end is missing.
                 Err(Partial::Cut) => {
                     return Err(fault(ErrorKind::Damaged {
                         what: DamagedPart::End,
@@ -307,7 +311,7 @@ impl Foot {
         }
     }
 
-    /// The segments that it was merged from, or itself.
+    /// The segments that it was merged from, or the segment itself.
     pub(crate) fn members(&self) -> Vec<Member> {
         if self.members.is_empty() {
             return vec![Member {
@@ -321,7 +325,7 @@ impl Foot {
         self.members.clone()
     }
 
-    /// Whether its members are all of it.
+    /// Whether its members together are the whole segment.
     fn has_its_members(&self) -> bool {
         let (mut bytes, mut stream_bytes, mut next) = (Some(0_u64), Some(0_u64), self.start);
         let mut are_in_order = true;
@@ -365,7 +369,7 @@ impl Foot {
         }
         let Version { format } = serde_json::from_slice(json).map_err(|_| Partial::Damaged)?;
         if format != FORMAT {
-            // It may have other fields.
+            // A foot of another version may have other fields.
             return Err(Partial::Version(format));
         }
         let foot = serde_json::from_slice(json).map_err(|_| Partial::Damaged)?;
@@ -373,7 +377,7 @@ impl Foot {
     }
 }
 
-/// Why the end of an object has no foot.
+/// The reason why the end of an object gives no foot.
 enum Partial {
     /// The foot has this many bytes.
     More(u64),
@@ -382,7 +386,7 @@ enum Partial {
     Damaged,
 }
 
-/// What the feet of all versions have.
+/// The field that the feet of all versions have.
 #[derive(Deserialize)]
 struct Version {
     format: u32,

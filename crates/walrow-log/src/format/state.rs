@@ -1,4 +1,4 @@
-//! What is known of a log beside its segments: one small object, which is replaced as a whole.
+//! The state of a log beside its segments: one small object, which is replaced as a whole.
 
 use crate::error::{DamagedPart, Error};
 use crate::format::blocks::{put_object, read_tagged};
@@ -14,33 +14,35 @@ use walrow_wire::{Lsn, Oid};
 /// The name of the object.
 pub(crate) const STATE: &str = "_loaded-and-removed";
 
-/// What is known of a log beside its segments.
+/// The state of a log beside its segments.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct State {
     /// The number of the log's history.
     #[serde(default, skip_serializing_if = "History::is_first")]
     history: History,
-    /// Where the log begins: the end of the last segment that was removed, or 0/0.
+    /// The LSN where the log begins: the end of the last segment that was removed, or 0/0.
     #[serde(with = "walrow_stream::fact::lsn")]
     pub(crate) boundary: Lsn,
-    /// Up to where somebody is about to remove segments. Readers are counted once this is written, so
-    /// who registers before it later than that sees it. It stays until the segments are gone.
+    /// The LSN up to where a process is about to remove segments. The process writes this LSN, then
+    /// looks at the readers. So a process that later registers a reader at an earlier position sees
+    /// this LSN. It stays until the segments are gone.
     #[serde(
         default,
         with = "walrow_stream::fact::lsn::optional",
         skip_serializing_if = "Option::is_none"
     )]
     removing: Option<Lsn>,
-    /// The end of the last segment that was merged: readers that are not there yet look for it.
+    /// The end of the last segment that was merged. Readers that are not there yet look for that
+    /// segment.
     #[serde(default, with = "walrow_stream::fact::lsn")]
     pub(crate) merged: Lsn,
     /// The last removed changes of each table, by OID.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) removed: BTreeMap<Oid, LastRemoved>,
-    /// The last transaction of each table of which rows were erased, by OID.
+    /// The last transaction with erased rows of each table, by OID.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) erased: BTreeMap<Oid, LastErased>,
-    /// Where a load is expected.
+    /// The place where a load is expected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) place: Option<Place>,
     /// The number of the last load that ended.
@@ -53,7 +55,7 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// The last transaction of which rows of a table were erased.
+/// The last transaction with erased rows of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct LastErased {
     #[serde(with = "walrow_stream::fact::lsn")]
@@ -65,7 +67,7 @@ pub(crate) struct LastErased {
 pub(crate) struct LastRemoved {
     #[serde(flatten)]
     last: Removed,
-    /// Under its other names.
+    /// The last removed changes under other names of the table.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     others: Vec<Removed>,
 }
@@ -80,7 +82,7 @@ pub(crate) struct Removed {
 }
 
 impl LastRemoved {
-    /// Under each of its names.
+    /// The last removed changes under each of the table's names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &Removed> {
         std::iter::once(&self.last).chain(&self.others)
     }
@@ -104,12 +106,12 @@ impl LastRemoved {
 }
 
 impl State {
-    /// The number of the last load that ended: the state knows it, or one of these segments.
+    /// The number of the last load that ended, from the state or from one of these segments.
     pub(crate) fn ended(&self, loads: impl Iterator<Item = Option<u64>>) -> u64 {
         loads.flatten().max().unwrap_or(0).max(self.last_load)
     }
 
-    /// Where a load is expected, unless that has ended.
+    /// The place where a load is expected, unless the load has ended.
     pub(crate) fn pending(&self, ended: u64) -> Option<&Place> {
         self.place.as_ref().filter(|place| place.number > ended)
     }
@@ -128,7 +130,8 @@ impl State {
         Ok((state, Some(tag)))
     }
 
-    /// Changes the newest state. The lock says that nobody else does: otherwise it fails.
+    /// Changes the newest state. The lock keeps other processes from changing it. Fails if another
+    /// process has changed it anyway.
     pub(crate) fn change<T>(
         store: &dyn Store,
         _lock: &Locked,
@@ -145,35 +148,37 @@ impl State {
         Ok(changed)
     }
 
-    /// Whether a log can be so: what was removed ends where the log begins, at the latest.
+    /// Whether a log can have this state: all removed changes end at or before the start of the
+    /// log.
     pub(crate) fn is_possible(&self) -> bool {
         let names = self.removed.values().flat_map(LastRemoved::names);
         let mut ends = names.map(|it| it.end);
         ends.all(|end| end <= self.boundary)
     }
 
-    /// Where a new reader may begin: nothing after it was removed, or is about to be.
+    /// The LSN where a new reader may begin. The log has all changes after it, and no process is
+    /// about to remove them.
     pub(crate) fn kept(&self) -> Lsn {
         let removing = self.removing.unwrap_or(Lsn::INVALID);
         removing.max(self.boundary)
     }
 
-    /// Whether segments are being removed, or were not all removed when somebody crashed.
+    /// Whether a process removes segments, or has crashed before all of them were removed.
     pub(crate) const fn is_removing(&self) -> bool {
         self.removing.is_some()
     }
 
-    /// Notes the intent to remove segments up to there.
+    /// Notes the intent to remove segments up to this LSN.
     pub(crate) fn intend_removal(&mut self, until: Lsn) {
         self.removing = Some(until);
     }
 
-    /// Notes that no segment is left that was to be removed.
+    /// Notes that all segments are gone that were to be removed.
     pub(crate) fn end_removal(&mut self) {
         self.removing = None;
     }
 
-    /// Notes where the transactions end of which rows of tables are erased.
+    /// Notes the ends of transactions with erased rows, by table.
     pub(crate) fn note_erased(&mut self, ends: impl IntoIterator<Item = (Oid, Lsn)>) {
         for (oid, end) in ends {
             let known = self.erased.entry(oid).or_insert(LastErased { end });

@@ -1,4 +1,4 @@
-//! What feet and journals say of prepared transactions that are not decided.
+//! The undecided prepared transactions, as feet and journals record them.
 
 use crate::format::prepared::PreparedName;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use walrow_wire::{Lsn, Xid};
 pub(crate) struct Undecided {
     /// Its ID.
     xid: Xid,
-    /// Where its prepare record ends.
+    /// The LSN where its prepare record ends.
     #[serde(with = "walrow_stream::fact::lsn")]
     prepare_end_lsn: Lsn,
     /// The CRC-32C of the object's bytes.

@@ -1,12 +1,11 @@
-//! Relation versions: what distinguishes one from another, for all who count, merge or erase.
+//! Relation versions. Counting, merging and erasing compare them with each other.
 
 use crate::format::segment::{TableFoot, unknown_identity};
 use serde::{Deserialize, Serialize};
 use walrow_stream::Relation;
 use walrow_wire::Oid;
 
-/// A table with its columns, as a relation version describes it. Two of them are the same version if they are
-/// equal.
+/// A table with its columns, as a relation version describes it. Equal values are the same version.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct TableVersion {

@@ -11,8 +11,8 @@ pub(crate) struct WholeFrames {
 }
 
 impl WholeFrames {
-    /// Gives each frame that the chunk completes. A frame of an impossible length is an error, before there is
-    /// memory for it.
+    /// Calls `frame` with each frame that the chunk completes. A frame of an impossible length is
+    /// an error before it takes memory.
     pub(crate) fn take(
         &mut self,
         chunk: &[u8],
@@ -34,7 +34,7 @@ impl WholeFrames {
         }
         if at > 0 {
             bytes.drain(..at);
-            // The memory of a large frame is given back.
+            // This gives the memory of a large frame back.
             bytes.shrink_to(bytes.len().saturating_add(chunk.len()).saturating_mul(2));
         }
         self.bytes = bytes;

@@ -1,12 +1,13 @@
-//! Which part of a log gives the rows of a table as of an LSN or a time.
+//! Finds the part of a log that gives the rows of a table as of an LSN or a time.
 //!
 //! ```text
 //!  segments ──┬──────────┬──────────┬──────────┬──►
 //!             │  load    │          │   as of  │
 //!             │  ▲───────┼──────────┼───▲      │      the load, and the changes after it
 //! ```
-//! A load is the table as it was at its end, whatever came before. So the part begins with the last
-//! load before the point; without any load, it is all of the log, if nothing was removed.
+//! A load has all rows of the table at its end, so earlier changes do not matter. The part begins
+//! with the last load before the point. Without a load, the part is all of the log, if no changes
+//! of the table were removed.
 
 use crate::error::{Error, ErrorKind};
 use crate::format::index::Segment;
@@ -22,30 +23,30 @@ use walrow_wire::{Framing, Lsn, Oid};
 #[derive(Clone, Debug)]
 pub(crate) struct Part {
     pub(crate) oid: Oid,
-    /// The rows are those of the table as of this LSN.
+    /// The LSN of the rows: the part gives the table as of this LSN.
     pub(crate) at: Lsn,
-    /// Where the load ends with which the part begins.
+    /// The LSN where the load ends that the part begins with.
     pub(crate) load: Option<Lsn>,
     pub(crate) segments: Vec<SegmentName>,
 }
 
 impl Part {
-    /// Where reading begins: just before the load.
+    /// The LSN where reading begins, just before the load.
     pub(crate) fn start(&self) -> Lsn {
         self.load.map_or(Lsn::INVALID, before)
     }
 }
 
-/// The LSN before the end of a load. Its transaction has it as its commit LSN.
+/// The LSN before the end of a load. The transaction of the load has this commit LSN.
 fn before(load: Lsn) -> Lsn {
     Lsn(load.0.saturating_sub(1))
 }
 
-/// Whether a table is meant: OID, schema and name.
+/// Whether a table is wanted, by OID, schema and name.
 pub(crate) type Wants<'a> = dyn Fn(Oid, &str, &str) -> bool + 'a;
 
 impl Log {
-    /// Finds the part.
+    /// Finds the part of the log.
     pub(crate) fn part_as_of(&self, wants: &Wants<'_>, as_of: Option<End>) -> Result<Part, Error> {
         let at = match as_of {
             None => self.end(),
@@ -68,7 +69,8 @@ impl Log {
         })
     }
 
-    /// The end of the last transaction before the first one that was committed after a time.
+    /// The end of the last transaction before the first transaction that was committed after a
+    /// time.
     fn before_time(&self, end: End) -> Result<Lsn, Error> {
         let End::Time(time) = end else {
             return Ok(self.end());
@@ -88,8 +90,8 @@ impl Log {
         Ok(at)
     }
 
-    /// The table that had the name last, at this point. A table that is created again has another
-    /// OID.
+    /// The OID of the table that had the name last, up to this point. A table that is created again
+    /// has another OID.
     fn oid_as_of(&self, wants: &Wants<'_>, at: Lsn) -> Result<Oid, Error> {
         let all = self.versions().iter().enumerate();
         let wanted = all.filter(|(_, it)| wants(it.oid, &it.schema, &it.name));
@@ -148,7 +150,7 @@ impl Log {
         let mut first: Option<&[Segment]> = None;
         let mut last = None;
         for chain in chains(self.segments()) {
-            // The index has only the last load in each segment. Others may be before it.
+            // The index has only the last load in each segment. Other loads may come before it.
             if let Some(load) = self.load_in(chain, oid) {
                 first.get_or_insert(chain);
                 if load <= at {
@@ -178,7 +180,7 @@ impl Log {
         Ok(None)
     }
 
-    /// Where the first transaction with changes of a table ends, if it is after a point.
+    /// The LSN where the first transaction with changes of a table ends, if it is after a point.
     fn first_change(&self, oid: Oid, at: Lsn) -> Result<Option<Lsn>, Error> {
         let has = |segment: &Segment| {
             let mut tables = segment.tables.iter();

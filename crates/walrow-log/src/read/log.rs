@@ -18,8 +18,8 @@ use walrow_wire::{Lsn, Oid};
 
 /// The published segments of a log.
 ///
-/// It is what was published when the log was opened, or followed last. Any number of readers may
-/// have a log open beside its writer.
+/// It has the segments that were published when the log was opened, or followed last. Any number of
+/// readers may have a log open beside its writer.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -46,16 +46,16 @@ pub struct Log {
     state: State,
 }
 
-/// What to read of a log.
+/// The part of a log that is read.
 #[derive(Default)]
 #[non_exhaustive]
 pub struct Plan<'a> {
     /// Skips transactions that end at or before this LSN.
     pub start: Lsn,
-    /// Stops after the last transaction up to there.
+    /// Stops after the last transaction up to this end.
     pub end: Option<End>,
-    /// Whether a table is read. `None` for all tables, and for what is not a table: logical
-    /// messages, for example.
+    /// Whether a table is read. `None` reads all tables, and also messages that belong to no table:
+    /// logical messages, for example.
     pub table: Option<&'a dyn Fn(&TableVersion) -> bool>,
 }
 
@@ -106,8 +106,8 @@ impl Log {
         })
     }
 
-    /// Where the log ends, if its index names a segment after that, which is not there: it was lost, or
-    /// the log is a copy that is still being made.
+    /// The LSN where the log ends, if its index names a later segment that is not there. The
+    /// segment was lost, or the log is a copy that is still being made.
     pub fn missing(&self) -> Option<Lsn> {
         let end = self.end();
         let mut others = self.index.others.iter();
@@ -119,17 +119,17 @@ impl Log {
         Arc::clone(&self.objects)
     }
 
-    /// What all segments contain.
+    /// The index, which describes the contents of all segments.
     pub(crate) const fn index(&self) -> &Index {
         &self.index
     }
 
-    /// What is known beside the segments.
+    /// The state of the log beside its segments.
     pub(crate) const fn state_object(&self) -> &State {
         &self.state
     }
 
-    /// Where the changes come from.
+    /// The source of the changes.
     pub const fn source(&self) -> &Source {
         &self.index.source
     }
@@ -139,17 +139,17 @@ impl Log {
         &self.index.segments
     }
 
-    /// All relation versions, in the order in which they came. The segments refer to them.
+    /// All relation versions, in the order of their first appearance. The segments refer to them.
     pub fn versions(&self) -> &[Arc<TableVersion>] {
         &self.index.versions
     }
 
-    /// Where the log begins: the end of what was removed, or 0/0.
+    /// The LSN where the log begins: the end of the removed segments, or 0/0.
     pub const fn start(&self) -> Lsn {
         self.state.boundary
     }
 
-    /// Where the log ends.
+    /// The LSN where the log ends.
     pub fn end(&self) -> Lsn {
         let last = self.index.segments.last();
         last.map_or(self.state.boundary, |segment| segment.end)
@@ -159,7 +159,7 @@ impl Log {
     /// transaction.
     ///
     /// # Errors
-    /// [`ErrorKind::Pruned`] if segments after the start were removed that have what is read.
+    /// [`ErrorKind::Pruned`] if segments after the start were removed that have changes to read.
     pub fn plan(&self, plan: &Plan<'_>) -> Result<Vec<SegmentName>, Error> {
         self.check_pruned(plan)?;
         let mut names = Vec::new();
@@ -175,7 +175,7 @@ impl Log {
             if last.end > plan.start {
                 names.extend(of_chain(chain, |segment| self.has(segment, plan)));
             }
-            // The transactions after it are later than the end, or the cut is in this segment.
+            // Later transactions come after the end, or the end is inside of this segment.
             if let Some(End::Time(time)) = plan.end
                 && chain
                     .iter()
@@ -187,7 +187,7 @@ impl Log {
         Ok(names)
     }
 
-    /// Segments that together have each relation version of the tables that are wanted.
+    /// The names of segments that together have each relation version of the wanted tables.
     pub fn examples(&self, wants: &dyn Fn(&TableVersion) -> bool) -> Vec<SegmentName> {
         let wanted = self.index.versions.iter().map(|version| wants(version));
         let mut missing: Vec<bool> = wanted.collect();
@@ -205,7 +205,7 @@ impl Log {
             .collect()
     }
 
-    /// The segments from the one on that has the first transaction after this LSN.
+    /// The segments, beginning with the segment that has the first transaction after this LSN.
     fn after(&self, lsn: Lsn) -> &[Segment] {
         let segments = &self.index.segments;
         let upto = segments.partition_point(|segment| segment.start <= lsn);
@@ -217,7 +217,7 @@ impl Log {
         segments.get(first..).unwrap_or_default()
     }
 
-    /// Whether the segment has what is read.
+    /// Whether the segment has changes to read.
     fn has(&self, segment: &Segment, plan: &Plan<'_>) -> bool {
         plan.table.is_none_or(|wants| {
             segment.tables.iter().any(|table| {
@@ -227,10 +227,10 @@ impl Log {
         })
     }
 
-    /// Refuses a start before what was removed.
+    /// Refuses a start before removed changes that would be read.
     fn check_pruned(&self, plan: &Plan<'_>) -> Result<(), Error> {
         let until = self.state.boundary;
-        // Without a start, everything that there is.
+        // Without a start, the plan has all segments that are there.
         if !plan.start.is_valid() || plan.start >= until {
             return Ok(());
         }
@@ -254,8 +254,8 @@ impl Log {
         Ok(())
     }
 
-    /// Where the last transaction ends of which rows were erased by now, by OID. Readers that are
-    /// further back never get those changes. Empty if none were.
+    /// For each table, by OID, the LSN where the last transaction with erased rows ends, as of now.
+    /// Readers that are further back never get the erased changes. Empty if no rows were erased.
     ///
     /// # Errors
     /// The record is damaged, or the store failed.
@@ -264,7 +264,8 @@ impl Log {
         Ok(erased.map(|(oid, it)| (oid, it.end)).collect())
     }
 
-    /// Where the last removed changes of a table end, by OID and name. Empty if nothing was removed.
+    /// The LSNs where the last removed changes of tables end, by OID and name. Empty if no changes
+    /// were removed.
     pub fn removed(&self) -> impl Iterator<Item = (Oid, &str, &str, Lsn)> {
         self.state.removed.iter().flat_map(|(oid, it)| {
             let names = it.names();
@@ -343,13 +344,13 @@ impl Log {
 pub(crate) fn registered(objects: &dyn Objects) -> Result<Vec<RegisteredReader>, Error> {
     let mut readers = Vec::new();
     for name in Listing::of(objects)?.readers {
-        // It may be forgotten meanwhile.
+        // The reader may be forgotten meanwhile.
         readers.extend(RegisteredReader::read(objects, &name)?);
     }
     Ok(readers)
 }
 
-/// The names of a chain's segments that are wanted, and of its last one, which says where the
+/// The names of the wanted segments of a chain, and of its last segment, which says where the
 /// transaction ends.
 fn of_chain(chain: &[Segment], mut wants: impl FnMut(&Segment) -> bool) -> Vec<SegmentName> {
     let wanted = chain.iter().filter(|segment| wants(segment));
@@ -361,12 +362,12 @@ fn of_chain(chain: &[Segment], mut wants: impl FnMut(&Segment) -> bool) -> Vec<S
     names
 }
 
-/// Runs of segments that have one transaction in parts. Most runs are one segment.
+/// The chains of segments: runs that have one transaction in parts. Most chains are one segment.
 pub(crate) fn chains(segments: &[Segment]) -> impl Iterator<Item = &[Segment]> {
     segments.chunk_by(|one, _| one.continues)
 }
 
-/// Drops the parts of a transaction that are not all published yet.
+/// Drops the last transaction, if its parts are not all published yet.
 fn drop_incomplete(segments: &mut Vec<Segment>) {
     while segments.last().is_some_and(|last| last.continues) {
         segments.pop();

@@ -1,4 +1,4 @@
-//! Reads a log. Nothing here writes.
+//! Reads a log, and never writes.
 
 pub(crate) mod as_of;
 pub(crate) mod log;
@@ -10,5 +10,5 @@ mod verify;
 
 use crate::error::Error;
 
-/// Is called between the steps of something that takes long. Its error ends that.
+/// A function that is called between the steps of a long call. Its error ends the long call.
 pub type Step<'a> = dyn FnMut() -> Result<(), Error> + 'a;

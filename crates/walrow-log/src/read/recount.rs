@@ -1,4 +1,4 @@
-//! Counts again what a stream contains, as its writer did.
+//! Counts the contents of a stream again, as its writer did.
 
 use crate::error::Error;
 use crate::format::contents::{Contents, Which};
@@ -9,7 +9,7 @@ use walrow_stream::fact::Source;
 use walrow_stream::{Assembler, Encoding, Event, Fact};
 use walrow_wire::{Framing, Lsn};
 
-/// Memory for a transaction that is cut. More of it waits in a file.
+/// Memory for a transaction that is cut. The rest of the transaction waits in a file.
 const MEMORY: usize = 8 << 20;
 
 /// A stream that is counted.
@@ -43,7 +43,7 @@ impl Recount {
         } = self;
         while let Some(event) = assembler.next_with(&mut chunk, |change| {
             if !change.is_valid() {
-                // Returns the error.
+                // Reading the change returns the error.
                 change.read()?;
             }
             contents.row(change.relation, change.row.size());
@@ -68,12 +68,12 @@ impl Recount {
         Ok(())
     }
 
-    /// Whether the stream ends between transactions, or with a part of one.
+    /// Whether the stream ends between transactions, or with a part of a transaction.
     pub(crate) fn is_whole(&self) -> bool {
         self.continues || !self.assembler.is_mid_transaction()
     }
 
-    /// What was counted, as a foot says it.
+    /// The counts, as a foot has them.
     pub(crate) fn counts(&self) -> Counts {
         Counts::of(&self.foot())
     }
@@ -93,7 +93,7 @@ impl Recount {
     }
 }
 
-/// What a foot says of its stream, in one order.
+/// The counts of a foot, with the tables in a fixed order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     continues: bool,
@@ -105,7 +105,7 @@ pub(crate) struct Counts {
 impl Counts {
     pub(crate) fn of(foot: &Foot) -> Self {
         let tables = foot.tables.iter().map(|table| TableFoot {
-            // It depends on how the relations were described.
+            // These bytes depend on how the relations were described.
             bytes: 0,
             ..table.clone()
         });

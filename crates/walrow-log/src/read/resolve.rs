@@ -1,4 +1,4 @@
-//! Finds the segments of a plan, also if they were merged since it was made.
+//! Finds the segments of a plan, even if they were merged after the plan was made.
 //!
 //! ```text
 //! plan       a   b   c   d   e          names and ends, as they were
@@ -17,19 +17,19 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use walrow_wire::Lsn;
 
-/// The segments of a plan, which are opened one after the other.
+/// Opens the segments of a plan one after the other.
 #[derive(Debug)]
 pub struct PlanReader {
     objects: Arc<dyn Objects>,
-    /// Their names, and where they end.
+    /// The names and the ends of the next segments.
     rest: VecDeque<(SegmentName, Lsn)>,
     after: Lsn,
     merged: Merged,
 }
 
 impl Log {
-    /// The segments of a [`Log::plan`], without what ends at or before this LSN, as far as that is known
-    /// without reading it. They are found, too, if they are merged meanwhile.
+    /// A reader of the segments of a [`Log::plan`]. It leaves out members of merged segments that
+    /// end at or before `after`. It also finds segments that are merged meanwhile.
     pub fn read(&self, names: &[SegmentName], after: Lsn) -> PlanReader {
         let rest = names.iter().filter_map(|name| {
             let segment = self.segment_of(*name)?;
@@ -45,7 +45,7 @@ impl Log {
 }
 
 impl SegmentReader {
-    /// Opens a segment. If it was merged into another one, its part of that one.
+    /// Opens a segment. If it was merged into another segment, opens its part of that segment.
     ///
     /// # Errors
     /// The object is not a segment, is damaged or cannot be read.
@@ -53,9 +53,9 @@ impl SegmentReader {
         Self::open_after(objects, name, None, Lsn::INVALID)
     }
 
-    /// As [`SegmentReader::open`], without what ends at or before this LSN, as far as the segment was merged
-    /// from several. `end` is where the segment ends: one that is merged, and was merged again,
-    /// is not found otherwise.
+    /// As [`SegmentReader::open`]. If the segment was merged from several segments, leaves out
+    /// members that end at or before `after`. `end` is the LSN where the segment ends. Without it,
+    /// a merged segment is not found if it was merged again.
     ///
     /// # Errors
     /// As [`SegmentReader::open`].
@@ -70,8 +70,8 @@ impl SegmentReader {
 }
 
 impl PlanReader {
-    /// Opens the next segment, or the next ones if they are neighbours in one that was merged. `None` at the
-    /// end.
+    /// Opens the next segment, or several next segments if they are neighbours in a merged segment.
+    /// `None` at the end.
     ///
     /// # Errors
     /// A segment is damaged, was removed, or cannot be read.
@@ -93,13 +93,14 @@ impl PlanReader {
 pub(crate) struct Merged {
     /// Their names, as they were listed last.
     names: BTreeSet<SegmentName>,
-    /// The feet of some of them. One may be rewritten, and then has another tag.
+    /// The feet of some of them. A segment may be rewritten, and then has another tag.
     feet: BTreeMap<SegmentName, (Tag, Arc<Foot>)>,
 }
 
 impl Merged {
-    /// Opens a segment, or its part of a merged one, with those of `rest` that follow it there. `None` as
-    /// its end is that of the segment of this name.
+    /// Opens a segment, or its part of a merged segment. The part also has the next segments of
+    /// `rest` that follow it in the merged segment. If `end` is `None`, the segment of this name
+    /// gives the end.
     pub(crate) fn open(
         &mut self,
         objects: &dyn Objects,
@@ -120,7 +121,7 @@ impl Merged {
             if let Some(found) = self.part(objects, name, end, rest, after)? {
                 return Ok(found);
             }
-            // The one that has it may be merged again.
+            // The merged segment that has it may be merged again.
             if attempts.next().is_none() {
                 break missing;
             }
@@ -135,7 +136,7 @@ impl Merged {
         Ok(())
     }
 
-    /// Opens a part of a merged segment. `None` if no listed one has it.
+    /// Opens a part of a merged segment. `None` if no listed segment has it.
     fn part(
         &mut self,
         objects: &dyn Objects,
@@ -206,8 +207,8 @@ impl Merged {
     }
 }
 
-/// Where a segment ends that a merged one has, or its members from this segment's beginning on. `None` if it does
-/// not have it.
+/// The end of a segment that is a part of a merged segment: one member, or several members
+/// together. `None` if the merged segment does not have it.
 fn end_in(foot: &Foot, name: SegmentName, end: Option<Lsn>) -> Option<Lsn> {
     if name.place().part > 0 {
         return None;
@@ -215,7 +216,7 @@ fn end_in(foot: &Foot, name: SegmentName, end: Option<Lsn>) -> Option<Lsn> {
     let members = &foot.members;
     let from = members.partition_point(|it| it.start < name.start);
     let first = members.get(from).filter(|it| it.start == name.start)?;
-    // Without an end, it is the one that begins there.
+    // Without an end, the segment is the member that begins there.
     let end = end.unwrap_or(first.end);
     let place = members.partition_point(|it| it.end < end);
     let is_there = members.get(place).is_some_and(|it| it.end == end);

@@ -1,4 +1,4 @@
-//! Reads the stream of a segment, or of some of those that it was merged from.
+//! Reads the stream of a segment, or of some of its members.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::segment::{Foot, Member, SegmentName};
@@ -11,9 +11,9 @@ use zstd_safe::{DCtx, InBuffer, OutBuffer};
 
 /// Bytes of one read of the object.
 const READ: usize = 1 << 20;
-/// Bytes for a chunk at first.
+/// Bytes that a chunk has room for at first.
 const FIRST: usize = 2 << 20;
-/// Bytes of a chunk of the stream, at most. Frames are smaller, unless a message is not.
+/// Bytes of a chunk of the stream, at most. Frames are smaller, unless a message is larger.
 const CHUNK: usize = 16 << 20;
 
 /// The stream of a segment, in chunks of any size.
@@ -24,7 +24,7 @@ pub struct SegmentReader {
     file: Box<dyn ReadAt>,
     foot: Arc<Foot>,
     context: DCtx<'static>,
-    /// What is read, and where it begins in the object.
+    /// The members that are left to read.
     members: VecDeque<Member>,
     /// Bytes of the object that were read, or skipped.
     at: u64,
@@ -63,7 +63,8 @@ impl SegmentReader {
         Ok(Self::of(file, name, foot, |it| it.end > after))
     }
 
-    /// The members of a merged segment that are in this range, without those that end at or before this LSN.
+    /// Reads the members of a merged segment that are in this range. Leaves out members that end at
+    /// or before this LSN.
     pub(crate) fn part(
         file: Box<dyn ReadAt>,
         name: SegmentName,
@@ -82,12 +83,13 @@ impl SegmentReader {
         foot: Arc<Foot>,
         wants: impl Fn(&Member) -> bool,
     ) -> Self {
-        // A part of a transaction ends where it begins, and one that was not merged is read as a whole.
+        // A segment that was not merged is read as a whole. It may be a part of a transaction that
+        // ends where it begins.
         let wants = |it: &Member| foot.members.is_empty() || wants(it);
         let all = foot.members();
         let skipped = all.iter().take_while(|it| !wants(it));
         let at = skipped.fold(0_u64, |at, it| at.saturating_add(it.bytes));
-        // Those that are wanted come one after the other.
+        // The wanted members come one after the other.
         let members: VecDeque<_> = all.into_iter().filter(wants).collect();
         let expected = members.iter().map(|it| it.stream_bytes);
         Self {
@@ -107,12 +109,13 @@ impl SegmentReader {
         }
     }
 
-    /// What is in the segment.
+    /// The foot of the segment.
     pub fn foot(&self) -> &Foot {
         &self.foot
     }
 
-    /// The next bytes of the stream, instead of the buffer's contents. Returns false at the end.
+    /// Reads the next bytes of the stream, in place of the buffer's contents. Returns false at the
+    /// end.
     ///
     /// # Errors
     /// The segment is damaged, or cannot be read.

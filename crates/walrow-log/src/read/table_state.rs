@@ -12,18 +12,18 @@ use walrow_stream::{
 };
 use walrow_wire::{Framing, Lsn, Oid};
 
-/// How the rows of a table are found: [`Log::state`].
+/// The options of [`Log::state`].
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct StateOptions {
-    /// The LSN or the time as of which the rows are wanted. Default: the end of the log.
+    /// The LSN or the time of the rows. Default: the end of the log.
     pub as_of: Option<End>,
-    /// Where rows wait that do not fit in memory.
+    /// The spool for rows that do not fit in memory.
     pub spool: Option<Arc<dyn Spool>>,
     /// Bytes of rows in memory. Default: 64 MiB.
     pub memory: Option<usize>,
-    /// Writes the text of binary cells: `walrow_arrow::cell_text`. Without it, keys that came as text
-    /// differ from those that came as binary.
+    /// The function that writes the text of binary cells: `walrow_arrow::cell_text`. Without it,
+    /// keys that came as text differ from the same keys that came as binary.
     pub cell_text: Option<CellTextOf>,
     /// The columns that the table got after its last change: [`FoldedRows::with_columns`].
     pub columns: Option<Vec<CatalogColumn>>,
@@ -33,8 +33,8 @@ impl Log {
     /// The rows of a table as of an LSN or a time, as a stream with one transaction that inserts
     /// them. `wants` chooses the table by OID, schema and name.
     ///
-    /// They follow from the last complete load of the table, and the changes after it. A table that
-    /// was never loaded begins empty.
+    /// The rows follow from the last complete load of the table, and the changes after it. A table
+    /// that was never loaded begins empty.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -129,7 +129,7 @@ enum Phase {
     Failed,
 }
 
-/// The changes that were not applied yet, and those that were.
+/// The changes that are left to apply, and the rows so far.
 #[derive(Debug)]
 struct Changes {
     segments: PlanReader,
@@ -145,17 +145,19 @@ impl StateReader {
         self.oid
     }
 
-    /// The rows are those of the table as of this LSN. The changes after it follow from there.
+    /// The LSN of the rows: the stream gives the table as of this LSN. The changes after this LSN
+    /// continue it.
     pub const fn at(&self) -> Lsn {
         self.at
     }
 
-    /// Bytes of the log's streams that were read, and all that are read.
+    /// Bytes of the log's streams that were read so far, and all bytes to read.
     pub const fn progress(&self) -> (u64, u64) {
         (self.read_bytes, self.stream_bytes)
     }
 
-    /// The next bytes of the stream, instead of the buffer's contents. Returns false at the end.
+    /// Reads the next bytes of the stream, in place of the buffer's contents. Returns false at the
+    /// end.
     ///
     /// While changes are read, there are no bytes, and each call reads only a part of the changes. So
     /// the caller may check for interrupts in between.
@@ -246,7 +248,7 @@ fn failed(error: FoldError, offset: u64) -> Error {
         FoldError::Incomplete {
             table, lsn, gap, ..
         } => Error::new("", ErrorKind::Incomplete { table, lsn, gap }),
-        // There are no others.
+        // There are no other kinds of this error.
         other => spool(io::Error::other(other.to_string()), offset),
     }
 }

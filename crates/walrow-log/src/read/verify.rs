@@ -1,4 +1,4 @@
-//! Reads a segment as a whole, and compares its stream with what its foot, the index and the state say.
+//! Reads a segment as a whole, and compares it with its foot, the index and the state.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::history::History;
@@ -12,8 +12,8 @@ use crate::read::recount::{Counts, Recount};
 use walrow_stream::fact::Source;
 
 impl Log {
-    /// Reads all bytes of a segment, and compares them with its checksums. Counts its stream again, and
-    /// compares that with its foot and the index.
+    /// Reads all bytes of a segment, and compares them with its checksums. Counts its stream again,
+    /// and compares the counts with its foot and the index.
     ///
     /// # Errors
     /// The segment, the index or the state is damaged, or cannot be read.
@@ -21,11 +21,11 @@ impl Log {
         self.verify_in_steps(segment, &mut || Ok(()))
     }
 
-    /// As [`Log::verify`]. `step` is called after each MiB or so of the segment, and at most 16 MiB of its
-    /// stream: its error ends the call.
+    /// As [`Log::verify`]. `step` is called after each MiB or so of the segment, and at most 16 MiB
+    /// of its stream. An error of `step` ends the call.
     ///
     /// # Errors
-    /// As [`Log::verify`], and those of `step`.
+    /// The errors of [`Log::verify`] and of `step`.
     pub fn verify_in_steps(&self, segment: &Segment, step: &mut Step<'_>) -> Result<(), Error> {
         let object = segment.name().to_string();
         let damaged = |object: &str, what| Err(Error::new(object, ErrorKind::Damaged { what }));
@@ -34,11 +34,12 @@ impl Log {
         }
         let mut reader = self.segment(segment.name())?;
         let foot = reader.foot();
-        // One that was merged since is a part of another one, which has a foot of its own.
+        // A segment that was merged since is a part of a merged segment. Then the foot is the foot
+        // of the merged segment.
         let is_own = (segment.start, segment.part) == (foot.start, foot.part);
         let mut described = self.described(segment);
         if is_own && !is_same(&described, foot) {
-            // It may be rewritten since.
+            // The segment may have been rewritten since.
             let now = Self::open(self.objects())?;
             let found = now.segments().iter();
             let found = found.into_iter().find(|it| it.name() == segment.name());
@@ -91,7 +92,7 @@ impl Log {
     }
 }
 
-/// Whether the index says the same as a foot, of all that it has.
+/// Whether the index agrees with a foot in all fields that the index has.
 fn is_same(described: &Foot, foot: &Foot) -> bool {
     let Foot {
         start,

@@ -1,8 +1,8 @@
-//! The locks of those who change a log beside its writer.
+//! The locks of processes that change a log beside its writer.
 //!
-//! `_lock` is held while small objects change, never while bytes are copied: everybody waits for it.
-//! `_upkeep` is held by one of those who remove, merge and erase segments, for all of its job: others
-//! hear soon that the log is busy.
+//! A process holds `_lock` while it changes small objects, never while it copies bytes, because all
+//! others wait for it. A process that removes, merges or erases segments holds `_upkeep` for its
+//! whole job. Other such processes soon get the error that the log is busy.
 
 use crate::error::{Error, ErrorKind};
 use crate::store::{Journal, Lock, Store};
@@ -15,19 +15,20 @@ pub(crate) const LOCK: &str = "_lock";
 
 /// The object that is locked while segments are removed, merged or erased.
 pub(crate) const UPKEEP: &str = "_upkeep";
-/// Bytes that it has, of no meaning.
+/// The size of this object in bytes. The bytes have no meaning.
 const ROOM: usize = 64 << 10;
 
-/// How often each of them is tried: for ten seconds, and for a quarter of one.
+/// The number of tries for each lock: for ten seconds, and for a quarter of a second.
 const ATTEMPTS: usize = 1000;
 const UPKEEP_ATTEMPTS: usize = 25;
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Keeps others from writing to a log, whose writer has finished: all of it is in segments.
+/// Keeps other processes from writing to a log whose writer has finished. All of the log is in
+/// segments.
 #[derive(Debug)]
 pub struct Quiet {
     store: Arc<dyn Store>,
-    /// It is locked until it is closed.
+    /// The journal, which is locked until it is closed.
     _journal: Box<dyn Journal>,
 }
 
@@ -58,7 +59,7 @@ pub(crate) struct Locked(
 pub(crate) struct Lease(Box<dyn Journal>);
 
 impl Lease {
-    /// Takes the room, if there is so much.
+    /// Takes the room, if the disk has enough space.
     fn keep_room(&mut self) {
         if self.0.size().is_ok_and(|size| size < ROOM as u64) {
             let kept = self
@@ -85,7 +86,8 @@ pub(crate) fn lock(store: &dyn Store) -> Result<Locked, Error> {
     wait(store, LOCK, ATTEMPTS, || store.lock(LOCK)).map(Locked)
 }
 
-/// Waits for the right to remove, merge and erase segments, for a moment: another job may take long.
+/// Waits a moment for the right to remove, merge and erase segments. The wait is short, because
+/// another job may take long.
 pub(crate) fn lease(store: &dyn Store) -> Result<Lease, Error> {
     let taken = wait(store, UPKEEP, UPKEEP_ATTEMPTS, || {
         match store.journal(UPKEEP) {

@@ -1,9 +1,10 @@
 //! A log in a local directory.
 //!
-//! The path is resolved once: all calls go to that directory, also when another one gets its path.
-//! Below it, no link is followed, and only plain files are opened.
+//! The path is resolved once. All calls go to that directory, even if another directory gets its
+//! path. Below the directory, calls follow no link, and open only plain files.
 //!
-//! An object that has no name yet is a file `.walrow-PID-N`, which is locked while its maker lives.
+//! An object that has no name yet is a file `.walrow-PID-N`, which is locked while the process that
+//! made it lives.
 
 use crate::store::{Journal, Lock, OPEN, Objects, Put, ReadAt, STAGED, Staged, Store, Tag};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
@@ -17,9 +18,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-/// How often a file is opened again that loses its name before it is locked.
+/// The number of tries to open a file that loses its name before it is locked.
 const ATTEMPTS: usize = 100;
-/// How often a journal is tried that another process has locked, and how long each wait is.
+/// The number of tries to open a journal that another process has locked, and the time between
+/// them.
 const MOMENTS: usize = 10;
 const MOMENT: Duration = Duration::from_millis(2);
 
@@ -30,9 +32,9 @@ pub struct Directory(Arc<Place>);
 #[derive(Debug)]
 struct Place {
     handle: File,
-    /// Without links.
+    /// The path, without links.
     path: PathBuf,
-    /// Whether the owner's group can read what is written.
+    /// Whether the owner's group can read new files.
     group_access: bool,
 }
 
@@ -59,7 +61,7 @@ impl Directory {
         builder.mode(0o700).recursive(true).create(path)?;
         let directory = Self::at(path, |_| group_access)?;
         let mode = if group_access { 0o750 } else { 0o700 };
-        // Whatever the umask is.
+        // The mode does not depend on the umask.
         let handle = &directory.0.handle;
         handle.set_permissions(Permissions::from_mode(mode))?;
         for parent in path.ancestors().skip(1).take(missing) {
@@ -71,8 +73,8 @@ impl Directory {
         Ok(directory)
     }
 
-    /// Opens a directory. If the owner's group can read what its writer has written, it can read new files,
-    /// too, whatever the mode of the directory is.
+    /// Opens a directory. If the owner's group can read the writer's journal, it can read new
+    /// files, too. The mode of the directory does not matter.
     ///
     /// # Errors
     /// There is no such directory, or it cannot be read.
@@ -99,10 +101,11 @@ impl Directory {
         Ok(Self(Arc::new(place)))
     }
 
-    /// When a name came or went last, in nanoseconds since 1970, by the clock of the file system.
+    /// The time when a name was last added or removed, in nanoseconds since 1970, by the clock of
+    /// the file system.
     ///
     /// # Errors
-    /// The directory cannot be asked.
+    /// The metadata of the directory cannot be read.
     pub fn changed(&self) -> io::Result<i128> {
         let found = self.0.handle.metadata()?;
         let seconds = i128::from(found.mtime()).saturating_mul(1_000_000_000);
@@ -125,7 +128,7 @@ impl Place {
 
     /// Opens a plain file.
     fn open(&self, name: &str, flags: OFlags) -> io::Result<File> {
-        // What is no file could wait for ever otherwise.
+        // Without `NONBLOCK`, opening a pipe could wait for ever.
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let (at, mode) = (&self.handle, Mode::from(self.mode()));
         let opened = retry_on_intr(|| rustix::fs::openat(at, plain(name)?, flags, mode));
@@ -137,16 +140,16 @@ impl Place {
         })?);
         match FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode) {
             FileType::RegularFile => Ok(file),
-            // The system says what is wrong with it.
+            // The text of the system's error is enough.
             FileType::Directory => Err(Errno::ISDIR.into()),
             _ => Err(not_a_file(false)),
         }
     }
 
-    /// Creates a file, for whom the log is.
+    /// Creates a file with the mode of the log's files.
     fn create(&self, name: &str) -> io::Result<File> {
         let file = self.open(name, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
-        // Whatever the umask is.
+        // The mode does not depend on the umask.
         file.set_permissions(Permissions::from_mode(self.mode()))?;
         Ok(file)
     }
@@ -165,7 +168,7 @@ impl Place {
         }
     }
 
-    /// Opens a file, or creates it, and locks it. `None` if somebody else has locked it.
+    /// Opens a file, or creates it, and locks it. `None` if it is locked already.
     fn locked(&self, name: &str) -> io::Result<Option<File>> {
         for _ in 0..ATTEMPTS {
             let file = match self.open(name, OFlags::RDWR) {
@@ -173,7 +176,7 @@ impl Place {
                 opened => opened,
             };
             let file = match file {
-                // Somebody else has created it meanwhile.
+                // Another process has created it meanwhile.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 file => file?,
             };
@@ -188,7 +191,8 @@ impl Place {
         Err(io::Error::other("the file is replaced all the time"))
     }
 
-    /// As [`Place::locked`]. Whoever has just given it the name, or a sweep, has it for a moment.
+    /// As [`Place::locked`]. The process that gave the file its name, or a sweep, may hold the lock
+    /// for a moment.
     fn locked_soon(&self, name: &str) -> io::Result<File> {
         for _ in 0..MOMENTS {
             if let Some(file) = self.locked(name)? {
@@ -234,7 +238,7 @@ fn not_a_file(is_link: bool) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidInput, text)
 }
 
-/// What has another name would change under it, too.
+/// The error for a file with a second name, because a change would show under that name, too.
 fn linked() -> io::Error {
     let text =
         "it has another name elsewhere (a hard link), as in a backup: put a copy in its place";
@@ -275,7 +279,7 @@ impl Store for Directory {
             };
             match file.try_lock() {
                 Ok(()) => {}
-                // Another process takes it for that of a dead one, and removes it.
+                // Another process takes it for the file of a dead process, and removes it.
                 Err(TryLockError::WouldBlock) => continue,
                 Err(TryLockError::Error(error)) => {
                     let _ = self.0.remove(&temporary);
@@ -297,7 +301,8 @@ impl Store for Directory {
         for name in names {
             self.0.remove(name)?;
         }
-        // An earlier call may have removed them without this.
+        // The names may be gone already: an earlier call may have failed before their removal was
+        // durable.
         if names.is_empty() {
             Ok(())
         } else {
@@ -309,15 +314,15 @@ impl Store for Directory {
         let mut file = self.0.locked_soon(name)?;
         if file.metadata()?.nlink() > 1 {
             drop(file);
-            // A crash may have left its first name.
+            // After a crash, the file may still have its temporary name, too.
             self.sweep()?;
             file = self.0.locked_soon(name)?;
             if file.metadata()?.nlink() > 1 {
                 return Err(linked());
             }
         }
-        // A process may have given names, and crashed before they were durable. What is written now may
-        // depend on them.
+        // A process may have given names, and crashed before they were durable. The journal's next
+        // bytes may depend on these names.
         self.0.sync()?;
         Ok(Box::new(Growing {
             place: Arc::clone(&self.0),
@@ -394,20 +399,22 @@ struct Locked(#[expect(dead_code, reason = "it is locked until it is closed")] F
 
 impl Lock for Locked {}
 
-/// A file that has no name of its own yet.
+/// A file that begins with a temporary name only.
 #[derive(Debug)]
 struct NewFile {
     place: Arc<Place>,
     /// It is locked.
     file: File,
-    /// `None` once it is gone.
+    /// The temporary name. `None` once it is gone.
     temporary: Option<String>,
-    /// Its bytes could not be made durable. Another try may succeed without them.
+    /// Whether its bytes could not be made durable. Another sync may succeed, although the bytes
+    /// are lost.
     is_lost: bool,
 }
 
 impl NewFile {
-    /// Gives it a name, as `link` does it with its temporary one.
+    /// Makes the bytes durable, and gives the file a name. `link` does this from the temporary
+    /// name.
     fn put(&mut self, name: &str, link: impl FnOnce(&mut Self, &str) -> io::Result<bool>) -> Put {
         if self.is_lost {
             let text = "its bytes could not be made durable: write it again";
@@ -422,13 +429,14 @@ impl NewFile {
             // An earlier call has given it the name.
             None => self.place.has(name, &self.file),
         };
-        // Of an object that has the name already, too: nobody knows whether it has it for good.
+        // The name is made durable also if an object had it already: an earlier call may have ended
+        // before its sync.
         match done.and_then(|done| self.place.sync().map(|()| done)) {
             Ok(true) => {
-                // Who opens it by its name may lock it.
+                // A process that opens the file by its name can lock it now.
                 let _ = self.file.unlock();
                 if let Some(temporary) = self.temporary.take() {
-                    // The next sweep removes what could not be removed.
+                    // If this fails, the next sweep removes the file.
                     let _ = self.place.remove(&temporary);
                 }
                 Put::Done
@@ -467,7 +475,7 @@ impl Staged for NewFile {
             }
             let at = &this.place.handle;
             retry_on_intr(|| rustix::fs::renameat(at, temporary, at, plain(name)?))?;
-            // Another process of this number may make a file of the old name.
+            // Another process with the same ID may make a file with the old name.
             this.temporary = None;
             Ok(true)
         })
@@ -550,7 +558,7 @@ mod tests {
             is_lost: false,
         };
         assert!(matches!(staged.create("a"), Put::Unknown(_)));
-        // Now it could. But the system may have forgotten what it has not written.
+        // Now a sync would succeed. But the system may have forgotten bytes that it did not write.
         staged.file = directory.0.create(".walrow-1-0").unwrap();
         assert!(matches!(staged.create("a"), Put::Unknown(_)));
         drop(staged);

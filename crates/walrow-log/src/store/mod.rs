@@ -1,7 +1,7 @@
-//! Where a log's objects are kept. Nothing here knows what they contain.
+//! The stores that keep a log's objects. A store does not know the contents of its objects.
 //!
-//! A name is given in two ways only: to a new object if there is none of this name
-//! ([`Staged::create`]), and instead of a known one ([`Staged::swap`]).
+//! A store gives a name in two ways only. [`Staged::create`] gives it to a new object, if no object
+//! has the name. [`Staged::swap`] gives it to a new object in place of a known object.
 
 pub(crate) mod lease;
 mod local;
@@ -20,7 +20,7 @@ pub(crate) const STAGED: &str = ".walrow-";
 /// The name of the journal of a log's writer. Readers of a directory skip names that begin with `_` or `.`.
 pub(crate) const OPEN: &str = "_open";
 
-/// The objects of a log, by name, for those who read.
+/// The objects of a log, by name, for readers.
 pub trait Objects: Debug + Send + Sync {
     /// All names, in no particular order.
     ///
@@ -28,7 +28,8 @@ pub trait Objects: Debug + Send + Sync {
     /// The store failed.
     fn list(&self) -> io::Result<Vec<String>>;
 
-    /// Opens an object for reading. It stays that object, also if another one gets its name.
+    /// Opens an object for reading. The result reads this object, even if another object gets its
+    /// name.
     ///
     /// # Errors
     /// [`io::ErrorKind::NotFound`] if there is no such object. The store failed.
@@ -49,7 +50,7 @@ pub trait ReadAt: Debug + Send {
     /// [`io::ErrorKind::UnexpectedEof`] if there are fewer. The store failed.
     fn read_at(&mut self, at: u64, buffer: &mut [u8]) -> io::Result<()>;
 
-    /// What distinguishes it from another object, or from the same one after a change.
+    /// A tag that differs for another object, and for the same object after a change.
     ///
     /// # Errors
     /// The store failed.
@@ -60,49 +61,51 @@ pub trait ReadAt: Debug + Send {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Tag(pub String);
 
-/// The objects of a log for those who write.
+/// The objects of a log, for writers.
 pub trait Store: Objects {
-    /// Begins an object that has no name yet. It is gone when it is dropped, or when its process ends.
+    /// Begins an object that has no name yet. Without a name, it is gone when it is dropped, or
+    /// when its process ends.
     ///
     /// # Errors
     /// The store failed.
     fn stage(&self) -> io::Result<Box<dyn Staged>>;
 
-    /// Removes objects. They do not come back after a crash. Names that no object has are skipped.
+    /// Removes objects. They do not come back after a crash. Skips names that no object has.
     ///
     /// # Errors
     /// The store failed. Some of them may be removed.
     fn remove(&self, names: &[&str]) -> io::Result<()>;
 
-    /// Opens an object that grows, and creates it if necessary. Nobody else can open it so until it
-    /// is closed. All names that were given before are durable then, also those of processes that have
-    /// crashed.
+    /// Opens an object that grows, and creates it if necessary. No other call can open it in this
+    /// way until it is closed. After the call, all earlier names are durable, also names that a
+    /// process gave before it crashed.
     ///
     /// # Errors
     /// [`io::ErrorKind::WouldBlock`] if another process has it open. The store failed.
     fn journal(&self, name: &str) -> io::Result<Box<dyn Journal>>;
 
-    /// Takes a lock, which is an empty object, until the result is dropped or the process ends. `None`
-    /// if somebody else has it.
+    /// Takes a lock, which is an empty object, until the result is dropped or the process ends.
+    /// `None` if the lock is taken already.
     ///
     /// # Errors
     /// The store failed.
     fn lock(&self, name: &str) -> io::Result<Option<Box<dyn Lock>>>;
 
-    /// Whether the objects are still those of the place that was opened.
+    /// Checks that the objects still belong to the place that was opened.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StaleNetworkFileHandle`] if there is another place, or none, instead of it. The
-    /// store failed.
+    /// [`io::ErrorKind::StaleNetworkFileHandle`] if the place is gone, or another place has
+    /// replaced it. The store failed.
     fn check(&self) -> io::Result<()>;
 
-    /// Removes what [`Store::stage`] has begun in processes that have ended since. Returns how much.
+    /// Removes the objects that [`Store::stage`] began in processes that have ended since. Returns
+    /// how many.
     ///
     /// # Errors
     /// The store failed.
     fn sweep(&self) -> io::Result<usize>;
 
-    /// Waits before a call is tried again that somebody else is in the way of.
+    /// Waits before another try of a call that another process blocks.
     fn pause(&self, time: Duration) {
         thread::sleep(time);
     }
@@ -119,14 +122,14 @@ pub trait Staged: Debug + Send {
     /// The store failed. Some of the bytes may be there.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Gives it a name that no object has. Then it is durable as a whole. After
+    /// Gives the object a name that no object has. Then the object is durable as a whole. After
     /// [`Put::Unknown`], another call tries again.
     fn create(&mut self, name: &str) -> Put;
 
-    /// Gives it the name of the object that has this tag, instead of that one. Then it is durable as
-    /// a whole.
+    /// Gives the object a name, in place of the object that has the name and this tag. Then the new
+    /// object is durable as a whole.
     ///
-    /// The comparison and the change are one step for those who hold the same lock.
+    /// The comparison and the change are one step for all holders of the same lock.
     fn swap(&mut self, name: &str, expected: &Tag) -> Put;
 }
 
@@ -138,11 +141,11 @@ pub trait Staged: Debug + Send {
     reason = "whoever gives a name has to know each answer"
 )]
 pub enum Put {
-    /// It has.
+    /// It has the name.
     Done,
-    /// Another object has the name, or the expected one does not have it any more.
+    /// Another object has the name, or the expected object does not have it any more.
     Lost,
-    /// The store failed: it has, has not, or will have it later.
+    /// The store failed: the object has the name, does not have it, or will have it later.
     Unknown(io::Error),
 }
 
@@ -154,8 +157,8 @@ pub trait Journal: ReadAt {
     /// The store failed. Some of the bytes may be there.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Writes bytes again that are there already. After a sync that failed, a later one may leave out
-    /// what was written before it.
+    /// Writes bytes again that are there already. After a failed sync, a later sync may leave out
+    /// bytes that were written before the failure.
     ///
     /// # Errors
     /// The store failed.
@@ -167,11 +170,11 @@ pub trait Journal: ReadAt {
     /// The store failed.
     fn truncate(&mut self, size: u64) -> io::Result<()>;
 
-    /// Makes all bytes durable, if it still has its name.
+    /// Makes all bytes durable, if the object still has its name.
     ///
     /// # Errors
-    /// [`io::ErrorKind::StaleNetworkFileHandle`] if another object has its name, or none. The store
-    /// failed: it is not known which bytes are durable.
+    /// [`io::ErrorKind::StaleNetworkFileHandle`] if another object has its name, or no object has
+    /// it. The store failed: it is not known which bytes are durable.
     fn sync(&mut self) -> io::Result<()>;
 
     /// Whether it still has its name.

@@ -1,11 +1,12 @@
-//! Gives a name to an object, and finds out whether it has it when the store's answer was lost.
+//! Gives a name to an object. If the store's answer was lost, finds out whether the object has the
+//! name.
 
 use crate::error::Error;
 use crate::store::{Objects, Put, ReadAt, Staged, Store, Tag};
 use std::io;
 
-/// Creates an object under this name. Returns false if another object has the name, which
-/// `is_mine` does not take for this one.
+/// Creates an object under this name. Returns false if another object has the name: `is_mine` says
+/// whether the found object is this object.
 ///
 /// # Errors
 /// The store failed. Another call tries again.
@@ -23,7 +24,7 @@ pub(crate) fn create(
     match objects.open(name) {
         Ok(mut found) => match (is_mine(&mut *found)?, failure) {
             (true, None) => Ok(true),
-            // It may be there, and not be durable.
+            // The object may be there, but not durable.
             (true, Some(failure)) => match staged.create(name) {
                 Put::Done | Put::Lost => Ok(true),
                 Put::Unknown(_) => Err(Error::store(name, &failure)),
@@ -34,8 +35,8 @@ pub(crate) fn create(
     }
 }
 
-/// Writes an object instead of the one that has the name, if there is one. Returns false if somebody
-/// else has written it meanwhile.
+/// Writes an object under this name, in place of an earlier object, if there is one. Returns false
+/// if another process has written an object of this name meanwhile.
 ///
 /// # Errors
 /// The store failed. Another call tries again.
@@ -52,8 +53,8 @@ pub(crate) fn replace(
     put(store, name, found.as_ref(), write)
 }
 
-/// Writes an object instead of the one that has this tag, or under a name that none has. Returns false
-/// if another one has the name by now.
+/// Writes an object in place of the object with the tag `found`, or under a new name without a tag.
+/// Returns false if another process has created or changed the object meanwhile.
 ///
 /// # Errors
 /// The store failed. Another call tries again.

@@ -1,13 +1,13 @@
-//! Which columns are erased: those of a name, and the same ones under other names, which have its attribute
-//! number.
+//! Finds the columns that are erased: columns of a given name, and the same columns under other
+//! names. A column has the same attribute number under all its names.
 //!
 //! ```text
 //! versions     (id, mail)  ─►  (id, email)  ─►  (id, email, note)
 //! numbers        1    2          1    2           1    2      3      as the catalogs in the log say
 //! erase email        gone             gone             gone
 //! ```
-//! A version whose numbers nobody knows, and that lacks the name, may have the column under another one. It is
-//! refused, unless a version with the name has all of its columns.
+//! A version that lacks the name, and whose numbers are not known, may have the column under
+//! another name. Such a version is refused, unless a version with the name has all of its columns.
 
 use crate::error::{Error, ErrorKind};
 use crate::format::segment::SegmentName;
@@ -29,18 +29,18 @@ pub(crate) struct ErasedColumns {
     tables: BTreeMap<Oid, Table>,
 }
 
-/// What is known of a table.
+/// The columns of a table, as far as they are known.
 #[derive(Clone, Debug, Default)]
 struct Table {
-    /// The columns that it had at different times. Some of them come from catalogs, with numbers.
+    /// The columns that it had at different times. Some lists come from catalogs, with numbers.
     lists: BTreeSet<Vec<Column>>,
     /// The numbers of the columns that are erased.
     numbers: HashSet<i16>,
 }
 
 impl ErasedColumns {
-    /// Looks for the columns in a log's versions, and for their numbers in its catalogs, if a table has had
-    /// other columns, too.
+    /// Looks for the columns in a log's versions. If a table has had different columns, also looks
+    /// for their numbers in the log's catalogs.
     pub(crate) fn find(
         log: &Log,
         catalog: &Catalog,
@@ -181,7 +181,8 @@ impl ErasedColumns {
         }
     }
 
-    /// Leaves columns out of a catalog's tables. Returns whether there were any.
+    /// Leaves columns out of a catalog's tables. Returns whether the catalog had any of these
+    /// columns.
     pub(crate) fn leave_out(&self, catalog: &mut Catalog) -> bool {
         let mut has_changed = false;
         for table in &mut catalog.tables {
@@ -199,8 +200,9 @@ impl ErasedColumns {
 }
 
 impl Table {
-    /// Whether one of these columns, that is not erased anyhow, may have been the one of this name: no list
-    /// of columns with the name has all of them.
+    /// Whether one of these columns may be the column of this name under another name. Columns that
+    /// are erased anyhow do not count. It is possible if there are lists with the name, and each of
+    /// these lists lacks one of the columns.
     fn may_have(&self, name: &str, columns: &[(String, Oid)], erased: &[bool]) -> bool {
         let with = self
             .lists

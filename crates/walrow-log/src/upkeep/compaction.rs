@@ -1,17 +1,19 @@
-//! Merges many small segments into few large ones, without changing what readers see.
+//! Merges many small segments into few large segments, without a change of the transactions that
+//! readers see.
 //!
 //! ```text
-//! before    │ a │ b │ c │ d │ e │          each ends where the next one begins
-//! merged    │ a · b · c · d │              published beside them, under a name of its own
-//! after     │ a · b · c · d │ e │          the others are removed
+//! before    │ a │ b │ c │ d │ e │          each ends where the next begins
+//! merged    │ a · b · c · d │              published beside them, under another name
+//! after     │ a · b · c · d │ e │          the members are removed
 //! ```
-//! The frames are copied as they are, so the merged stream is that of its members, one after the other.
-//! Its foot says where each of them begins and ends: a reader that has planned `c` reads its part of the
-//! merged segment. While both are there, what begins inside a merged segment does not count, so a crash at
-//! any time leaves a log with each transaction once.
+//! The frames are copied as they are, so the merged stream has the streams of its members, one
+//! after the other. The foot of the merged segment says where each member begins and ends. So a
+//! reader that has planned `c` reads its part of the merged segment. While both are there, segments
+//! that begin inside of a merged segment do not count. So a crash at any time leaves a log with
+//! each transaction once.
 //!
-//! The parts of a large transaction are never merged, nor is the last segment: it is where the
-//! writer continues.
+//! The parts of a large transaction are never merged. The last segment is not merged either,
+//! because the writer continues there.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::index::{self, Index, Segment};
@@ -26,27 +28,27 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use walrow_wire::Lsn;
 
-/// Segments that are merged into one, at most.
+/// The number of segments that are merged into one segment, at most.
 const MOST: usize = 4096;
 /// Bytes of one read.
 const READ: u64 = 1 << 20;
 
-/// What [`Upkeep::compact`] did.
+/// The result of [`Upkeep::compact`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Compacted {
     /// How many segments were merged.
     pub segments: usize,
-    /// How many there are instead of them.
+    /// How many merged segments there are in their place.
     pub merged: usize,
     /// Bytes that were copied.
     pub bytes: u64,
 }
 
 impl Upkeep {
-    /// Merges neighbouring segments whose streams have this many bytes together, at most. Any number of
-    /// readers and a writer may use the log meanwhile. Each segment is copied a few times at most,
-    /// however often this is called.
+    /// Merges neighbouring segments whose streams have this many bytes together, at most. Any
+    /// number of readers and a writer may use the log meanwhile. Each segment is copied only a few
+    /// times, even if this is called often.
     ///
     /// # Errors
     /// A segment is damaged, another process removes, merges or erases segments, or the store failed.
@@ -55,11 +57,11 @@ impl Upkeep {
         self.compact_in_steps(stream_bytes, &mut || Ok(()))
     }
 
-    /// As [`Upkeep::compact`]. `step` is called after each MiB, and after each segment: its error ends
-    /// the call.
+    /// As [`Upkeep::compact`]. `step` is called after each MiB, and after each segment. An error of
+    /// `step` ends the call.
     ///
     /// # Errors
-    /// As [`Upkeep::compact`], and those of `step`.
+    /// The errors of [`Upkeep::compact`] and of `step`.
     pub fn compact_in_steps(
         &mut self,
         stream_bytes: u64,
@@ -74,14 +76,14 @@ impl Upkeep {
         for group in groups(self.mergeable()?, stream_bytes) {
             step()?;
             match merge(&*store, &lease, group, step) {
-                // Readers could not take the foot.
+                // The foot would be too large for readers.
                 Ok(None) => {}
                 Ok(Some(bytes)) => {
                     compacted.segments = compacted.segments.saturating_add(group.len());
                     compacted.merged = compacted.merged.saturating_add(1);
                     compacted.bytes = compacted.bytes.saturating_add(bytes);
                 }
-                // They were removed meanwhile.
+                // The segments were removed meanwhile.
                 Err(error) if error.is_missing() => {}
                 Err(error) => return Err(error),
             }
@@ -106,7 +108,8 @@ impl Upkeep {
     }
 }
 
-/// The segments of a log that were not pruned: all names, and the index without those that were merged.
+/// The segments of a log that were not pruned: the names of all of them, and the index without
+/// segments that were merged into other segments.
 fn kept(objects: &dyn Objects) -> Result<(Vec<SegmentName>, Index), Error> {
     let until = State::read(objects)?.boundary;
     let mut names = Listing::of(objects)?.segments;
@@ -115,7 +118,7 @@ fn kept(objects: &dyn Objects) -> Result<(Vec<SegmentName>, Index), Error> {
     Ok((names, index))
 }
 
-/// Removes segments that were merged into others, and that a crash has left.
+/// Removes segments that were merged into other segments, and that a crash has left.
 pub(crate) fn sweep(store: &dyn Store, _lease: &Lease) -> Result<(), Error> {
     let (names, index) = kept(store)?;
     if names.len() == index.segments.len() {
@@ -131,8 +134,8 @@ pub(crate) fn sweep(store: &dyn Store, _lease: &Lease) -> Result<(), Error> {
     remove(store, &names)
 }
 
-/// Records where merged segments end, before their members are removed: readers that do not find their next
-/// segment look for it. Fails if the first of them was removed meanwhile.
+/// Records where a merged segment ends, before its members are removed. Readers that do not find
+/// their next segment look at this record. Fails if the first member was removed meanwhile.
 fn note(store: &dyn Store, start: Lsn, end: Lsn) -> Result<(), Error> {
     let lock = lock(store)?;
     State::change(store, &lock, |state| {
@@ -164,8 +167,8 @@ fn groups(segments: &[Segment], stream_bytes: u64) -> Vec<&[Segment]> {
     groups
 }
 
-/// Finds the groups in which the largest segment has no more than half of the bytes. So each byte is
-/// copied only when its segment doubles at least.
+/// Finds the groups whose largest segment has no more than half of the bytes. So each byte is
+/// copied only when its segment at least doubles.
 fn worthwhile<'a>(group: &'a [Segment], groups: &mut Vec<&'a [Segment]>) {
     let mut rest = vec![group];
     while let Some(group) = rest.pop() {
@@ -185,8 +188,8 @@ fn worthwhile<'a>(group: &'a [Segment], groups: &mut Vec<&'a [Segment]>) {
     }
 }
 
-/// Merges a group of segments. Returns how many bytes were copied. `None` if they are too much for one
-/// foot: then they stay.
+/// Merges a group of segments. Returns how many bytes were copied. `None` if the segments are too
+/// many for one foot: then they stay.
 fn merge(
     store: &dyn Store,
     _lease: &Lease,
@@ -231,7 +234,8 @@ fn merge(
     staged.append(&encoded).map_err(io)?;
     step()?;
     let names: Vec<_> = group.iter().map(Segment::name).collect();
-    // The lease keeps others from removing them: unless somebody has removed files by hand.
+    // The lease keeps other processes from removing the segments. But somebody may have removed
+    // files by hand.
     let listed = Listing::of(store)?.segments;
     if State::read(store)?.boundary > name.start || !names.iter().all(|it| listed.contains(it)) {
         return Err(Error::new("", ErrorKind::Missing { after: name.start }));
@@ -276,7 +280,7 @@ fn copy(
     Ok(foot)
 }
 
-/// The foot of one segment after the other.
+/// Joins the feet of two segments, which follow each other.
 fn join(one: Foot, next: Foot) -> Foot {
     let crc32c = crc32c::crc32c_combine(
         one.crc32c,
@@ -318,7 +322,7 @@ fn join(one: Foot, next: Foot) -> Foot {
     }
 }
 
-/// Adds the changes of a table to those of the same version, if there are any.
+/// Adds the changes of a table to its earlier changes under the same version, if there are any.
 fn add_table(tables: &mut Vec<TableFoot>, table: TableFoot) {
     let version = table.version();
     let same = tables.iter_mut().find(|it| it.version() == version);

@@ -1,9 +1,9 @@
-//! What is to be erased.
+//! The columns and rows that are to be erased.
 
 use std::collections::{BTreeMap, HashSet};
 use walrow_wire::{Lsn, Oid};
 
-/// What is erased of some tables.
+/// The columns and rows of some tables that are to be erased.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Erase {
@@ -13,11 +13,11 @@ pub struct Erase {
     pub columns: HashSet<String>,
     /// The changes that are left out, by commit LSN and seq.
     pub rows: BTreeMap<(Lsn, u64), Images>,
-    /// Whether changes go that registered readers have not taken.
+    /// Whether to erase changes even if registered readers have not taken them.
     pub force: bool,
 }
 
-/// Which images of a change are erased.
+/// The images of a change that are erased.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_structs, reason = "a change has no more")]
 pub struct Images {

@@ -1,12 +1,14 @@
-//! Rewrites segments without some columns or rows: where somebody has a right to be forgotten.
+//! Rewrites segments without some columns or rows, for example when a person has a right to be
+//! forgotten.
 //!
-//! Nobody may write to the log meanwhile. A segment is replaced as a whole, so readers get one version or the
-//! other, and a crash leaves segments of both. The same call again goes on: what was rewritten has nothing
-//! more to erase.
+//! No process may write to the log meanwhile. Each segment is replaced as a whole. So a reader gets
+//! either the old or the new version of a segment, and a crash may leave segments of both kinds. A
+//! second call with the same columns and rows goes on: it does not rewrite segments again that were
+//! rewritten already.
 //!
-//! A reader that is further back than an erased change never gets it, and may keep the row that the change
-//! was to delete. So a registered one holds the erasure back, and where the last erased change of each table
-//! ends is recorded before it goes.
+//! A reader that is further back than an erased change never gets it, and may keep the row that the
+//! change was to delete. So a registered reader holds the erasure back. Before a change is erased,
+//! the log records where the last erased change of the table ends.
 
 use crate::error::hold::Hold;
 use crate::error::{DamagedPart, Error, ErrorKind};
@@ -33,27 +35,27 @@ use std::sync::Arc;
 use walrow_stream::{Catalog, Encoding};
 use walrow_wire::Lsn;
 
-/// Erases columns and rows of a log. While it is open, nobody else can write to the log.
+/// Erases columns and rows of a log. While it is open, no other process can write to the log.
 #[derive(Debug)]
 pub struct Eraser {
     store: Arc<dyn Store>,
-    /// Keeps others from writing.
+    /// The lock that keeps other processes from writing.
     _quiet: Quiet,
     catalog: Catalog,
 }
 
-/// What [`Eraser::erase`] did.
+/// The result of [`Eraser::erase`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Erased {
     /// How many segments were read.
     pub segments: usize,
-    /// How many of them were rewritten.
+    /// How many of these segments were rewritten.
     pub rewritten: usize,
 }
 
 impl Eraser {
-    /// Opens a log to which nobody writes: see [`Writer::quiet`](crate::Writer::quiet).
+    /// Opens a log that has no writer now: see [`Writer::quiet`](crate::Writer::quiet).
     ///
     /// # Errors
     /// A transaction is prepared, and not decided: its rows are in the log, too. The store failed.
@@ -69,21 +71,21 @@ impl Eraser {
         })
     }
 
-    /// Rewrites the segments that have what is erased, and the catalog.
+    /// Rewrites the segments with columns or rows to erase, and the catalog.
     ///
     /// # Errors
-    /// A registered reader has not taken a row's change, and `force` is not set: then nothing is
-    /// rewritten. A column is part of a replica identity. A segment is damaged, another process removes,
-    /// merges or erases segments, or the store failed. Another call goes on.
+    /// A registered reader has not taken a row's change, and `force` is not set: then no segment is
+    /// rewritten. A column is part of a replica identity. A segment is damaged, another process
+    /// removes, merges or erases segments, or the store failed. Another call goes on.
     pub fn erase(&mut self, erase: &Erase) -> Result<Erased, Error> {
         self.erase_in_steps(erase, &mut || Ok(()))
     }
 
-    /// As [`Eraser::erase`]. `step` is called after each MiB or so, and after each segment: its error ends
-    /// the call.
+    /// As [`Eraser::erase`]. `step` is called after each MiB or so, and after each segment. An
+    /// error of `step` ends the call.
     ///
     /// # Errors
-    /// As [`Eraser::erase`], and those of `step`.
+    /// The errors of [`Eraser::erase`] and of `step`.
     pub fn erase_in_steps(&mut self, erase: &Erase, step: &mut Step<'_>) -> Result<Erased, Error> {
         let mut erased = Erased::default();
         let lease = lease(&*self.store)?;
@@ -93,7 +95,8 @@ impl Eraser {
         let columns = ErasedColumns::find(&log, &self.catalog, erase, step)?;
         let segments = log.segments().iter();
         let mut segments: Vec<_> = segments.filter(|it| concerns(&log, it, erase)).collect();
-        // Those with the names come last: another call after a crash still finds the earlier ones.
+        // Segments with the erased names come last: another call after a crash still finds the
+        // segments with other names.
         segments.sort_by_key(|it| has_names(&log, it, erase));
         let what = What {
             erase,
@@ -115,8 +118,9 @@ impl Eraser {
         Ok(erased)
     }
 
-    /// Removes segments that readers do not see: those that were removed or merged by a process that
-    /// then crashed. They have what is erased, too. So have objects that it has not completed.
+    /// Removes segments that readers do not see, because a process has removed or merged them, and
+    /// then crashed. These segments also have the columns and rows to erase. Also removes objects
+    /// that a process has not completed.
     fn sweep(&self, lease: &Lease) -> Result<(), Error> {
         retention::end_removal(&*self.store, lease)?;
         compaction::sweep(&*self.store, lease)?;
@@ -136,7 +140,7 @@ impl Eraser {
         let store = &*store;
         let name = segment.name();
         let foot = Foot::read(store, name)?;
-        // As it was stored.
+        // The new segment is compressed if the old segment was compressed.
         let level = (foot.bytes < foot.stream_bytes).then_some(1);
         let object = name.to_string();
         let io = |error| Error::store(&object, &error);
@@ -172,7 +176,7 @@ impl Eraser {
         if !foot.members.is_empty() {
             new.members = members;
         }
-        // First, so that nothing is erased without it.
+        // This record comes first, so that no rows are erased without it.
         if !lost.is_empty() {
             let lock = lock(store)?;
             State::change(store, &lock, |state| {
@@ -183,13 +187,15 @@ impl Eraser {
             })?;
         }
         let mut staged = frames.finish(&new)?;
-        // First, as a column that no segment has any more is not looked for again.
+        // The catalog comes first, because another call does not look for a column that no segment
+        // has any more.
         self.erase_in_catalog(what.columns)?;
-        // First, so that it never describes another version of the segment.
+        // The index goes first, so that it never describes another version of the segment.
         remove(store, INDEX)?;
         match staged.swap(&object, &tag) {
             Put::Done => Ok(true),
-            // The lease keeps others from that: somebody has changed the file by hand.
+            // The lease keeps other processes from changing the file: somebody has changed it by
+            // hand.
             Put::Lost => Err(io(io::ErrorKind::NotFound.into())),
             Put::Unknown(error) => Err(io(error)),
         }
@@ -204,7 +210,7 @@ impl Eraser {
         Ok(())
     }
 
-    /// Appends what stays of a segment, and returns its members.
+    /// Appends the parts of a segment that stay, and returns its members.
     fn copy(
         &self,
         segment: &Segment,
@@ -232,14 +238,14 @@ impl Eraser {
                     }
                     rest = &chunk;
                 }
-                // A chunk may have the end of one member and the next ones.
+                // A chunk may have the end of one member, and the next members.
                 let size = usize::try_from(left).unwrap_or(usize::MAX).min(rest.len());
                 let (bytes, more) = rest.split_at(size);
                 rest = more;
                 left = left.saturating_sub(size as u64);
                 out.clear();
                 filter.take(bytes, &mut out).map_err(named)?;
-                // What is written is what readers take.
+                // Readers take the bytes that are written, so these bytes are counted.
                 recount.take(&out).map_err(named)?;
                 frames.append(&out, filter.is_between())?;
                 step()?;
@@ -265,18 +271,18 @@ fn refuse_held(objects: &dyn Objects, erase: &Erase) -> Result<(), Error> {
         return Ok(());
     };
     let mut readers = registered(objects)?.into_iter().map(Hold::from);
-    // No position is inside of a commit: one after its beginning is at its end.
+    // No position is inside of a commit: a position after its commit LSN is at or after its end.
     match readers.find(|hold| hold.position() <= *last) {
         Some(hold) => Err(Error::new("", ErrorKind::Held { hold })),
         None => Ok(()),
     }
 }
 
-/// What is erased of each segment.
+/// The columns and rows that are erased in each segment.
 struct What<'a> {
     erase: &'a Erase,
     columns: &'a ErasedColumns,
-    /// Of the stream's names.
+    /// The encoding of the stream's names.
     encoding: Encoding,
 }
 
@@ -290,13 +296,13 @@ fn has_names(log: &Log, segment: &Segment, erase: &Erase) -> bool {
     })
 }
 
-/// Whether a segment may have what is erased.
+/// Whether a segment may have columns or rows to erase.
 fn concerns(log: &Log, segment: &Segment, erase: &Erase) -> bool {
     let has_table = segment.tables.iter().any(|table| {
         let version = log.versions().get(table.version);
         version.is_some_and(|version| erase.tables.contains(&version.oid))
     });
-    // A part of a transaction does not say where that was committed.
+    // A part of a transaction does not say where the transaction was committed.
     let from = erase.rows.range((segment.start, 0)..).next();
     let has_rows = from
         .is_some_and(|((lsn, _), _)| segment.continues || segment.part > 0 || *lsn < segment.end);

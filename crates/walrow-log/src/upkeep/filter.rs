@@ -1,7 +1,7 @@
 //! A stream without some columns or rows of a table.
 //!
-//! Everything else stays as it is, byte for byte. Where a row is left out, a fact says which seq the next
-//! change has, so (commit LSN, seq) of all others stay the same.
+//! All other bytes stay as they are. Where a row is left out, a fact says which seq the next change
+//! has. So (commit LSN, seq) of all other changes stay the same.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::whole_frames::WholeFrames;
@@ -29,13 +29,13 @@ pub(crate) struct Filter<'a> {
     skipped: bool,
     is_inside: bool,
     has_changed: bool,
-    /// The tables of which the current transaction has lost rows.
+    /// The tables that lose rows in the current transaction.
     losing: BTreeSet<Oid>,
-    /// Where the last transaction ends of which a table has lost rows.
+    /// For each table, the LSN where the last transaction with lost rows ends.
     lost: BTreeMap<Oid, Lsn>,
 }
 
-/// A relation of the stream: for each column, whether it is left out. Empty if none is.
+/// A relation of the stream: for each column, whether it is left out. Empty if all columns stay.
 #[derive(Debug)]
 struct Table(Vec<bool>);
 
@@ -65,12 +65,12 @@ impl<'a> Filter<'a> {
         }
     }
 
-    /// Whether something was left out.
+    /// Whether columns or rows were left out.
     pub(crate) const fn has_changed(&self) -> bool {
         self.has_changed
     }
 
-    /// Where the last transaction ends of which rows were left out, by table.
+    /// For each table, the LSN where the last transaction with lost rows ends.
     pub(crate) fn lost(&self) -> impl Iterator<Item = (Oid, Lsn)> + use<'_> {
         self.lost.iter().map(|(oid, end)| (*oid, *end))
     }
@@ -80,7 +80,7 @@ impl<'a> Filter<'a> {
         !self.is_inside
     }
 
-    /// Appends what stays of a chunk of the stream.
+    /// Appends the parts of a chunk of the stream that stay.
     pub(crate) fn take(&mut self, chunk: &[u8], out: &mut Vec<u8>) -> Result<(), Error> {
         let mut frames = std::mem::take(&mut self.frames);
         let taken = frames.take(chunk, |frame| {
@@ -120,7 +120,7 @@ impl<'a> Filter<'a> {
                 if self.row(peek, &message, images, seq, out) {
                     return Ok(());
                 }
-                // Nothing of it stays.
+                // The whole change is left out.
                 out.truncate(before);
                 (self.skipped, self.has_changed) = (true, true);
             }
@@ -166,7 +166,7 @@ impl<'a> Filter<'a> {
         Ok(())
     }
 
-    /// Says which seq the next change has, if some before it were left out.
+    /// Says which seq the next change has, if changes before it were left out.
     fn close_gap(&mut self, next: u64, out: &mut Vec<u8>) {
         if std::mem::take(&mut self.skipped) {
             Fact::Seq { next }.encode(true, out);
@@ -227,7 +227,7 @@ impl<'a> Filter<'a> {
         Ok(())
     }
 
-    /// Writes what stays of a row. Returns false if nothing does.
+    /// Writes the parts of a row that stay. Returns false if the whole row is left out.
     fn row(
         &mut self,
         peek: &Peek<'_>,
@@ -245,10 +245,10 @@ impl<'a> Filter<'a> {
         let Some(table) = self.relations.get(&oid) else {
             return true;
         };
-        // As with a row filter: a row that was another one, which is erased, is new for others.
+        // As with a row filter, an update becomes an insert if its old row is erased.
         let is_update = matches!(message, Message::Update(_)) && !(old.is_some() && erased.old);
         let keeps_new = new.is_some() && !erased.new;
-        // Without an old image, an update's key is that of the new one.
+        // Without an old image, an update's key is the key of the new image.
         let keeps_old = old.is_some() && !erased.old;
         let is_whole = keeps_new == new.is_some() && keeps_old == old.is_some();
         if !is_whole {
@@ -274,7 +274,7 @@ impl<'a> Filter<'a> {
             });
             let xid = None;
             let message = match (old, new) {
-                // The row became one that is erased: for others, it was deleted.
+                // The new row is erased, so the update becomes a delete.
                 (Some(old), None) => Message::Delete(Delete {
                     xid,
                     relation: oid,

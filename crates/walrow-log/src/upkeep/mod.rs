@@ -56,7 +56,7 @@ impl Upkeep {
         self.log.follow()
     }
 
-    /// Opens the log again: others may have removed or merged segments.
+    /// Opens the log again: other processes may have removed or merged segments.
     fn refresh(&mut self) -> Result<(), Error> {
         self.log = Log::open(self.store.clone())?;
         Ok(())

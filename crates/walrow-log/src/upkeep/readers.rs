@@ -1,8 +1,8 @@
-//! Registered readers: how far each of them is, so that nothing is removed that it still needs.
+//! Registered readers and their positions, so that the log keeps the segments that they still need.
 //!
-//! Each is an object, which any process may write. Who registers a reader writes it, then looks at what is
-//! removed. Who removes segments writes that, then looks at the readers. So at least one of them sees the
-//! other one, in any order.
+//! Each reader is an object, which any process may write. A process that registers a reader writes
+//! the reader, then looks for a removal. A process that removes segments writes its intent, then
+//! looks at the readers. So at least one of the two processes sees the other process, in any order.
 
 use crate::error::{Error, ErrorKind};
 use crate::format::blocks::open_object;
@@ -17,12 +17,13 @@ use crate::upkeep::retention::end_removal;
 use walrow_wire::{Lsn, Timestamp};
 
 impl Upkeep {
-    /// Registers a reader: nothing after its position is removed from now on. A reader of this name
-    /// stays where it is. A new one begins at `position`, or where the log begins.
+    /// Registers a reader: from now on, the log keeps all changes after its position. A reader of
+    /// this name stays where it is. A new reader begins at `position`, or where the log begins.
     ///
     /// # Errors
-    /// The name is empty, too long, or has control characters. What comes after the position was
-    /// removed, or is about to be, or the log does not reach it. The store failed.
+    /// The name is empty, too long, or has control characters. Changes after the position were
+    /// removed, or are about to be removed, or the log does not reach the position. The store
+    /// failed.
     pub fn register(
         &mut self,
         name: &str,
@@ -46,8 +47,8 @@ impl Upkeep {
     /// Moves a reader forward. At its own position, it only counts as used.
     ///
     /// # Errors
-    /// There is no reader of this name. It is past this position, or the log does not reach it. The
-    /// store failed.
+    /// There is no reader of this name. The reader is past this position, or the log does not reach
+    /// the position. The store failed.
     pub fn advance(
         &mut self,
         name: &str,
@@ -56,7 +57,7 @@ impl Upkeep {
     ) -> Result<RegisteredReader, Error> {
         let is_ahead = |found: &FoundReader| position > found.reader.position;
         if is_ahead(&FoundReader::known(&*self.store, name)?) {
-            // Before the lock: it may read feet of segments.
+            // This comes before the lock, because it may read feet of segments.
             self.reached(position)?;
         }
         let _lock = lock(&*self.store)?;
@@ -75,11 +76,12 @@ impl Upkeep {
         Ok(reader)
     }
 
-    /// Moves a reader to any position in the log: what comes after it is read again, or not at all.
+    /// Moves a reader to any position in the log. So the reader reads changes again, or skips
+    /// changes.
     ///
     /// # Errors
-    /// There is no reader of this name. What comes after the position was removed, or is about to be,
-    /// or the log does not reach it. The store failed.
+    /// There is no reader of this name. Changes after the position were removed, or are about to be
+    /// removed, or the log does not reach the position. The store failed.
     pub fn rewind(
         &mut self,
         name: &str,
@@ -91,7 +93,7 @@ impl Upkeep {
         self.place(name, now, &|_, _| position)
     }
 
-    /// Forgets a reader: it holds nothing back any more.
+    /// Forgets a reader, so that it does not hold segments back any more.
     ///
     /// # Errors
     /// There is no reader of this name, or the store failed.
@@ -103,8 +105,8 @@ impl Upkeep {
         remove(&*self.store, &object)
     }
 
-    /// Forgets a reader that was not used since a time, and returns whether it did. It may have been
-    /// used after somebody has looked at it.
+    /// Forgets a reader that was not used since a time, and returns whether it did. The reader may
+    /// have been used after the caller looked at it.
     pub(crate) fn forget_unused(&self, name: &str, since: i64) -> Result<bool, Error> {
         let _lock = lock(&*self.store)?;
         match RegisteredReader::read(&*self.store, name)? {
@@ -116,8 +118,9 @@ impl Upkeep {
         }
     }
 
-    /// Writes a reader at the position that is chosen, by what was found of it and what is known of the
-    /// log. Then looks whether somebody removes what comes after it, and takes it back in that case.
+    /// Writes a reader at the position that `choose` gives for the found reader and the state of
+    /// the log. Then looks whether a process removes changes after the position, and undoes the
+    /// write in that case.
     fn place(
         &self,
         name: &str,
@@ -130,7 +133,7 @@ impl Upkeep {
                 Placed::Yes(reader) => return Ok(reader),
                 Placed::No { start, state } => (start, state),
             };
-            // Who is about to remove something may leave it, or has crashed.
+            // The process that is about to remove segments may give up, or has crashed.
             if std::mem::take(&mut may_wait) && start >= state.boundary {
                 match lease(&*self.store) {
                     Ok(lease) => {
@@ -165,7 +168,7 @@ impl Upkeep {
             history: History::default(),
         };
         if before.is_some_and(|before| before.position <= start) {
-            // It has held back all of that until now.
+            // The reader has held back all of these changes until now.
             reader.write(store, found.as_ref())?;
             return Ok(Placed::Yes(reader));
         }
@@ -173,7 +176,8 @@ impl Upkeep {
             return Ok(Placed::No { start, state });
         }
         reader.write(store, found.as_ref())?;
-        // Only now: who removes segments wrote that before it counted the readers.
+        // This read comes after the write: a process that removes segments writes its intent before
+        // it counts the readers.
         let state = State::read(store)?;
         if start >= state.kept() {
             return Ok(Placed::Yes(reader));
@@ -187,7 +191,7 @@ impl Upkeep {
 
     /// Refuses a position that the log does not reach.
     fn reached(&mut self, position: Lsn) -> Result<(), Error> {
-        // It stops where segments were merged since. Then it begins again.
+        // A call stops where segments were merged since. The next call goes on.
         while position > self.end() && self.follow()? > 0 {}
         let end = self.end();
         if position > end {
@@ -197,10 +201,10 @@ impl Upkeep {
     }
 }
 
-/// Whether a reader is where it was to be.
+/// Whether a reader was written at its position.
 enum Placed {
     Yes(RegisteredReader),
-    /// What comes after this position was removed, or is about to be.
+    /// Changes after this position were removed, or are about to be removed.
     No {
         start: Lsn,
         state: State,

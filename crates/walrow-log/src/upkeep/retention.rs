@@ -1,12 +1,12 @@
-//! Removes old segments: up to an LSN, or by age and size, and never what a reader or a table still
-//! needs.
+//! Removes old segments: up to an LSN, or by age and size. It keeps segments that a reader or a
+//! table still needs, unless the caller forces the removal.
 //!
 //! ```text
 //! segments   ─┬────────┬────────┬────────┬────────┬─►
 //!             │  old   │  old   │  old   │        │
 //!            start     ▲                 ▲        end
 //!                      │ a hold: a reader's position, or the segment before a table's last load
-//!                      └─ what is removed ends here, and not here ─┘ where age and size say
+//!                      └─ removed segments end here, and not here ─┘ where age and size say
 //! ```
 
 use crate::error::hold::Hold;
@@ -23,21 +23,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use walrow_wire::{Lsn, Oid, Timestamp};
 
-/// What a log keeps.
+/// The limits on the segments that a log keeps.
 #[derive(Clone, Copy, Debug, Default)]
 #[non_exhaustive]
 pub struct Retention {
-    /// Microseconds. Older transactions may go.
+    /// An age in microseconds. Older transactions may be removed.
     pub age: Option<i64>,
-    /// Bytes of segments. If there are more, the oldest may go.
+    /// Bytes of segments. If there are more, the oldest segments may be removed.
     pub bytes: Option<u64>,
-    /// Microseconds. Readers that were not used for so long are forgotten.
+    /// A time in microseconds. Readers that were not used for so long are forgotten.
     pub forget_after: Option<i64>,
-    /// Whether readers and loads hold nothing back.
+    /// Whether to remove segments even if readers and loads need them.
     pub force: bool,
 }
 
-/// What [`Upkeep::retain`] did.
+/// The result of [`Upkeep::retain`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retained {
@@ -45,7 +45,7 @@ pub struct Retained {
     pub segments: usize,
     /// Bytes of their frames.
     pub bytes: u64,
-    /// What holds back more, the most restrictive first.
+    /// The readers and loads that hold back more segments, the most restrictive first.
     pub held: Vec<Hold>,
     /// The readers that were forgotten.
     pub forgotten: Vec<String>,
@@ -56,8 +56,9 @@ impl Upkeep {
     /// stays: it says where the log ends.
     ///
     /// # Errors
-    /// A reader or a load needs them, and `force` is not set: then none is removed. Another process
-    /// removes, merges or erases segments. The store failed. Another call tries again.
+    /// A reader or a load needs the segments, and `force` is not set: then no segment is removed.
+    /// Another process removes, merges or erases segments. The store failed. Another call tries
+    /// again.
     pub fn prune(&mut self, until: Lsn, force: bool) -> Result<usize, Error> {
         let mut lease = lease(&*self.store)?;
         let left = end_removal(&*self.store, &lease)?;
@@ -72,8 +73,9 @@ impl Upkeep {
         Ok(left.saturating_add(removed))
     }
 
-    /// Removes the segments that are too old or too many, as far as nothing holds them back. If age
-    /// and bytes are given, what one of them says goes. The last segment stays.
+    /// Removes the segments that are too old or too many, unless a reader or a load holds them
+    /// back. If age and bytes are given, one of the two limits is enough to remove a segment. The
+    /// last segment stays.
     ///
     /// # Errors
     /// Another process removes, merges or erases segments. The store failed. Another call tries again.
@@ -88,7 +90,7 @@ impl Upkeep {
                 }
             }
         }
-        // Nearly always.
+        // This is nearly always the case.
         if self.unwanted(retention, now) == 0 && !State::read(&*self.store)?.is_removing() {
             return Ok(retained);
         }
@@ -118,7 +120,7 @@ impl Upkeep {
         Ok(retained)
     }
 
-    /// What holds back the removal of the first segments, of this number: the most restrictive first.
+    /// The readers and loads that hold back the first `count` segments, the most restrictive first.
     fn held(&self, count: usize, force: bool) -> Result<Vec<Hold>, Error> {
         if force {
             return Ok(Vec::new());
@@ -128,7 +130,7 @@ impl Upkeep {
         Ok(holds)
     }
 
-    /// What needs segments, the most restrictive first.
+    /// The readers and loads that need segments, the most restrictive first.
     ///
     /// # Errors
     /// A record of a reader is damaged, or the store failed.
@@ -139,7 +141,8 @@ impl Upkeep {
         Ok(holds)
     }
 
-    /// The last load of each table. That of a table whose name another one has since is not needed.
+    /// The last load of each table. A load is not needed if another table has the name of its table
+    /// since.
     fn last_loads(&self) -> Vec<Hold> {
         let mut loads: BTreeMap<Oid, Lsn> = BTreeMap::new();
         let mut names: BTreeMap<Oid, (Lsn, &str, &str)> = BTreeMap::new();
@@ -209,14 +212,14 @@ impl Upkeep {
         old.max(many)
     }
 
-    /// Where the first segments end, of this number.
+    /// The LSN where the first `count` segments end.
     fn end_of(&self, count: usize) -> Lsn {
         let last = count.checked_sub(1).and_then(|it| self.segments().get(it));
         last.map_or_else(|| self.start(), |last| last.end)
     }
 
-    /// Removes the first segments, of this number at most: of the number that may go once the intent is
-    /// written. Returns how many.
+    /// Removes the first `most` segments, or fewer. Writes its intent, then calls `count`, which
+    /// returns how many segments may be removed. Returns how many were removed.
     fn remove(
         &mut self,
         most: usize,
@@ -234,7 +237,8 @@ impl Upkeep {
         };
         let held_lock = match note(&|state| state.intend_removal(until)) {
             Ok(()) => None,
-            // One write must do on a disk without room. Under the lock, nobody registers a reader.
+            // A disk without room has space for one write only. Under the lock, no process
+            // registers a reader.
             Err(error) if error.is_full() => {
                 make_room(&*store, lease)?;
                 Some(lock(&*store)?)
@@ -271,7 +275,7 @@ impl Upkeep {
         let count = end_removal(&*store, lease)?;
         self.refresh()?;
         if is_most {
-            // Otherwise it would grow for ever. It follows from the segments.
+            // Otherwise the index would grow for ever. It follows from the segments.
             index::rewrite(&*store, self.index())?;
         }
         Ok(count)
@@ -293,8 +297,8 @@ impl Upkeep {
     }
 }
 
-/// Removes the segments before [`Log::start`](crate::Log::start), also those that somebody has left who
-/// then crashed. Returns how many.
+/// Removes the segments before [`Log::start`](crate::Log::start), also segments that a process has
+/// left when it crashed. Returns how many.
 pub(crate) fn end_removal(store: &dyn Store, _lease: &Lease) -> Result<usize, Error> {
     let state = State::read(store)?;
     let mut names = Listing::of(store)?.segments;
@@ -318,8 +322,8 @@ fn change_state(
     })
 }
 
-/// Makes room for a small object on a disk that has none. If nothing was kept for that, the index goes, which
-/// follows from the segments.
+/// Makes room for a small object on a full disk. If no room was kept for that, removes the index,
+/// which follows from the segments.
 fn make_room(store: &dyn Store, lease: &mut Lease) -> Result<(), Error> {
     store.sweep().map_err(|error| Error::store("", &error))?;
     if lease.release_room()? {
