@@ -1,5 +1,5 @@
-//! Facts about types and tables that the stream does not contain: an immutable value, read once
-//! from a server or kept in a file beside a capture.
+//! Facts about types and tables that the stream does not contain. A catalog is immutable. It is
+//! read once from a server, or kept in a file beside a capture.
 
 use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{HashMap, HashSet};
@@ -48,7 +48,7 @@ pub struct CatalogType {
     pub schema: String,
     /// `pg_type.typname`
     pub name: String,
-    /// What kind of type it is.
+    /// The kind of the type.
     #[serde(flatten)]
     pub kind: TypeKind,
 }
@@ -71,7 +71,7 @@ impl CatalogType {
     }
 }
 
-/// What kind of type it is.
+/// The kind of the type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 #[non_exhaustive]
@@ -173,7 +173,7 @@ pub struct CatalogTable {
 }
 
 impl CatalogTable {
-    /// A table without what only some catalogs have.
+    /// A table without the fields that only some catalogs have.
     pub fn new(
         oid: Oid,
         schema: impl Into<String>,
@@ -219,7 +219,7 @@ pub struct CatalogColumn {
 }
 
 impl CatalogColumn {
-    /// A column outside the replica identity, without what only some catalogs have.
+    /// A column outside the replica identity, without the fields that only some catalogs have.
     pub fn new(name: impl Into<String>, type_oid: Oid, type_modifier: i32) -> Self {
         Self {
             name: name.into(),
@@ -235,10 +235,10 @@ impl CatalogColumn {
 }
 
 /// Unknown keys of an entry. They are errors, so that a misspelt key does not count as a missing
-/// one.
+/// key.
 type UnknownKeys = serde_json::Map<String, serde_json::Value>;
 
-/// A catalog as it is in JSON.
+/// The JSON form of a catalog.
 #[derive(Deserialize)]
 #[serde(expecting = "a catalog's object")]
 struct CatalogEntry {
@@ -549,7 +549,7 @@ impl Catalog {
         self.types.iter().find(|entry| entry.oid == oid)
     }
 
-    /// Adds the entries of another catalog, which replace those of the same OID.
+    /// Adds the entries of another catalog, which replace entries with the same OID.
     pub fn extend(&mut self, other: &Self) {
         for entry in &other.types {
             match self.types.iter_mut().find(|it| it.oid == entry.oid) {
@@ -597,7 +597,7 @@ impl Catalog {
         self.types.is_empty() && self.tables.is_empty()
     }
 
-    /// The type of this name, or `None` if there are several. OIDs differ between databases.
+    /// The type with this name, or `None` if there are several. OIDs differ between databases.
     pub fn type_named(&self, schema: &str, name: &str) -> Option<&CatalogType> {
         let same = |entry: &&CatalogType| entry.name == name && entry.schema == schema;
         let mut found = self.types.iter().filter(same);

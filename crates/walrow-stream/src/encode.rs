@@ -3,8 +3,9 @@
 //! ```text
 //! stream of any protocol version ─► Assembler ─► events ─► Encoder ─► B … C of protocol 1
 //! ```
-//! Row messages are copied: nothing reads their cells. Each Relation, and the Types of its columns,
-//! comes before its first use, and again when a row uses another version of the relation.
+//! Row messages are copied. The encoder does not read their cells. Each Relation, and the Types of
+//! its columns, comes before its first use, and again when a row uses another version of the
+//! relation.
 
 use crate::encoding::Encoding;
 use crate::error::Error;
@@ -41,7 +42,7 @@ pub struct Encoder {
     encoding: Encoding,
     /// The relations that were written.
     written: Vec<Written>,
-    /// Their places.
+    /// The places of the relations in `written`.
     places: HashMap<Oid, usize>,
     /// The place of the last row's relation: most rows follow a row of the same table.
     last: usize,
@@ -64,7 +65,7 @@ struct Written {
 }
 
 impl Encoder {
-    /// Writes names in this encoding, which is that of the rows.
+    /// Writes names in this encoding. The rows have the same encoding.
     pub fn new(encoding: Encoding) -> Self {
         Self {
             encoding,
@@ -72,7 +73,7 @@ impl Encoder {
         }
     }
 
-    /// Forgets which relations were written: what follows can be read without what came before.
+    /// Forgets which relations were written: a reader needs no earlier bytes for the next ones.
     /// Call it before the first event of another assembler, which numbers its versions again.
     pub fn restart(&mut self) {
         self.written.clear();
@@ -109,7 +110,7 @@ impl Encoder {
     /// Writes a row change, and its relation if necessary.
     ///
     /// # Errors
-    /// The row does not follow the protocol. Nothing of it is written.
+    /// The row does not follow the protocol. No byte of it is written.
     #[inline]
     pub fn row(&mut self, change: &Change<'_, Unread<'_>>, out: &mut Vec<u8>) -> Result<(), Error> {
         if !change.is_valid() {
@@ -157,8 +158,8 @@ impl Encoder {
         logical.encode_in_frame(message.lsn, self.clock, out);
     }
 
-    /// Writes the relations that the current transaction uses, but that were written before it.
-    /// With them after its Begin, it can be read without what came before.
+    /// Writes the relations that the current transaction uses, and that were written before it. If
+    /// they come after its Begin, a reader needs no earlier bytes for the transaction.
     pub fn inherited(&self, out: &mut Vec<u8>) {
         let written = self.written.iter();
         let inherited = written.filter(|it| it.is_inherited && it.used_in == self.transaction);
@@ -226,7 +227,7 @@ impl Encoder {
 }
 
 /// Writes a relation version, after the names of its types, as sent at this LSN and time. `xid` is
-/// that of the stream block around it.
+/// the transaction of the stream block around it.
 pub(crate) fn put_relation(
     relation: &Relation,
     xid: Option<Xid>,

@@ -10,7 +10,7 @@ pub enum Encoding {
     /// UTF-8. Clients that start replication should ask for it.
     #[default]
     Utf8,
-    /// LATIN1, in which each byte is the character of its number.
+    /// LATIN1: each byte is the character with the same number.
     Latin1,
 }
 

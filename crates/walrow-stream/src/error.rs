@@ -1,40 +1,40 @@
-//! What is wrong with a stream, and where.
+//! Errors of a stream, with their place.
 
 use crate::printable::Printable;
 use std::fmt;
 use walrow_wire::{Lsn, Oid, Xid};
 
-/// A stream that cannot be read on: what, at which byte, near which LSN.
+/// The error that ends the reading of a stream, with its byte and the nearest LSN.
 ///
 /// Its text is the reason, then the [remedies](ErrorKind::remedies), then the place. It never
 /// contains a row's values. `{:?}` prints the text of `{}`, and `{:#?}` the fields.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Error {
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: ErrorKind,
     /// Bytes fed to the assembler before the fault.
     pub offset: u64,
-    /// The LSN of the message, or of its transaction's commit, where one is known.
+    /// The LSN of the message, or of its transaction's commit, if it is known.
     pub lsn: Option<Lsn>,
 }
 
-/// What is wrong with a stream.
+/// The kind of an error of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Bytes that are not the protocol.
+    /// Bytes that do not follow the protocol.
     Wire(walrow_wire::Error),
-    /// A message in a place where the protocol has none.
+    /// A message in a place where the protocol does not allow it.
     UnexpectedMessage {
         /// The message, by the manual's name.
         message: &'static str,
-        /// Where it came.
+        /// The place of the message.
         place: MessagePlace,
     },
-    /// A Commit whose commit LSN is not the one its Begin announced.
+    /// A Commit whose commit LSN differs from its Begin's.
     CommitMismatch {
-        /// What Begin announced.
+        /// The commit LSN in the Begin.
         begin: Lsn,
     },
     /// A row or truncate of a relation that no Relation message described in this session.
@@ -70,7 +70,7 @@ pub enum ErrorKind {
         field: &'static str,
         /// Its bytes.
         size: usize,
-        /// How many are read.
+        /// The most bytes that are read.
         limit: usize,
     },
     /// A Relation with more columns than a table of PostgreSQL can have.
@@ -79,7 +79,7 @@ pub enum ErrorKind {
         oid: Oid,
         /// Its columns.
         columns: usize,
-        /// How many a table can have.
+        /// The most columns of a table.
         limit: usize,
     },
     /// A Truncate that names a relation twice, which no server does.
@@ -87,24 +87,24 @@ pub enum ErrorKind {
         /// The relation.
         oid: Oid,
     },
-    /// A message of a streamed transaction whose first chunk is not here.
+    /// A message of a streamed transaction whose first chunk is missing.
     MissingBegin {
         /// The message, by the manual's name.
         message: &'static str,
         /// The top-level transaction.
         xid: Xid,
     },
-    /// A first chunk of a transaction that is open already: another session's.
+    /// A first chunk of a transaction that is open already. It is from another session.
     StreamRestarted {
         /// The top-level transaction.
         xid: Xid,
     },
-    /// A Prepare that is not of the transaction that Begin Prepare announced.
+    /// A Prepare of another transaction than its Begin Prepare's.
     PrepareMismatch {
-        /// The transaction announced.
+        /// The transaction of the Begin Prepare.
         xid: Xid,
     },
-    /// A Commit Prepared of a transaction that was prepared in a session that is not here.
+    /// A Commit Prepared of a transaction that was prepared in a session that is not in the stream.
     MissingPrepared {
         /// The transaction.
         xid: Xid,
@@ -115,35 +115,37 @@ pub enum ErrorKind {
         /// The transaction.
         xid: Xid,
     },
-    /// A message larger than the limit that was set.
+    /// A message larger than the limit.
     TooLarge {
-        /// Its bytes. If it has no length, as in a file of `pg_recvlogical`, those that are known.
+        /// Its bytes. If it has no length, as in a file of `pg_recvlogical`, the bytes of it that
+        /// are known.
         size: usize,
         /// The limit.
         limit: usize,
     },
     /// Open transactions could not be written to or read from the spool.
     Spool {
-        /// What kind of failure.
+        /// The kind of the failure.
         kind: std::io::ErrorKind,
         /// The operating system's number for it.
         code: Option<i32>,
         /// The failure in words.
         text: String,
     },
-    /// Bytes that are no state of prepared transactions.
+    /// Bytes that are not a state of prepared transactions.
     NotPreparedState,
 }
 
-/// What avoids an error of a stream, if it is no option of a decoder.
+/// A step that avoids an error of a stream, and that is not an option of a decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Remedy {
     /// Set the walsender's `client_encoding` to `UTF8`. In a `SQL_ASCII` database, change the name.
     ClientEncoding,
-    /// Read from where the transaction's session begins.
+    /// Read from the beginning of the transaction's session.
     EarlierStart,
-    /// Announce where a session begins: [`Assembler::new_session`](crate::Assembler::new_session).
+    /// Announce the beginning of a session:
+    /// [`Assembler::new_session`](crate::Assembler::new_session).
     NewSession,
     /// Restore the prepared transactions of the session before.
     RestorePrepared,
@@ -175,7 +177,7 @@ impl fmt::Display for Remedy {
     }
 }
 
-/// Where a message came.
+/// The place of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum MessagePlace {
@@ -208,7 +210,7 @@ impl From<std::io::Error> for ErrorKind {
 }
 
 impl ErrorKind {
-    /// What avoids the error. Each alone is enough.
+    /// The remedies of the error. Each alone is enough.
     pub const fn remedies(&self) -> &'static [Remedy] {
         match self {
             Self::InvalidUtf8 { .. } => &[Remedy::ClientEncoding],
@@ -226,7 +228,7 @@ impl Error {
         Self { kind, offset, lsn }
     }
 
-    /// Where the fault is. `None` for a state of prepared transactions, which is not a stream.
+    /// The place of the fault. `None` for a state of prepared transactions, which is not a stream.
     pub const fn location(&self) -> Option<Location> {
         match self.kind {
             ErrorKind::NotPreparedState => None,
@@ -267,7 +269,7 @@ impl Error {
         }
     }
 
-    /// The field at fault, where it is one.
+    /// The field at fault, if the fault is in a field.
     pub const fn field(&self) -> Option<&'static str> {
         match &self.kind {
             ErrorKind::Wire(error) => Some(error.field),
@@ -326,19 +328,19 @@ impl From<std::io::Error> for Fault {
 }
 
 impl Fault {
-    /// A message in a place where the protocol has none.
+    /// A message in a place where the protocol does not allow it.
     #[cold]
     pub(crate) fn unexpected(message: &'static str, place: MessagePlace) -> Self {
         ErrorKind::UnexpectedMessage { message, place }.into()
     }
 
-    /// The fault of a message that lies there.
+    /// The fault of a message at this LSN.
     pub(crate) fn near(mut self, lsn: Lsn) -> Self {
         self.lsn = Some(lsn).filter(|lsn| lsn.is_valid());
         self
     }
 
-    /// The same, unless a place is known already.
+    /// The fault of a message at this LSN, unless it has an LSN already.
     pub(crate) fn or_near(self, lsn: Lsn) -> Self {
         match self.lsn {
             Some(_) => self,
@@ -346,7 +348,8 @@ impl Fault {
         }
     }
 
-    /// The fault of the frame at `offset`. `header` of its bytes were not in the stream.
+    /// The fault of the frame at `offset`. The first `header` bytes of the frame were not in the
+    /// stream.
     #[cold]
     pub(crate) fn at_frame(self, header: usize, offset: u64) -> Error {
         let Self { kind, lsn } = self;
@@ -368,7 +371,7 @@ impl Fault {
 pub struct Location {
     /// The number of bytes before it.
     pub offset: u64,
-    /// The LSN of the message, or of its transaction's commit, where one is known.
+    /// The LSN of the message, or of its transaction's commit, if it is known.
     pub lsn: Option<Lsn>,
 }
 
@@ -422,13 +425,13 @@ impl fmt::Display for ErrorKind {
     }
 }
 
-/// The error with names as they are.
+/// The error's text, without escapes in names.
 struct Words<'a>(&'a ErrorKind);
 
 impl fmt::Display for Words<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            // Its own offset counts from the frame.
+            // Its own offset counts from the start of the frame.
             ErrorKind::Wire(error) => error.reason().fmt(f),
             ErrorKind::UnexpectedMessage { message, place } => write!(f, "{message} {place}"),
             ErrorKind::CommitMismatch { begin } => write!(

@@ -1,8 +1,8 @@
-//! walrow's own facts in a stream: what protocol 1 has no message for.
+//! walrow's own facts in a stream. Protocol 1 has no messages for them.
 //!
 //! A fact is a logical message with the prefix `walrow` at LSN 0/0, which no server sends, and with
-//! JSON as its content. So other decoders of pgoutput skip it, and a user's message with this prefix
-//! remains data. A fact comes anywhere before it is used.
+//! JSON as its content. So other decoders of pgoutput skip it, and a user's message with this
+//! prefix remains data. A fact may come anywhere before its use.
 
 use crate::catalog::Catalog;
 use serde::{Deserialize, Serialize};
@@ -34,10 +34,10 @@ pub enum Fact {
     Prepared {
         /// The GID from PREPARE TRANSACTION.
         gid: String,
-        /// Where the prepare record starts.
+        /// The LSN where the prepare record starts.
         #[serde(with = "lsn")]
         prepare_lsn: Lsn,
-        /// Where it ends.
+        /// The LSN where the prepare record ends.
         #[serde(with = "lsn")]
         prepare_end_lsn: Lsn,
         /// When it was prepared, in microseconds since 2000.
@@ -47,7 +47,8 @@ pub enum Fact {
     Snapshot,
     /// Savepoints of the next transaction were rolled back, while it was streamed.
     RolledBack {
-        /// Where the last rollback is recorded: logical messages up to here may belong to them.
+        /// The LSN of the last rollback's record: logical messages up to here may belong to the
+        /// savepoints.
         #[serde(with = "lsn")]
         until: Lsn,
     },
@@ -55,7 +56,7 @@ pub enum Fact {
     Undecided {
         /// Its ID.
         xid: u32,
-        /// Where its prepare record ends.
+        /// The LSN where its prepare record ends.
         #[serde(with = "lsn")]
         prepare_end_lsn: Lsn,
     },
@@ -63,16 +64,16 @@ pub enum Fact {
     Decided {
         /// Its ID.
         xid: u32,
-        /// Where its prepare record ends.
+        /// The LSN where its prepare record ends.
         #[serde(with = "lsn")]
         prepare_end_lsn: Lsn,
     },
-    /// The next transaction continues one of an earlier segment.
+    /// The next transaction continues a transaction of an earlier segment.
     Part {
         /// The seq of its first change.
         first_seq: u64,
     },
-    /// Changes of the current transaction were erased here: the next one has this seq.
+    /// Changes of the current transaction were erased here. The next change has this seq.
     Seq {
         /// The seq of the next change.
         next: u64,
@@ -85,11 +86,11 @@ pub enum Fact {
         #[serde(with = "lsn")]
         lsn: Lsn,
     },
-    /// What comes next was received on another timeline.
+    /// The writer received the following messages on another timeline.
     Timeline {
-        /// Its number.
+        /// The timeline's number.
         timeline: u32,
-        /// Where it began.
+        /// The LSN where the timeline began.
         #[serde(
             default,
             with = "lsn::optional",
@@ -102,11 +103,11 @@ pub enum Fact {
         /// The options of the stream.
         options: BTreeMap<String, String>,
     },
-    /// A transaction was prepared, and nothing came after it up to the next position.
+    /// A transaction was prepared, and no other message came after it up to the next position.
     Taken(Taken),
-    /// Where the slot was when the log was begun: what was committed before is not in it.
+    /// The LSN where the slot was when the log was begun: earlier transactions are not in the log.
     SlotStart {
-        /// The LSN after which the server has sent all transactions.
+        /// The server has sent all transactions that were committed after this LSN.
         #[serde(with = "lsn")]
         lsn: Lsn,
     },
@@ -117,7 +118,7 @@ pub enum Fact {
     Unknown,
 }
 
-/// What is the same for a whole segment.
+/// The properties of a whole segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Segment {
@@ -129,12 +130,12 @@ pub struct Segment {
     /// The number of earlier segments that begin there. A transaction that is larger than a segment
     /// continues in several.
     pub part: u32,
-    /// Where the changes come from.
+    /// The source of the changes.
     pub source: Source,
 }
 
 impl Segment {
-    /// The segment at this place. Its format is that of the writer.
+    /// The segment at this place. Its writer sets the format.
     pub const fn new(start: Lsn, part: u32, source: Source) -> Self {
         let format = 0;
         Self {
@@ -146,8 +147,8 @@ impl Segment {
     }
 }
 
-/// The server, database and slot that changes come from. Empty for a capture, which does not contain
-/// it.
+/// The server, database and slot that changes come from. Empty for a capture, which does not
+/// contain them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Source {
@@ -163,20 +164,21 @@ pub struct Source {
     /// The timeline of the WAL that was received last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<u32>,
-    /// Where the timeline began. `None` if it is the first one, or that is not known.
+    /// The LSN where the timeline began. `None` for the first timeline, and if the LSN is not
+    /// known.
     #[serde(
         default,
         with = "lsn::optional",
         skip_serializing_if = "Option::is_none"
     )]
     pub timeline_start: Option<Lsn>,
-    /// The last thing that was taken from the server: other servers do not have it.
+    /// The last transaction or message from the server: other servers do not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last: Option<Taken>,
-    /// The options of the stream that it depends on what comes.
+    /// The options of the stream that decide which messages come.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub asked: BTreeMap<String, String>,
-    /// Where the slot was when the log was begun. `None` for captures.
+    /// The LSN where the slot was when the log was begun. `None` for captures.
     #[serde(
         default,
         with = "lsn::optional",
@@ -192,18 +194,20 @@ pub struct Source {
 }
 
 /// Transactions that may have been prepared before the slot was where a log begins: the server has
-/// sent their rows to somebody else, and sends only their commits.
+/// sent their rows to another client, and sends only their commits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct PreparedBefore {
-    /// They were committed up to this LSN, before anybody asked what is prepared.
+    /// Transactions whose commit ends at or before this LSN: walrow had not yet asked which
+    /// transactions are prepared.
     #[serde(with = "lsn")]
     pub until: Lsn,
-    /// Or they have these IDs: they were prepared then.
+    /// The IDs of the transactions that were prepared when walrow asked.
     pub xids: Vec<Xid>,
 }
 
-/// A transaction or message that was taken from a server: it distinguishes that server from others.
+/// A transaction or message that was taken from a server: it distinguishes that server from other
+/// servers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "taken", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -211,7 +215,7 @@ pub enum Taken {
     /// A committed transaction.
     #[non_exhaustive]
     Transaction {
-        /// Where the commit record starts.
+        /// The LSN where the commit record starts.
         #[serde(with = "lsn")]
         lsn: Lsn,
         /// Its ID.
@@ -222,7 +226,7 @@ pub enum Taken {
     /// A prepared transaction.
     #[non_exhaustive]
     Prepare {
-        /// Where the prepare record starts.
+        /// The LSN where the prepare record starts.
         #[serde(with = "lsn")]
         lsn: Lsn,
         /// Its ID.
@@ -233,7 +237,7 @@ pub enum Taken {
     /// A logical message outside transactions.
     #[non_exhaustive]
     Message {
-        /// Where the record ends.
+        /// The LSN where the record ends.
         #[serde(with = "lsn")]
         lsn: Lsn,
         /// Its prefix.
@@ -278,7 +282,7 @@ impl Taken {
         }
     }
 
-    /// Where the record starts, or for a message, where it ends.
+    /// The LSN where the record starts. For a message, the LSN where the record ends.
     pub const fn lsn(&self) -> Lsn {
         match self {
             Self::Transaction { lsn, .. }
@@ -295,14 +299,15 @@ impl Taken {
         }
     }
 
-    /// An LSN at or shortly before its start: a server that begins there sends it again.
+    /// An LSN at or shortly before the record's start. A server that begins there sends it again.
     pub fn resent_from(&self) -> Lsn {
         match self {
             Self::Transaction { lsn, .. } | Self::Prepare { lsn, .. } => *lsn,
             Self::Message {
                 lsn, prefix, bytes, ..
             } => {
-                // Its record starts before it: with headers, also of pages.
+                // The record starts before its end LSN. It has headers, and its pages have headers,
+                // too.
                 let content = bytes.saturating_add(prefix.len() as u64);
                 let record = content.saturating_mul(2).saturating_add(1024);
                 Lsn(lsn.0.saturating_sub(record))
@@ -329,7 +334,7 @@ impl Taken {
 }
 
 impl PreparedBefore {
-    /// Those that were committed up to this LSN, and those with these IDs.
+    /// Transactions that were committed up to this LSN, and transactions with these IDs.
     pub const fn new(until: Lsn, xids: Vec<Xid>) -> Self {
         Self { until, xids }
     }
@@ -339,7 +344,7 @@ impl PreparedBefore {
         *self == Self::default()
     }
 
-    /// Whether this transaction, whose Prepare did not come, may be one of them.
+    /// Whether a transaction whose Prepare did not come may be such a transaction.
     pub(crate) fn may_have(&self, xid: Xid, commit_end: Lsn) -> bool {
         commit_end <= self.until || self.xids.contains(&xid)
     }

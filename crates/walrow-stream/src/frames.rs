@@ -5,7 +5,7 @@ use walrow_wire::{Frame, Framing, Lsn, Peek, Piece, Splitter, Xid};
 
 /// Takes frames from the front of the input, and holds a frame that the end of the input cut.
 ///
-/// Bare messages without boundaries become frames here: each is held while it is used.
+/// Bare messages without boundaries become frames here. Each is held while it is used.
 #[derive(Debug, Default)]
 pub(crate) struct Frames {
     framing: Framing,
@@ -62,7 +62,7 @@ impl Default for Limit {
     }
 }
 
-/// Where the next frame is.
+/// The place of the next frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place<'a> {
     /// At the front of the input.
@@ -148,7 +148,7 @@ impl Frames {
     fn forget(&mut self) {
         self.held.clear();
         if self.held.capacity() > SPARE {
-            // Of a large message, which are rare.
+            // It was for a large message. Large messages are rare.
             self.held.shrink_to(SPARE);
         }
         self.state = Held::Part;
@@ -243,7 +243,7 @@ impl Frames {
             if input.is_empty() {
                 return Ok(None);
             }
-            // Never more than the input has, whatever size the frame claims.
+            // Takes no more bytes than the input has, even if the frame claims more.
             let (head, rest) = input.split_at(wanted.min(input.len()));
             self.held.extend_from_slice(head);
             *input = rest;
@@ -265,7 +265,7 @@ impl Frames {
             }
             Ok(Piece::Last(bytes)) => {
                 self.held.extend_from_slice(bytes);
-                // The splitter's limit is smaller than what a frame can hold.
+                // The splitter's limit is smaller than the most bytes of a frame.
                 Frame::set_length(&mut self.held);
                 self.state = Held::Whole;
                 Ok(Some(Place::Completed))

@@ -1,8 +1,8 @@
-//! What PostgreSQL's replication messages mean: committed transactions in commit order.
+//! Turns PostgreSQL's replication messages into committed transactions, in commit order.
 //!
 //! The [`Assembler`] takes the bytes of a stream, cut anywhere, and returns the [`Event`]s of
-//! committed transactions: never a row of one that is open, cut off or rolled back. It keeps the
-//! relation versions that rows arrived under ([`Relation`]).
+//! committed transactions. It never returns a row of a transaction that is open, cut off or rolled
+//! back. It keeps the relation versions of the rows ([`Relation`]).
 //!
 //! ```
 //! use walrow_stream::{Assembler, Event};

@@ -28,9 +28,10 @@ impl Write for Escaped<'_, '_> {
                 '\n' => self.0.write_str("\\n")?,
                 '\r' => self.0.write_str("\\r")?,
                 '\t' => self.0.write_str("\\t")?,
-                // Control characters are those below U+00A0.
+                // Control characters are below U+00A0.
                 it if it.is_control() => write!(self.0, "\\x{code:02x}")?,
-                // Without width, line and paragraph ends, and those that change the direction.
+                // Characters without width, line and paragraph ends, and characters that change the
+                // direction.
                 '\u{ad}'
                 | '\u{61c}'
                 | '\u{180e}'

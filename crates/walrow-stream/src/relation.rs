@@ -5,15 +5,15 @@
 //! A server describes a relation once for each session and streamed transaction that uses it, and
 //! again when its cache entry of the relation was invalidated. A definition inside a stream block
 //! applies only to that transaction, which may roll back. When the transaction commits, the server
-//! considers the relation described for the whole session, and does not send it again. So its
+//! takes the relation as described for the whole session, and does not send it again. So its
 //! definition is promoted: it becomes the session's.
 //!
 //! Blocks of several transactions interleave, so at the commit there may be newer definitions than
-//! the transaction's own. One that arrived outside stream blocks always wins. For those that
-//! arrived inside, the order of arrival is not enough. A transaction that runs concurrently with an
-//! ALTER SCHEMA … RENAME may describe a table by its old name long after the renaming transaction
-//! described it by its new name. And on servers 14 and 15 the rename invalidates no relation, so no
-//! later description corrects the session.
+//! the transaction's own. A definition that arrived outside stream blocks always wins. The order of
+//! arrival is not enough for definitions inside stream blocks. A transaction that runs concurrently
+//! with an ALTER SCHEMA … RENAME may describe a table by its old name long after the renaming
+//! transaction described it by its new name. And on servers 14 and 15 the rename invalidates no
+//! relation, so no later description corrects the session.
 //!
 //! ```text
 //!            session    stream of 700                        stream of 701
@@ -28,14 +28,14 @@
 //! ```
 //!
 //! A definition that repeats the session's does not prove that the table has that definition again.
-//! So for each definition it is recorded whether it is a *change*: different from the session's
-//! when it arrived. Then
+//! So each definition has a mark: whether it is a *change*, which means that it differed from the
+//! session's when it arrived. Then
 //!
 //! - a change is promoted unless a definition arrived after it outside stream blocks, or a later
 //!   change of another transaction was already promoted;
 //! - a repetition is promoted unless the session received any definition after it arrived.
 //!
-//! Definitions of a subtransaction that was rolled back are dropped. Those of a prepared
+//! Definitions of a subtransaction that was rolled back are dropped. Definitions of a prepared
 //! transaction are never promoted: in `b` … `P` they applied at once, and after a Stream Prepare
 //! the server describes relations again.
 
@@ -51,11 +51,11 @@ use walrow_wire::{Oid, PgString, ReplicaIdentity, Xid};
 /// One version of a table: the definition under which rows arrived.
 ///
 /// An identical Relation message that is sent again is the same version. Changed columns, names,
-/// types or replica identity make a new one.
+/// types or replica identity make a new version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Relation {
-    /// Numbers the versions of one assembler from 0, in the order in which they appeared.
+    /// Numbers the versions of one assembler from 0, in the order of their arrival.
     pub version: u32,
     /// The relation.
     pub oid: Oid,
@@ -96,7 +96,8 @@ pub struct TypeName {
 }
 
 impl Relation {
-    /// Creates a relation that is no table of a server: without OID, replica identity and columns.
+    /// Creates a relation that is not a table of a server: without OID, replica identity and
+    /// columns.
     pub fn stand_in(namespace: impl Into<Box<str>>, name: impl Into<Box<str>>) -> Self {
         Self {
             version: 0,
@@ -181,7 +182,7 @@ impl Relation {
     }
 }
 
-/// What the Type message of a type says. `None` for built-in types, and domains of them.
+/// The name in the Type message of a type. `None` for built-in types, and domains of them.
 fn type_name(catalog: &Catalog, oid: Oid) -> Option<TypeName> {
     let mut found = catalog.type_of(oid)?;
     // Domains of domains: each is defined after its base.
@@ -243,8 +244,7 @@ impl<T> Defined<T> {
 
 /// The definitions that hold at one point of a session.
 ///
-/// While a streamed or prepared transaction is read, its own definitions override those of the
-/// session.
+/// While a streamed or prepared transaction is read, its own definitions override the session's.
 #[derive(Debug, Default)]
 pub(crate) struct Relations {
     session: Definitions,
@@ -256,13 +256,13 @@ pub(crate) struct Relations {
     arrivals: u64,
     /// The number of the next version.
     next_version: u32,
-    /// The states of versions that are unannounced or skipped.
+    /// The states of versions that were not yet returned, or that are skipped.
     states: HashMap<u32, State>,
     /// Versions to return as events now.
     new: VecDeque<Arc<Relation>>,
     /// A cache of the last relations looked up, by the low bits of their OID, each with whether its
-    /// rows are returned. A transaction alternates between few tables, and most runs of rows belong
-    /// to one table.
+    /// rows are returned. A transaction alternates between few tables, and a run of rows mostly
+    /// belongs to one table.
     recent: [Option<(Arc<Relation>, bool)>; RECENT],
     /// The versions of the next definitions, in a transaction that was taken out.
     known: VecDeque<Arc<Relation>>,
@@ -453,7 +453,8 @@ impl Relations {
         self.arrivals
     }
 
-    /// From now on, definitions belong to one transaction, which begins with these.
+    /// From now on, definitions belong to one transaction, which begins with the definitions in
+    /// `inherited`.
     pub(crate) fn enter(&mut self, inherited: BTreeMap<Oid, Arc<Relation>>) {
         let relations = inherited
             .into_iter()
@@ -465,8 +466,8 @@ impl Relations {
         self.forget_recent();
     }
 
-    /// From now on, definitions belong to the session again. Promotes those of the transaction that
-    /// are not out of date.
+    /// From now on, definitions belong to the session again. Promotes the definitions of the
+    /// transaction that are not out of date.
     pub(crate) fn leave(&mut self, promotions: &Promotions) {
         let Some(mut overlay) = self.overlay.take() else {
             return;
@@ -626,7 +627,7 @@ impl Relations {
         Ok(())
     }
 
-    /// The known version with this definition, or a new one.
+    /// The known version with this definition, or a new version.
     fn version_of(&mut self, mut relation: Relation) -> Arc<Relation> {
         let oid = relation.oid;
         let overlay = self.overlay.as_ref().and_then(|it| it.relations.get(&oid));

@@ -30,7 +30,7 @@ pub trait SpoolFile: Send + Sync + fmt::Debug {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct SpoolId(u64);
 
-/// Whole frames of one transaction: the first ones may be in a file, the rest is in memory.
+/// Whole frames of one transaction. The first frames may be in a file, and the rest is in memory.
 ///
 /// If the next frame is not adjacent in the stream, a mark before it contains its offset.
 #[derive(Debug, Default)]
@@ -38,9 +38,9 @@ pub(crate) struct Spooled {
     file: Option<Box<dyn SpoolFile>>,
     file_size: u64,
     memory: Vec<u8>,
-    /// Where in the stream the last frame ends.
+    /// The offset in the stream where the last frame ends.
     end: Option<u64>,
-    /// Whether it was restored: its offsets are those of the stream that it was saved from.
+    /// Whether it was restored: its offsets count in the stream that it was saved from.
     restored: bool,
 }
 
@@ -48,12 +48,12 @@ pub(crate) struct Spooled {
 #[derive(Debug)]
 pub(crate) struct Spools {
     spool: Option<Arc<dyn Spool>>,
-    /// Bytes of memory, over all.
+    /// The most bytes of memory of all transactions together.
     limit: usize,
     used: usize,
     entries: HashMap<SpoolId, Spooled>,
     next: u64,
-    /// Memory of a removed entry, for the next one.
+    /// Memory of a removed entry, for the next entry.
     spare: Vec<u8>,
 }
 
@@ -116,7 +116,7 @@ impl Spools {
         id
     }
 
-    /// Adds bytes from a saved state. Their offsets are not those of this stream.
+    /// Adds bytes from a saved state. Their offsets count in another stream.
     pub(crate) fn adopt_restored(&mut self, mut spooled: Spooled) -> io::Result<SpoolId> {
         spooled.restored = true;
         let id = self.adopt(spooled);
@@ -171,7 +171,8 @@ impl Spools {
         let limit = self.limit.saturating_sub(self.limit >> 3);
         let sizes = self.entries.iter().filter_map(|(key, entry)| {
             let size = entry.memory.capacity();
-            // Among equal sizes, first the one that grows, then the oldest: the same in every run.
+            // Among equal sizes, the growing transaction comes first, then the oldest. So each run
+            // is the same.
             (size > 0).then_some((size, *key == id, Reverse(key.0)))
         });
         let mut sizes: Vec<_> = sizes.collect();
@@ -267,12 +268,12 @@ pub(crate) struct SpoolReader {
     spooled: Spooled,
     /// How many bytes of the file were read.
     file_at: u64,
-    /// The current frames. The next one begins at `at`.
+    /// The current frames. The next frame begins at `at`.
     buffer: Vec<u8>,
     at: usize,
     /// The offset of the next frame in the stream.
     offset: u64,
-    /// How the frames came in the stream.
+    /// The framing of the frames in the stream.
     framing: Framing,
     /// Whether the buffer is the part that was in memory, which follows the file.
     at_memory: bool,
@@ -296,12 +297,12 @@ impl SpoolReader {
         }
     }
 
-    /// Whether offsets are those of the stream that the prepared transaction was saved from.
+    /// Whether offsets count in the stream that the prepared transaction was saved from.
     pub(crate) const fn is_restored(&self) -> bool {
         self.spooled.restored
     }
 
-    /// Whether nothing was read.
+    /// Whether the reader has read no frame.
     pub(crate) const fn is_at_start(&self) -> bool {
         self.file_at == 0 && !self.at_memory
     }
@@ -383,7 +384,7 @@ impl SpoolReader {
         Ok(true)
     }
 
-    /// All bytes again, if all or none of them were read.
+    /// All bytes again, if the reader has read all of them or has not begun.
     pub(crate) fn into_spooled(self) -> Spooled {
         let mut spooled = self.spooled;
         if self.at_memory {
@@ -428,7 +429,7 @@ mod tests {
         spools.set_spool(Arc::new(Nowhere));
         spools.set_limit(limit);
         let ids: Vec<_> = (0..50).map(|_| spools.create()).collect();
-        // Small ones, then one past the limit, which goes straight to its file.
+        // Small sizes, then a size above the limit, which goes straight to its file.
         for size in [10, 100_000, 700_000, limit + 1, 50, 300_000] {
             for (offset, id) in (0..).zip(&ids) {
                 let bytes = vec![1; size];

@@ -1,4 +1,4 @@
-//! What an assembler returns: events, transactions and changes.
+//! The values that an assembler returns: events, transactions and changes.
 
 use crate::error::{Error, ErrorKind, Fault, MessagePlace};
 use crate::fact::Fact;
@@ -15,20 +15,20 @@ use walrow_wire::{
 pub struct Transaction {
     /// Its transaction ID: 32 bits that wrap around.
     pub xid: Xid,
-    /// Where its commit record starts. With a change's `seq` it is the change's identity.
+    /// The LSN where its commit record starts. With a change's `seq` it is the change's identity.
     pub commit_lsn: Lsn,
-    /// Where its commit record ends: the LSN that a client confirms when the whole transaction is
+    /// The LSN where its commit record ends. A client confirms it when the whole transaction is
     /// durable.
     pub end_lsn: Lsn,
     /// When it was committed, by the server's clock; not monotonic.
     pub commit_time: Timestamp,
-    /// Its origins, if it was itself replicated. The last one counts.
+    /// Its origins, if it was itself replicated. The last origin counts.
     pub origins: Vec<Origin>,
     /// How it was prepared, if the stream contained its prepare (`two_phase`).
     pub prepared: Option<Prepared>,
-    /// Where the last rollback of a savepoint is recorded, if the transaction was streamed before
-    /// it; otherwise 0/0. Logical messages up to here may belong to what was rolled back: see
-    /// [`Message::undecidable`].
+    /// The LSN of the last rollback of a savepoint, if the transaction was streamed before it;
+    /// otherwise 0/0. Logical messages up to here may belong to a savepoint that was rolled back:
+    /// see [`Message::undecidable`].
     pub rolled_back_until: Lsn,
     /// Whether it is a load: a truncate of tables, and their rows in a snapshot, which no transaction
     /// of the server wrote. The snapshot has the transactions that were committed before `end_lsn`.
@@ -55,7 +55,7 @@ impl Transaction {
         self.prepared = None;
     }
 
-    /// Adds an origin, unless it is the last one again.
+    /// Adds an origin, unless it is the same as the last origin.
     pub(crate) fn push_origin(&mut self, origin: Origin) {
         if self.origins.last() != Some(&origin) {
             self.origins.push(origin);
@@ -69,16 +69,16 @@ impl Transaction {
 pub struct Prepared {
     /// The GID from PREPARE TRANSACTION. Later transactions may reuse it.
     pub gid: String,
-    /// Where the prepare record starts. 0/0 if the stream contains only the commit of an empty
-    /// transaction, as up to PostgreSQL 17.
+    /// The LSN where the prepare record starts. 0/0 if the stream contains only the commit of an
+    /// empty transaction, as up to PostgreSQL 17.
     pub prepare_lsn: Lsn,
-    /// Where it ends; 0/0 likewise.
+    /// The LSN where the prepare record ends; 0/0 in the same case.
     pub prepare_end_lsn: Lsn,
     /// When it was prepared. Meaningless if `prepare_lsn` is 0/0.
     pub prepare_time: Timestamp,
 }
 
-/// Where a transaction came from.
+/// The replication origin of a transaction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Origin {
@@ -88,10 +88,10 @@ pub struct Origin {
     pub commit_lsn: Lsn,
 }
 
-/// What an assembler returns. Changes, truncates, transactional messages and relation versions come
+/// An event of an assembler. Changes, truncates, transactional messages and relation versions come
 /// between their transaction's Begin and Commit, in order.
 ///
-/// `C` is the row change, or what a function made of it: [`Assembler::next_with`].
+/// `C` is the row change, or the value that a function made of it: [`Assembler::next_with`].
 ///
 /// [`Assembler::next_with`]: crate::Assembler::next_with
 #[derive(Clone, Debug)]
@@ -111,14 +111,14 @@ pub enum Event<'a, C = Change<'a>> {
     Change(C),
     /// A truncate of the transaction.
     Truncate(Truncate),
-    /// A logical message. A non-transactional one comes between transactions.
+    /// A logical message. A non-transactional message comes between transactions.
     Message(Message<'a>),
     /// The transaction is complete.
     #[non_exhaustive]
     Commit {
         /// The transaction.
         transaction: &'a Transaction,
-        /// How many changes it has, including skipped ones.
+        /// How many changes it has, including skipped changes.
         changes: u64,
     },
     /// A transaction was prepared: its rows come when it is committed. Only if
@@ -132,7 +132,7 @@ pub enum Event<'a, C = Change<'a>> {
         /// How it was prepared.
         prepared: &'a Prepared,
     },
-    /// A fact of walrow's own. One inside a transaction comes between its Begin and Commit.
+    /// A fact of walrow's own. A fact inside a transaction comes between its Begin and Commit.
     Fact(Box<Fact>),
     /// Many messages were read without an event: of a skipped transaction or relation, or of a
     /// subtransaction that was rolled back. More follow: the caller may check for interrupts here.
@@ -174,7 +174,7 @@ pub enum RowChange<'a> {
     },
     /// A row was updated.
     Update {
-        /// The old row or its key, if the replica identity calls for one.
+        /// The old row or its key, if the replica identity requires it.
         old: Option<OldTuple<'a>>,
         /// The new row.
         new: Tuple<'a>,
@@ -196,7 +196,7 @@ pub struct Truncate {
     pub lsn: Lsn,
     /// Bytes fed to the assembler before its message.
     pub offset: u64,
-    /// The tables, including those that CASCADE truncated.
+    /// The tables, including the tables that CASCADE truncated.
     pub relations: Vec<Arc<Relation>>,
     /// Whether CASCADE was given.
     pub cascade: bool,
@@ -257,7 +257,7 @@ impl<'a> Change<'a, Unread<'a>> {
         is_valid().is_some()
     }
 
-    /// Reads all cells at once, and returns an error that says what is wrong.
+    /// Reads all cells at once, and returns an error that describes the fault.
     ///
     /// # Errors
     /// Bytes that do not follow the protocol, or a number of cells that differs from the relation's
@@ -285,7 +285,7 @@ impl<'a> Change<'a, Unread<'a>> {
     }
 }
 
-/// Reads the lengths of the cells. `None` for another number of cells, or one that is not there.
+/// Reads the lengths of the cells. `None` for another number of cells, and if a cell is incomplete.
 fn pass_cells(tuple: &mut UnreadTuple<'_>, columns: usize) -> Option<()> {
     if tuple.len() != columns {
         return None;
@@ -365,7 +365,7 @@ fn row_change<'a>(
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Message<'a> {
-    /// Where its record ends. For a non-transactional message, this is its position.
+    /// The LSN where its record ends. For a non-transactional message, this is its position.
     pub lsn: Lsn,
     /// Whether it belongs to the transaction around it.
     pub transactional: bool,

@@ -21,7 +21,7 @@ pub(crate) struct Open {
     /// Whether it comes in stream blocks, where messages carry a transaction ID.
     pub(crate) streamed: bool,
     pub(crate) spool: SpoolId,
-    /// Relation versions that its rows use, but that it did not describe itself.
+    /// Relation versions that its rows use, and that it did not describe itself.
     pub(crate) inherited: BTreeMap<Oid, Arc<Relation>>,
     /// How its own Relation and Type messages are promoted.
     pub(crate) promotions: Promotions,
@@ -29,13 +29,13 @@ pub(crate) struct Open {
     pub(crate) aborted: HashSet<Xid>,
     /// The relation of its last row.
     pub(crate) relation: Option<Oid>,
-    /// Whether its begin is missing, in a stream that starts late: only its definitions count.
+    /// Whether its begin is missing, in a stream that starts late. Then only its definitions count.
     pub(crate) lost: bool,
     /// How many commits came before its first chunk: [`Undecided::commits`].
     pub(crate) since: u64,
 }
 
-/// What is known about transactions that were prepared before the stream begins.
+/// The knowledge about transactions that were prepared before the stream begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Earlier {
     /// There are no such transactions: the stream begins where its slot does.
@@ -77,7 +77,8 @@ pub(crate) struct Undecided {
     /// Whether the server sends a Prepare for empty transactions too. Then a lone Commit Prepared
     /// is not an empty transaction.
     pub(crate) prepares_empty: bool,
-    /// What may have been prepared before, and up to where its commits came before.
+    /// Transactions that may have been prepared before the slot was there, and the LSN where the
+    /// received part of the stream ends.
     pub(crate) prepared_before: (PreparedBefore, Lsn),
     /// How many Commit Prepared messages came for transactions that the stream did not prepare.
     pub(crate) unprepared: u64,
@@ -96,7 +97,7 @@ const FINISHED: usize = 1 << 14;
 
 impl Undecided {
     /// Starts a new session: drops streamed transactions, which the server sends again, and keeps
-    /// prepared ones.
+    /// prepared transactions.
     pub(crate) fn drop_open(&mut self) {
         for open in std::mem::take(&mut self.streamed).into_values() {
             self.spools.remove(open.spool);
@@ -163,7 +164,8 @@ impl Undecided {
             open.spool = other.spools.adopt_restored(self.spools.take(open.spool))?;
             other.hold(open);
         }
-        // An incomplete state does not make what is known less complete.
+        // After a complete state, an incomplete state changes only the list of prepared
+        // transactions.
         if other.earlier != Earlier::Restored {
             other.earlier = self.earlier;
         }
@@ -222,7 +224,7 @@ impl Undecided {
             self.drop_streamed(abort.xid);
         } else if let Some(open) = self.streamed.get_mut(&abort.xid) {
             let lsn = abort.abort.map_or(sent, |record| record.lsn);
-            // Without an LSN, nothing says which messages came later.
+            // Without an LSN, the stream does not show which messages came later.
             let lsn = if lsn.is_valid() { lsn } else { Lsn(u64::MAX) };
             let until = &mut open.transaction.rolled_back_until;
             *until = lsn.max(*until);
@@ -285,11 +287,11 @@ impl Undecided {
     }
 
     /// Takes a Prepare without a Begin Prepare: PostgreSQL 18 sends it for a prepared transaction
-    /// that changed nothing, such as one that only locked rows.
+    /// without changes: for example, if it only locked rows.
     pub(crate) fn prepare_empty(&mut self, prepare: &Prepare<'_>) -> Result<(), Fault> {
         self.prepares_empty = true;
         let prepared = read_prepare(prepare)?;
-        // A transaction with rows is not replaced by an empty one.
+        // An empty transaction does not replace a transaction with rows.
         if !self
             .prepared
             .contains_key(&Key::new(prepare.xid, &prepared))
@@ -317,8 +319,8 @@ impl Undecided {
         let mut open = match self.take_prepared(commit)? {
             Some(open) if open.lost && !self.late_start && !delivered => return missing(),
             Some(open) => open,
-            // Nothing is lost: it ends before the start, or was returned before. After a reconnect,
-            // the commit comes again without its rows.
+            // No rows are lost: it ends before the start, or was returned before. After a
+            // reconnect, the commit comes again without its rows.
             None if delivered || self.finished.contains(&(commit.xid, commit.end_lsn)) => {
                 return Ok(None);
             }
@@ -359,8 +361,8 @@ impl Undecided {
             prepare_end_lsn: Lsn(u64::MAX),
             ..least.clone()
         };
-        // The message has no LSN of the prepare. Of several transactions, only the last can still
-        // be open.
+        // The message has no LSN of the prepare. If there are several transactions, only the last
+        // can still be open.
         let keys = self.prepared.range(least..=most);
         let mut keys: Vec<_> = keys.map(|(key, _)| key.clone()).collect();
         let last = keys.pop();

@@ -7,8 +7,9 @@ use walrow_wire::{self as wire, BackendMessage, CopyData, Frame, Framing, Messag
 /// Visits every frame of a stream, with its message.
 ///
 /// Push bytes and pull steps, as with the [`Assembler`](crate::Assembler): the input may be cut
-/// anywhere. The walk tracks what a message does not contain: whether it is in a stream block, and
-/// whether the session is physical replication, whose data are not parsed.
+/// anywhere. The walk tracks two facts that a message does not contain: whether it is in a stream
+/// block, and whether the session is physical replication. Data of physical replication are not
+/// parsed.
 ///
 /// ```
 /// use walrow_stream::Walk;
@@ -40,16 +41,16 @@ pub struct Step<'a> {
     pub offset: u64,
     /// The frame's bytes, as wire frames have them.
     pub bytes: &'a [u8],
-    /// What the server sent.
+    /// The message of the server.
     pub backend: BackendMessage<'a>,
     /// In a stream block, its top-level transaction. A Stream Stop is inside, a Stream Start is
     /// not.
     pub block: Option<Xid>,
-    /// The pgoutput message, if the frame holds one.
+    /// The pgoutput message, if the frame has a message.
     pub message: Option<Message<'a>>,
 }
 
-/// What the frames so far imply for the next one.
+/// The state that the parsing of the next frame depends on.
 #[derive(Clone, Copy, Debug, Default)]
 struct Session {
     block: Option<Xid>,
@@ -58,7 +59,7 @@ struct Session {
     holds: Holds,
 }
 
-/// What the data of a session are.
+/// The kind of data in a session.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Holds {
     /// No data so far.
@@ -96,8 +97,8 @@ impl Walk {
         self.frames.is_cut() || self.session.is_open || self.session.block.is_some()
     }
 
-    /// The SQLSTATE of the error with which the server ended the session. `None` once the next
-    /// session begins.
+    /// The SQLSTATE of the error, if the server ended the session with an error. `None` once the
+    /// next session begins.
     pub fn server_error(&self) -> Option<&str> {
         self.server_error.as_deref()
     }
@@ -248,7 +249,7 @@ impl Default for Counts {
 }
 
 impl Counts {
-    /// Counts what a step visits.
+    /// Counts the frame, the message and the cells of a step.
     pub fn add(&mut self, step: &Step<'_>) {
         count(&mut self.frames, step.backend.kind());
         let Some(message) = &step.message else {

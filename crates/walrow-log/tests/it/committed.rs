@@ -33,7 +33,7 @@ fn in_place(mut assembler: Assembler, pieces: &[&[u8]]) -> Lines {
     (lines, None)
 }
 
-/// The same, but each transaction is taken out at its begin, and read on its own thread after all
+/// All events. But each transaction is taken out at its begin, and read on its own thread after all
 /// input was read.
 fn taken_out(mut assembler: Assembler, pieces: &[&[u8]]) -> Lines {
     enum Part {
@@ -93,7 +93,7 @@ fn read(mut taken: Committed) -> Lines {
     }
 }
 
-/// In memory, and with nearly all bytes in files.
+/// An assembler with all bytes in memory, and an assembler with nearly all bytes in files.
 fn assemblers() -> [fn() -> Assembler; 2] {
     [Assembler::default, || {
         Assembler::default()

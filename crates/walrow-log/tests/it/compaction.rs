@@ -1,5 +1,5 @@
-//! Segments that are merged: readers see what they saw before, whenever they have planned it, after a crash
-//! at any operation of the store.
+//! Merged segments: readers see the same stream as before, whenever they planned it, and after a
+//! crash at any operation of the store.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,
@@ -17,7 +17,7 @@ use walrow_stream::{Assembler, Event};
 use walrow_testkit::{Stream, text};
 use walrow_wire::{Lsn, ReplicaIdentity, Timestamp};
 
-/// Where a transaction of `log_of` ends.
+/// The end LSN of a transaction of `log_of`.
 const fn end(number: u64) -> Lsn {
     Lsn(0x1000 * number + Stream::RECORD)
 }
@@ -82,7 +82,7 @@ fn rows_of(stream: &[u8]) -> Vec<(Lsn, u64, String)> {
     found
 }
 
-/// The stream of segments that were planned, as a reader of them reads it.
+/// The stream of planned segments, as a reader reads it.
 fn read(log: &Log, names: &[SegmentName], start: Lsn) -> Result<Vec<u8>, Error> {
     let (mut stream, mut chunk) = (Vec::new(), Vec::new());
     for name in names {
@@ -139,7 +139,7 @@ impl Follower {
 
 #[test]
 fn merged_segments_have_the_stream_of_their_members() {
-    // The seventh has parts, which stay.
+    // The seventh transaction has parts, which stay.
     let rows = [1, 2, 3, 0, 1, 2, 250, 3, 1, 1, 4];
     let store = log_of(&rows);
     let before = open(&store);
@@ -170,14 +170,14 @@ fn merged_segments_have_the_stream_of_their_members() {
             assert_eq!(sum(log, of), sum(&before, of));
         }
     }
-    // Each table comes once in a foot, with where its last change is.
+    // Each table comes once in a foot, with the LSN of its last change.
     let merged = &log.segments()[0];
     assert_eq!(merged.tables.len(), 2);
     assert_eq!(merged.tables.iter().map(|it| it.last).max(), Some(end(6)));
     assert_eq!(merged.times, Some((Stream::time(1), Stream::time(6))));
-    // What is merged once is not copied again for nothing.
+    // Merged segments are not copied again without need.
     assert_eq!(log.compact(1 << 20).unwrap(), Compacted::default());
-    // The old view was planned before: its segments are parts of the merged ones.
+    // The old view was planned before: its segments are parts of the merged segments.
     assert_eq!(stream_of(&before), stream);
     for segment in &segments {
         before.verify(segment).unwrap();
@@ -202,7 +202,7 @@ fn a_writer_and_followers_go_on_beside_it() {
         if number % 7 == 0 {
             followers.push(Follower::new(&store));
         }
-        // Some of them look rarely: their next segment was merged, and merged again.
+        // Some of them follow rarely: their next segment was merged, and merged again.
         for (every, follower) in followers.iter_mut().enumerate() {
             if number % (1 + every as u64 * 6) == 0 {
                 follower.follow();
@@ -215,7 +215,7 @@ fn a_writer_and_followers_go_on_beside_it() {
         follower.follow();
         assert!(follower.stream == expected);
     }
-    // The writer's index follows: opening the log again reads no foot but the last one's.
+    // The writer's index follows. To open the log again, only the last segment's foot is read.
     drop(writer);
     drop(Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap());
     let before = store.operations();
@@ -278,7 +278,7 @@ fn retention_and_readers_see_merged_segments_as_a_whole() {
     assert!(ends.len() < 8, "{ends:?}");
     let inside = log.segments()[1].start.0 + 0x1000;
     assert!(!ends.contains(&Lsn(inside)));
-    // The view is from before: what it would remove ends inside a merged segment.
+    // The view is older than the merge, so its removal ends inside a merged segment.
     assert_eq!(stale.prune(Lsn(inside), false), Ok(1));
     assert_eq!(open(&store).start(), ends[0]);
     stale
@@ -333,8 +333,8 @@ fn damaged_segments_are_not_merged() {
     assert!(read(&log, &names(&log), Lsn(0)).is_err());
 }
 
-/// A reader that has planned at any time reads the same at any later time, whatever was merged, and
-/// whenever it crashed.
+/// A reader that has planned at any time reads the same at any later time, after any merge and any
+/// crash.
 #[test]
 fn a_crash_or_a_failure_at_any_operation_changes_nothing_for_any_reader() {
     let rows = [1, 1, 2, 1, 120, 1, 3, 1, 1];
@@ -359,7 +359,7 @@ fn a_crash_or_a_failure_at_any_operation_changes_nothing_for_any_reader() {
             }
             let _ = log.compact(2_000).and_then(|_| log.compact(1 << 20));
             if is_refused {
-                // Nobody has stopped.
+                // No process has stopped.
                 store.refuse(usize::MAX, 0);
             } else {
                 drop(writer);

@@ -1,4 +1,5 @@
-//! A directory as a store: what is no file, what leads out of it, and several processes at once.
+//! A directory as a store: names that are not files, names that lead out of it, and several
+//! processes at once.
 #![expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
 
 use std::ffi::OsStr;
@@ -39,14 +40,14 @@ fn tag(directory: &Directory, name: &str) -> Tag {
     directory.open(name).unwrap().tag().unwrap()
 }
 
-/// Names that begin as those of objects without a name.
+/// Names that begin like the names of staged objects.
 fn staged(path: &Path) -> Vec<String> {
     let names = fs::read_dir(path).unwrap();
     let names = names.map(|it| it.unwrap().file_name().to_string_lossy().into_owned());
     names.filter(|it| it.starts_with(".walrow-")).collect()
 }
 
-/// What comes within a second.
+/// Runs the call, which must end within a second.
 fn at_once<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || send.send(call()));
@@ -62,7 +63,7 @@ fn a_name_is_given_once_or_by_comparison() {
     let mut second = directory.stage().unwrap();
     second.append(b"3").unwrap();
     assert!(matches!(second.swap("a", &first), Put::Done));
-    // An answer that was lost is asked for again.
+    // If an answer was lost, the caller asks again.
     assert!(matches!(second.swap("a", &first), Put::Done));
     assert!(matches!(second.create("a"), Put::Done));
     let mut third = directory.stage().unwrap();
@@ -194,7 +195,7 @@ fn an_open_file_with_another_name_is_not_written() {
     assert!(refused.to_string().contains("hard link"), "{refused}");
     assert_eq!(fs::read_to_string(&backup).unwrap(), "important");
     fs::remove_file(directory.path("_open")).unwrap();
-    // What a crash leaves that comes before the first name is removed.
+    // A crash may come before the staged name is removed. Then the file has two names.
     drop(directory.journal("_index").unwrap());
     fs::hard_link(directory.path("_index"), directory.path(".walrow-1-0")).unwrap();
     drop(directory.journal("_index").unwrap());
@@ -230,7 +231,7 @@ fn the_path_is_resolved_once() {
     symlink("other", &link).unwrap();
     assert!(matches!(create(&directory, "a", b"1"), Put::Done));
     assert!(one.join("a").exists());
-    // It is still where it was.
+    // The directory is still at its place.
     directory.check().unwrap();
 }
 
@@ -246,7 +247,7 @@ fn a_directory_that_is_replaced_is_noticed() {
     assert!(is_stale(directory.check()));
     fs::create_dir(&path).unwrap();
     assert!(is_stale(directory.check()));
-    // Whatever is done, is done in the directory that was opened.
+    // All operations work in the directory that was opened.
     assert!(matches!(create(&directory, "a", b"1"), Put::Done));
     assert!(moved.join("a").exists());
     assert_eq!(fs::read_dir(&path).unwrap().count(), 0);
@@ -270,7 +271,7 @@ fn a_journal_that_loses_its_name_is_noticed() {
         assert!(journal.is_named().unwrap());
         fs::remove_file(directory.path("_open")).unwrap();
         if replaced {
-            // Nothing keeps another process from it.
+            // Another process can create the journal again.
             directory.journal("_open").unwrap().append(b"2").unwrap();
         }
         assert!(!journal.is_named().unwrap());
@@ -309,7 +310,7 @@ fn start(mode: &str, directory: &Path, umask: &str) -> Child {
         .unwrap()
 }
 
-/// What other processes do.
+/// The work of the other processes.
 #[test]
 fn child() {
     let Ok(mode) = std::env::var("WALROW_CHILD") else {
@@ -365,7 +366,8 @@ fn modes_do_not_depend_on_the_umask() {
             for name in ["a", "_open", "_lock"] {
                 assert_eq!(mode(&path.join(name)), of_file, "{umask} {name}");
             }
-            // Whoever opens it later learns for whom it is.
+            // A process that opens the directory later learns from it whether files are for the
+            // group.
             let directory = Directory::open(&path).unwrap();
             assert!(matches!(create(&directory, "b", b"1"), Put::Done));
             assert_eq!(mode(&path.join("b")), of_file);

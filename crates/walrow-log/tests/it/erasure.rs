@@ -1,5 +1,5 @@
-//! Columns and rows that are erased, and everything else, which stays as it is: after a crash at any
-//! operation of the store, too.
+//! Erased columns and rows. Everything else stays as it is, also after a crash at any operation of
+//! the store.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -32,7 +32,8 @@ fn row(id: u32) -> [walrow_testkit::OwnedCell; 3] {
     ]
 }
 
-/// Transactions of two tables, one in several parts, with messages and a truncate between rows.
+/// Transactions of two tables, with messages and a truncate between rows. One transaction has
+/// several parts.
 fn history(identity: ReplicaIdentity) -> Vec<Vec<u8>> {
     let begun = |number: u64| {
         let stream = if number == 1 {
@@ -76,7 +77,7 @@ fn history(identity: ReplicaIdentity) -> Vec<Vec<u8>> {
             .insert(U, &row(5))
             .insert(T, &row(6))
             .commit(),
-        // Only what is erased.
+        // All rows of this transaction are erased.
         begun(2).insert(T, &row(5)).insert(T, &row(5)).commit(),
         updated(
             updated(begun(3).insert(U, &row(1)), 5, 5).emit("app", b"between"),
@@ -86,7 +87,7 @@ fn history(identity: ReplicaIdentity) -> Vec<Vec<u8>> {
         .truncate(0, &[U])
         .commit(),
         large.commit(),
-        // The key becomes that of the erased row, and another one.
+        // The key becomes the erased row's, and then another key.
         updated(updated(begun(5), 6, 5), 5, 7)
             .insert(U, &row(9))
             .commit(),
@@ -124,12 +125,12 @@ fn open(store: &Memory) -> Upkeep {
     Upkeep::open(Arc::new(store.clone())).unwrap()
 }
 
-/// Where the transactions end of which rows were erased.
+/// For each table, the end LSN of the last transaction that has erased rows.
 fn last_erased(store: &Memory) -> Vec<(Oid, Lsn)> {
     open(store).erased().unwrap().into_iter().collect()
 }
 
-/// Where a transaction of the history ends.
+/// The end LSN of a transaction of the history.
 const fn end(number: u64) -> Lsn {
     Lsn(0x1000 * number + Stream::RECORD)
 }
@@ -146,7 +147,8 @@ fn stream_of(store: &Memory) -> Vec<u8> {
     stream
 }
 
-/// A change or a message: commit LSN, seq, table, and the cells of both images, or what it is.
+/// A change or a message: commit LSN, seq, the table or the kind of message, and the cells of both
+/// images.
 type Line = (Lsn, u64, String, Option<Vec<String>>, Option<Vec<String>>);
 
 fn cells(tuple: Tuple<'_>) -> Vec<String> {
@@ -192,7 +194,7 @@ fn lines(stream: &[u8]) -> Vec<Line> {
     lines
 }
 
-/// Which images have the key 5.
+/// The images with the key 5.
 fn found(lines: &[Line]) -> Erase {
     let has = |image: &Option<Vec<String>>| image.as_ref().is_some_and(|it| it[0] == "5");
     let mut erase = Erase::default();
@@ -209,7 +211,7 @@ fn found(lines: &[Line]) -> Erase {
     erase
 }
 
-/// What stays of the lines.
+/// The lines that stay.
 fn without(lines: &[Line], erase: &Erase) -> Vec<Line> {
     let stays = |line: &Line| {
         let (lsn, seq, table, old, new) = line.clone();
@@ -261,7 +263,7 @@ fn rows_are_erased_and_all_others_stay_with_their_seq() {
             let expected = without(&before, &erase);
             assert!(after == expected, "{identity:?} {merges}");
             assert!(found(&after).rows.is_empty());
-            // The view and the index describe what there is.
+            // The view and the index describe the segments as they are now.
             let log = open(&store);
             assert_eq!(log.segments().len(), segments.len());
             for (segment, was) in log.segments().iter().zip(&segments) {
@@ -276,7 +278,7 @@ fn rows_are_erased_and_all_others_stay_with_their_seq() {
             let rows: u64 = rows.map(|it| it.rows).sum();
             let expected = after.iter().filter(|it| it.3.is_some() || it.4.is_some());
             assert_eq!(rows, expected.count() as u64);
-            // Again, and after a merge, nothing changes.
+            // A second erasure and a merge change nothing.
             assert_eq!(erased(&store, &erase).unwrap().rewritten, 0);
             open(&store).compact(1 << 20).unwrap();
             assert!(lines(&stream_of(&store)) == after);
@@ -291,8 +293,8 @@ fn rows_are_erased_and_all_others_stay_with_their_seq() {
     }
 }
 
-/// What a process has left that was killed while it merged or removed segments has the erased rows,
-/// too.
+/// A process that was killed while it merged or removed segments leaves segments. They have the
+/// erased rows, too.
 #[test]
 fn nothing_stays_that_readers_do_not_see() {
     let mut left = 0;
@@ -333,7 +335,7 @@ fn nothing_stays_that_readers_do_not_see() {
 fn where_the_last_erased_change_ends_is_kept() {
     let store = log_of(&history(ReplicaIdentity::Default));
     let whole = found(&lines(&stream_of(&store)));
-    // A column takes no change away.
+    // The erasure of a column removes no change.
     let mut erase = Erase::default();
     erase.tables.insert(T);
     erase.columns.insert("secret".to_owned());
@@ -343,7 +345,8 @@ fn where_the_last_erased_change_ends_is_kept() {
     erase.rows.retain(|(lsn, _), _| *lsn == Lsn(0x5000));
     erased(&store, &erase).unwrap();
     assert_eq!(last_erased(&store), [(T, end(5))]);
-    // An earlier one changes nothing, and a later one does.
+    // The end LSN stays after an earlier change was erased, and moves after a later change was
+    // erased.
     erase.rows = whole.rows.clone();
     erase.rows.retain(|(lsn, _), _| *lsn < Lsn(0x5000));
     assert!(erased(&store, &erase).unwrap().rewritten > 0);
@@ -375,7 +378,8 @@ fn rows_of_changes_that_a_reader_has_not_taken_stay() {
     assert_eq!(error.kind, ErrorKind::Held { hold });
     assert!(stream_of(&store) == before);
     assert_eq!(last_erased(&store), []);
-    // A column takes no change away, and a change that was taken is not needed.
+    // The erasure of a column removes no change, and a reader does not need a change that it has
+    // taken.
     let mut other = Erase::default();
     other.tables.insert(T);
     other.columns.insert("secret".to_owned());
@@ -419,7 +423,7 @@ fn a_column_is_erased_everywhere() {
             })
             .collect();
         assert!(lines(&stream_of(&store)) == expected);
-        // Its default was in the catalog.
+        // The column's default was in the catalog.
         assert!(!has_bytes(&store, b"hidden"));
         assert!(has_bytes(&store, b"secret 9"));
         let log = open(&store);
@@ -506,7 +510,8 @@ fn a_crash_or_a_failure_leaves_each_segment_whole_and_another_call_goes_on() {
             }
             let failed = erased(&store, &erase).is_err();
             store.reboot();
-            // All transactions, some of them erased already, and none without a record.
+            // The log has all transactions. Some rows are erased already, and each erased row is
+            // recorded.
             let between = lines(&stream_of(&store));
             let left = found(&between).rows;
             let gone = erase.rows.keys().filter(|it| !left.contains_key(it));
@@ -527,7 +532,7 @@ fn a_crash_or_a_failure_leaves_each_segment_whole_and_another_call_goes_on() {
             assert!(stream_of(&store) == expected, "operation {operation}");
             assert_eq!(last_erased(&store), [(T, end(6))]);
             assert!(!has_bytes(&store, b"hidden"));
-            // A reader that has planned before reads one version or the other.
+            // A reader that has planned before reads the old or the new version of each segment.
             let mut chunk = Vec::new();
             for name in planned.plan(&Plan::default()).unwrap() {
                 let mut segment = planned.segment(name).unwrap();

@@ -1,4 +1,4 @@
-//! A table's rows follow from its changes: beside a slow model, in memory and in a file.
+//! A table's rows follow from its changes: compared with a slow model, in memory and in a file.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::panic,
@@ -56,7 +56,7 @@ fn applied(mut fold: Fold, bytes: &[u8]) -> Result<Fold, FoldError> {
     Ok(fold)
 }
 
-/// The columns and the sorted rows that come out.
+/// The columns and the sorted rows of the result.
 fn rows(fold: Fold) -> (Vec<String>, Vec<Row>) {
     let mut folded = fold.into_rows(Encoding::Utf8);
     let (mut columns, mut rows, mut chunk) = (Vec::new(), Vec::new(), Vec::new());
@@ -125,7 +125,7 @@ proptest! {
     }
 }
 
-// ------------------------------------------------------------------ what is missing
+// ------------------------------------------------------------------ gaps
 
 fn stream(identity: ReplicaIdentity, names: &[&str]) -> Stream {
     let columns: Vec<_> = names
@@ -218,7 +218,7 @@ fn renamed_and_retyped_columns_are_errors() {
         gap(add(begun().raw(&renamed))),
         Some(Gap::Columns { went, came })
     );
-    // Nothing is lost if there are no rows.
+    // If there are no rows, no value is lost.
     let emptied = begun().truncate(0, &[OID]);
     assert_eq!(gap(add(emptied.raw(&renamed))), None);
     let columns = [("id", 25, -1, true), ("v", 23, -1, false)];

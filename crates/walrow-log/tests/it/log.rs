@@ -1,4 +1,4 @@
-//! Logs: what is written is read, after a crash at any operation of the store.
+//! Logs: readers read everything that was written, after a crash at any operation of the store.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -78,7 +78,7 @@ fn read(store: &Memory) -> Vec<String> {
             .map_or(foot.end, |(next, _)| next.start);
         assert_eq!(next, if foot.continues { name.start } else { foot.end });
         start = next;
-        // Each is a stream of its own.
+        // Each segment is a complete stream.
         let stream = plain(bytes);
         assert_eq!(stream.len() as u64, foot.stream_bytes);
         let mut assembler = Assembler::default();
@@ -133,12 +133,13 @@ pub(crate) fn sent_again(bytes: &[u8], confirmed: Lsn) -> Vec<u8> {
     out
 }
 
-/// Writes the stream from its beginning, as a server sends it again. Returns what was confirmed.
+/// Writes the stream from its beginning, as a server sends it again. Returns the confirmed position
+/// in `confirmed`.
 fn write(store: &Memory, bytes: &[u8], plan: Plan, confirmed: &mut Lsn) -> Result<(), Error> {
     write_with(store, bytes, plan, confirmed, 1)
 }
 
-/// As `write`, but makes a call again that the store has refused.
+/// As `write`, but if the store refuses a call, the call is made again.
 fn insist(store: &Memory, bytes: &[u8], plan: Plan) -> Result<(), Error> {
     write_with(store, bytes, plan, &mut Lsn::default(), 2)
 }
@@ -169,9 +170,9 @@ fn write_with(
     let mut writer = Writer::open(Arc::new(store.clone()), options)?;
     assert!(writer.position() >= *confirmed, "lost what was confirmed");
     let mut assembler = writer.resume(Assembler::default())?;
-    // Before it was passed, nothing is confirmed.
+    // The writer confirms no LSN before the stream has passed it.
     let opened = writer.position();
-    // Of a keepalive, before the first transaction.
+    // The position of a keepalive before the first transaction.
     writer.advance(Lsn(4)).unwrap();
     tried(attempts, || crate::sync(&mut writer, &mut assembler))?;
     *confirmed = writer.position().min(Lsn(4)).max(*confirmed);
@@ -274,7 +275,7 @@ fn a_position_without_transactions_is_durable_and_no_segment() {
         (writer.position(), store.segments().len()),
         (Lsn(0x2000), 0)
     );
-    // The next segment begins where the last one ended, not at the position.
+    // The next segment begins at the end of the last segment, not at the position.
     let history = Stream::new().session().begin(0x3000, 700).commit().bytes();
     let mut assembler = Assembler::default().with_start(writer.position());
     writer.append(&mut assembler, &mut &*history).unwrap();
@@ -283,8 +284,8 @@ fn a_position_without_transactions_is_durable_and_no_segment() {
     assert_eq!(writer.position(), foot.end);
 }
 
-/// After a switch of the timeline, a quiet database sends only positions. What a crash leaves was
-/// received on the new one.
+/// After a switch of the timeline, a quiet database sends only positions. The bytes that a crash
+/// leaves were received on the new timeline.
 #[test]
 fn a_timeline_is_as_durable_as_a_position() {
     let open = |store: &Memory| {
@@ -293,7 +294,8 @@ fn a_timeline_is_as_durable_as_a_position() {
         (writer, assembler)
     };
     let transaction = |lsn| Stream::new().session().begin(lsn, 700).commit().bytes();
-    // What comes on the second timeline: a position, a transaction, and after a failure.
+    // On the second timeline comes no message, a position or a transaction, with or without a
+    // failed sync.
     for (what, refuses) in [
         (0, false),
         (1, false),
@@ -325,7 +327,7 @@ fn a_timeline_is_as_durable_as_a_position() {
         }
         assert!(crate::sync(&mut writer, &mut assembler).unwrap() >= end);
         drop((writer, assembler));
-        // Twice, as the first one may clear the open file.
+        // Twice, because the first writer may clear the journal.
         for _ in 0..2 {
             store.reboot();
             let writer = open(&store).0;
@@ -335,7 +337,7 @@ fn a_timeline_is_as_durable_as_a_position() {
         let log = Log::open(Arc::new(store.clone())).unwrap();
         let timeline = if is_transaction { 2 } else { 1 };
         assert_eq!(log.source().timeline, Some(timeline));
-        // The next segment says it, too.
+        // The next segment has the timeline, too.
         let (mut writer, mut assembler) = open(&store);
         writer.set_timeline(2, None).unwrap();
         let more = transaction(0x5000);
@@ -348,7 +350,7 @@ fn a_timeline_is_as_durable_as_a_position() {
     }
 }
 
-/// It is set again until the log has something, and then never again.
+/// The slot's start is set again until the log has data, and then never again.
 #[test]
 fn where_the_slot_was_is_durable_with_what_comes_first() {
     let open = |store: &Memory| {
@@ -390,7 +392,7 @@ fn where_the_slot_was_is_durable_with_what_comes_first() {
     }
 }
 
-/// The commit is sent again until somebody begins a new log.
+/// The server sends the commit again until somebody begins a new log.
 #[test]
 fn what_may_have_been_prepared_before_is_durable_with_what_comes_first() {
     let open = |store: &Memory| {
@@ -413,7 +415,8 @@ fn what_may_have_been_prepared_before_is_durable_with_what_comes_first() {
             store.reboot();
         }
         let (mut writer, mut assembler) = open(&store);
-        // It was prepared before for the log of the last session only.
+        // Only an earlier session listed this transaction, and the last session has replaced the
+        // list.
         let bytes = decision(0x1000, 600);
         writer.append(&mut assembler, &mut &*bytes).unwrap();
         crate::sync(&mut writer, &mut assembler).unwrap();
@@ -466,8 +469,8 @@ fn what_is_recovered_is_of_the_timeline_before_the_one_that_comes() {
     assert_eq!(writer.source().unwrap().timeline, Some(2));
 }
 
-/// Segments that are begun before they are published, and a transaction of several segments, with
-/// a crash at each operation.
+/// Segments begin before they are published, and a transaction has several segments. The store
+/// crashes at each operation.
 #[test]
 fn segments_are_filled_while_the_stream_is_read() {
     let row = |number: u32| [text(number.to_string()), text(vec![b'x'; 20_000])];
@@ -478,7 +481,7 @@ fn segments_are_filled_while_the_stream_is_read() {
         if transaction == 0 {
             stream = stream.relation(1, "public", "t", ReplicaIdentity::Default, &columns);
         }
-        // One has 5 MB.
+        // One transaction has 5 MB.
         for number in 0..if transaction == 70 { 250 } else { 1 } {
             stream = stream.insert(1, &row(number));
         }
@@ -577,7 +580,7 @@ fn a_table_that_changed_between_connections_is_described_again() {
     assert_eq!(tables, [("t", 1, 1), ("t", 2, 2), ("u", 1, 1)]);
 }
 
-/// It is as large as the spool allows it to be, and never in memory as a whole.
+/// A prepared transaction may be as large as the spool allows. It is never in memory as a whole.
 #[test]
 fn a_prepared_transaction_is_saved_and_restored_in_pieces() {
     let columns = [("a", 23, -1, true), ("b", 25, -1, false)];
@@ -590,7 +593,7 @@ fn a_prepared_transaction_is_saved_and_restored_in_pieces() {
     let passing = Passing::default();
     let open = || {
         let mut writer = Writer::open(Arc::new(passing.clone()), WriterOptions::default()).unwrap();
-        // It was read to compare its checksum.
+        // The writer has read it to compare its checksum.
         passing.begin();
         let assembler = Assembler::default()
             .with_spool_memory(1 << 20)
@@ -620,8 +623,8 @@ fn a_prepared_transaction_is_saved_and_restored_in_pieces() {
     assert_eq!(writer.counts().rows, 200);
 }
 
-/// The last part of a prepared transaction is refused. The server does not send its rows again, so they
-/// stay where they are until they are published.
+/// The last part of a prepared transaction is refused. The server does not send its rows again, so
+/// they stay in their object until they are published.
 #[test]
 fn a_prepared_transaction_is_kept_until_its_last_part_is_published() {
     let columns = [("a", 23, -1, true), ("b", 25, -1, false)];
@@ -690,7 +693,7 @@ fn a_block_that_was_cut_and_could_not_be_removed_is_not_in_the_way() {
     let store = Memory::default();
     let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
     writer.advance(Lsn(0x2000)).unwrap();
-    // Neither all bytes nor the removal of those that are there.
+    // The append writes only some of its bytes, and their removal fails.
     store.crash_at(1, 5);
     let refused = crate::sync(&mut writer, &mut Assembler::default());
     assert!(matches!(
@@ -740,7 +743,7 @@ fn another_writer_or_source_or_file_is_an_error() {
     std::fs::remove_dir_all(&path).unwrap();
 }
 
-/// The directory was there before, and others may list it.
+/// The directory exists before the writer, and other users may list it.
 #[cfg(unix)]
 #[test]
 fn new_files_are_for_whom_the_writer_has_written_whatever_the_directory_is() {
@@ -880,8 +883,8 @@ proptest! {
         }
     }
 
-    /// An operation fails, the log is opened again, and then there is a crash. What a failed sync has
-    /// left out is not on the disk, however often the file is synced later.
+    /// An operation fails, the log is opened again, and then there is a crash. Bytes that a failed
+    /// sync has left out are not on the disk, even if a later sync of the file succeeds.
     #[test]
     fn a_failure_and_a_later_crash_lose_nothing(
         history in arbitrary::<History>(800),

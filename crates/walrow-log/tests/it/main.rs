@@ -47,7 +47,7 @@ fn is_slow() -> bool {
     std::env::var_os("WALROW_SLOW").is_some()
 }
 
-/// Makes everything durable, and returns up to where. 0/0 if nothing is.
+/// Makes everything durable, and returns the durable position. 0/0 if there is no such position.
 #[cfg(feature = "segments")]
 fn sync(
     writer: &mut walrow_log::Writer,

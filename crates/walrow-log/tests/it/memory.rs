@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex};
 use walrow_log::{Journal, Lock, Objects, Put, ReadAt, SegmentName, Staged, Store, Tag};
 use walrow_stream::{Spool, SpoolFile};
 
-/// Objects in memory, which crash at an operation and then lose what was not synced.
+/// Objects in memory. The store crashes at an operation, and then loses bytes that were not synced.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Memory(Arc<Mutex<State>>);
 
@@ -24,24 +24,24 @@ struct State {
     inodes: BTreeMap<Inode, Object>,
     last: Inode,
     locked: BTreeSet<Inode>,
-    /// Those that have no name yet.
+    /// The inodes that have no name yet.
     staged: BTreeSet<Inode>,
     operations: usize,
-    /// The operation that fails, and all after it.
+    /// The operation that fails. All later operations fail, too.
     crash: Option<usize>,
-    /// How many bytes of that operation, and of what was not synced, survive.
+    /// How many bytes of that operation survive, and how many bytes that were not synced.
     survive: usize,
-    /// The one operation that fails, as on a disk that is full for a moment.
+    /// The only operation that fails, as on a disk that is full for a moment.
     refused: Option<usize>,
-    /// What happens before an operation.
+    /// The hook that runs before an operation.
     hook: Option<(usize, Hook)>,
-    /// The lock that everybody gets.
+    /// The lock that each process gets.
     shared: Option<String>,
     /// Bytes of all objects, at most.
     room: Option<usize>,
 }
 
-/// What somebody else does.
+/// The work of another process.
 struct Hook(Box<dyn FnOnce() + Send>);
 
 impl std::fmt::Debug for Hook {
@@ -54,7 +54,7 @@ impl std::fmt::Debug for Hook {
 struct Object {
     bytes: Vec<u8>,
     synced: Vec<u8>,
-    /// Which bytes the next sync makes durable: after one that failed, none of those before it.
+    /// Marks the bytes that the next sync makes durable. A failed sync clears the marks.
     dirty: Vec<bool>,
 }
 
@@ -129,7 +129,7 @@ impl Memory {
         object.sync();
     }
 
-    /// Removes an object, as if somebody had done that by hand.
+    /// Removes an object, as if somebody had removed it by hand.
     pub(crate) fn lose(&self, name: &str) {
         self.0.lock().unwrap().names.remove(name);
     }
@@ -161,24 +161,24 @@ impl Memory {
         copy
     }
 
-    /// Does something before an operation from now on.
+    /// Runs a function before a later operation. Operations count from now on.
     pub(crate) fn before(&self, operation: usize, run: impl FnOnce() + Send + 'static) {
         let mut state = self.0.lock().unwrap();
         let at = state.operations + operation;
         state.hook = Some((at, Hook(Box::new(run))));
     }
 
-    /// Whether something waits for an operation.
+    /// Removes the hook. Returns whether there was a hook.
     pub(crate) fn forget_hook(&self) -> bool {
         self.0.lock().unwrap().hook.take().is_some()
     }
 
-    /// Gives a lock to everybody who wants it, as a store without locks.
+    /// Gives the lock to each process that asks, like a store without locks.
     pub(crate) fn share(&self, name: &str) {
         self.0.lock().unwrap().shared = Some(name.to_owned());
     }
 
-    /// Whether somebody has the lock of this name.
+    /// Whether a process has the lock with this name.
     pub(crate) fn is_locked(&self, name: &str) -> bool {
         let state = self.0.lock().unwrap();
         let inode = state.names.get(name);
@@ -186,7 +186,7 @@ impl Memory {
         !is_shared && inode.is_some_and(|inode| state.locked.contains(inode))
     }
 
-    /// Is full when its objects have as many bytes as now, in whole pages.
+    /// Limits the store to the pages that its objects have now. More pages do not fit.
     pub(crate) fn fill(&self) {
         let mut state = self.0.lock().unwrap();
         state.room = Some(state.pages());
@@ -462,8 +462,8 @@ impl Journal for Handle {
     }
 }
 
-/// A store and a spool that count the bytes which were read from one of them, and not written to the
-/// other one yet.
+/// A store and a spool that count bytes: read from one of the two, and not yet written to the
+/// other.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Passing {
     pub(crate) store: Memory,
@@ -478,7 +478,7 @@ struct Counts {
 }
 
 impl Passing {
-    /// The most bytes that were between them since the last call.
+    /// The most such bytes since the last call.
     pub(crate) fn most(&self) -> u64 {
         std::mem::take(&mut *self.counts.lock().unwrap()).most
     }

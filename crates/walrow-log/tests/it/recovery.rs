@@ -1,4 +1,4 @@
-//! What a writer does with a log that lacks something, and with one that was copied or changed by hand.
+//! A writer opens logs that lack objects, and logs that were copied or changed by hand.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,
@@ -65,12 +65,12 @@ fn refusal(store: &Memory) -> Error {
     let checked = check(store).unwrap_err();
     let error = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap_err();
     assert_eq!(checked, error, "check says the same");
-    // Nothing is written before.
+    // The writer has written no object before.
     assert_eq!(store.objects(), before);
     error
 }
 
-/// Writes transactions, each of which becomes a segment.
+/// Writes transactions. Each of them becomes a segment.
 fn publish(writer: &mut Writer, assembler: &mut Assembler, numbers: &[u64]) {
     for number in numbers {
         let bytes = transaction(*number);
@@ -119,8 +119,8 @@ fn ends(store: &Memory) -> Vec<Lsn> {
     ends
 }
 
-/// Two segments; a prepared transaction and a commit that are durable in the journal; and a commit that
-/// is not.
+/// Two segments, then a prepared transaction and a commit in the synced part of the journal, and a
+/// commit after it. Returns the size of the synced part.
 fn whole() -> (Memory, usize) {
     let store = Memory::default();
     let (mut writer, mut assembler) = open(&store);
@@ -182,7 +182,7 @@ fn any_objects_with_any_end_of_the_journal_start_rightly_or_are_refused() {
             let all: Vec<_> = (1..=4).map(end).collect();
             let until = all.partition_point(|it| *it <= position);
             assert_eq!(ends(&store), all[..until], "{:?} {cut}", what());
-            // What names something later is not overlooked.
+            // The writer notices an object that names a later position.
             let has = |name: &str| kept.iter().any(|it| it.0 == name);
             if has("_index") {
                 assert!(position >= end(2), "{:?} {cut}", what());
@@ -191,7 +191,7 @@ fn any_objects_with_any_end_of_the_journal_start_rightly_or_are_refused() {
                 assert!(position >= end(3), "{:?} {cut}", what());
             }
             if position >= end(3) {
-                // The server does not send its rows again.
+                // The server does not send the prepared rows again.
                 let mut writer = writer;
                 let decision = commit_prepared(0x6000);
                 writer.append(&mut assembler, &mut &*decision).unwrap();
@@ -209,14 +209,14 @@ fn a_missing_newest_segment_is_named_by_the_journal_or_the_index() {
     publish(&mut writer, &mut assembler, &[1, 2, 3]);
     let newest = store.segments().last().unwrap().0.to_string();
     drop((writer, assembler));
-    // The journal is empty, and the index names it.
+    // The journal is empty, and the index names the segment.
     let one = copy(&store.objects());
     one.lose(&newest);
     let missing = ErrorKind::Missing { after: end(2) };
     assert_eq!(refusal(&one).kind, missing);
     let log = Log::open(Arc::new(one)).unwrap();
     assert_eq!((log.end(), log.missing()), (end(2), Some(log.end())));
-    // There is no index, and the journal has something later.
+    // There is no index, and the journal has a later position.
     let (mut writer, mut assembler) = open(&store);
     writer.advance(Lsn(0x5000)).unwrap();
     sync(&mut writer, &mut assembler).unwrap();
@@ -236,7 +236,7 @@ fn a_copy_of_a_log_in_use_without_segments_in_between_is_refused() {
     let more = transaction(3);
     writer.append(&mut assembler, &mut &*more).unwrap();
     sync(&mut writer, &mut assembler).unwrap();
-    // The names of then, with the contents of now.
+    // The earlier names, with the current contents.
     let names: Vec<_> = early.iter().map(|it| it.0.clone()).collect();
     let mut now = store.objects();
     now.retain(|(name, _)| names.contains(name));
@@ -244,7 +244,7 @@ fn a_copy_of_a_log_in_use_without_segments_in_between_is_refused() {
         refusal(&copy(&now)).kind,
         ErrorKind::Missing { after: end(1) }
     );
-    // The journal of now with everything else of then.
+    // The current journal, with all other objects from before.
     let older = copy(&early);
     older.set("_open", &object(&store, "_open"));
     assert_eq!(refusal(&older).kind, ErrorKind::Missing { after: end(1) });
@@ -296,7 +296,7 @@ fn a_prepared_transaction_that_is_lost_or_another_one_is_refused() {
             let what = DamagedPart::Prepared;
             assert_eq!(refusal(&other).kind, ErrorKind::Damaged { what });
         }
-        // As it is, it is there.
+        // In the log without changes, the prepared transaction is there.
         let (mut writer, mut assembler) = open(&store);
         let decision = commit_prepared(0x4000);
         writer.append(&mut assembler, &mut &*decision).unwrap();
@@ -343,7 +343,7 @@ fn tables() -> Vec<Relation> {
     tables.collect()
 }
 
-/// Of another source than the log's.
+/// A writer whose source is not the log's.
 #[test]
 fn a_writer_of_another_source_changes_nothing() {
     for is_first in [false, true] {
@@ -364,7 +364,7 @@ fn a_writer_of_another_source_changes_nothing() {
             "{error}"
         );
         assert_eq!(store.objects(), before);
-        // Whoever erases does not begin it again.
+        // An eraser's writer does not begin the log again.
         let quiet = Writer::quiet(Arc::new(store.clone()));
         if is_first {
             assert!(matches!(quiet.unwrap_err().kind, ErrorKind::Load { .. }));
@@ -390,7 +390,7 @@ fn a_writer_of_another_source_changes_nothing() {
     assert_eq!(store.segments().len(), 0);
 }
 
-/// It was copied while the load was running, and the rest of the log later.
+/// The place of the load was copied while the load was running, and the rest of the log later.
 #[test]
 fn the_place_of_a_load_that_has_ended_is_forgotten() {
     for (is_first, change) in [(true, 0), (true, 1), (true, 2), (false, 0), (false, 1)] {
@@ -418,7 +418,7 @@ fn the_place_of_a_load_that_has_ended_is_forgotten() {
         store.set("_loaded-and-removed", &state);
         let segments = store.segments();
         let Some(expected) = expected else {
-            // The state does not say any more what was removed.
+            // The copied state lacks the removal.
             assert!(matches!(
                 refusal(&store).kind,
                 ErrorKind::Damaged { .. } | ErrorKind::Missing { .. }
@@ -463,13 +463,13 @@ fn what_a_version_that_was_not_released_wrote_is_refused_and_to_be_received_anew
         assert_eq!(error.kind, ErrorKind::Unreleased { found: 1 });
         assert_eq!(error.remedies(), [Remedy::ReceiveAnew]);
     }
-    // A later version may have it.
+    // A later version may have such an object.
     let (store, _) = whole();
     store.set("_unknown", b"");
     assert_eq!(refusal(&store).remedies(), [Remedy::LaterVersion]);
 }
 
-/// As many versions of a wide table as would make a foot that readers refuse.
+/// A wide table has so many versions that one foot with all of them would be too large for readers.
 #[test]
 fn a_segment_ends_before_its_foot_is_too_large() {
     for is_one in [false, true] {
@@ -514,14 +514,14 @@ fn a_segment_ends_before_its_foot_is_too_large() {
     }
 }
 
-/// Its decision is in the journal only, which is emptied for the first part of a large transaction.
+/// The rollback is only in the journal. The first part of a large transaction empties the journal.
 #[test]
 fn a_transaction_that_was_rolled_back_stays_so_while_a_large_one_is_written() {
     let crashes = (1..).take_while(|operation| is_rolled_back_after_a_crash(*operation));
     assert!(crashes.count() > 20);
 }
 
-/// Returns whether it came to that operation.
+/// Returns whether the store came to that operation.
 fn is_rolled_back_after_a_crash(operation: usize) -> bool {
     let store = Memory::default();
     let mut options = WriterOptions::default();

@@ -1,4 +1,4 @@
-//! Registered readers, and what is removed of a log.
+//! Registered readers, and the removal of segments from a log.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,
@@ -15,18 +15,18 @@ use walrow_stream::{Assembler, Fact};
 use walrow_testkit::{Stream, text};
 use walrow_wire::{Lsn, ReplicaIdentity, Timestamp};
 
-/// Where a transaction of `log_of` ends.
+/// The end LSN of a transaction of `log_of`.
 const fn end(number: u64) -> Lsn {
     Lsn(0x1000 * number + Stream::RECORD)
 }
 
-/// The time of a test that is as many seconds after the first transaction.
+/// The time that many seconds after the first transaction.
 fn at(seconds: i64) -> Timestamp {
     Timestamp(Stream::time(0) + seconds * 1_000_000)
 }
 
-/// A log of transactions with one insert each, and each of them a segment. Each table is a relation and its
-/// name. A load is a transaction of its own.
+/// A log of transactions with one insert each. Each transaction is a segment. Each entry has the
+/// table's OID and name, and whether the transaction is a load.
 fn log_of(transactions: &[(u32, &str, bool)]) -> Memory {
     let store = Memory::default();
     let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
@@ -63,7 +63,7 @@ fn open(store: &Memory) -> Upkeep {
     Upkeep::open(Arc::new(store.clone())).unwrap()
 }
 
-/// Keeps what is not older than so many seconds.
+/// Keeps transactions up to this age in seconds.
 fn age(seconds: i64) -> Retention {
     let mut retention = Retention::default();
     retention.age = Some(seconds * 1_000_000);
@@ -80,7 +80,7 @@ fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
 
 #[test]
 fn segments_are_kept_by_age_and_by_bytes() {
-    // Transaction n was committed n seconds after the first time.
+    // Transaction n was committed at second n.
     let store = six();
     assert_eq!(retain(&store, &age(10), 11).segments, 0);
     let removed = retain(&store, &age(10), 13);
@@ -98,7 +98,7 @@ fn segments_are_kept_by_age_and_by_bytes() {
     assert_eq!(retain(&store, &retention, 0).segments, 0);
     retention.bytes = Some(sizes.iter().sum::<u64>() - 1);
     assert_eq!(retain(&store, &retention, 0).segments, 1);
-    // Either of them says so.
+    // Each of the two limits alone removes segments.
     retention.bytes = Some(sizes[3..].iter().sum());
     retention.age = Some(10_000_000);
     assert_eq!(retain(&store, &retention, 13).segments, 2);
@@ -123,7 +123,7 @@ fn nothing_is_removed_that_a_reader_needs() {
     };
     let both = vec![reader("a", Lsn(0), 0), reader("b", end(3), 5)];
     assert_eq!(held.held, both);
-    // Inside a segment: it is needed as a whole.
+    // The position is inside a segment, so the reader needs the whole segment.
     log.advance("a", Lsn(end(2).0 + 1), at(6)).unwrap();
     let held = retain(&store, &age(0), 100);
     assert_eq!((held.segments, held.held.len()), (2, 2));
@@ -133,14 +133,14 @@ fn nothing_is_removed_that_a_reader_needs() {
         (held.segments, held.held),
         (1, vec![reader("b", end(3), 5)])
     );
-    // What an explicit LSN would remove is all or nothing.
+    // With an explicit LSN, either all segments before it are removed, or no segment.
     let error = kind(log.prune(end(4), false));
     let hold = reader("b", end(3), 5);
     assert_eq!(error, ErrorKind::Held { hold });
     assert_eq!(open(&store).segments().len(), 3);
     assert_eq!(log.prune(end(3), false), Ok(0));
     assert_eq!(log.prune(end(4), true), Ok(1));
-    // A reader that was passed by keeps what there still is.
+    // A reader whose position was removed holds all segments that are left.
     assert_eq!(retain(&store, &age(0), 100).segments, 0);
     let mut forced = age(0);
     forced.force = true;
@@ -201,7 +201,7 @@ fn the_last_load_of_a_table_stays() {
     assert_eq!(retain(&store, &forced, 100).segments, 3);
     assert_eq!(retain(&store, &age(0), 100), Retained::default());
 
-    // A table that has the name now, and another relation: the other one was dropped.
+    // Another relation has the table's name now, so the table was dropped.
     let store = log_of(&[
         (1, "t", true),
         (2, "u", false),
@@ -209,7 +209,7 @@ fn the_last_load_of_a_table_stays() {
         (3, "t", false),
     ]);
     assert_eq!(retain(&store, &age(0), 100).segments, 3);
-    // One that was renamed is still there.
+    // A renamed table is still there.
     let store = log_of(&[
         (1, "t", true),
         (1, "s", false),
@@ -219,7 +219,7 @@ fn the_last_load_of_a_table_stays() {
     assert_eq!(retain(&store, &age(0), 100).held, [load("s", 1, Lsn(0))]);
 }
 
-/// A table changes its columns and back, and another one its name.
+/// A table changes its columns and changes them back, and a second table changes its name.
 #[test]
 fn a_start_before_removed_changes_is_refused_whatever_came_between() {
     let columns = [("a", 23, -1, true), ("b", 23, -1, false)];
@@ -231,7 +231,7 @@ fn a_start_before_removed_changes_is_refused_whatever_came_between() {
         (2, "new", 1),
         (3, "other", 1),
     ];
-    // All of them in a segment, or each in its own.
+    // All transactions are in one segment, or each transaction is in its own segment.
     for publishes in [false, true] {
         let store = Memory::default();
         let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
@@ -289,7 +289,7 @@ fn a_reader_never_goes_back_unless_it_is_told_to() {
     let mut log = open(&store);
     let position = |reader: Result<RegisteredReader, Error>| reader.unwrap().position;
     assert_eq!(position(log.register("r", Some(end(2)), at(0))), end(2));
-    // It is registered: it continues.
+    // The reader is registered already, so it continues.
     assert_eq!(position(log.register("r", Some(end(1)), at(0))), end(2));
     assert_eq!(position(log.advance("r", end(4), at(0))), end(4));
     assert_eq!(
@@ -325,7 +325,7 @@ fn a_reader_never_goes_back_unless_it_is_told_to() {
         }
     );
     assert_eq!(kind(log.register("", None, at(0))), ErrorKind::ReaderName);
-    // Another process sees what was published since.
+    // Another process sees segments that were published later.
     let mut other = open(&store);
     assert_eq!(position(other.advance("s", end(6), at(0))), end(6));
 }
@@ -344,8 +344,8 @@ fn a_damaged_record_of_a_reader_removes_nothing() {
     assert_eq!(retain(&store, &age(0), 100).segments, 5);
 }
 
-/// At each operation of the store: a reader is where it was or where it goes, and the log has what the
-/// readers need.
+/// The store fails at each operation. A reader is at its old or its new position, and the log has
+/// the segments that the readers need.
 #[test]
 fn a_crash_or_a_failure_loses_no_reader_and_nothing_that_one_needs() {
     let work = |store: &Memory| {
@@ -376,7 +376,7 @@ fn a_crash_or_a_failure_loses_no_reader_and_nothing_that_one_needs() {
             let names = log.plan(&plan).unwrap();
             assert_eq!(names.last().map(|it| it.start), Some(end(5)));
             assert!(failed || is_refused || position == Some(end(3)));
-            // A writer goes on, and so does the work.
+            // A writer goes on, and the work can be done again.
             drop(Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap());
             work(&store).unwrap();
             assert_eq!((open(&store).start(), store.segments().len()), (end(3), 3));

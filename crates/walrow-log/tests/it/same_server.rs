@@ -1,5 +1,5 @@
-//! A log recognizes its server by the last transaction or message that it took, whatever has become
-//! of its segments since.
+//! A log recognizes its server by the last transaction or message that it took, whatever happened
+//! to its segments later.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,
@@ -18,7 +18,7 @@ use walrow_stream::Assembler;
 use walrow_testkit::{Stream, text};
 use walrow_wire::{Lsn, ReplicaIdentity};
 
-/// Something that a server does.
+/// An action of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Transaction,
@@ -26,7 +26,7 @@ enum Deed {
     Prepare,
 }
 
-/// Something that happens to a log between two sessions.
+/// An event in the life of a log between two sessions.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Reopened,
@@ -119,7 +119,7 @@ fn meet(store: &Memory, fate: Fate) {
             erase
                 .rows
                 .extend((1..50).map(|at| ((Lsn(0x1000 * at), 0), row)));
-            // Prepared transactions are in the way.
+            // If there are prepared transactions, the erasure is refused.
             if let Ok(mut eraser) = Writer::quiet(Arc::new(store.clone())).and_then(Eraser::open) {
                 eraser.erase(&erase).unwrap();
             }
@@ -158,13 +158,13 @@ proptest! {
         let store = Memory::default();
         let mut past = Vec::new();
         for (deeds, fate, publishes, slot) in rounds {
-            // The slot is where the log is, or anywhere before.
+            // The slot is at the log's position, or anywhere before it.
             let confirmed = slot.index(past.len() + 1);
             past.extend(deeds);
             receive(&store, &past, confirmed, usize::MAX, publishes).unwrap();
             meet(&store, fate);
         }
-        // Opening it may publish what a crash has left.
+        // The writer may publish transactions that a crash has left in the journal.
         drop(opened(&store));
         // However far the server was set back, its last transaction or message differs.
         for back in 1..=past.len() {
@@ -174,7 +174,7 @@ proptest! {
             let error = receive(&store, &later, 0, at, true).unwrap_err();
             let is_other = matches!(error.kind, ErrorKind::OtherServer { .. });
             prop_assert!(is_other, "{error:?}");
-            // Nothing was stored or published.
+            // The writer has stored and published no object.
             prop_assert_eq!(store.objects(), objects);
         }
         if !past.is_empty() {

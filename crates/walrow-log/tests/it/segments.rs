@@ -140,7 +140,7 @@ fn a_published_segment_is_never_written_again() {
     assert_eq!(directory.log().unwrap().end(), foot.end);
 }
 
-/// A segment as its format says, without walrow's writer.
+/// Makes a segment by its format, without walrow's writer.
 fn segment(frames: &[u8], foot: &Foot) -> Vec<u8> {
     segment_of(frames, &serde_json::to_vec(foot).unwrap())
 }
@@ -277,7 +277,7 @@ fn a_segment_that_was_pruned_after_it_was_planned_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
-    /// Whatever is in a file, it is read to an end or an error, and its checksums may be right.
+    /// A reader reads any file to its end or to an error, even if the checksums are right.
     #[test]
     fn changed_segments_are_read_or_refused(
         changes in prop::collection::vec((0_usize..100_000, any::<u8>(), 0_u8..3), 1..6),

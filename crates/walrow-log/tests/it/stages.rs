@@ -43,11 +43,11 @@ const STAGES: [Stage; 8] = [
     Stage::Broken,
 ];
 
-/// What a call gives.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Is {
     Done,
-    /// It has nothing to do, or waits.
+    /// The call has no work, or waits.
     Nothing,
     Refused(LoadRefusal),
     Broken,
@@ -103,7 +103,8 @@ fn at(stage: Stage) -> Case {
     }
 }
 
-/// A writer of which the operation failed that makes its bytes durable. What is before that is tried again.
+/// A writer whose sync failed at the operation that makes bytes durable. After a failure at an
+/// earlier operation, a writer tries again.
 fn broken() -> Case {
     let cases = (1..).map(|operation| {
         let mut case = at(Stage::Streaming);
@@ -236,7 +237,8 @@ const TABLE: [(&str, Call, [Is; 8]); 9] = [
             Nothing,
             Done,
             Done,
-            // The segment before the load is published by crossing; a position alone is none.
+            // The crossing publishes the segment before the load. A position alone is not a
+            // segment.
             Nothing,
             Nothing,
             Nothing,
@@ -287,7 +289,7 @@ fn each_call_in_each_stage_is_as_the_table_says() {
         for (stage, expected) in STAGES.into_iter().zip(expected) {
             let mut case = at(stage);
             assert_eq!(call(&mut case), expected, "{name} in {stage:?}");
-            // Whatever it gave, the log is whole, and opens again.
+            // After any result, the log is whole, and opens again.
             let Case { store, writer, .. } = case;
             drop(writer);
             store.reboot();

@@ -1,4 +1,5 @@
-//! Those who change a log beside its writer, each between any two steps of another one.
+//! Processes that change a log beside its writer. Each runs between any two steps of another
+//! process.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -16,7 +17,7 @@ use walrow_stream::{Assembler, Catalog, CatalogColumn, CatalogTable};
 use walrow_testkit::{Stream, text};
 use walrow_wire::{Lsn, ReplicaIdentity, Timestamp};
 
-/// Where a transaction of `log_of` ends.
+/// The end LSN of a transaction of `log_of`.
 const fn end(number: u64) -> Lsn {
     Lsn(0x1000 * number + Stream::RECORD)
 }
@@ -25,8 +26,8 @@ fn at(seconds: i64) -> Timestamp {
     Timestamp(Stream::time(0) + seconds * 1_000_000)
 }
 
-/// A log of transactions with one insert each, and each of them a segment. Each has the name of the second
-/// column, and the replica identity. The catalogs are those of `numbers`.
+/// A log of transactions with one insert each. Each transaction is a segment. Each entry has the
+/// name of the second column, and the replica identity. `catalog` returns the catalog for a name.
 fn log_with(
     transactions: &[(&str, ReplicaIdentity)],
     catalog: impl Fn(&str) -> Option<Catalog>,
@@ -72,7 +73,7 @@ fn kind<T: std::fmt::Debug>(result: Result<T, Error>) -> ErrorKind {
     result.unwrap_err().kind
 }
 
-/// Something that a process does with a log.
+/// An act of a process on a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Act {
     RegisterAt(u64),
@@ -142,12 +143,13 @@ impl Act {
     }
 }
 
-/// Whether an act may come here: others wait for the locks that somebody has.
+/// Whether an act may come here. Other acts would wait for a lock that another process has.
 fn may_come(store: &Memory, act: Act) -> bool {
     !(store.is_locked("_lock") || act.removes() && store.is_locked("_upkeep"))
 }
 
-/// The readers have what they need, and a reader that was registered or used is still there.
+/// Checks that the log has the segments that the readers need, and each reader that was registered
+/// or used.
 fn check(store: &Memory, done: &[(Act, Result<(), Error>)]) {
     let log = open(store);
     for reader in log.readers().unwrap() {
@@ -184,7 +186,7 @@ fn check(store: &Memory, done: &[(Act, Result<(), Error>)]) {
                     | ErrorKind::NoReader { .. }
                     | ErrorKind::Backwards { .. }
                     | ErrorKind::Busy
-                    // Somebody else has changed the object, on a store without the lock.
+                    // On a store without the lock, another process has changed the object.
                     | ErrorKind::Store {
                         kind: std::io::ErrorKind::Other,
                         ..
@@ -195,8 +197,9 @@ fn check(store: &Memory, done: &[(Act, Result<(), Error>)]) {
     }
 }
 
-/// Runs an act, another one before each of its operations, and a third one somewhere in that. Returns how many
-/// runs there were, and in how many something came between.
+/// Runs the first act, the second act before one of its operations, and the third act within the
+/// second. Does so for each operation. Returns the number of runs, and the number of runs with an
+/// act in between.
 fn interleave(base: &Memory, acts: (Act, Act, Option<Act>), has_lock: bool) -> (usize, usize) {
     let (first, second, third) = acts;
     let (mut runs, mut between) = (0, 0);
@@ -397,7 +400,7 @@ fn a_removal_that_was_not_completed_is_completed_without_more_to_remove() {
         retention.bytes = Some(1 << 30);
         open(&store).retain(&retention, at(100)).unwrap();
         assert_eq!(hidden(&store), 0, "{operation}");
-        // Nobody is kept from what is there.
+        // A reader can register at each position that is left.
         let position = start.max(end(1));
         let mut log = open(&store);
         assert_eq!(
@@ -447,7 +450,7 @@ fn room_is_made_on_a_full_disk() {
             2
         );
     }
-    // Whoever has removed something before has kept room for that, also without an index.
+    // An earlier removal has kept room for a later removal, also without an index.
     let store = log_of(6);
     open(&store).prune(end(1), false).unwrap();
     store.lose("_index");
@@ -498,7 +501,7 @@ fn versions_that_differ_in_the_replica_identity_stay_apart() {
     for segment in log.segments() {
         log.verify(segment).unwrap();
     }
-    // So does what is erased of them.
+    // They stay apart after an erasure, too.
     let mut erase = Erase::default();
     erase.tables.insert(1);
     erase.columns.insert("name".to_owned());
@@ -555,7 +558,7 @@ fn a_forged_foot_index_or_state_is_found() {
         let error = verified(&store).unwrap_err();
         let what = DamagedPart::Foot;
         assert_eq!(error.kind, ErrorKind::Damaged { what }, "{to}");
-        // The index says the truth.
+        // The index is right.
         let store = whole.copied();
         forge(&store, 1, from, to);
         let error = verified(&store).unwrap_err();
@@ -589,7 +592,7 @@ fn a_forged_foot_index_or_state_is_found() {
     }
 }
 
-/// Two indexes of the same size: the writer notices that its own one has no name any more.
+/// Two indexes have the same size. The writer notices that its own index has no name any more.
 #[test]
 fn a_writer_appends_to_the_index_that_has_the_name() {
     let store = log_of(3);
@@ -608,8 +611,8 @@ fn a_writer_appends_to_the_index_that_has_the_name() {
     assert!(now.len() > index.len());
 }
 
-/// How many operations of the store it takes to read what a log of so many segments has, which were merged
-/// since it was opened.
+/// Counts the operations of the store to read a log of `count` segments that were merged after it
+/// was opened.
 fn operations_of(count: usize) -> usize {
     let store = log_of(count);
     let log = Log::open(Arc::new(store.clone())).unwrap();
@@ -731,7 +734,7 @@ fn a_column_is_erased_under_its_earlier_names() {
             }
         }
     }
-    // Nobody knows the numbers.
+    // The catalog does not have the attribute numbers.
     let store = log_with(&names, |_| None);
     let unclear = ErrorKind::EarlierName {
         table: "public.t".to_owned(),
@@ -747,7 +750,8 @@ fn a_column_is_erased_under_its_earlier_names() {
     assert!(!has_bytes(&store, "secret"));
 }
 
-/// Its maker has locked it so far, so that nobody takes it for that of a process that has ended.
+/// Its writer has locked the staged object. So a sweep does not take it for an object of a process
+/// that has ended.
 #[test]
 fn an_object_that_has_its_name_can_be_opened_by_its_writer() {
     let path = std::env::temp_dir().join(format!("walrow-named-{}", std::process::id()));
@@ -779,7 +783,7 @@ fn a_position_is_reached_although_the_segments_before_it_were_merged() {
             .unwrap();
         writer.publish(&mut assembler).unwrap().unwrap();
     }
-    // The third one is still there, the next ones are in one that was merged.
+    // The third segment is still there. The next segments are in a merged segment.
     let third = store.segments().swap_remove(2);
     open(&store).compact(1 << 20).unwrap();
     store.set(&third.0.to_string(), &third.1);

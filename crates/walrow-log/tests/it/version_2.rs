@@ -1,4 +1,4 @@
-//! A log that version 2 of the format was written with: each later version reads it, and goes on with it.
+//! A log in version 2 of the format. Each later version reads it, and goes on with it.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,
@@ -41,7 +41,7 @@ fn options() -> WriterOptions {
     options
 }
 
-/// Writes the log again: a change of the format has another number, and another log.
+/// Writes the log again. A change of the format needs another version number and another log.
 #[test]
 #[ignore = "writes the data of the other test, with WALROW_WRITE_LOG=1"]
 fn write() {
@@ -66,7 +66,7 @@ fn write() {
     upkeep.compact(1 << 20).unwrap();
     let position = Some(Lsn(0x3000 + Stream::RECORD));
     upkeep.register("nightly", position, Timestamp(7)).unwrap();
-    // A load of several parts, and a transaction of several.
+    // A load of several parts, and a transaction of several parts.
     let catalog = Catalog::from_json(
         r#"{"types": [], "tables": [{"schema": "public", "name": "loaded", "oid": 70001,
             "columns": [{"name": "id", "type": 20, "type_modifier": -1, "key": true}]}]}"#,

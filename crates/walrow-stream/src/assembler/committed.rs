@@ -1,7 +1,7 @@
 //! A committed transaction as a value, to be read on another thread.
 //!
-//! The assembler skips the transaction: its definitions apply to what follows. The value gets
-//! everything that was looked up on the way:
+//! The assembler skips the transaction: its definitions apply to the following transactions. The
+//! value gets all results of look-ups on the way:
 //!
 //! ```text
 //! assembler                                      value
@@ -11,8 +11,7 @@
 //! the versions that its own definitions made ───► the versions of the same definitions there
 //! which of them were not returned yet ──────────► the same
 //! ```
-//! So the value is an assembler that has just found this one transaction, and reads it in the same
-//! way.
+//! So the value is an assembler that has just found this transaction, and reads it in the same way.
 
 use super::Assembler;
 use super::core::{Core, Phase};
@@ -60,11 +59,12 @@ impl Committed {
 }
 
 impl Assembler {
-    /// Takes out the transaction that has just begun: returns all of it, instead of its events.
+    /// Takes out the transaction that has just begun. Returns the whole transaction, instead of its
+    /// events.
     ///
     /// Call it right after [`Event::Begin`], with the rest of the same input. At any other time, or
-    /// if the input no longer contains the transaction's end, it returns `None` and takes nothing.
-    /// The caller owns the bytes from now on: they no longer count as the spool's memory.
+    /// if the input no longer contains the transaction's end, it returns `None` and takes no bytes.
+    /// The caller owns the bytes from now on. They no longer count as the spool's memory.
     ///
     /// If a definition does not follow the protocol, or a row's relation is unknown, both the value
     /// and the next call on the assembler return the error. Errors in a row's cells come only from
@@ -88,7 +88,7 @@ impl Assembler {
 }
 
 impl Core {
-    /// The transaction, and the error that stopped this assembler while it skipped it.
+    /// The transaction, and the error that stopped this assembler while it skipped the transaction.
     fn take_transaction(&mut self, input: &mut &[u8]) -> Option<(Self, Option<Error>)> {
         let framing = self.frames.framing();
         let Phase::Reading(reading) = &mut self.phase else {
@@ -111,7 +111,7 @@ impl Core {
                 });
             }
         }
-        // Record everything that it looks up.
+        // Record everything that the transaction looks up.
         let (first, mut failure) = (self.seq, None);
         self.session.relations.record();
         loop {

@@ -1,4 +1,4 @@
-//! The assembler without its error: it searches for transactions, reads them and returns the
+//! The assembler without its error. It searches for transactions, reads them and returns the
 //! events.
 
 use super::read::{At, Front, Next, Outside, Reader, Row, Where, peek};
@@ -63,10 +63,11 @@ impl Core {
         }
     }
 
-    /// The next event. A row goes to `row`, unread, and the event holds what `row` returns.
+    /// The next event. A row goes to `row`, unread, and the event holds the value that `row`
+    /// returns.
     ///
-    /// A row takes the shortest way: its parts stay in registers, where an event would be written
-    /// to memory and read again.
+    /// A row takes the shortest way: its parts stay in registers. An event would be written to
+    /// memory and read again.
     #[expect(
         clippy::inline_always,
         reason = "else LLVM may give a row back in memory: decoding takes a quarter longer"
@@ -102,7 +103,7 @@ impl Core {
         }
     }
 
-    /// Finds the next event that is not a row, or reads up to a row.
+    /// Finds the next event that is not a row, or stops at a row.
     #[inline(never)]
     fn other<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         loop {
@@ -116,7 +117,7 @@ impl Core {
                 }
             };
             match reader.other(input)? {
-                // It returns no events, but its relations count.
+                // A skipped transaction returns no events, but its relations count.
                 Some(Next::End) if self.end_reading() => {}
                 Some(Next::Message(at, false)) => return Ok(Some(self.fact_or_message(at, false))),
                 next => return Ok(next),
@@ -158,8 +159,8 @@ impl Core {
         Next::Fact(Box::new(fact))
     }
 
-    /// Skips the next event of the current transaction. Returns whether there was one before its
-    /// end.
+    /// Skips the next event of the current transaction. Returns whether there was an event before
+    /// its end.
     pub(super) fn pass(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
         let Some(mut reader) = self.reader() else {
             return Ok(false);
@@ -273,13 +274,13 @@ impl Core {
         self.phase = Phase::Reading(reading);
         // Only walrow's own streams have facts.
         if self.session.facts.is_some() && self.apply_facts() && !skipped {
-            // Its Begin was returned with its first part.
+            // The Begin was returned with the transaction's first part.
             return Some(Next::Skipped);
         }
         Some(Next::Begin)
     }
 
-    /// Applies what facts said about the transaction. Returns whether it continues the last one.
+    /// Applies the facts about the transaction. Returns whether it continues the last transaction.
     #[cold]
     fn apply_facts(&mut self) -> bool {
         let Session {
@@ -385,7 +386,7 @@ impl Core {
         }
     }
 
-    /// The frame is no longer there. No stream can cause this.
+    /// The error of a frame that is no longer there. No stream can cause it.
     #[cold]
     fn lost(&self, at: At<'_>) -> Error {
         Fault::unexpected("frame", MessagePlace::Inside).at(&self.frames, at.offset)

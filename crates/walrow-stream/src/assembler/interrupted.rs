@@ -7,8 +7,8 @@
 //!                        │
 //!                  a new session
 //! ```
-//! Only plain transactions count: their Begin shows that they are committed. A streamed one may be
-//! rolled back later, and is then not sent again.
+//! Only plain transactions count: their Begin shows that they are committed. A streamed transaction
+//! may be rolled back later, and is then not sent again.
 
 use walrow_wire::{Lsn, Xid};
 
@@ -16,7 +16,7 @@ use walrow_wire::{Lsn, Xid};
 #[derive(Debug, Default)]
 pub(super) struct Interrupted {
     transactions: Vec<(Xid, Lsn)>,
-    /// The greatest commit LSN so far. Commits come in order: those that are not above it came before.
+    /// The greatest commit LSN so far. Commits come in order: a commit at or below it came before.
     greatest: Lsn,
 }
 

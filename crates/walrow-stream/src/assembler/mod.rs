@@ -12,7 +12,7 @@
 //!   read in place    └─ spool ◄────┘ read from the spool        read in place
 //! ```
 //! A streamed (`S` … `E` `S` … `E` `c`) or prepared (`b` … `P`, `K`) transaction always goes
-//! through the spool. [`search`] finds the end; it reads only frame lengths and kinds. [`read`]
+//! through the spool. [`search`] finds the end. It reads only frame lengths and kinds. [`read`]
 //! returns the rows of a committed transaction. [`committed`] takes the transaction out instead, to
 //! read it elsewhere.
 
@@ -65,8 +65,8 @@ impl Assembler {
     /// makes them. Offsets count the bytes of the chunks.
     ///
     /// A file of `pg_recvlogical` ([`Framing::Recvlogical`]) does not mark where a session begins.
-    /// The assembler finds it where messages are sent again after a reconnect, and skips
-    /// transactions and non-transactional messages that it returned before.
+    /// The assembler finds this place if the server sends messages again after a reconnect. It
+    /// skips transactions and non-transactional messages that it returned before.
     pub fn new(framing: Framing) -> Self {
         let mut assembler = Self::default();
         assembler.core.frames = Frames::new(framing);
@@ -98,8 +98,8 @@ impl Assembler {
         self
     }
 
-    /// Skips what was delivered before: transactions that end at or before `lsn`, and
-    /// non-transactional messages at or before it. 0/0 skips nothing.
+    /// Skips transactions that end at or before `lsn`, and non-transactional messages at or before
+    /// it: they were delivered before. With 0/0, the assembler skips no transaction and no message.
     #[must_use]
     pub fn with_start(mut self, lsn: Lsn) -> Self {
         self.core.session.start = Start(lsn);
@@ -116,7 +116,8 @@ impl Assembler {
         self
     }
 
-    /// Returns an event when a transaction is prepared. By default, it comes with its commit only.
+    /// Returns an event when a transaction is prepared. By default, a prepared transaction comes
+    /// only with its commit.
     #[must_use]
     pub const fn with_prepares(mut self, prepares: bool) -> Self {
         self.core.session.tells_prepares = prepares;
@@ -180,17 +181,17 @@ impl Assembler {
         self.failure.is_none() && matches!(self.core.phase, Phase::Reading(_))
     }
 
-    /// The relations that the session has described so far, in no particular order. Includes those
-    /// of rolled back and skipped transactions.
+    /// The relations that the session has described so far, in no particular order. Includes
+    /// relations of rolled back and skipped transactions.
     pub fn relations(&self) -> impl Iterator<Item = &Arc<Relation>> {
         self.core.session.relations.iter()
     }
 
-    /// Counts Commit Prepared messages whose transaction the stream did not prepare: it changed
-    /// nothing, or the stream begins after its prepare.
+    /// Counts Commit Prepared messages whose transaction the stream did not prepare: it has no
+    /// changes, or the stream begins after its prepare.
     ///
-    /// Up to PostgreSQL 17, a server sends only this message for a prepared transaction that
-    /// changed nothing.
+    /// Up to PostgreSQL 17, a server sends only this message for a prepared transaction without
+    /// changes.
     pub const fn unprepared_commits(&self) -> u64 {
         self.core.session.undecided.unprepared
     }
@@ -207,15 +208,15 @@ impl Assembler {
     /// Begins a new server session: drops open transactions and all relations, and keeps prepared
     /// transactions.
     ///
-    /// A `W` frame does the same. Call it if a session's bytes begin without one, for example at
-    /// the start of another file.
+    /// A `W` frame does the same. Call it if a session's bytes begin without a `W` frame, for
+    /// example at the start of another file.
     pub fn new_session(&mut self) {
         self.core.frames.drop_partial();
         self.core.drop_session();
     }
 
-    /// Skips the rows of a relation version from now on. They are counted, but not parsed. Best
-    /// called when [`Event::Relation`] returns the version.
+    /// Skips the rows of a relation version from now on. They are counted, but not parsed. The best
+    /// time for the call is when [`Event::Relation`] returns the version.
     pub fn leave_out(&mut self, version: u32) {
         self.core.session.relations.leave_out(version);
     }
@@ -257,9 +258,9 @@ impl Assembler {
         event.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
-    /// As [`Assembler::next`], but a row goes to `row` before its cells are read, and the event holds
-    /// what `row` returns. A caller that puts rows into columns reads and checks each cell only
-    /// once.
+    /// As [`Assembler::next`], but a row goes to `row` before its cells are read, and the event
+    /// holds the value that `row` returns. A caller that puts rows into columns reads and checks
+    /// each cell only once.
     ///
     /// If [`UnreadRow`](walrow_wire::UnreadRow) finds that a row does not follow the protocol,
     /// [`Change::read`](crate::Change) returns the error, and the caller must stop.

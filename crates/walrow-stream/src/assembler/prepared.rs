@@ -30,8 +30,8 @@ impl Assembler {
     /// it uses.
     ///
     /// # Errors
-    /// I/O errors of `out` and of the spool. Also if a committed transaction was not read to its
-    /// end: it is no longer prepared, and its rows would be lost.
+    /// I/O errors of `out` and of the spool. An error too if a committed transaction was not read
+    /// to its end: it is no longer prepared, and its rows would be lost.
     pub fn save_prepared(&mut self, out: &mut dyn Write) -> io::Result<()> {
         if self.failure.is_some() || self.is_reading() {
             let text = "a transaction was committed but not read to its end";
@@ -45,8 +45,8 @@ impl Assembler {
         save(undecided, relations.encoding, |_| true, out)
     }
 
-    /// As [`Assembler::save_prepared`], but writes only the transaction with this ID that was prepared
-    /// up to this LSN. So a state of many large transactions can be kept one by one.
+    /// As [`Assembler::save_prepared`], but writes only the transaction with this ID whose prepare
+    /// record ends at this LSN. So each of many large transactions can have its own state.
     ///
     /// # Errors
     /// As [`Assembler::save_prepared`].
@@ -74,8 +74,9 @@ impl Assembler {
         self.set_complete(true);
     }
 
-    /// Sets which transactions may have been prepared before the slot was where a log begins: a commit
-    /// of one of them is an error, unless its Prepare comes, or it ends at `received` or before.
+    /// Sets which transactions may have been prepared before the slot was where a log begins. A
+    /// commit of such a transaction is an error, unless its Prepare comes, or it ends at `received`
+    /// or before.
     pub fn set_prepared_before(&mut self, before: PreparedBefore, received: Lsn) {
         self.core.session.undecided.prepared_before = (before, received);
     }
@@ -83,7 +84,7 @@ impl Assembler {
     /// Restores the transactions that [`Assembler::save_prepared`] wrote.
     ///
     /// # Errors
-    /// The bytes are not such a state, or are cut short. Then nothing is restored.
+    /// The bytes are not such a state, or are cut short. Then no transaction is restored.
     pub fn restore_prepared(&mut self, state: &mut dyn Read) -> Result<(), Error> {
         let mut inner = Self::default();
         inner.core.session.undecided.spools = self.core.session.undecided.spools.beside();
@@ -113,7 +114,7 @@ impl Assembler {
             .map(|open| &**open)
     }
 
-    /// Sets whether the restored state contains everything that was prepared.
+    /// Sets whether the restored state contains all prepared transactions.
     fn set_complete(&mut self, complete: bool) {
         self.core.session.undecided.earlier = if complete {
             Earlier::Restored
@@ -141,7 +142,7 @@ fn save(
     let mut count = 0_usize;
     for open in prepared.values_mut().filter(|open| is_chosen(open)) {
         count = count.saturating_add(1);
-        // A session of its own, so that relations of other transactions do not apply.
+        // A new session for each transaction, so that relations of other transactions do not apply.
         BackendMessage::CopyBothResponse(CopyBothResponse::default()).encode(&mut bytes);
         put_begin(open, &mut bytes);
         let xid = open.streamed.then_some(open.transaction.xid);
@@ -162,7 +163,8 @@ fn save(
 }
 
 /// A logical message of walrow's own at LSN 0/0, which no server sends. If it is missing or has
-/// another number, the state was cut. `complete` means that nothing else was prepared.
+/// another number, the state was cut. `complete` means that the state has all prepared
+/// transactions.
 fn put_trailer(count: usize, complete: bool, out: &mut Vec<u8>) {
     let content = format!("{{\"prepared\":{count},\"complete\":{complete}}}");
     let message = Message::Message(LogicalMessage {
@@ -195,7 +197,7 @@ fn put_frames(
     Ok(())
 }
 
-/// Reads a state into an assembler that has read nothing else.
+/// Reads a state into a new assembler.
 fn restore(mut assembler: Assembler, state: &mut dyn Read) -> Result<Assembler, Error> {
     let fault = |kind| Error {
         kind,
@@ -248,7 +250,7 @@ fn put_begin(open: &Open, out: &mut Vec<u8>) {
         return;
     };
     let begin = if open.streamed {
-        // A transaction without its first chunk is saved without it.
+        // If the first chunk is missing, the saved transaction lacks it too.
         let first = !open.lost;
         Message::StreamStart(StreamStart { xid, first })
     } else {

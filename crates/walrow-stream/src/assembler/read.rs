@@ -1,9 +1,9 @@
 //! The events of one committed transaction, from its messages.
 //!
 //! A row's path is short: look up its relation, take its frame, and return both without reading any
-//! cell ([`Reader::take_front`]). All else goes through [`Reader::other`]. A frame is taken only when its
-//! message is returned or skipped. So a row stays in place while the relation version that it uses
-//! is returned first.
+//! cell ([`Reader::take_front`]). All other messages go through [`Reader::other`]. A frame is taken
+//! only when its message is returned or skipped. So a row stays in place while the relation version
+//! that it uses is returned first.
 
 use super::reading::{Reading, Source};
 use super::session::Session;
@@ -29,16 +29,16 @@ pub(super) struct Row<'i> {
     pub(super) relation: usize,
 }
 
-/// What [`Reader::take_front`] took.
+/// The result of [`Reader::take_front`].
 pub(super) enum Front<'i> {
     Row(Row<'i>),
     /// The transaction's Commit.
     End,
-    /// Nothing: [`Reader::other`] finds what comes next.
+    /// No frame was taken: [`Reader::other`] finds the next event.
     Other,
 }
 
-/// What comes next, before it borrows from the assembler.
+/// The next event, before it borrows from the assembler.
 pub(super) enum Next<'i> {
     /// A row, for [`Reader::take_front`].
     Row,
@@ -51,7 +51,7 @@ pub(super) enum Next<'i> {
     Begin,
     /// The transaction's end.
     End,
-    /// Many frames were read without an event: definitions, rows that were rolled back or are
+    /// Many frames were read without an event: definitions, and rows that were rolled back or are
     /// skipped.
     Skipped,
     SessionStart,
@@ -95,7 +95,7 @@ impl Reader<'_> {
             Some(at) => at,
             None => match self.frame(input) {
                 Ok(Found::At(at)) => at,
-                // `Reader::other` finds the same.
+                // `Reader::other` finds the same frame or error.
                 _ => return Front::Other,
             },
         };
@@ -134,7 +134,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Finds what comes next, if it is not a row to return: a message, or the end.
+    /// Finds the next event, if it is not a row to return: a message, or the end.
     #[inline(never)]
     pub(super) fn other<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Next<'i>>, Error> {
         for _ in 0..PASSED {
@@ -279,7 +279,7 @@ impl Reader<'_> {
         peek(frame, self.frames, &self.reading.source).is_some()
     }
 
-    /// The error of a row with an unknown relation, or without one.
+    /// The error of a row with an unknown relation, or without a relation.
     #[cold]
     fn refuse(&self, peek: &Peek<'_>, offset: u64) -> Error {
         let message = peek.kind().name();
@@ -304,7 +304,7 @@ impl Reader<'_> {
     }
 }
 
-/// What the next frame is.
+/// The next frame.
 enum Found<'i> {
     At(At<'i>),
     /// A frame without a message. It was taken.

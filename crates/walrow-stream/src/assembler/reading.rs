@@ -15,7 +15,7 @@ pub(super) struct Reading {
     pub(super) skipped: bool,
 }
 
-/// Where its frames are.
+/// The place of its frames.
 #[derive(Debug, Default)]
 pub(super) enum Source {
     /// At the front of the input. Its Commit is the last frame.
@@ -32,7 +32,7 @@ pub(super) struct Spooling {
     pub(super) streamed: bool,
     /// Subtransactions that were rolled back.
     pub(super) aborted: HashSet<Xid>,
-    /// Its definitions that become the session's.
+    /// Its definitions that the session takes over.
     pub(super) promotions: Promotions,
 }
 
@@ -58,7 +58,7 @@ impl Session {
     pub(super) fn enter(&mut self, open: Open, framing: Framing) -> Reading {
         let spooled = self.undecided.spools.take(open.spool);
         self.relations.enter(open.inherited);
-        // Definitions of a prepared transaction are already the session's, or never will be.
+        // Definitions of a prepared transaction already belong to the session, or never will.
         let promotions = match open.transaction.prepared {
             None => open.promotions,
             Some(_) => Promotions::default(),

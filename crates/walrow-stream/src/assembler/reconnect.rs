@@ -1,7 +1,7 @@
 //! Sessions that the stream does not mark.
 //!
-//! `pg_recvlogical` reconnects by itself and continues the same file. The server then sends again
-//! what was not confirmed:
+//! `pg_recvlogical` reconnects by itself and continues the same file. The server then sends
+//! unconfirmed transactions again:
 //!
 //! ```text
 //! B 100 … C 100  B 200 … C 200  B 300 I I │ B 200 … C 200  B 300 I I I C 300
@@ -12,14 +12,14 @@
 //! message that breaks this order is from another session:
 //! - A message that cannot come inside the open transaction or block: the new session begins right
 //!   there.
-//! - A Begin whose commit LSN is not above the last one: the new session began somewhere after the
-//!   last commit. Streamed transactions that began before that commit are dropped: they are surely
-//!   from the session before. Relations stay: a server describes each relation again before it uses
-//!   it.
-//! - The begin of a transaction whose streamed chunks are here: it replaces them. Which session the
-//!   others are from remains open.
+//! - A Begin whose commit LSN is not above the last commit's: the new session began somewhere after
+//!   the last commit. Streamed transactions that began before that commit are dropped: they are
+//!   surely from the session before. Relations stay: a server describes each relation again before
+//!   it uses it.
+//! - The begin of a transaction whose streamed chunks are here: it replaces them. The other
+//!   streamed transactions stay: their session is not known.
 //!
-//! If nothing is sent again, it makes no difference where a session begins.
+//! If the server sends no transaction again, it makes no difference where a session begins.
 
 use super::search::Search;
 use super::session::Session;
@@ -43,7 +43,7 @@ impl Session {
         repeated
     }
 
-    /// Begins a session if the frame, which is next, shows one. Returns whether it did.
+    /// Begins a session if the next frame shows that a session began. Returns whether it did.
     #[inline]
     pub(super) fn begins_unmarked(&mut self, search: &mut Search, frame: &[u8]) -> bool {
         if self.unmarked.is_none() {
@@ -91,7 +91,8 @@ impl Session {
 }
 
 impl Search {
-    /// Whether the message cannot come inside the open transaction or block, but begin a session.
+    /// Whether the message begins a session, because it cannot come inside the open transaction or
+    /// block.
     fn is_cut_by(&self, peek: &Peek<'_>) -> bool {
         match (peek.kind(), self) {
             (
@@ -102,7 +103,7 @@ impl Search {
                 | Kind::RollbackPrepared,
                 _,
             ) => true,
-            // Without a Begin Prepare, it is of a transaction that changed nothing.
+            // Without a Begin Prepare, it belongs to a transaction without changes.
             (Kind::Prepare, Self::Block(open)) if !open.streamed => {
                 let message = peek.message(false);
                 let xid = open.transaction.xid;

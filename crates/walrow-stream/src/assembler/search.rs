@@ -29,9 +29,9 @@
 //! ────────┴────┴────┴────┴────────┴────┴────┴───
 //! ```
 //!
-//! The end of a run decides where its frames are read from:
-//! - at the Commit, if the whole transaction is in this input: the run is read from the input.
-//!   Nothing is copied.
+//! The end of a run decides from where its frames are read:
+//! - at the Commit, if the whole transaction is in this input: the run is read from the input. No
+//!   bytes are copied.
 //! - at the end of the input or of a block, or at a frame that belongs to no block: the run goes to
 //!   the spool, in one piece.
 //! - at the Commit of a transaction that is already in the spool: the run goes there too, and is
@@ -60,7 +60,7 @@ pub(super) enum Search {
     Block(Box<Open>),
 }
 
-/// What ends the search.
+/// The result of the search.
 pub(super) enum Found<'i> {
     SessionStart,
     ServerError,
@@ -72,7 +72,7 @@ pub(super) enum Found<'i> {
     Message(Place<'i>, u64),
 }
 
-/// What a frame means to the search.
+/// The meaning of a frame for the search.
 enum Step {
     /// It belongs to the open transaction.
     Keep,
@@ -88,11 +88,11 @@ enum Step {
     CommitOf(Box<Open>),
 }
 
-/// The first major version that sends a Prepare for a transaction that changed nothing.
+/// The first major version that sends a Prepare for a transaction without changes.
 const PREPARES_EMPTY: u32 = 18;
 
-/// How many bytes ahead of the current frame memory is read. Each frame's length gives the start of
-/// the next one: without this, each load waits for the previous one.
+/// How many bytes ahead of the current frame the search reads memory. Each frame's length gives the
+/// start of the next frame. Without reading ahead, each load waits for the previous load.
 const AHEAD: usize = 1024;
 const CACHE_LINE: usize = 64;
 
@@ -180,7 +180,7 @@ impl Searcher<'_> {
         while !self.frames.is_clear() {
             let place = match self.frames.front(input)? {
                 None => return Ok(None),
-                // The held frame was already taken: the next one is in the input.
+                // The held frame was already taken. The next frame is in the input.
                 Some(Place::Input(_)) => break,
                 Some(place) => place,
             };
@@ -191,7 +191,7 @@ impl Searcher<'_> {
         self.find_in(input)
     }
 
-    /// Takes a frame that was assembled from pieces: its transaction cannot be read from the input
+    /// Takes a frame that was assembled from pieces. Its transaction cannot be read from the input
     /// alone.
     #[inline(never)]
     fn step_completed<'i>(
@@ -277,7 +277,7 @@ impl Searcher<'_> {
             Step::Message => Found::Message(place, offset),
             Step::Commit(id) => {
                 let spools = &mut self.session.undecided.spools;
-                // Without one, nothing came between its Begin and this frame.
+                // Without an ID, no frames came between its Begin and this frame.
                 let spooled = id.map(|id| spools.take(id)).unwrap_or_default();
                 Found::Committed(Reading::of(Spooling {
                     reader: SpoolReader::new(spooled, framing),
@@ -357,7 +357,7 @@ impl Session {
             Some(unmarked) => unmarked.has_returned(xid, commit_lsn),
             None => self.interrupted.has_passed(commit_lsn),
         };
-        // The end of a transaction is behind its commit LSN.
+        // A transaction ends after its commit LSN.
         if !came_before && commit_lsn >= self.start.0 {
             self.interrupted.add(xid, commit_lsn);
         }
@@ -434,7 +434,7 @@ impl Session {
                     self.undecided.prepares_empty = major >= PREPARES_EMPTY;
                 }
             }
-            // It has no message of a known kind: parsing returns the error.
+            // The data have no message of a known kind: parsing returns the error.
             BackendMessage::CopyData(CopyData::XLogData(data)) => {
                 let parsed = data.message(false);
                 parsed.map_err(|error| Fault::from(error.at(Frame::HEADER)).near(data.start))?;
@@ -453,7 +453,7 @@ impl Session {
             }
             _ => {}
         }
-        // A plain transaction may be read from the input, where such frames are between its own.
+        // A plain transaction may be read from the input, and then its frames include such frames.
         Ok(match search {
             Search::Plain(_) => Step::Keep,
             Search::Between | Search::Block(_) => Step::Pass,
@@ -510,7 +510,7 @@ impl Session {
                 if let Some(open) = undecided.commit_prepared(&commit, delivered)? {
                     return Ok(Step::CommitOf(open));
                 }
-                // Its rows did not come again.
+                // The commit came again, without its rows.
                 self.commits(commit.xid, commit.commit_lsn, !repeated);
             }
             Message::Prepare(prepare) => {
@@ -528,7 +528,7 @@ impl Session {
     fn step_plain(&mut self, peek: &Peek<'_>) -> Result<Step, Fault> {
         match parse(peek, false)? {
             Message::Origin(origin) => self.transaction.push_origin(read_origin(&origin)?),
-            // PostgreSQL 18 sends these for transactions of which it streamed nothing.
+            // PostgreSQL 18 also sends this message for transactions that it never streamed.
             Message::StreamAbort(abort) => self.undecided.stream_abort(&abort, peek.start()),
             other => {
                 return Err(
@@ -556,7 +556,7 @@ impl Session {
                 let promotion = relations.relation_promotion(&relation, xid);
                 open.promotions.relations.insert(relation.oid, promotion);
                 if !open.streamed {
-                    // It applies at once to all that follows.
+                    // It applies at once to all following messages.
                     relations.define(&relation, Announce::No)?;
                 }
                 open.relation = None;
@@ -576,7 +576,7 @@ impl Session {
                 }
             }
             Message::Origin(origin) => open.transaction.push_origin(read_origin(&origin)?),
-            // PostgreSQL 18 sends these for transactions of which it streamed nothing.
+            // PostgreSQL 18 also sends this message for transactions that it never streamed.
             Message::StreamAbort(abort) if !open.streamed => {
                 self.undecided.stream_abort(&abort, peek.start());
             }
@@ -589,7 +589,7 @@ impl Session {
         Ok(Step::Keep)
     }
 
-    /// Takes the end of a block. Each kind of block has its own.
+    /// Takes the end of a block. Each kind of block has another last message.
     fn end_block(&mut self, open: Box<Open>, peek: &Peek<'_>) -> Result<Step, Fault> {
         match (parse(peek, open.streamed)?, open.streamed) {
             (Message::StreamStop, true) => self.undecided.stream_stop(open),
@@ -606,7 +606,7 @@ impl Session {
         Ok(Step::Pass)
     }
 
-    /// Tells that a transaction was prepared, if somebody asks for it.
+    /// Reports that a transaction was prepared, if the caller asks for prepares.
     fn tell(&mut self, xid: Xid, prepared: Prepared) -> Step {
         if !self.tells_prepares {
             return Step::Pass;

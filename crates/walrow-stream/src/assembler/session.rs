@@ -11,25 +11,25 @@ use walrow_wire::{Lsn, Message, Timestamp, Xid};
 #[derive(Debug, Default)]
 pub(super) struct Session {
     pub(super) undecided: Undecided,
-    /// The open plain transaction, or the one that is being read or was read last.
+    /// The open plain transaction, or the transaction that is being read or was read last.
     pub(super) transaction: Transaction,
     pub(super) relations: Relations,
     pub(super) start: Start,
     pub(super) end: Option<End>,
-    /// Whether the end was passed: nothing more is returned.
+    /// Whether the end was passed: the assembler returns no more events.
     pub(super) ended: bool,
     pub(super) sqlstate: String,
     /// The transaction that was prepared last, if the caller asks for prepares.
     pub(super) prepared: Option<Box<(Xid, Prepared)>>,
     pub(super) tells_prepares: bool,
     pub(super) interrupted: Interrupted,
-    /// What facts say about the current and the next transaction. `None` before the first one.
+    /// The facts about the current and the next transaction. `None` before the first fact.
     pub(super) facts: Option<Box<Facts>>,
     /// Only if the stream does not mark where sessions begin.
     pub(super) unmarked: Option<Box<Unmarked>>,
 }
 
-/// What facts say about transactions.
+/// The facts about transactions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     /// How the next transaction was prepared.
@@ -46,7 +46,7 @@ pub(super) struct Facts {
     pub(super) continued: Option<Lsn>,
 }
 
-/// The LSN up to which everything was delivered before; 0/0 for nothing.
+/// The end of the part of the stream that was delivered before; 0/0 if there is no such part.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Start(pub(super) Lsn);
 
@@ -61,7 +61,7 @@ impl Start {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum End {
-    /// Transactions that end, and non-transactional messages that are, at or before this LSN.
+    /// Transactions that end at or before this LSN, and non-transactional messages at or before it.
     Lsn(Lsn),
     /// Transactions that were committed at or before this time. Commit times are not monotonic:
     /// the first transaction that was committed later ends the stream.
@@ -69,7 +69,7 @@ pub enum End {
 }
 
 impl Session {
-    /// Whether a commit is after the end, or after one that was.
+    /// Whether a commit is after the end, or came after such a commit.
     pub(super) fn passes_end(&mut self, end_lsn: Lsn, time: Option<Timestamp>) -> bool {
         self.ended |= match self.end {
             None => false,

@@ -1,9 +1,9 @@
-//! The transactions that were returned of a stream without marks where sessions begin.
+//! The transactions that were returned from a stream that does not mark where sessions begin.
 
 use std::collections::{HashSet, VecDeque};
 use walrow_wire::{Lsn, Xid};
 
-/// What a stream without marks has returned so far.
+/// The transactions and messages that were returned so far.
 #[derive(Debug, Default)]
 pub(super) struct Unmarked {
     /// The session's last commit.
@@ -20,7 +20,7 @@ pub(super) struct Unmarked {
 
 type Returned = (Xid, Lsn);
 
-/// How many transactions are remembered. Only those of the last seconds come again:
+/// How many transactions are remembered. Only transactions of the last seconds come again:
 /// `pg_recvlogical` confirms every 10 seconds.
 const REMEMBERED: usize = 1 << 17;
 
@@ -34,7 +34,7 @@ impl Unmarked {
         self.returned.contains(&(xid, lsn)) || self.forgotten.is_some_and(|it| lsn <= it)
     }
 
-    /// Whether this was returned before. If not, it is now.
+    /// Whether this was returned before. If not, takes note of it.
     pub(super) fn repeats(&mut self, xid: Xid, lsn: Lsn) -> bool {
         if self.has_returned(xid, lsn) {
             return true;

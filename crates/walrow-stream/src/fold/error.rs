@@ -1,4 +1,4 @@
-//! Why the rows of a table are not known.
+//! The errors of a [`Fold`](crate::Fold): why the rows of a table are not known.
 
 use crate::error::Error;
 use crate::printable::Printable;
@@ -6,7 +6,7 @@ use std::fmt;
 use std::io;
 use walrow_wire::Lsn;
 
-/// Why a [`Fold`](crate::Fold) failed.
+/// The reason why a [`Fold`](crate::Fold) failed.
 ///
 /// `{:?}` prints the text of `{}`, and `{:#?}` the fields.
 #[non_exhaustive]
@@ -22,27 +22,27 @@ pub enum FoldError {
         table: String,
         /// The transaction's commit LSN.
         lsn: Lsn,
-        /// What is missing.
+        /// The missing part.
         gap: Gap,
     },
 }
 
-/// What changes do not contain.
+/// The part that is missing in the changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Gap {
     /// The row that was updated or deleted.
     Row,
-    /// The end of a row whose key another one has now.
+    /// The removal of a row whose key another row has now.
     Removal,
     /// The value of a column, which was never sent.
     Value {
         /// The column.
         column: String,
     },
-    /// Which row was updated or deleted: there is no replica identity.
+    /// The identity of the row that was updated or deleted: there is no replica identity.
     Identity,
-    /// Whether a column was renamed, or dropped and another one added.
+    /// Whether a column was renamed, or was dropped and another column was added.
     Columns {
         /// The column that went.
         went: String,

@@ -1,4 +1,5 @@
-//! The rows of a table: in memory, then in a file, with an index that finds each by its identity.
+//! The rows of a table: in memory, then in a file, with an index that finds each row by its
+//! identity.
 //!
 //! ```text
 //! ┌──────────────────────────────┬──────────────────┐
@@ -8,8 +9,8 @@
 //!    └── index: identity ─► offset, size, count
 //! ```
 //! A row that was replaced or removed stays as garbage, until more than half of all bytes are
-//! garbage: then the heap is written again. A row is garbage unless the index refers to it, so the
-//! rows can be read in their order without the index's help.
+//! garbage: then the heap is written again. A row is garbage unless the index refers to it, so a
+//! scan reads the rows in their order, and asks the index only for garbage.
 
 use crate::spool::{Spool, SpoolFile};
 use std::collections::HashMap;
@@ -30,13 +31,13 @@ const BLOCK: usize = 1 << 20;
 /// Bytes of garbage that are always tolerated.
 const GARBAGE: u64 = 1 << 20;
 
-/// Where a row is.
+/// The place of a row.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     offset: u64,
     /// Bytes of its cells.
     size: u32,
-    /// How many equal rows there are. More than one only if rows are identified by all columns.
+    /// How many equal rows there are. More than 1 only if all columns identify a row.
     count: u32,
 }
 
@@ -84,7 +85,7 @@ pub(super) struct Heap {
 /// A place in a heap whose rows are read in their order.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// Where the next row is.
+    /// The offset of the next row.
     at: u64,
     /// A part of the file, and where it begins.
     block: Vec<u8>,
@@ -142,7 +143,7 @@ impl Heap {
         *self = self.like();
     }
 
-    /// Adds a row. If there is an equal one, only counts it.
+    /// Adds a row. If there is an equal row, only counts it.
     pub(super) fn add(
         &mut self,
         id: Id,
@@ -160,7 +161,7 @@ impl Heap {
         Ok(())
     }
 
-    /// Removes a row, or one of several equal ones. Returns whether there was one.
+    /// Removes a row, or one of several equal rows. Returns whether there was such a row.
     pub(super) fn remove(&mut self, id: Id) -> io::Result<bool> {
         let Some(entry) = self.index.get_mut(&id) else {
             return Ok(false);
@@ -268,7 +269,7 @@ impl Heap {
         Ok(())
     }
 
-    /// The next row of a scan, in the order in which rows were written last.
+    /// The next row of a scan, in the order of the last write of each row.
     pub(super) fn next(&mut self, scan: &mut Scan) -> io::Result<Option<Row>> {
         loop {
             let Some(bytes) = self.bytes_at(scan, HEADER)? else {

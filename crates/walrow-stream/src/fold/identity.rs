@@ -1,8 +1,8 @@
-//! What identifies a row: the values of its replica identity's columns.
+//! The identity of a row: the values of its replica identity's columns.
 //!
 //! The values are compared as PostgreSQL's text, which is the same for a text cell and for a binary
-//! one: a log may have both. A server reports a changed identity if its stored bytes changed, and
-//! different bytes have different texts, or are equal values to PostgreSQL too.
+//! cell. A log may have both. A server reports a changed identity if its stored bytes changed.
+//! Different bytes have different texts, or PostgreSQL takes the values as equal too.
 
 use crate::catalog::Catalog;
 use crate::fold::heap::Id;
@@ -12,11 +12,12 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
 use walrow_wire::{Cell, ReplicaIdentity, Tuple};
 
-/// Appends PostgreSQL's text of a binary cell. Returns false if it is not known; then it may have
-/// appended a part of it.
+/// Appends PostgreSQL's text of a binary cell. Returns false if the text is not known. Then it may
+/// have appended a part of the text.
 pub type CellText = Arc<dyn Fn(&[u8], &mut Vec<u8>) -> bool + Send + Sync>;
 
-/// Finds how the text of a column's binary cells is written. `None` if it cannot be.
+/// Finds the function that writes the text of a column's binary cells. `None` if there is no such
+/// function.
 ///
 /// This crate knows no types: `walrow-arrow` has such a function.
 pub type CellTextOf = fn(&Column, &Catalog) -> Option<CellText>;
@@ -28,7 +29,7 @@ pub(super) enum Kind {
     Key,
     /// By all columns: there may be equal rows.
     Whole,
-    /// Not at all. All rows are kept, and equal ones are counted.
+    /// Not at all. All rows are kept, and equal rows are counted.
     Nothing,
 }
 
@@ -37,10 +38,12 @@ pub(super) struct Identity {
     pub(super) kind: Kind,
     /// The columns' places.
     pub(super) places: Box<[usize]>,
-    /// The texts of the columns' binary cells, once there was one.
+    /// The functions for the texts of the columns' binary cells. `None` before the first binary
+    /// cell.
     texts: Option<Box<[Option<CellText>]>>,
     text_of: Option<CellTextOf>,
-    /// Two hashes with keys of their own. Together they have 128 bits, which nobody can steer.
+    /// Two hashes with different random keys. Together they have 128 bits, and no user of the
+    /// server can choose them.
     hashes: [RandomState; 2],
     values: Vec<u8>,
 }
@@ -84,7 +87,7 @@ impl Identity {
     /// The identity of a row.
     ///
     /// # Errors
-    /// A column of it has no value.
+    /// A column of the identity has no value.
     #[inline]
     pub(super) fn of(
         &mut self,
@@ -143,14 +146,14 @@ pub(super) fn of(relation: &Relation) -> (Kind, Box<[usize]>) {
     }
 }
 
-/// A text of a cell, with its length: so two cells are never one.
+/// A cell's text after its length. So two cells never look like one cell.
 fn put(kind: u8, value: &[u8], out: &mut Vec<u8>) {
     out.push(kind);
     out.extend_from_slice(&value.len().to_le_bytes());
     out.extend_from_slice(value);
 }
 
-/// The text of a binary cell. Without one, a binary cell only equals the same binary cell.
+/// The text of a binary cell. Without a text, a binary cell only equals the same binary cell.
 fn put_text(cell: &[u8], text: Option<&CellText>, out: &mut Vec<u8>) {
     let start = out.len();
     put(b't', &[], out);

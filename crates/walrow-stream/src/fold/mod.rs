@@ -3,8 +3,8 @@
 //! ```text
 //! events ─► Fold: identity ─► last row ─► FoldedRows ─► B R I I I … C of protocol 1
 //! ```
-//! Rows stay as they were sent: only the cells of their identity are read. What comes out is a
-//! stream again, so the decoder that makes columns of changes makes them of rows too.
+//! Rows stay as they were sent: only the cells of their identity are read. The result is a stream
+//! again. So the decoder that turns changes into columns also turns rows into columns.
 
 mod error;
 mod heap;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 use versions::{Step, Versions, numbers};
 use walrow_wire::{Cell, Lsn, Oid, OldTuple, Timestamp, Tuple};
 
-/// The rows of one table, to which its changes are applied in their order.
+/// The rows of one table. It applies the table's changes in their order.
 ///
 /// ```
 /// use walrow_stream::{Assembler, Event, Fold};
@@ -76,7 +76,7 @@ pub struct Fold {
 struct Scratch {
     /// A stored row.
     stored: Vec<u8>,
-    /// It, with the columns of the last version.
+    /// The stored row, with the columns of the last version.
     projected: Vec<u8>,
     /// A new row with all of its values.
     merged: Vec<u8>,
@@ -86,7 +86,7 @@ struct Scratch {
 const DEFAULT_MEMORY: usize = 64 << 20;
 
 impl Fold {
-    /// No rows, of the table with this OID.
+    /// An empty fold for the table with this OID.
     pub fn new(oid: Oid) -> Self {
         Self {
             oid,
@@ -111,8 +111,8 @@ impl Fold {
         self
     }
 
-    /// Sets how the text of binary cells is written. Without it, a row is not found by a text key if
-    /// it came with a binary one.
+    /// Sets how the text of binary cells is written. Without it, a row that came with a binary key
+    /// is not found by a text key.
     #[must_use]
     pub fn with_cell_text(mut self, text_of: CellTextOf) -> Self {
         self.identity = Identity::new(Some(text_of));
@@ -152,7 +152,7 @@ impl Fold {
         self.time = transaction.commit_time;
     }
 
-    /// Takes a fact: the catalog, whose types the rows have.
+    /// Takes a fact. A catalog contains the types of the rows.
     pub fn fact(&mut self, fact: &Fact) {
         if let Fact::Catalog(catalog) = fact {
             self.catalog.extend(catalog);
@@ -163,7 +163,7 @@ impl Fold {
     /// Takes a relation version.
     ///
     /// # Errors
-    /// The rows under it do not follow from those under the last one.
+    /// The rows of this version do not follow from the rows of the last version.
     pub fn relation(&mut self, relation: &Arc<Relation>) -> Result<(), FoldError> {
         if relation.oid != self.oid {
             return Ok(());
@@ -188,7 +188,7 @@ impl Fold {
     /// Applies a row change.
     ///
     /// # Errors
-    /// The row does not follow the protocol, or its change does not give a row.
+    /// The row does not follow the protocol, or the change does not give the rows of the table.
     pub fn row(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), FoldError> {
         if change.relation.oid != self.oid {
             return Ok(());
@@ -246,7 +246,7 @@ impl Fold {
         applied
     }
 
-    /// Replaces a row, whose identity may change.
+    /// Replaces a row. Its identity may change.
     fn replace(&mut self, old_id: Id, may_move: bool, new: Tuple<'_>) -> Result<(), FoldError> {
         let new_id = if may_move { self.id(new)? } else { old_id };
         if new_id == old_id && self.identity.kind == Kind::Key {
@@ -257,8 +257,8 @@ impl Fold {
         self.put(new_id, new.bytes())
     }
 
-    /// The new row with the values that were not sent: they are in the old image, or else the stored
-    /// row's. `None` if one is in neither.
+    /// The new row with the values that were not sent. They come from the old image, or else from
+    /// the stored row. `None` if a value is missing in both.
     fn merge<'a>(
         &mut self,
         id: Id,
@@ -283,7 +283,7 @@ impl Fold {
         let mut stored = stored.cells();
         for (place, cell) in new.cells().enumerate() {
             let of_old = olds.as_mut().and_then(Iterator::next);
-            // In a key, other columns are not sent.
+            // A key tuple has no values of other columns.
             let of_old = of_old.filter(|_| !is_key || self.identity.places.contains(&place));
             let of_old = of_old.filter(|cell| *cell != Cell::Unchanged);
             let of_stored = stored.next();
@@ -327,7 +327,7 @@ impl Fold {
         id.map_err(|unsent| self.unsent(unsent))
     }
 
-    /// Takes a version that is not the last one.
+    /// Takes a version, which becomes the last version.
     #[cold]
     fn take_version(&mut self, relation: &Arc<Relation>) -> Result<(), FoldError> {
         let numbers = numbers(relation, &self.catalog);

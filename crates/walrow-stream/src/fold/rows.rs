@@ -15,16 +15,16 @@ const PART: usize = 1 << 20;
 
 /// The rows of a table, as one transaction that inserts them: wire frames of protocol 1.
 ///
-/// The transaction comes in parts of about 1 MiB, so that its reader need not hold it. Rows are in the
-/// order in which they were changed last.
+/// The transaction comes in parts of about 1 MiB, so that its reader need not hold it. Rows are in
+/// the order of their last change.
 #[derive(Debug)]
 pub struct FoldedRows {
     fold: Fold,
     encoding: Encoding,
-    /// Where the transaction ends.
+    /// The LSN where the transaction ends.
     end: Lsn,
     scan: Scan,
-    /// How often the scan's row is still to be written, and its version.
+    /// How many more times to write the scan's row, and its version.
     left: (u32, u32),
     /// How many rows were written.
     rows: u64,
@@ -34,8 +34,8 @@ pub struct FoldedRows {
 }
 
 impl Fold {
-    /// The rows, as one transaction that inserts them. Names are written in this encoding, which is
-    /// that of the rows.
+    /// The rows, as one transaction that inserts them. Names are written in this encoding. The rows
+    /// have the same encoding.
     pub fn into_rows(self, encoding: Encoding) -> FoldedRows {
         FoldedRows::new(self, encoding)
     }
@@ -57,7 +57,7 @@ impl FoldedRows {
         }
     }
 
-    /// Sets where the transaction ends: up to where changes were applied.
+    /// Sets the LSN where the transaction ends. Changes were applied up to this LSN.
     #[must_use]
     pub const fn with_end(mut self, end: Lsn) -> Self {
         self.end = end;
@@ -66,7 +66,7 @@ impl FoldedRows {
 
     /// Gives the rows the columns that the table got after its last change.
     ///
-    /// A column of another name is NULL in all rows. A column that is not among these is left out.
+    /// A column with a new name is NULL in all rows. A column that is not in `columns` is left out.
     #[must_use]
     pub fn with_columns(mut self, columns: &[CatalogColumn]) -> Self {
         let Some(last) = &self.fold.relation else {

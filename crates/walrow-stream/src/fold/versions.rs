@@ -1,5 +1,5 @@
-//! The versions of a table's columns under which rows are stored, and how each row becomes one of
-//! the last version.
+//! The versions of a table's columns. Rows are stored under their version, and become rows of the
+//! last version here.
 
 use crate::catalog::Catalog;
 use crate::fold::heap::Version;
@@ -7,8 +7,8 @@ use crate::relation::{Column, Relation};
 use std::collections::HashMap;
 use walrow_wire::{Cell, Oid, Tuple};
 
-/// The places of the last version's columns in an earlier version. `None` for a column that it
-/// lacks.
+/// The places of the last version's columns in an earlier version. `None` for a column that the
+/// earlier version lacks.
 type Places = Box<[Option<usize>]>;
 
 /// The versions of a table.
@@ -18,12 +18,12 @@ pub(super) struct Versions(Vec<Stored>);
 #[derive(Debug)]
 struct Stored {
     columns: u16,
-    /// `None` if it has the columns of the last version.
+    /// `None` if the version has the columns of the last version.
     places: Option<Places>,
 }
 
 impl Versions {
-    /// Begins again, with one version of this number of columns.
+    /// Begins again with one version, which has this number of columns.
     pub(super) fn begin(&mut self, columns: usize) {
         self.0.clear();
         self.0.push(Stored::new(columns));
@@ -49,8 +49,8 @@ impl Versions {
         self.0.push(Stored::new(columns));
     }
 
-    /// The cells of a row that was stored under a version, as one of the last version: in `out`,
-    /// unless they are the same. `None` if they are not those of the version.
+    /// The cells of a stored row, as a row of the last version: in `out`, unless they are the same.
+    /// `None` if the cells do not match their version.
     pub(super) fn project<'a>(
         &self,
         version: Version,
@@ -95,14 +95,14 @@ pub(super) fn numbers(relation: &Relation, catalog: &Catalog) -> Option<Vec<i16>
     numbers.collect()
 }
 
-/// How a version's columns were those of the version before.
+/// The difference between the columns of a version and of the version before.
 #[derive(Debug)]
 pub(super) enum Step {
     /// They are the same.
     Same,
-    /// They were at these places.
+    /// The columns were at these places of the version before.
     Changed(Places),
-    /// A column went and another came: it may be the same one, with a new name.
+    /// A column went and another column came. It may be the same column with a new name.
     Unclear {
         /// A column that went.
         went: String,
@@ -114,7 +114,7 @@ pub(super) enum Step {
 }
 
 impl Step {
-    /// The step from a version to the next one. The numbers are those of their columns.
+    /// The step from a version to the next version, with the attribute numbers of their columns.
     pub(super) fn new(
         (before, numbers_before): (&Relation, Option<&[i16]>),
         (after, numbers_after): (&Relation, Option<&[i16]>),
@@ -146,7 +146,7 @@ fn by_number(before: &[i16], after: &[i16]) -> Places {
     after.iter().map(|it| places.get(it).copied()).collect()
 }
 
-/// Returns a column that went and one that came if there are both.
+/// Returns a column that went and a column that came, if there are both.
 fn by_name(before: &Relation, after: &Relation) -> Result<Places, (String, String)> {
     let places = before.columns.iter().enumerate();
     let places: HashMap<&str, usize> = places.map(|(at, it)| (&*it.name, at)).collect();
@@ -187,7 +187,7 @@ fn is_kept(before: &Column, after: &Column) -> bool {
         (before, after) if before == after || after == -1 => true,
         (-1, after) => TIMES.contains(&oid) && after >= DIGITS,
         (before, after) if oid == NUMERIC => {
-            // The lower half has the scale, the upper one the precision.
+            // The lower half has the scale, and the upper half the precision.
             let scale = |modifier: i32| modifier.wrapping_sub(4) & 0xffff;
             scale(before) == scale(after) && after >= before
         }

@@ -6,8 +6,8 @@ use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{History, Stream, captures, in_chunks, text, walk};
 use walrow_wire::ReplicaIdentity;
 
-/// What the stream contains, and the error at the end. Protocol 1 does not say which messages are
-/// undecidable: logs have a fact for it.
+/// The contents of the stream, and the error at the end. Protocol 1 does not show which messages
+/// are undecidable. Logs have a fact for it.
 fn contents<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<String>, Option<Error>) {
     let found = walrow_testkit::contents(pieces, false);
     (found.lines, found.error)
@@ -87,7 +87,7 @@ proptest! {
         if error.is_none() {
             prop_assert_eq!(again, lines);
         } else {
-            // Without the rows of the transaction that the error is in.
+            // The rows of the transaction with the error are missing.
             prop_assert!(lines.starts_with(&again));
         }
     }

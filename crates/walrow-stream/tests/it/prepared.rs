@@ -100,7 +100,7 @@ fn several_are_kept_and_gids_are_reused() {
         .begin_prepare(0x1300, 702, "a")
         .insert(T, &two("3"))
         .prepare()
-        // Nothing of an empty transaction is skipped either.
+        // An empty transaction is not skipped either.
         .begin_prepare(0x1400, 703, "empty")
         .prepare()
         .begin(0x1500, 704)
@@ -144,7 +144,7 @@ fn a_streamed_one_is_kept_without_rolled_back_rows() {
         .insert(T, &three("3"))
         .stream_stop()
         .stream_prepare(0x1000, 700, "a");
-    // Its definitions never become the session's.
+    // The session never takes over its definitions.
     let stream = t2(stream.begin(0x1100, 702))
         .insert(T, &two("4"))
         .commit()
@@ -171,7 +171,7 @@ fn its_definitions_apply_at_once_and_its_rows_keep_theirs() {
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()
-        // Without its own Relation: the prepared transaction's applies.
+        // The transaction sends no Relation, so the prepared transaction's applies.
         .begin(0x1100, 701)
         .insert(T, &two("2"))
         .commit()
@@ -217,7 +217,7 @@ fn a_later_session_may_commit_it() {
         .session()
         .commit_prepared(0x1200, 700, "a")
         .session()
-        // Sent again, it is the same transaction.
+        // If the server sends it again, it is the same transaction.
         .begin_prepare(0x1100, 701, "b");
     let stream = t2(stream)
         .insert(T, &two("2"))
@@ -227,7 +227,7 @@ fn a_later_session_may_commit_it() {
         rows(&stream),
         ["700 0/1200 a", "  0 +1 t/2", "701 0/1300 b", "  0 +2 t/2"]
     );
-    // If the stream is cut before the Prepare, nothing is kept.
+    // If the stream is cut before the Prepare, the transaction is dropped.
     let cut = t2(Stream::new().session().begin_prepare(0x1000, 700, "a")).insert(T, &two("1"));
     let bytes = cut.session().bytes();
     let mut assembler = Assembler::default();
@@ -255,11 +255,12 @@ fn a_commit_without_its_rows_is_an_error_if_the_stream_begins_late() {
     let expected = (vec!["701 0/1200".to_owned(), "  0 +2 t/2".to_owned()], None);
     let mut late = Assembler::default().with_late_start(true);
     assert_eq!(rows_of(&mut late, [&bytes[front..]]), expected);
-    // Its rows were delivered before, so nothing is missing.
+    // Its rows were delivered before, so no rows are missing.
     let mut resumed = Assembler::default().with_start(Lsn(0x1130));
     assert_eq!(rows_of(&mut resumed, [&bytes[front..]]), expected);
 
-    // PostgreSQL 18 also prepares empty transactions, so a lone commit belongs to one with rows.
+    // PostgreSQL 18 also prepares empty transactions, so a lone commit belongs to a transaction
+    // with rows.
     let version = Stream::new().parameter("server_version", "18.4 (Debian 18.4-1)");
     let mut newer = version.session().bytes();
     newer.extend_from_slice(&bytes[front..]);
@@ -313,7 +314,7 @@ fn a_prepared_transaction_that_changed_nothing_is_an_empty_one_on_each_version()
         let found = rows_of(&mut assembler, [&bytes[end..]]);
         assert_eq!(found, (expected.clone(), None));
         assert_eq!(assembler.unprepared_commits(), expected.len() as u64);
-        // Sent again after a reconnect, it is the same transaction.
+        // If the server sends it again after a reconnect, it is the same transaction.
         let again = rows_of(&mut assembler, [&bytes[end..]]);
         assert_eq!(again, (Vec::new(), None));
     }
@@ -347,14 +348,14 @@ fn with_complete_state_a_commit_alone_is_empty() {
         state
     };
     let resumed = || Assembler::default().with_start(Lsn(0x1000));
-    // Nothing was prepared before.
+    // No transaction was prepared before.
     let complete = state_of(&mut Assembler::default());
     let mut assembler = resumed();
     assembler.restore_prepared(&mut &*complete).unwrap();
     let expected = (vec!["700 0/2100 a".to_owned()], None);
     assert_eq!(rows_of(&mut assembler, [&bytes[front..]]), expected);
     assert_eq!(state_of(&mut assembler), complete);
-    // An assembler that itself began later does not know.
+    // An assembler that began later does not know the earlier prepared transactions.
     let missing = (Vec::new(), Some(ErrorKind::MissingPrepared { xid: 700 }));
     let partial = state_of(&mut resumed());
     assert_ne!(partial, complete);
@@ -362,7 +363,7 @@ fn with_complete_state_a_commit_alone_is_empty() {
     assembler.restore_prepared(&mut &*partial).unwrap();
     assert_eq!(state_of(&mut assembler), partial);
     assert_eq!(rows_of(&mut assembler, [&bytes[front..]]), missing);
-    // Nor does one that restored its state.
+    // An assembler that restored its state does not know them either.
     let mut assembler = Assembler::default();
     assembler.restore_prepared(&mut &*partial).unwrap();
     assert_eq!(state_of(&mut assembler), partial);
@@ -371,8 +372,8 @@ fn with_complete_state_a_commit_alone_is_empty() {
 
 #[test]
 fn a_commit_belongs_to_the_last_prepare_of_its_gid() {
-    // A transaction ID is reused in time, and so may be its GID. The stream does not contain how
-    // the first one ended.
+    // In time, a server uses a transaction ID again. The GID may be the same, too. The stream does
+    // not contain how the first transaction ended.
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()
@@ -389,7 +390,7 @@ fn a_commit_belongs_to_the_last_prepare_of_its_gid() {
     assert_eq!(assembler.prepared().count(), 0);
 }
 
-/// Others are empty, as far as one message says.
+/// Other transactions count as empty: the Commit Prepared is their only message.
 #[test]
 fn a_commit_of_what_may_have_been_prepared_before_the_log_is_an_error() {
     let before = PreparedBefore::new(Lsn(0x2000), vec![710]);
@@ -418,7 +419,7 @@ fn a_commit_of_what_may_have_been_prepared_before_the_log_is_an_error() {
             let (found, error) = rows_of(&mut first, [&*bytes]);
             let expected = is_missing.then_some(ErrorKind::PreparedBefore { xid });
             assert_eq!((found.is_empty(), error), (is_missing, expected), "{lsn}");
-            // It was received before, and is sent again.
+            // The commit was received before, and comes again.
             let mut next = assembler();
             next.set_prepared_before(before.clone(), end);
             assert_eq!(rows_of(&mut next, [&*bytes]).1, None, "{lsn}");
@@ -482,7 +483,8 @@ fn names_of_another_encoding_are_the_same_in_the_next_process() {
             }],
         })
     };
-    // One that the session described before, and one that the transaction described itself.
+    // A relation that the session described before, and a relation that the transaction described
+    // itself.
     let stream = relation(Stream::new().session().begin(0x900, 699), T);
     let stream = stream.insert(T, &[text("0")]).commit();
     let stream = stream
@@ -680,7 +682,8 @@ fn a_commit_that_comes_again_after_a_reconnect_is_no_fault() {
         rows(&stream),
         ["700 0/2000 a", "  0 +1 t/2", "701 0/3000", "  0 +2 t/2"]
     );
-    // A commit of an unknown transaction is an error, if one may have been prepared before.
+    // A commit of an unknown transaction is an error, if the transaction may have been prepared
+    // before.
     let bytes = stream.commit_prepared(0x4000, 700, "a").bytes();
     let mut resumed = Assembler::default().with_start(Lsn(0x800));
     let (_, error) = rows_of(&mut resumed, [&*bytes]);
@@ -725,7 +728,8 @@ fn definitions_of_rolled_back_transactions_are_never_returned() {
 
 #[test]
 fn a_definition_is_returned_before_its_first_use() {
-    // Described in a prepared transaction, and used by another before its commit.
+    // A prepared transaction describes the relation, and another transaction uses it before the
+    // commit.
     let stream = t2(Stream::new().session().begin_prepare(0x1000, 700, "a"))
         .insert(T, &two("1"))
         .prepare()

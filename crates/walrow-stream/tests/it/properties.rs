@@ -1,4 +1,4 @@
-//! Compares the assembler with a slow and plain one, on generated histories.
+//! Compares the assembler with a slow and plain assembler, on generated histories.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::panic,

@@ -26,7 +26,7 @@ fn rows(bytes: &[u8], sizes: &[usize]) -> (Vec<String>, Option<ErrorKind>) {
     rows_of(&mut assembler(), in_chunks(bytes, sizes))
 }
 
-/// The rows of the stream as on a connection.
+/// The rows of the stream in wire frames, as on a connection.
 fn wire_rows(bytes: &[u8]) -> (Vec<String>, Option<ErrorKind>) {
     rows_of(&mut Assembler::default(), [bytes])
 }
@@ -58,7 +58,7 @@ fn all(stream: &Stream) -> Vec<u8> {
     recvlogical(&stream.bytes())
 }
 
-/// The same transactions only once, as a reader of repeated sessions returns them.
+/// The rows with each transaction only once, as a reader of repeated sessions returns them.
 fn once(rows: Vec<String>) -> Vec<String> {
     let (mut seen, mut keeps) = (HashSet::new(), true);
     let mut kept = Vec::new();
@@ -130,7 +130,7 @@ proptest! {
         let found = rows_of(&mut assembler, in_chunks(&bytes, &sizes));
         prop_assert_eq!(found.1, None);
         prop_assert_eq!(assembler.missing_transaction(), None);
-        // A transaction is returned as it came first: prepared or not.
+        // A transaction is returned in its first form: prepared or not.
         let ids = |rows: &[String]| -> Vec<String> {
             rows.iter()
                 .map(|row| if row.starts_with(' ') {
@@ -217,7 +217,7 @@ fn a_transaction_that_did_not_come_again_is_missing() {
     }
 }
 
-/// Whatever comes first in a session shows that the transaction before it was cut.
+/// Any first message of a session shows that the transaction before it was cut.
 #[test]
 fn any_first_message_of_a_session_drops_the_open_transaction() {
     let prepared = table(Stream::new().begin_prepare(0x1000, 700, "a"))
@@ -318,7 +318,7 @@ fn streamed_transaction_that_begins_again_replaces_its_first_part() {
             .insert(T, &[text(id)])
             .stream_stop()
     };
-    // Session 2 streams another one before: it stays.
+    // Session 2 streams another transaction before this one. That transaction stays.
     let other = table(Stream::new().stream_start(701))
         .insert(T, &[text("7")])
         .stream_stop();
@@ -393,7 +393,7 @@ fn messages_that_come_again_are_skipped() {
     assert_eq!(assembler.repeated_transactions(), 0);
 }
 
-/// Another server's LSNs may be lower: only what was returned is skipped.
+/// Another server's LSNs may be lower. Only transactions that were returned are skipped.
 #[test]
 fn transaction_that_did_not_come_before_is_returned() {
     let stream = add_plain(plain(0x2000, 701, &["2"]), 0x1000, 700, &["1"]);
@@ -427,7 +427,7 @@ fn faults_have_the_offset_in_the_file() {
     let pieces = in_recvlogical(&stream.bytes());
     let before: usize = pieces[..7].iter().map(Vec::len).sum();
     let mut bytes = pieces.concat();
-    // A newline of the second row.
+    // The newline of the second row.
     let newline = before + pieces[7].len() - 1;
     bytes[newline] = b'x';
     for sizes in [[1 << 20], [1], [7]] {
@@ -438,7 +438,7 @@ fn faults_have_the_offset_in_the_file() {
         assert!(text.starts_with(expected), "{text}");
         assert_eq!(rows(&bytes, &sizes).0.len(), 2, "the first transaction");
     }
-    // A row with another number of columns: found when it is read.
+    // A row with another number of columns. The error comes when the row is read.
     let stream = table(Stream::new().begin(0x1000, 700)).insert(T, &[text("1"), text("2")]);
     let bytes = all(&stream.commit());
     let error = fault(&bytes, &[1 << 20]);

@@ -194,7 +194,7 @@ fn without_a_spool_memory_is_the_limit() {
     }
     let bytes = stream.commit().bytes();
     let small = || Assembler::default().with_spool_memory(1_000);
-    // All of it is in one block.
+    // The whole stream is in one block.
     assert_eq!(rows_of(&mut small(), [&*bytes]).1, None);
     let (rows, error) = rows_of(&mut small(), in_chunks(&bytes, &[500]));
     assert!(rows.is_empty());

@@ -100,7 +100,8 @@ fn chunks_interleave_with_each_other_and_with_plain_transactions() {
 #[test]
 fn rolled_back_changes_are_skipped_and_not_counted() {
     let aborts = |stream: Stream, parallel: bool| {
-        // ROLLBACK TO the outer savepoint: the children first; 799 streamed nothing.
+        // ROLLBACK TO the outer savepoint: the children come first. Subtransaction 799 has no
+        // streamed rows.
         [703, 799, 702].iter().fold(stream, |stream, subxid| {
             if parallel {
                 stream.stream_abort_parallel(700, *subxid)
@@ -127,8 +128,8 @@ fn rolled_back_changes_are_skipped_and_not_counted() {
             .insert(T, &two("6"))
             .stream_stop()
             .stream_commit(0x1000, 700);
-        // A Message always has the top-level transaction's ID: the stream does not contain that it
-        // was rolled back.
+        // A Message always has the top-level transaction's ID. The stream does not show that it was
+        // rolled back.
         let expected = [
             "700 0/1000",
             "  0 +1 t/2",
@@ -163,7 +164,7 @@ fn a_transaction_that_was_rolled_back_leaves_nothing() {
 
 #[test]
 fn rows_keep_the_version_they_arrived_under() {
-    // The table is altered inside the transaction, and again after it by another.
+    // The transaction alters the table, and a later transaction alters it again.
     let stream = t2(Stream::new().session().stream_start(700))
         .insert(T, &two("1"))
         .stream_stop();
@@ -222,7 +223,7 @@ fn a_definition_of_an_aborted_subtransaction_does_not_leak() {
         .insert(T, &three("3"))
         .stream_stop()
         .stream_abort(700, 701);
-    // Without a new Relation: the definition that applied outside when the row arrived.
+    // There is no new Relation. The session's definition at the arrival of the row applies.
     let stream = stream
         .stream_start(700)
         .insert(T, &two("4"))
@@ -275,8 +276,8 @@ fn two_open_streams_may_see_different_definitions() {
 
 #[test]
 fn the_transaction_that_made_the_change_decides() {
-    // Two transactions are open. One renames the schema, the other only repeats the session's
-    // definition.
+    // Two transactions are open. The first renames the schema, and the second only repeats the
+    // session's definition.
     let t = |stream: Stream, schema: &str| {
         stream.relation(T, schema, "t", ReplicaIdentity::Default, &[ID, NAME])
     };
@@ -313,7 +314,7 @@ fn the_transaction_that_made_the_change_decides() {
     assert_eq!(after(reversed(streams("new", "old"))), "new.t");
     assert_eq!(after(in_order(streams("old", "new"))), "new.t");
     assert_eq!(after(in_order(streams("new", "old"))), "new.t");
-    // After a later definition outside stream blocks, neither is promoted.
+    // After a later definition outside stream blocks, no definition of the two is promoted.
     let outside = t(streams("new", "old").begin(0x1800, 703), "newest").commit();
     assert_eq!(after(in_order(outside)), "newest.t");
 }
@@ -378,7 +379,7 @@ fn a_new_session_starts_open_transactions_again() {
         .stream_commit(0x1000, 700);
     assert_eq!(rows(&stream), ["700 0/1000", "  0 +1 t/2", "  1 +2 t/2"]);
 
-    // Cut inside a chunk, also by a server error.
+    // The stream is cut inside a chunk, also by a server error.
     let open = t2(Stream::new().session().stream_start(700)).insert(T, &two("1"));
     let again = t2(open
         .error("57P01", "terminating connection")
@@ -465,7 +466,7 @@ fn a_stream_that_starts_late_leaves_out_what_began_before() {
         .stream_stop()
         .stream_commit(0x1000, 700)
         .stream_commit(0x2000, 690)
-        // Its definitions are the session's, because it was committed.
+        // The session has its definitions, because it was committed.
         .begin(0x3000, 701);
     let bytes = rest.insert(T, &two("3")).commit().bytes();
     let late = &bytes[front..];
@@ -529,9 +530,9 @@ fn a_large_skipped_transaction_is_passed_in_parts() {
             _ => {}
         }
     }
-    // Each is some ten thousand rows.
+    // Each part has some ten thousand rows.
     assert_eq!((parts, changes), (2, 1));
-    // So are rows that were rolled back.
+    // Rows that were rolled back are skipped in parts, too.
     let mut stream = t2(Stream::new().session().stream_start(700)).subxid(702);
     for _ in 0..many {
         stream = stream.insert(T, &two("1"));
@@ -544,8 +545,8 @@ fn a_large_skipped_transaction_is_passed_in_parts() {
         assert!(!matches!(item, Event::Change(_)));
     }
     assert_eq!(parts, 2);
-    // So is a transaction that is complete in the input, which the caller may cut anywhere
-    // meanwhile.
+    // A transaction that is complete in the input is skipped in parts, too. Meanwhile, the caller
+    // may cut the input anywhere.
     let mut plain = t2(Stream::new().session().begin(0x1000, 700));
     for _ in 0..many {
         plain = plain.insert(T, &two("1"));

@@ -1,4 +1,4 @@
-//! Plain streams, message by message: which events they give, and when they must give none.
+//! Plain streams, message by message: the events that they give, and the places without an event.
 
 use crate::lines;
 
@@ -19,7 +19,8 @@ fn row(id: &str) -> [OwnedCell; 2] {
     [text(id), null()]
 }
 
-/// Two transactions with everything between and inside them that a plain stream can contain.
+/// Two transactions, with each kind of message that a plain stream can contain between and inside
+/// them.
 fn lively() -> Stream {
     table(
         Stream::new()
@@ -173,10 +174,10 @@ fn a_transaction_that_no_session_completes_is_missing() {
         (vec![cut.clone(), cut.clone(), later.clone()], 0, true),
         (vec![error(), later.clone()], 0, true),
         (vec![error(), whole.clone(), later.clone()], 0, false),
-        // The server goes on sending: it has not come to it again yet.
+        // The server goes on sending, and has not yet come to the transaction again.
         (vec![cut.clone(), Stream::new().session()], 0, false),
         (vec![cut.clone(), earlier], 0, false),
-        // It came before.
+        // The transaction came before.
         (vec![whole, cut.clone(), later.clone()], 0, false),
         (vec![cut.clone(), later.clone()], 0x2030, false),
         (vec![cut, later], 0x2000, true),
@@ -487,7 +488,7 @@ fn every_framing_gives_the_same_events_and_counts_the_users_bytes() {
     let message = run(Framing::Message, stream.messages());
     assert_eq!(wire.0, copy_data.0);
     assert_eq!(wire.0, message.0);
-    // Found at the Commit, reported for the row.
+    // The assembler finds the fault at the Commit, and reports it for the row.
     let row_at = |sizes: Vec<usize>| sizes[..sizes.len() - 2].iter().sum::<usize>() as u64;
     assert_eq!(
         wire.1.offset,
@@ -531,7 +532,7 @@ fn rows_that_are_left_out_are_counted_and_not_read() {
         )
         .begin(0x1000, 700)
         .insert(1, &[text("1")])
-        // It has more cells than columns, but is not read.
+        // The row has more cells than columns, but its cells are not read.
         .insert(1, &[text("2"), text("2")])
         .insert(2, &[text("3")])
         .commit()
@@ -552,7 +553,7 @@ fn rows_that_are_left_out_are_counted_and_not_read() {
     assert_eq!(seqs, [2]);
 }
 
-/// Changes that were erased leave a gap. So does one at the end, in the number of changes.
+/// Erased changes leave a gap. An erased change at the end leaves a gap in the number of changes.
 #[test]
 fn a_fact_says_which_seq_the_next_change_has() {
     let seq = |next| {

@@ -5,14 +5,14 @@ use walrow_log::Load;
 use walrow_stream::Catalog;
 use walrow_wire::{Cell, Timestamp};
 
-/// How a load runs beside the stream.
+/// The course of a load beside the stream.
 #[derive(Clone, Copy, Debug)]
 struct Loading {
-    /// Its point.
+    /// The load's point.
     point: Lsn,
     /// The pieces of the stream before it begins.
     begin: usize,
-    /// Rows, and how many of them come before each piece.
+    /// The number of rows, and the number of rows before each piece.
     rows: usize,
     step: usize,
     /// Whether the log begins with it.
@@ -21,7 +21,7 @@ struct Loading {
     gives_up: bool,
 }
 
-/// Two tables: `id int8` and `note text`, and one without rows.
+/// Two tables: a table with `id int8` and `note text`, and a table without columns and rows.
 pub(crate) fn tables() -> Vec<Relation> {
     let catalog = Catalog::from_json(
         r#"{"types": [], "tables": [
@@ -58,7 +58,7 @@ fn write_and_load(
     }
     let mut assembler = writer.resume(Assembler::default())?;
     if !loading.first {
-        // Of a keepalive, before the first transaction.
+        // The position of a keepalive before the first transaction.
         writer.advance(Lsn(4)).unwrap();
         *confirmed = crate::sync(&mut writer, &mut assembler)?
             .min(Lsn(4))
@@ -68,7 +68,7 @@ fn write_and_load(
     let mut loaded = 0;
     let sizes = [plan.piece];
     let pieces = in_chunks(bytes, &sizes).map(Some);
-    // The rest of the load comes after the stream, and its place is known after a sync.
+    // The rest of the load comes after the stream. The load's place is known after a sync.
     let idle = std::iter::repeat_n(None, loading.rows / loading.step + 2 + plan.sync);
     for (at, piece) in pieces.chain(idle).enumerate() {
         if at == loading.begin {
@@ -139,7 +139,7 @@ fn a_load_from_before_a_switch_does_not_hide_the_timeline() {
     }
 }
 
-/// The lines before the load, those of the load, and those after it.
+/// The lines before the load, the load's lines, and the lines after it.
 fn around_load(mut lines: Vec<String>) -> (Vec<String>, Vec<String>, Vec<String>) {
     let Some(begin) = lines.iter().position(|it| it.contains("snapshot: true")) else {
         return (lines, Vec::new(), Vec::new());
@@ -246,7 +246,7 @@ proptest! {
         let loading = Loading { point, begin, rows: count, step, first: false, gives_up };
         let whole = Memory::default();
         if write_and_load(&whole, &bytes, plan, loading, &mut Lsn::default()).is_err() {
-            // Its commits are not in order.
+            // The stream's commits are not in order.
             return Ok(());
         }
         let (before, after) = split_at(&bytes, point);

@@ -1,4 +1,5 @@
-//! Who uses a log: ordinary code, which waits and tries again as people and programs do.
+//! The users of a log. They are ordinary code, which waits and tries again as people and programs
+//! do.
 
 use super::disk::Disk;
 use super::store::Process;
@@ -16,10 +17,10 @@ use walrow_wire::{Lsn, Timestamp};
 /// The name of the registered reader.
 const READER: &str = "follower";
 
-/// How an attempt of an actor ended.
+/// The end of an actor's attempt without success.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// Something that may be different later.
+    /// Another attempt may succeed later.
     Again,
     /// A fault of the log.
     Fault(String),
@@ -35,10 +36,10 @@ pub(crate) struct Actor {
     pub(crate) day: Arc<Day>,
 }
 
-/// What is drawn before a run.
+/// The choices that are drawn before a run.
 #[derive(Debug)]
 pub(crate) struct Day {
-    /// What the server sends.
+    /// The stream of the server.
     pub(crate) stream: Vec<u8>,
     pub(crate) segment_bytes: u64,
     pub(crate) level: Option<i32>,
@@ -61,7 +62,7 @@ pub(crate) const ACTORS: [&str; 8] = [
     "copier",
 ];
 
-/// Whether another attempt may succeed: the store failed, or somebody else is busy.
+/// Whether another attempt may succeed: the store failed, or another process is busy.
 fn is_again(error: &Error) -> bool {
     matches!(
         error.kind,
@@ -94,7 +95,7 @@ impl Actor {
         self.world.aside(|it| it.is_over())
     }
 
-    /// Waits until others were here.
+    /// Lets another actor run.
     pub(crate) fn wait(&self) {
         self.process().pause(Duration::ZERO);
     }
@@ -103,7 +104,7 @@ impl Actor {
         Err(Stop::Fault(format!("{}: {what}", ACTORS[self.number])))
     }
 
-    /// What an error means.
+    /// Turns an error into the end of an attempt.
     pub(crate) fn take<T>(&self, process: &Process, result: Result<T, Error>) -> Attempt<T> {
         match result {
             Ok(value) => Ok(value),
@@ -112,7 +113,7 @@ impl Actor {
         }
     }
 
-    /// Makes attempts until one succeeds.
+    /// Makes attempts until an attempt succeeds.
     fn insist(&self, most: usize, attempt: impl Fn(&Process) -> Attempt<()>) -> Attempt<()> {
         for _ in 0..most {
             let process = self.process();
@@ -181,7 +182,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Lets others do something.
+    /// Lets other actors run.
     fn rest(&self) {
         for _ in 0..self.next(30) {
             self.wait();
@@ -303,7 +304,7 @@ impl Actor {
             plan.start = reader.position;
             let stream = upkeep.plan(&plan).and_then(|names| read(&upkeep, &names));
             let stream = match stream {
-                // As somebody has forced it.
+                // Another actor has forced the removal.
                 Err(error) if error.code_is("pruned") => {
                     let forced = self.truth(|it| it.forced);
                     if forced <= reader.position {
@@ -331,7 +332,7 @@ impl Actor {
                 .into_iter()
                 .filter(|it| it.end > reader.position)
                 .collect();
-            // From 0/0 on is from where the log begins, whatever was removed.
+            // The position 0/0 means the log's beginning, even if segments were removed.
             let start = match reader.position {
                 Lsn::INVALID => upkeep.start(),
                 position => position,
@@ -343,7 +344,7 @@ impl Actor {
                 _ => after.first().map_or(end, |it| it.end),
             };
             if to > reader.position {
-                // It may be there before the call returns.
+                // The new position may be stored before the call returns.
                 self.truth(|it| it.readers.insert(READER.to_owned(), to));
                 let moved = upkeep.advance(READER, to, Timestamp(0));
                 reader = self.take(process, moved)?;
@@ -393,7 +394,7 @@ impl Actor {
         while !names.is_empty() {
             let name = names.swap_remove(self.next(names.len()));
             let Ok(mut from) = process.open(&name) else {
-                // It has vanished.
+                // The object has vanished.
                 continue;
             };
             let size = from.size().map_err(again)?;
@@ -415,7 +416,7 @@ impl Actor {
         let seen = Log::open(Arc::new(Process::alone(disk.clone()))).is_ok();
         let checked = self.truth(|it| {
             let mut truth = it.clone();
-            // The copy may be older than an erasure, a load's end, and what was forced.
+            // The copy may be older than an erasure, a load's end, and a forced removal.
             truth
                 .loads
                 .iter_mut()
@@ -428,7 +429,7 @@ impl Actor {
                 truth.check(&disk, true, false)?;
             }
             match truth.check_recovery(disk, "copy") {
-                // It is refused.
+                // The writer refuses the copy.
                 Err(what) if what.starts_with("copy: a writer: ") => Ok(()),
                 result => result.map(drop),
             }
@@ -437,7 +438,7 @@ impl Actor {
     }
 }
 
-/// What an error is.
+/// The code of an error.
 pub(crate) trait Code {
     fn code_is(&self, code: &str) -> bool;
 }

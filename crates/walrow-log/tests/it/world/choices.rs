@@ -1,13 +1,13 @@
-//! Numbers that decide everything that happens in a world, and how a list of them is made shorter.
+//! The numbers that decide everything in a world, and a function that makes a list of them shorter.
 
 use std::time::{Duration, Instant};
 
-/// Numbers from a seed, or from a list and then zeros. Zero is always the quiet choice: the same actor goes
-/// on, and nothing fails.
+/// Numbers from a seed, or from a list and then zeros. Zero is always the quiet choice: the same
+/// actor goes on, and no call fails.
 #[derive(Clone, Debug)]
 pub(crate) struct Choices {
     source: Source,
-    /// Those that were taken.
+    /// The numbers that were taken.
     taken: Vec<u32>,
 }
 
@@ -33,7 +33,7 @@ impl Choices {
         }
     }
 
-    /// One of 0, 1, … before `count`.
+    /// A number below `count`.
     pub(crate) fn next(&mut self, count: usize) -> usize {
         let number = match &mut self.source {
             Source::Seed(state) => {
@@ -66,7 +66,7 @@ impl Choices {
     }
 }
 
-/// A shorter list that fails, too: shorter first, then with more zeros, then with smaller numbers.
+/// A simpler list that fails, too. Fewer numbers are best, then more zeros, then smaller numbers.
 pub(crate) fn shrink(
     failing: &[u32],
     time: Duration,

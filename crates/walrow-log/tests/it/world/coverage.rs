@@ -1,4 +1,4 @@
-//! What was tried, and how often.
+//! Counts how often each case was tried.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,23 +28,23 @@ pub(crate) enum Call {
     Sweep,
 }
 
-/// How a call fails.
+/// The way that a call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
     None,
-    /// It does nothing.
+    /// It does no part of its work.
     Refused,
     /// It does a part.
     Part,
-    /// It does everything, and says that it failed.
+    /// It does everything, but returns an error.
     AnswerLost,
-    /// It says that it failed, and does everything later.
+    /// It returns an error, and does everything later.
     Later,
     /// The process ends before it, within it, or after it.
     Killed,
     KilledWithin,
     KilledAfter,
-    /// The same, for the machine.
+    /// The machine ends before it, within it, or after it.
     PowerLoss,
     PowerLossWithin,
     PowerLossAfter,
@@ -88,7 +88,7 @@ impl Call {
             | Self::Tag
             | Self::IsNamed
             | Self::Check => &[Refused, Killed, PowerLoss],
-            // It fails where it was staged.
+            // The failure is drawn when the object is staged.
             Self::StagedAppend => &[Refused],
             Self::Create | Self::Swap => &[
                 Refused,
@@ -125,7 +125,7 @@ impl Call {
         }
     }
 
-    /// How much more rarely it fails than others, of which there are fewer.
+    /// How much more rarely it fails than calls that are made less often.
     pub(crate) const fn rarity(self) -> usize {
         match self {
             Self::List | Self::Open | Self::Size | Self::ReadAt | Self::Tag => 60,
@@ -136,18 +136,18 @@ impl Call {
     }
 }
 
-/// What the writer of a log does when it is called.
+/// The state of the writer when it is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Doing {
-    /// Nothing was ever written.
+    /// The log is empty.
     Empty,
-    /// A first load was planned, and is not begun.
+    /// A first load was planned, but has not begun.
     Planned,
     Between,
     Inside,
-    /// A load was begun, and what is before it may still come.
+    /// A load was begun, and transactions before its point may still come.
     Before,
-    /// Something later has come.
+    /// The stream has passed the load's point.
     Crossing,
     Behind,
     /// A sync has failed.
@@ -195,7 +195,7 @@ const ASKED: [Asked; 11] = [
     Asked::Drop,
 ];
 
-/// How often something must be tried.
+/// How often each case must be tried.
 const ENOUGH: u64 = 1000;
 
 /// Counts.
@@ -233,7 +233,7 @@ impl Coverage {
         }
     }
 
-    /// A table of each kind, and what is not covered.
+    /// A table of each kind, and the cases that were tried too rarely.
     pub(crate) fn print(&self, actors: &[&str]) -> String {
         let mut text = String::new();
         let mut rare = Vec::new();

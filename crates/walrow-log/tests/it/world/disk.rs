@@ -1,4 +1,4 @@
-//! A disk in memory: what processes see, and what a power loss leaves of it.
+//! A disk in memory: the files that processes see, and the files that a power loss leaves.
 
 use super::choices::Choices;
 use std::collections::BTreeMap;
@@ -20,14 +20,14 @@ pub(crate) struct Disk {
     durable: BTreeMap<String, Inode>,
     /// Changes of names that are not durable, in order.
     changes: Vec<(String, Option<Inode>)>,
-    /// Names of what is not complete. Whether a power loss leaves them does not matter.
+    /// Names of objects that are not complete. It does not matter whether a power loss leaves them.
     staged: BTreeMap<String, Inode>,
     inodes: BTreeMap<Inode, Arc<Content>>,
     locks: BTreeMap<Inode, Life>,
     last: Inode,
-    /// Changes with what readers see.
+    /// Counts changes that readers see.
     pub(crate) seen: u64,
-    /// Changes with what a power loss leaves.
+    /// Counts changes that matter after a power loss.
     pub(crate) kept: u64,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Disk {
 struct Content {
     bytes: Vec<u8>,
     synced: Vec<u8>,
-    /// What was written since, in order.
+    /// The writes after the last sync, in order.
     writes: Vec<Write>,
 }
 
@@ -56,7 +56,7 @@ impl Write {
         }
     }
 
-    /// A beginning of it.
+    /// The first bytes of the write.
     fn cut(&self, size: usize) -> Self {
         match self {
             Self::At(at, new) => Self::At(*at, new[..size.min(new.len())].to_vec()),
@@ -65,7 +65,8 @@ impl Write {
     }
 }
 
-/// What a power loss does with what is not durable.
+/// The choice of a power loss among the writes and names that are not durable: it takes all of
+/// them, nothing, or some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
     All,
@@ -148,7 +149,7 @@ impl Disk {
         self.locks.remove(&inode);
     }
 
-    /// Removes what dead processes have staged.
+    /// Removes the staged objects of dead processes.
     pub(crate) fn sweep(&mut self) -> usize {
         let before = self.staged.len();
         let locks = &self.locks;
@@ -179,7 +180,7 @@ impl Disk {
         self.kept += 1;
     }
 
-    /// Only some of the writes become durable, and no later sync takes the others.
+    /// Only some of the writes become durable. A later sync does not write the other writes.
     pub(crate) fn fail_to_sync(&mut self, inode: Inode, choices: &mut Choices) {
         let content = self.content_mut(inode);
         let all = choices.next(3);
@@ -195,7 +196,7 @@ impl Disk {
         Tag(format!("{inode}-{}", self.bytes(inode).len()))
     }
 
-    /// Gives an inode a name that none has. Returns whether it has it.
+    /// Gives an inode a name, if the name is free. Returns whether the inode has the name.
     pub(crate) fn link(&mut self, inode: Inode, name: &str) -> bool {
         if let Some(known) = self.names.get(name) {
             return *known == inode;
@@ -245,7 +246,7 @@ impl Disk {
         self.locks.retain(|_, it| *it != life);
     }
 
-    /// What a power loss leaves.
+    /// Changes the disk as a power loss does.
     pub(crate) fn lose_power(&mut self, loss: Loss, is_ordered: bool, choices: &mut Choices) {
         self.locks.clear();
         let mut chosen = |most: usize| match loss {
@@ -278,7 +279,7 @@ impl Disk {
             }
             let content = Arc::make_mut(content);
             for write in std::mem::take(&mut content.writes) {
-                // All of it, nothing, or a beginning.
+                // The whole write, no byte of it, or its first bytes.
                 match (chosen(2), &write) {
                     (0, _) => {}
                     (1, Write::At(_, bytes)) => {

@@ -1,10 +1,11 @@
-//! A world: a disk that fails, and everybody who uses a log on it, in every order.
+//! A world: a disk that fails, and all processes that use a log on it, in any order.
 //!
-//! Actors are ordinary code on threads, of which one runs at a time. Each call of the store hands the turn to
-//! the actor that the next number names, and may fail: it is refused, does a part, loses its answer, ends its
-//! process, or ends the machine, which then has some of what was not synced. After each step, it is checked
-//! what a new reader sees, and what a power loss would leave. All numbers come from a seed, or from a list
-//! that is played again.
+//! Actors are ordinary code on threads. Only one thread runs at a time. Each call of the store
+//! hands the turn to the actor that the next number names. A call may fail: it is refused, does a
+//! part, loses its answer, ends its process, or ends the machine. A machine that has ended keeps
+//! some of the bytes that were not synced. Each step ends with two checks: the view of a new
+//! reader, and the disk after a power loss. All numbers come from a seed, or from a list that is
+//! played again.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::indexing_slicing,
@@ -45,7 +46,7 @@ use walrow_wire::Lsn;
 /// A value that the histories do not have.
 const SECRET: &str = "the value that is erased";
 
-/// What a run was.
+/// The result of a run.
 #[derive(Debug)]
 struct Outcome {
     failure: Option<String>,
@@ -54,7 +55,7 @@ struct Outcome {
     coverage: Coverage,
 }
 
-/// A history, and the change that is to be erased: its table, commit LSN and seq.
+/// A history, and the change that the eraser erases: its table, commit LSN and seq.
 fn history(choices: &mut Choices) -> (History, Option<(u32, Lsn, u64)>) {
     let mut state = choices.next(1 << 30) as u64 + 1;
     let bytes: Vec<u8> = std::iter::repeat_with(|| {
@@ -105,7 +106,7 @@ fn run_printing(mut choices: Choices, prints: bool) -> Outcome {
     let (history, secret) = history(&mut choices);
     let stream = history.delivered().bytes();
     let Ok(expected) = units(&stream) else {
-        // No stream of a server.
+        // No server sends such a stream.
         return Outcome {
             failure: None,
             numbers: choices.into_taken(),
@@ -122,7 +123,7 @@ fn run_printing(mut choices: Choices, prints: bool) -> Outcome {
     let day = Arc::new(Day {
         stream,
         segment_bytes: choices.of(&[1 << 20, 1500, 400, 150]),
-        // Compressed bytes could not be searched for the value.
+        // A search for the value does not work in compressed bytes.
         level: level.filter(|_| erases.is_none()),
         syncs: !choices.rarely(4),
         has_first_load: choices.rarely(5),
@@ -174,7 +175,8 @@ fn run_printing(mut choices: Choices, prints: bool) -> Outcome {
     {
         inner.failure = Some(what);
     }
-    // What only some file systems do is said, so that a mistake there hides no other one.
+    // A failure that only some file systems cause has a mark. So a known mistake there does not
+    // hide other failures.
     if let Some(failure) = inner.failure.take() {
         let unordered = if is_unordered { "unordered: " } else { "" };
         inner.failure = Some(format!("{unordered}{failure}"));
@@ -188,7 +190,8 @@ fn run_printing(mut choices: Choices, prints: bool) -> Outcome {
     }
 }
 
-/// What must be true when all actors have ended, and a writer has got everything: nothing is left behind.
+/// Checks the end of a run, when all actors have ended. A writer writes everything, and no object
+/// must be left behind.
 fn at_the_end(inner: &mut turns::Inner, day: &Day) -> Result<(), String> {
     let process = Process::alone(inner.disk.clone());
     let position = write_all(&process, day, inner.truth.flushed);
@@ -225,21 +228,23 @@ fn write_all(process: &Process, day: &Day, flushed: Lsn) -> Result<Option<Lsn>, 
     let mut assembler = writer.resume(Assembler::default())?;
     let stream = crate::log::sent_again(&day.stream, flushed);
     writer.append(&mut assembler, &mut &*stream)?;
-    // Of a keepalive: what was rolled back is forgotten once the log is past it.
+    // The position of a keepalive. The log forgets a transaction that was rolled back once the log
+    // is past the rollback.
     writer.advance(Lsn(u64::MAX / 4))?;
     let position = writer.sync(&mut assembler)?;
     writer.publish(&mut assembler)?;
     Ok(position.map(Confirmable::lsn))
 }
 
-/// The mistake that is not mended yet, and whose failure this is. With `SIMULATE_KNOWN`, none is known, to
-/// find its numbers again.
+/// The mistake that is not mended yet and that has this failure. With `SIMULATE_KNOWN`, no mistake
+/// is known. So a run can find its numbers again.
 fn known(failure: &str) -> Option<&'static Mistake> {
     let mut open = OPEN.iter().filter(|_| variable("SIMULATE_KNOWN").is_none());
     open.find(|it| failure.contains(it.sign))
 }
 
-/// Runs worlds for so long, from this seed on. Returns a failure of each kind that is not known.
+/// Runs worlds for this time, from this seed on. Returns one failure of each kind that is not
+/// known.
 fn simulate(time: Duration, first: u64) -> Vec<String> {
     let begin = Instant::now();
     let (mut steps, mut runs) = (0_u64, 0_u64);
@@ -278,7 +283,7 @@ fn simulate(time: Duration, first: u64) -> Vec<String> {
         .collect()
 }
 
-/// The words of a failure, without what differs from world to world.
+/// The words of a failure, without the words that differ from world to world.
 fn kind(failure: &str) -> String {
     let words = failure.split(' ');
     let words = words.filter(|word| word.len() < 30 && !word.contains(|it: char| it.is_numeric()));
@@ -304,7 +309,7 @@ fn variable(name: &str) -> Option<u64> {
     std::env::var(name).ok().map(|it| it.parse().unwrap())
 }
 
-/// Runs for `SIMULATE_SECONDS` from `SIMULATE_SEED` on, and prints what it has tried.
+/// Runs for `SIMULATE_SECONDS` from `SIMULATE_SEED` on, and prints its coverage.
 #[test]
 fn worlds_lose_nothing() {
     let seconds = variable("SIMULATE_SECONDS");

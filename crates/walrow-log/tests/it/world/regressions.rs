@@ -6,13 +6,14 @@ use super::Choices;
 #[derive(Debug)]
 pub(crate) struct Mistake {
     pub(crate) name: &'static str,
-    /// What its failures contain.
+    /// The text that its failures contain.
     pub(crate) sign: &'static str,
-    /// A world that fails so. Empty if it has to be found again, as steps of worlds have changed.
+    /// A world that fails in this way. Empty if it must be found again, because the steps of worlds
+    /// have changed.
     pub(crate) numbers: &'static [u32],
 }
 
-/// A mistake that is mended goes from here to the regressions.
+/// The mistakes that are not mended yet. A mended mistake goes from here to the regressions.
 pub(crate) const OPEN: &[Mistake] = &[Mistake {
     name: "an erased row that is sent again is on the disk until its transaction is decided",
     sign: "erased: _prepared-",

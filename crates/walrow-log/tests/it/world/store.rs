@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 use walrow_log::{Journal, Lock, Objects, Put, ReadAt, Staged, Store, Tag};
 
-/// What a process sees of the disk. Without an actor, its calls are no steps, and do not fail.
+/// The store as a process sees it. Without an actor, its calls are not steps, and do not fail.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     world: World,
@@ -16,7 +16,7 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// What the actor's process sees.
+    /// The store of the actor's process.
     pub(crate) fn of(world: &World, actor: usize) -> Self {
         let life = world.life(actor);
         Self {
@@ -25,7 +25,7 @@ impl Process {
         }
     }
 
-    /// The only process.
+    /// The store of the only process on a disk.
     pub(crate) fn alone(disk: Disk) -> Self {
         Self {
             world: World::alone(disk),
@@ -91,7 +91,7 @@ impl Store for Process {
         let inode = self
             .world
             .operate(self.actor, Call::Stage, |disk, choices, _| {
-                // Its thread writes it, so that it is decided now what fails.
+                // Another thread may write the object. So the append that fails is drawn now.
                 fails = fails_at(choices.next(300), 0);
                 if fails == 0 {
                     fails = choices.next(3);
@@ -319,7 +319,7 @@ impl New {
 }
 
 impl Staged for New {
-    /// It is no step: a thread of its own may write it, and nobody sees what it writes.
+    /// This call is not a step. Another thread may make it, and no other process sees the bytes.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         let Process { world, actor } = &self.process;
         let number = self.appends.fetch_add(1, Ordering::Relaxed);
@@ -348,7 +348,7 @@ impl Staged for New {
 
     fn swap(&mut self, name: &str, expected: &Tag) -> Put {
         let inode = self.inode;
-        // Others may come between the comparison and the change.
+        // Another process may come between the comparison and the change.
         let is_expected =
             self.process.operate(
                 Call::Tag,

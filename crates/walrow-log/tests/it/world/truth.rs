@@ -1,4 +1,4 @@
-//! What is true in a world, and what a log must therefore say.
+//! The truth in a world, and the contents that a log must therefore have.
 
 use super::disk::{Disk, Life};
 use super::store::Process;
@@ -27,7 +27,7 @@ pub(crate) struct LoadTruth {
     pub(crate) by: Option<Life>,
 }
 
-/// A value that is erased in the end.
+/// A value that the eraser removes.
 #[derive(Clone, Debug)]
 pub(crate) struct Secret {
     pub(crate) value: Vec<u8>,
@@ -37,31 +37,31 @@ pub(crate) struct Secret {
     pub(crate) is_erased: bool,
 }
 
-/// What segments contain, by their names and bytes.
+/// The contents of segments, by their names and bytes.
 type Cache = HashMap<Vec<(String, Vec<u8>)>, Arc<Vec<Unit>>>;
 
-/// What is true.
+/// The facts that the checks compare a log with.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Truth {
-    /// What the server sends, in order.
+    /// The transactions and messages of the server, in order.
     pub(crate) units: Arc<Vec<Unit>>,
     pub(crate) loads: Vec<LoadTruth>,
     /// The greatest position that a sync has returned.
     pub(crate) confirmed: Lsn,
-    /// What the server knows of it.
+    /// The greatest confirmed position that the server has received.
     pub(crate) flushed: Lsn,
     /// The processes that have a writer open.
     pub(crate) writers: BTreeSet<Life>,
     /// The positions of registered readers.
     pub(crate) readers: BTreeMap<String, Lsn>,
-    /// Up to where may be removed whatever readers need.
+    /// The greatest LSN of a forced removal. It may have removed segments that readers need.
     pub(crate) forced: Lsn,
     pub(crate) secret: Option<Secret>,
     /// Whether the log begins with a load that is not complete.
     pub(crate) lacks_first_load: bool,
-    /// Whether a name may be given after the store said that it failed.
+    /// Whether the store may give a name after it returned an error.
     pub(crate) has_late: bool,
-    /// Whether a power loss may take a name, and not a later one.
+    /// Whether a power loss may take a name and leave a later name.
     pub(crate) is_unordered: bool,
     /// Counts changes.
     pub(crate) changes: u64,
@@ -129,7 +129,7 @@ pub(crate) fn read(
 }
 
 impl Truth {
-    /// Begins again: the log was emptied, as it lacks its first load.
+    /// Begins again. The log was emptied, because it lacks its first load.
     pub(crate) fn begin_again(&mut self) {
         (self.confirmed, self.flushed) = (Lsn::INVALID, Lsn::INVALID);
         self.loads.clear();
@@ -152,7 +152,7 @@ impl Truth {
         Ok(())
     }
 
-    /// What must be true of the disk.
+    /// Checks the disk after a step.
     pub(crate) fn check(
         &mut self,
         disk: &Disk,
@@ -178,7 +178,7 @@ impl Truth {
         Ok(())
     }
 
-    /// A writer opens the log. Returns where the log ends then.
+    /// Opens the log with a writer. Returns the end of the log.
     pub(crate) fn check_recovery(&mut self, disk: Disk, what: &str) -> Result<Lsn, String> {
         let process = Process::alone(disk);
         let mut options = WriterOptions::default();
@@ -212,7 +212,7 @@ impl Truth {
         Ok(())
     }
 
-    /// What a new reader sees: where the log begins and ends, and its transactions.
+    /// The view of a new reader: the beginning and end of the log, and its transactions.
     fn seen(&mut self, disk: &Disk, what: &str) -> Result<(Lsn, Lsn, Vec<Unit>), String> {
         let process = Process::alone(disk.clone());
         let error = |error: walrow_log::Error| format!("{what}: {error}");
@@ -250,8 +250,8 @@ impl Truth {
         Ok((log.start(), log.end(), units_seen))
     }
 
-    /// Whether these are all transactions after one position and up to another, in order, and with the
-    /// loads between them.
+    /// Compares transactions with all expected transactions after `start` and up to `end`, in
+    /// order, with the loads between them.
     pub(crate) fn compare(
         &self,
         what: &str,
@@ -266,7 +266,7 @@ impl Truth {
                 return Err(format!("{what}: a load at {} that nobody began", unit.end));
             };
             let load = loads.swap_remove(place);
-            // Its begin, and the truncate.
+            // A load also has its begin and the truncate.
             if unit.lines.len() != load.rows + 2 {
                 let (rows, lines) = (load.rows, unit.lines.len());
                 return Err(format!("{what}: {lines} lines of a load with {rows} rows"));
@@ -312,7 +312,7 @@ impl Truth {
 
     fn is_same(&self, what: &str, expected: &Unit, found: &Unit) -> bool {
         if expected == found {
-            // One that has opened the segment before reads what it was.
+            // A reader that opened the segment before the erasure reads the old bytes.
             let is_new = !["following", "plan"].contains(&what);
             let erased = self.secret.as_ref().filter(|it| it.is_erased && is_new);
             return erased.is_none_or(|it| it.end != found.end);

@@ -10,12 +10,12 @@ use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use walrow_log::Tag;
 
-/// Calls of the store after which a run must have ended, once nothing fails any more.
+/// The most calls of the store in a run after the last fault.
 const MOST_CALM: usize = 30_000;
-/// Calls after which nothing fails any more, in any case.
+/// The most calls of the store before faults end in any case.
 const MOST: usize = 20_000;
 
-/// A disk, the processes that use it, and what is true.
+/// A disk, the processes that use it, and the truth.
 #[derive(Clone, Debug)]
 pub(crate) struct World(Arc<Shared>);
 
@@ -33,18 +33,18 @@ pub(crate) struct Inner {
     pub(crate) coverage: Coverage,
     /// The actor that runs.
     turn: usize,
-    /// Which actors have not ended.
+    /// Whether each actor still runs.
     running: Vec<bool>,
     /// The process that each actor is now, and whether it is dead.
     lives: Vec<Life>,
     dead: Vec<bool>,
     late: Vec<Late>,
     pub(crate) steps: usize,
-    /// When the faults ended.
+    /// The step at the end of the faults.
     calm: Option<usize>,
     /// How many faults are left.
     faults: usize,
-    /// A call fails in one of so many cases.
+    /// A call fails in one of this many cases.
     rate: usize,
     checked: (u64, u64),
     pub(crate) failure: Option<String>,
@@ -63,7 +63,7 @@ struct Late {
     expected: Option<Tag>,
 }
 
-/// How far a call gets.
+/// How much of its work a call does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     Whole,
@@ -79,7 +79,7 @@ fn ended() -> io::Error {
 }
 
 impl World {
-    /// A world with this many actors. None runs before `begin`.
+    /// A world with this many actors. They wait for `begin`.
     pub(crate) fn new(mut choices: Choices, actors: usize, truth: Truth) -> Self {
         let faults = choices.of(&[0, 1, 2, 4, 10, 30]);
         let rate = choices.of(&[240, 80, 30, 12]);
@@ -160,7 +160,7 @@ impl World {
         self.0.wake.iter().for_each(Condvar::notify_all);
     }
 
-    /// The process that the actor is now. A new one, if that is dead.
+    /// The actor's current process. If it is dead, a new process.
     pub(crate) fn life(&self, actor: usize) -> Life {
         let mut inner = self.lock();
         let life = inner.lives[actor];
@@ -171,7 +171,7 @@ impl World {
         inner.lives[actor]
     }
 
-    /// Lets others go on.
+    /// Lets another actor run.
     pub(crate) fn pause(&self, actor: Option<usize>) {
         let Some(actor) = actor else { return };
         let mut inner = self.lock();
@@ -197,7 +197,7 @@ impl World {
         self.operate_late(who, call, None, run)
     }
 
-    /// As `operate`, for a call that gives a name, and may do that later.
+    /// As `operate`, for a call that gives a name. The name may come later.
     pub(crate) fn operate_late<T>(
         &self,
         who: Option<(usize, Life)>,
@@ -237,7 +237,7 @@ impl World {
         result
     }
 
-    /// Does something with the disk that is no step.
+    /// Uses the world without a step.
     pub(crate) fn aside<T>(&self, run: impl FnOnce(&mut Inner) -> T) -> T {
         run(&mut self.lock())
     }
@@ -248,7 +248,7 @@ impl Inner {
         self.over
     }
 
-    /// Whether nothing fails any more.
+    /// Whether the faults have ended.
     pub(crate) fn is_calm(&self) -> bool {
         self.calm.is_some()
     }
@@ -293,7 +293,7 @@ impl Inner {
         }
     }
 
-    /// Another actor that runs. The one after this one, if it is all the same.
+    /// Another actor that has not ended. With the quiet choice, the next actor after this one.
     fn other(&mut self, actor: usize) -> Option<usize> {
         let count = self.running.len();
         let others = (1..count).map(|it| (actor + it) % count);
@@ -301,7 +301,7 @@ impl Inner {
         (!others.is_empty()).then(|| others[self.choices.next(others.len())])
     }
 
-    /// Gives the names that are due.
+    /// Gives names that are due.
     pub(crate) fn make_late(&mut self, all: bool) {
         let steps = self.steps;
         let due = self.late.extract_if(.., |it| all || it.due <= steps);
@@ -379,7 +379,7 @@ impl Inner {
             }
         };
         if let Some(extent) = extent {
-            // Nobody gets the answer.
+            // The caller does not get the answer.
             let _ = run(&mut self.disk, &mut self.choices, extent);
         }
         match fault {
@@ -390,7 +390,7 @@ impl Inner {
         Err(failed())
     }
 
-    /// What must be true after each step, if something has changed.
+    /// Checks the world after a step, if it has changed.
     fn check(&mut self) {
         let now = (self.disk.seen, self.disk.kept + self.truth.changes);
         if self.over || self.checked == now {

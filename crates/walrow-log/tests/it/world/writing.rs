@@ -1,4 +1,4 @@
-//! An actor that writes what a server sends, with loads beside it.
+//! An actor that writes the stream of a server, with loads beside it.
 
 use super::actors::{Actor, Attempt, Code as _, Stop};
 use super::coverage::{Asked, Doing};
@@ -11,7 +11,7 @@ use walrow_log::{Error, Load, Writer, WriterOptions};
 use walrow_stream::Assembler;
 use walrow_wire::{Frame, Kind, Lsn, Message, Peek, Timestamp};
 
-/// What the server has sent after so many bytes.
+/// The state of the stream after some bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Mark {
     bytes: usize,
@@ -19,7 +19,7 @@ struct Mark {
     is_inside: bool,
 }
 
-/// Where the stream's frames end, and what the last thing is that ends there.
+/// The end of each frame, with the greatest end LSN of a transaction or message up to it.
 fn marks(stream: &[u8]) -> Vec<Mark> {
     let (mut marks, mut mark, mut is_streamed) = (Vec::new(), Mark::default(), false);
     let mut rest = stream;
@@ -69,12 +69,12 @@ struct Session<'a> {
     process: Process,
     writer: Writer,
     assembler: Assembler,
-    /// What was sent last.
+    /// The end of the bytes that were appended.
     mark: Mark,
     load: Option<Loading>,
-    /// One that was given up.
+    /// A load that was given up.
     old: Option<Load>,
-    /// Up to where the writer was told that the server is.
+    /// The greatest position that the writer has received from the server.
     reached: Lsn,
     /// The position at the start.
     opened: Lsn,
@@ -82,7 +82,7 @@ struct Session<'a> {
 }
 
 impl Actor {
-    /// Writes everything that the server has. The second writer gives up when another one is there.
+    /// Writes everything that the server has. The second writer gives up after some attempts.
     pub(crate) fn write(&self, is_first: bool) -> Attempt<()> {
         let mut attempts = if is_first { 400 } else { self.next(12) };
         while attempts > 0 && !self.is_over() {
@@ -117,7 +117,7 @@ impl Actor {
         }
         let confirmed = self.truth(|it| {
             it.writers.insert(process.life());
-            // Those of dead writers are complete, or gone.
+            // Loads of dead writers are complete, or gone.
             it.loads.iter_mut().for_each(|it| it.by = None);
             it.confirmed
         });
@@ -211,7 +211,7 @@ impl Session<'_> {
         self.actor.take(&self.process, result)
     }
 
-    /// After a sync that failed, nothing is durable, whatever is called.
+    /// After a failed sync, no call makes bytes durable: each call must return an error.
     fn use_broken(&mut self) -> Attempt<()> {
         for _ in 0..self.actor.next(3) {
             let asked = self.actor.of(&[Asked::Sync, Asked::Publish, Asked::Append]);
@@ -240,7 +240,7 @@ impl Session<'_> {
         position.map_or(Ok(()), |it| self.confirm(it.lsn()))
     }
 
-    /// Something was made durable.
+    /// Takes note of a durable position.
     fn confirm(&self, position: Lsn) -> Attempt<()> {
         let life = self.process.life();
         if self.process.has_ended() {
@@ -270,7 +270,7 @@ impl Session<'_> {
             }
         }
         if self.load.is_none() {
-            // Of a keepalive, before the first transaction.
+            // The position of a keepalive before the first transaction.
             self.advance(Lsn(4))?;
             self.sync()?;
         }
@@ -319,7 +319,7 @@ impl Session<'_> {
         Ok(true)
     }
 
-    /// Before the first load is begun, there is no place for anything.
+    /// Makes calls before the first load has begun. The log cannot take data yet.
     fn use_planned(&mut self) -> Attempt<()> {
         for _ in 0..self.actor.next(3) {
             match self.actor.next(5) {
@@ -340,7 +340,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// A call that must be refused.
+    /// Checks that a call was refused.
     fn refused<T>(&self, asked: Asked, result: Result<T, Error>) -> Attempt<()> {
         match result {
             Err(error) if error.code_is("load") => Ok(()),
@@ -366,7 +366,7 @@ impl Session<'_> {
                 self.actor.take(&self.process, set)?;
             }
             7 | 15..=17 if is_between && !self.mark.is_inside && self.load.is_none() => {
-                // Before a message that comes next, and after a keepalive.
+                // The load's point is after a keepalive, and before the next message.
                 self.begin_load(Lsn(self.mark.end.0 + 6))?;
             }
             8 => {
@@ -470,7 +470,7 @@ impl Session<'_> {
             return Ok(());
         };
         let (point, life) = (load.load.point(), self.process.life());
-        // Its parts are all there before the call returns.
+        // All parts of the load are there before the call returns.
         let by = self.actor.truth(|it| {
             let known = it.loads.iter_mut().find(|it| it.point == point);
             known.and_then(|it| it.by.take())

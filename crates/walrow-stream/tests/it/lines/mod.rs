@@ -1,4 +1,4 @@
-//! What an assembler returns, one line per event.
+//! The events of an assembler, one line per event.
 #![allow(
     dead_code,
     clippy::unwrap_used,
@@ -16,7 +16,7 @@ pub(crate) fn lines<'a>(
     lines_of(&mut Assembler::default(), pieces)
 }
 
-/// The same, for an assembler with options.
+/// All events of an assembler with options, one line each.
 pub(crate) fn lines_of<'a>(
     assembler: &mut Assembler,
     pieces: impl IntoIterator<Item = &'a [u8]>,
@@ -96,7 +96,7 @@ pub(crate) fn line(item: &Event<'_>) -> String {
 }
 
 /// For each transaction its properties, and for each row its seq, its key and its number of
-/// columns: what a consumer sees, without the relation versions.
+/// columns. This is a consumer's view, without the relation versions.
 pub(crate) fn rows_of<'a>(
     assembler: &mut Assembler,
     pieces: impl IntoIterator<Item = &'a [u8]>,
