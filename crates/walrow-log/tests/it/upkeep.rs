@@ -844,5 +844,8 @@ fn a_reader_advances_while_a_gibibyte_is_merged_and_never_waits_for_long() {
     }
     let merged = merging.join().unwrap();
     assert!(merged.bytes > 1 << 30, "{merged:?}");
-    assert!(longest.as_millis() <= 100, "{longest:?} of {count} advances");
+    assert!(
+        longest.as_millis() <= 100,
+        "{longest:?} of {count} advances"
+    );
 }
