@@ -1,7 +1,6 @@
 //! Reads a segment as a whole, and compares it with its foot, the index and the state.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
-use crate::format::history::History;
 use crate::format::index::{Segment, TableChanges};
 use crate::format::listing::INDEX;
 use crate::format::segment::Foot;
@@ -9,7 +8,6 @@ use crate::format::state::STATE;
 use crate::read::Step;
 use crate::read::log::Log;
 use crate::read::recount::{Counts, Recount};
-use walrow_stream::fact::Source;
 
 impl Log {
     /// Reads all bytes of a segment, and compares them with its checksums. Counts its stream again,
@@ -37,14 +35,14 @@ impl Log {
         // A segment that was merged since is a part of a merged segment. Then the foot is the foot
         // of the merged segment.
         let is_own = (segment.start, segment.part) == (foot.start, foot.part);
-        let mut described = self.described(segment);
-        if is_own && !is_same(&described, foot) {
+        let mut described = self.described(segment, foot);
+        if is_own && described != *foot {
             // The segment may have been rewritten since.
             let now = Self::open(self.objects())?;
             let found = now.segments().iter();
             let found = found.into_iter().find(|it| it.name() == segment.name());
-            match found.map(|found| now.described(found)) {
-                Some(now) if is_same(&now, foot) => described = now,
+            match found.map(|found| now.described(found, foot)) {
+                Some(now) if now == *foot => described = now,
                 _ => return damaged(INDEX, DamagedPart::Index),
             }
         }
@@ -64,61 +62,25 @@ impl Log {
         Ok(())
     }
 
-    /// The foot of a segment, as the index has it.
-    fn described(&self, segment: &Segment) -> Foot {
+    /// The foot of a segment, with all fields that the index has from the index.
+    fn described(&self, segment: &Segment, foot: &Foot) -> Foot {
         let versions = self.versions();
         let table = |changes: &TableChanges| {
             let version = versions.get(changes.version)?;
             Some(changes.table(version))
         };
         Foot {
-            format: 0,
-            history: History::default(),
-            undecided: None,
-            load: None,
             start: segment.start,
             part: segment.part,
             end: segment.end,
             continues: segment.continues,
-            source: Source::default(),
             transactions: segment.transactions,
             times: segment.times,
             tables: segment.tables.iter().filter_map(table).collect(),
-            members: Vec::new(),
             stream_bytes: segment.stream_bytes,
             bytes: segment.bytes,
             crc32c: segment.crc32c,
+            ..foot.clone()
         }
     }
-}
-
-/// Whether the index agrees with a foot in all fields that the index has.
-fn is_same(described: &Foot, foot: &Foot) -> bool {
-    let Foot {
-        start,
-        part,
-        end,
-        continues,
-        transactions,
-        times,
-        ref tables,
-        stream_bytes,
-        bytes,
-        crc32c,
-        ..
-    } = *described;
-    let described = Foot {
-        start,
-        part,
-        end,
-        continues,
-        transactions,
-        times,
-        tables: tables.clone(),
-        stream_bytes,
-        bytes,
-        crc32c,
-        ..foot.clone()
-    };
-    described == *foot
 }
