@@ -21,6 +21,18 @@ const UNRELEASED: [&str; 2] = ["_load", "_pruned"];
 /// The number of tries to open a log that seems to lack a segment.
 pub(crate) const ATTEMPTS: usize = 4;
 
+/// Looks at a log again if an object is missing: other processes may publish, merge or remove segments
+/// between the list and the look.
+pub(crate) fn look<T>(mut once: impl FnMut() -> Result<T, Error>) -> Result<T, Error> {
+    for _ in 1..ATTEMPTS {
+        match once() {
+            Err(error) if error.is_missing() => {}
+            looked => return looked,
+        }
+    }
+    once()
+}
+
 /// The objects of a directory that may be a log.
 #[derive(Debug, Default)]
 pub(crate) struct Listing {

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::format::index::{Index, Segment, check_order};
-use crate::format::listing::{ATTEMPTS, Listing};
+use crate::format::listing::{Listing, look};
 use crate::format::registered_reader::RegisteredReader;
 use crate::format::segment::{Foot, SegmentName};
 use crate::format::state::State;
@@ -73,15 +73,9 @@ impl Log {
     ///
     /// # Errors
     /// It is not a log, a segment is missing or damaged, or the store failed.
+    #[expect(clippy::needless_pass_by_value, reason = "the log keeps the store")]
     pub fn open(objects: Arc<dyn Objects>) -> Result<Self, Error> {
-        for _ in 1..ATTEMPTS {
-            match Self::open_once(Arc::clone(&objects)) {
-                // A list that is made while segments are published or pruned may lack one of them.
-                Err(error) if error.is_missing() => {}
-                opened => return opened,
-            }
-        }
-        Self::open_once(objects)
+        look(|| Self::open_once(Arc::clone(&objects)))
     }
 
     fn open_once(objects: Arc<dyn Objects>) -> Result<Self, Error> {

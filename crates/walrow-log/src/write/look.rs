@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, SourcePart};
 use crate::format::blocks::checksum;
 use crate::format::index::Index;
 use crate::format::journal::{Extent, Header};
-use crate::format::listing::{ATTEMPTS, Listing};
+use crate::format::listing::{ATTEMPTS, Listing, look};
 use crate::format::prepared::PreparedName;
 use crate::format::segment::{Foot, SegmentName};
 use crate::format::state::State;
@@ -33,14 +33,7 @@ impl Looked {
         objects: &dyn Objects,
         journal: Option<(&Header, &Journaled)>,
     ) -> Result<Self, Error> {
-        let mut attempts = 1..ATTEMPTS;
-        loop {
-            match Self::once(objects, journal) {
-                // Another process may remove or merge segments.
-                Err(error) if error.is_missing() && attempts.next().is_some() => {}
-                looked => return looked,
-            }
-        }
+        look(|| Self::once(objects, journal))
     }
 
     fn once(objects: &dyn Objects, journal: Option<(&Header, &Journaled)>) -> Result<Self, Error> {

@@ -3,7 +3,7 @@
 
 use crate::error::Error;
 use crate::format::index::{self, Index};
-use crate::format::listing::{ATTEMPTS, INDEX, Listing};
+use crate::format::listing::{INDEX, Listing, look};
 use crate::format::load_place::Place;
 use crate::format::prepared::PreparedName;
 use crate::format::segment::{Foot, SegmentName, remove};
@@ -64,18 +64,10 @@ fn begin_again(store: &dyn Store, place: &Place) -> Result<(), Error> {
 
 /// Opens the index of a log that is repaired.
 pub(crate) fn open_index(store: &dyn Store) -> Result<IndexFile, Error> {
-    let once = || {
+    look(|| {
         let boundary = State::read(store)?.boundary;
         let mut names = Listing::of(store)?.segments;
         names.retain(|name| name.start >= boundary);
         IndexFile::open(store, &names)
-    };
-    let mut attempts = 1..ATTEMPTS;
-    loop {
-        match once() {
-            // Another process may remove or merge segments.
-            Err(error) if error.is_missing() && attempts.next().is_some() => {}
-            opened => return opened,
-        }
-    }
+    })
 }
