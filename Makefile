@@ -20,7 +20,7 @@ SPARK_CHOSEN_4.0.5 := $(addprefix tests/spark/test_,data_source.py streaming.py 
 	changes.py log.py)
 
 # A caller's PYTHONPATH or active environment is not ours.
-unexport PYTHONPATH PYTHONHOME CONDA_PREFIX
+unexport PYTHONPATH PYTHONHOME PYTHONDONTWRITEBYTECODE CONDA_PREFIX
 export VIRTUAL_ENV := $(CURDIR)/.venv
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 export PYO3_PYTHON := $(CURDIR)/$(BIN)/python
@@ -153,7 +153,7 @@ TIMED = @echo '== $@'; TIMEFORMAT='== $@: %0lR'; time
 PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
 PYTHON_TESTS := tests/python tests/cli tests/reference
-POSTGRES_TESTS := pytest -n 4 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
+POSTGRES_TESTS := pytest -n 6 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
 RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) tests/python \
 	--ignore tests/python/test_hostile.py $(MARKS)
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \
