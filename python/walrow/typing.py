@@ -26,9 +26,12 @@ __all__ = [
     "ChangeColumnOptions",
     "ChangesOptions",
     "DataSourceOptions",
+    "Deletes",
     "Framing",
     "LiveSchemaOptions",
     "MemoryOptions",
+    "NetOptions",
+    "NeverSent",
     "Options",
     "Policy",
     "Profile",
@@ -42,6 +45,7 @@ __all__ = [
     "StateOptions",
     "TableName",
     "TableOptions",
+    "Truncates",
     "ValueOptions",
 ]
 
@@ -62,13 +66,16 @@ class BinaryFile(Protocol):
 
 Absence: TypeAlias = Literal["error", "ignore"]
 Buffer: TypeAlias = bytes | bytearray | memoryview
+Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
 Framing: TypeAlias = Literal["wire", "copydata", "message", "recvlogical"]
+NeverSent: TypeAlias = Literal["error", "null"]
 Policy: TypeAlias = Literal["error", "null", "sentinel"]
 Profile: TypeAlias = Literal["arrow", "spark", "text"]
 Source: TypeAlias = (
     str | os.PathLike[str] | BinaryFile | IO[bytes] | Buffer | Iterable[Any]
 )
 TableName: TypeAlias = str | tuple[str, str] | int
+Truncates: TypeAlias = Literal["apply", "error", "ignore"]
 
 
 class ValueOptions(TypedDict, total=False):
@@ -169,6 +176,12 @@ class StateOptions(
     total=False,
 ):
     """The options of `walrow.Log.state`, besides its parameters."""
+
+
+class NetOptions(StateOptions, total=False):
+    """The options of `walrow.Log.net`, besides its parameters."""
+
+    metadata_prefix: str
 
 
 class DataSourceOptions(ChangeColumnOptions, SizeOptions, MemoryOptions, total=False):

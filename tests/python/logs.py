@@ -14,7 +14,7 @@ from walrow._core import LogWriter
 pa = pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from captures import Capture
@@ -135,6 +135,38 @@ def published(
     with Publisher(directory, **options) as publisher:
         publisher.publish(*transactions)
     return walrow.Log(directory)
+
+
+CATALOG = """{"types": [], "tables": [{"schema": "public", "name": "t", "oid": %d,
+"columns": [{"name": "id", "type": 23, "type_modifier": -1, "key": true},
+            {"name": "v", "type": 25, "type_modifier": -1, "key": false}]}]}"""
+
+
+def loaded(
+    publisher: Publisher, point: int, *rows: int, oid: int = streams.TABLE
+) -> None:
+    """Loads a table."""
+    catalog = walrow.Catalog.from_json(CATALOG % oid)
+    load = publisher.writer.begin_load(point, 0, catalog, [(oid, "d")])
+    copy = load.copy(0, binary=False)
+    copy.append("".join(f"{row}\tloaded\n" for row in rows).encode())
+    publisher.writer.advance(point + 1)
+    publisher.writer.sync()
+    assert publisher.writer.end_load(load)
+
+
+def change(
+    end: int,
+    *messages: bytes,
+    columns: Sequence[streams.Column] = COLUMNS,
+    **table: Any,
+) -> bytes:
+    """A transaction of other changes, or of another table."""
+    begun = streams.begin(xid=end, lsn=end - 8)
+    relation = streams.relation(columns, **table)
+    return streams.wired(
+        begun, relation, *messages, streams.commit(lsn=end - 8, end=end)
+    )
 
 
 def fault(call: Callable[[], object]) -> tuple[str | None, str | None]:

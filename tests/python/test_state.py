@@ -15,6 +15,8 @@ from captures import Capture, capture, captures
 from logs import (
     COLUMNS,
     Publisher,
+    change,
+    loaded,
     log_of,
     published,
     sealed,
@@ -164,30 +166,6 @@ def test_before_the_first_change_is_too_early(tmp_path: Path) -> None:
 
 
 # ----------------------------------------------------------------------- loads
-
-CATALOG = """{"types": [], "tables": [{"schema": "public", "name": "t", "oid": %d,
-"columns": [{"name": "id", "type": 23, "type_modifier": -1, "key": true},
-            {"name": "v", "type": 25, "type_modifier": -1, "key": false}]}]}"""
-
-
-def loaded(publisher: Publisher, point: int, *rows: int, oid: int = TABLE) -> None:
-    """Loads a table."""
-    catalog = walrow.Catalog.from_json(CATALOG % oid)
-    load = publisher.writer.begin_load(point, 0, catalog, [(oid, "d")])
-    copy = load.copy(0, binary=False)
-    copy.append("".join(f"{row}\tloaded\n" for row in rows).encode())
-    publisher.writer.advance(point + 1)
-    publisher.writer.sync()
-    assert publisher.writer.end_load(load)
-
-
-def change(end: int, *messages: bytes, **table: Any) -> bytes:
-    """A transaction of other changes, or of another table."""
-    begun = streams.begin(xid=end, lsn=end - 8)
-    relation = streams.relation(COLUMNS, **table)
-    return streams.wired(
-        begun, relation, *messages, streams.commit(lsn=end - 8, end=end)
-    )
 
 
 def many(count: int, rows: int) -> list[bytes]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from walrow.errors import Remedy
 from walrow.log_items import SourceIdentity
+from walrow.log_tables import KEYS
 from walrow.lsn import Lsn
+from walrow.typing import Deletes, NeverSent, Truncates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,13 +27,8 @@ __all__ = [
     "Truncates",
 ]
 
-Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
-Truncates: TypeAlias = Literal["apply", "error", "ignore"]
-NeverSent: TypeAlias = Literal["error", "null"]
-
-#: Remedies: other columns, and another key.
+#: The remedy: other columns.
 COLUMNS = Remedy("columns", code="[...]")
-KEYS = Remedy("keys", code="[...]")
 
 
 class Applied(NamedTuple):
