@@ -944,7 +944,7 @@ class LogObjects:
         """All bytes of an object, and the tag that distinguishes it from a later one."""
 
     def create(self, name: str, data: bytes) -> bool:
-        """Creates an object as a whole, and durably. Returns false if there is one of this name."""
+        """Creates an object as a whole, and durably. Returns false if there is another of this name."""
 
     def swap(self, name: str, data: bytes, tag: str) -> bool:
         """Replaces the object that has this tag. Returns false if that is gone. Hold the lock."""

@@ -354,7 +354,8 @@ class LogError(Error):
             or a load needs changes that would be removed or erased), `"no_reader"`,
             `"reader_name"`, `"backwards"` (a reader is past a position), `"past_end"` (the
             log does not reach a position), `"busy"` (another process changes segments or
-            readers), `"read_only"` (the log is at a URL), `"locked"` (by another writer),
+            readers), `"read_only"` (the log is at a URL, or its file system is read only),
+            `"locked"` (by another writer),
             `"published"` (another writer's segment), `"other_source"`, `"other_server"`,
             `"key_column"` (it cannot be erased), `"earlier_name"` (a column that would be
             erased may have had another name), `"prepared"` (a

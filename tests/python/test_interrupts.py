@@ -11,8 +11,9 @@ import pytest
 
 import walrow
 from captures import capture
-from logs import published, transaction
+from logs import published, transaction, transactions
 from streams import keepalive
+from walrow._core import LogObjects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -163,6 +164,33 @@ def test_a_state_of_a_log(
     with pytest.raises(KeyboardInterrupt):
         next(reader)
     assert interrupted() < SECONDS
+
+
+def test_a_wait_for_the_lock_of_a_log(
+    tmp_path: Path, interrupt: Callable[[], Callable[[], float]]
+) -> None:
+    log = published(tmp_path / "log", transactions(2))
+    log.register("r")
+    objects = LogObjects(log.path)
+    calls: list[Callable[[], object]] = [
+        objects.lock,
+        lambda: log.register("s"),
+        lambda: log.prune(0x1000, force=True),
+        lambda: walrow.cancel_load(log=log.path),
+    ]
+    for call in calls:
+        with objects.lock():
+            interrupted = interrupt()
+            with pytest.raises(KeyboardInterrupt):
+                call()
+            assert interrupted() < SECONDS
+    # It does not come up again, and nothing was changed.
+    assert [reader.name for reader in log.readers()] == ["r"]
+    with objects.lock():
+        assert walrow.Log(log.path).start == 0
+    with pytest.raises(walrow.LogError) as raised:
+        log.forget("s")
+    assert raised.value.code == "no_reader"
 
 
 def test_upkeep_of_a_log(

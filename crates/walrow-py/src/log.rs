@@ -74,7 +74,7 @@ impl LogDirectory {
             return Ok(Self(Mutex::new(Opened::Read(log?))));
         }
         let opened = py.detach(|| {
-            let directory = Directory::open(&path)?;
+            let directory = Directory::open(&path)?.with_pause(signals::pause);
             Upkeep::open(Arc::new(directory)).map_err(Fail::Log)
         });
         let upkeep = opened.map_err(|error: Fail| error.raise(py, &path))?;
@@ -226,8 +226,11 @@ impl LogDirectory {
 
     /// All bytes of a small object of the log.
     fn read_object<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
-        let objects = lock(&self.0)?.objects();
-        Ok(log_objects::read(py, &*objects, name)?.0)
+        let log = lock(&self.0)?;
+        let log = &*log;
+        let read = py.detach(|| log.read_object(name));
+        let bytes = read.map_err(|error| log_objects::failure(py, name, error))?;
+        Ok(PyBytes::new(py, &bytes))
     }
 
     /// What the next writer will repair, in words.

@@ -20,7 +20,7 @@ impl LogEraser {
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes it from any path")]
     fn new(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
         let opened = py.detach(|| {
-            let directory = Directory::open(&path)?;
+            let directory = Directory::open(&path)?.with_pause(signals::pause);
             let quiet = Writer::quiet(Arc::new(directory)).map_err(Fail::Log)?;
             Eraser::open(quiet).map_err(Fail::Log)
         });

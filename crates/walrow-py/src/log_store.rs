@@ -1,6 +1,6 @@
 //! The objects of a log that Python reads: `walrow.log_store`.
 
-use pyo3::exceptions::{PyException, PyFileNotFoundError, PyOSError};
+use pyo3::exceptions::{PyException, PyFileNotFoundError, PyOSError, PyPermissionError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use std::cell::RefCell;
@@ -22,6 +22,11 @@ thread_local! {
     static RAISED: RefCell<Option<PyErr>> = const { RefCell::new(None) };
 }
 
+/// Keeps an exception that ends a call of a store on this thread.
+pub(crate) fn keep(raised: PyErr) {
+    RAISED.set(Some(raised));
+}
+
 /// The exception that has ended the last call of a store on this thread, if it is not one of the store's.
 pub(crate) fn raised() -> Option<PyErr> {
     RAISED.take()
@@ -34,7 +39,9 @@ pub(crate) fn not_opened(error: &Error) -> Option<PyErr> {
     };
     let text = text.clone();
     Some(raised().unwrap_or_else(|| match kind {
-        io::ErrorKind::NotFound => PyFileNotFoundError::new_err(text),
+        // Of the directory, and not of an object.
+        io::ErrorKind::NotFound if error.object.is_empty() => PyFileNotFoundError::new_err(text),
+        io::ErrorKind::PermissionDenied => PyPermissionError::new_err(text),
         _ => PyOSError::new_err(text),
     }))
 }
@@ -47,8 +54,11 @@ fn call<T>(call: impl FnOnce(Python<'_>) -> PyResult<T>) -> io::Result<T> {
                 return io::Error::new(io::ErrorKind::NotFound, error.value(py).to_string());
             }
             let text = error.value(py).to_string();
+            if error.is_instance_of::<PyPermissionError>(py) {
+                return io::Error::new(io::ErrorKind::PermissionDenied, text);
+            }
             if !error.is_instance_of::<PyException>(py) {
-                RAISED.set(Some(error));
+                keep(error);
             }
             io::Error::other(text)
         })

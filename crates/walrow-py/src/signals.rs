@@ -1,8 +1,10 @@
 //! Ctrl-C while bytes are read or written without the interpreter.
 
 use crate::errors;
+use crate::log_store;
 use pyo3::prelude::*;
 use std::io::{self, Read, Write};
+use std::thread;
 use std::time::{Duration, Instant};
 use walrow::log::{Error, ErrorKind, Step};
 
@@ -20,6 +22,16 @@ pub(crate) fn check() -> PyResult<()> {
 
 /// How often signals are checked between the steps of something that takes long.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// Waits for another process, unless a signal handler raises an exception. `errors::log_error` raises
+/// that then.
+pub(crate) fn pause(time: Duration) -> io::Result<()> {
+    thread::sleep(time);
+    check().map_err(|raised| {
+        log_store::keep(raised);
+        io::ErrorKind::Interrupted.into()
+    })
+}
 
 /// Runs something of a log in steps, which ends when a signal handler raises an exception.
 pub(crate) fn in_steps<T>(

@@ -474,7 +474,7 @@ impl Error {
     }
 
     /// Whether there is no such object.
-    pub(crate) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         matches!(
             &self.kind,
             ErrorKind::Store {
@@ -496,8 +496,12 @@ impl Error {
     }
 
     pub(crate) fn store(object: &str, error: &io::Error) -> Self {
-        if error.kind() == io::ErrorKind::StaleNetworkFileHandle {
-            return Self::new(object, ErrorKind::Replaced);
+        match error.kind() {
+            io::ErrorKind::StaleNetworkFileHandle => {
+                return Self::new(object, ErrorKind::Replaced);
+            }
+            io::ErrorKind::ReadOnlyFilesystem => return Self::new(object, ErrorKind::ReadOnly),
+            _ => {}
         }
         let (kind, code) = (error.kind(), error.raw_os_error());
         let text = error.to_string();
@@ -682,6 +686,16 @@ impl std::error::Error for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_system_that_is_read_only_is_a_log_that_is_read_only() {
+        let failure = io::ErrorKind::ReadOnlyFilesystem.into();
+        let error = Error::store("_reader-r", &failure);
+        assert_eq!(
+            (error.kind.code(), &*error.object),
+            ("read_only", "_reader-r")
+        );
+    }
 
     #[test]
     fn the_text_is_the_reason_then_the_remedies_then_the_place() {

@@ -192,7 +192,7 @@ pub(crate) fn write_blocks(
     if is_written {
         Ok(crc32c)
     } else {
-        Err(written(name))
+        Err(once::written(name))
     }
 }
 
@@ -233,12 +233,8 @@ pub(crate) fn put_object(
     if is_written {
         Ok(())
     } else {
-        Err(written(name))
+        Err(once::written(name))
     }
-}
-
-fn written(name: &str) -> Error {
-    Error::store(name, &io::Error::other("another process has written it"))
 }
 
 /// The bytes of all blocks, with one block in memory at a time.

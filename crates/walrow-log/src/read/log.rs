@@ -8,7 +8,7 @@ use crate::format::segment::{Foot, SegmentName};
 use crate::format::state::State;
 use crate::format::version::TableVersion;
 use crate::read::segment_reader::SegmentReader;
-use crate::store::Objects;
+use crate::store::{Objects, small};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,6 +111,14 @@ impl Log {
     /// The objects of the log.
     pub fn objects(&self) -> Arc<dyn Objects> {
         Arc::clone(&self.objects)
+    }
+
+    /// The bytes of a small object of the log.
+    ///
+    /// # Errors
+    /// There is no such object ([`Error::is_not_found`]), it is too large, or the store failed.
+    pub fn read_object(&self, name: &str) -> Result<Vec<u8>, Error> {
+        Ok(small::read(&*self.objects, name)?.0)
     }
 
     /// The index, which describes the contents of all segments.

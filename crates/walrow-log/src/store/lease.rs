@@ -48,9 +48,7 @@ impl Quiet {
 
 /// The lock, until it is dropped. A crash drops it, too.
 #[derive(Debug)]
-pub(crate) struct Locked(
-    #[expect(dead_code, reason = "it is held until it is dropped")] Box<dyn Lock>,
-);
+pub struct Locked(#[expect(dead_code, reason = "it is held until it is dropped")] Box<dyn Lock>);
 
 /// The right to remove, merge and erase segments, until it is dropped. A crash drops it, too.
 ///
@@ -110,11 +108,11 @@ fn wait<T>(
     for attempt in 1.. {
         match take() {
             Ok(Some(taken)) => return Ok(taken),
-            Err(error) if error.kind() == io::ErrorKind::ReadOnlyFilesystem => {
-                return Err(Error::new("", ErrorKind::ReadOnly));
-            }
             Err(error) => return Err(Error::store(name, &error)),
-            Ok(None) if attempt < attempts => store.pause(PAUSE),
+            Ok(None) if attempt < attempts => {
+                let paused = store.pause(PAUSE);
+                paused.map_err(|_| Error::new("", ErrorKind::Interrupted))?;
+            }
             Ok(None) => break,
         }
     }

@@ -5,7 +5,10 @@
 
 pub(crate) mod lease;
 mod local;
+mod local_file;
 pub(crate) mod once;
+mod open_directory;
+pub(crate) mod small;
 
 pub use local::Directory;
 
@@ -106,8 +109,12 @@ pub trait Store: Objects {
     fn sweep(&self) -> io::Result<usize>;
 
     /// Waits before another try of a call that another process blocks.
-    fn pause(&self, time: Duration) {
+    ///
+    /// # Errors
+    /// The wait was interrupted: the call is not tried again.
+    fn pause(&self, time: Duration) -> io::Result<()> {
         thread::sleep(time);
+        Ok(())
     }
 }
 

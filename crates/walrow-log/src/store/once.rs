@@ -78,6 +78,11 @@ pub(crate) fn put(
     }
 }
 
+/// The error for an object that another process has written meanwhile.
+pub(crate) fn written(name: &str) -> Error {
+    Error::store(name, &io::Error::other("another process has written it"))
+}
+
 /// Removes an object, if there is one of this name.
 pub(crate) fn remove(store: &dyn Store, name: &str) -> Result<(), Error> {
     let removed = store.remove(&[name]);

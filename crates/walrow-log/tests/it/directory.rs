@@ -14,7 +14,11 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
-use walrow_log::{Directory, Log, Objects, Put, Store, Tag, Writer, WriterOptions};
+use walrow_log::{
+    Directory, ErrorKind as LogErrorKind, Log, Objects, Put, SmallObjects, Store, Tag, Upkeep,
+    Writer, WriterOptions,
+};
+use walrow_wire::Timestamp;
 
 /// A directory, and a place beside it.
 fn two() -> (TempDir, Directory) {
@@ -52,6 +56,44 @@ fn at_once<T: Send + 'static>(call: impl FnOnce() -> T + Send + 'static) -> T {
     let (send, receive) = mpsc::channel();
     thread::spawn(move || send.send(call()));
     receive.recv_timeout(Duration::from_secs(1)).unwrap()
+}
+
+#[test]
+fn a_small_object_is_created_once_or_replaced_by_comparison() {
+    let (_parent, directory) = two();
+    let objects = SmallObjects::new(Arc::new(directory.clone()));
+    assert!(objects.create("_load-a", b"1").unwrap());
+    assert!(!objects.create("_load-a", b"2").unwrap());
+    // As after an answer that was lost.
+    assert!(objects.create("_load-a", b"1").unwrap());
+    let (bytes, tag) = objects.read("_load-a").unwrap();
+    assert_eq!(bytes, b"1");
+    assert!(objects.swap("_load-a", b"3", &tag).unwrap());
+    assert!(!objects.swap("_load-a", b"4", &tag).unwrap());
+    assert!(!objects.swap("_load-b", b"4", &tag).unwrap());
+    objects.replace("_load-b", b"5").unwrap();
+    objects.replace("_load-b", b"6").unwrap();
+    assert_eq!(objects.list("_load-").unwrap(), ["_load-a", "_load-b"]);
+    assert_eq!(objects.read("_load-b").unwrap().0, b"6");
+    objects.remove("_load-b").unwrap();
+    objects.remove("_load-b").unwrap();
+    assert!(objects.read("_load-b").unwrap_err().is_not_found());
+    assert!(staged(&directory.path("")).is_empty());
+}
+
+#[test]
+fn a_wait_for_the_lock_can_be_interrupted() {
+    let (_parent, directory) = two();
+    drop(Writer::open(Arc::new(directory.clone()), WriterOptions::default()).unwrap());
+    let _held = directory.lock("_lock").unwrap().unwrap();
+    let directory = directory.with_pause(|_| Err(ErrorKind::Interrupted.into()));
+    let store: Arc<dyn Store> = Arc::new(directory);
+    let locked = SmallObjects::new(Arc::clone(&store)).lock();
+    assert_eq!(locked.unwrap_err().kind, LogErrorKind::Interrupted);
+    let registered = Upkeep::open(store)
+        .unwrap()
+        .register("r", None, Timestamp(0));
+    assert_eq!(registered.unwrap_err().kind, LogErrorKind::Interrupted);
 }
 
 #[test]

@@ -97,7 +97,7 @@ impl Actor {
 
     /// Lets another actor run.
     pub(crate) fn wait(&self) {
-        self.process().pause(Duration::ZERO);
+        self.process().pause(Duration::ZERO).unwrap();
     }
 
     pub(crate) fn fault<T>(&self, what: impl std::fmt::Display) -> Attempt<T> {

@@ -157,8 +157,9 @@ impl Store for Process {
         self.operate(Call::Sweep, |disk| Ok(disk.sweep()))
     }
 
-    fn pause(&self, _: Duration) {
+    fn pause(&self, _: Duration) -> io::Result<()> {
         self.world.pause(self.actor.map(|(actor, _)| actor));
+        Ok(())
     }
 }
 
