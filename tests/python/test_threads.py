@@ -16,7 +16,10 @@ from logs import transaction
 from walrow._core import LogWriter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
+
+    from walrow._core import LogCopy, LogLoad
 
 ROWS = capture("rows")
 #: A session begins again at each copy.
@@ -114,14 +117,27 @@ def test_others_run_while_bytes_are_decoded() -> None:
 
 
 def test_others_run_while_a_writer_is_closed(tmp_path: Path) -> None:
-    """Its thread compresses what it has: that takes longer than some turns of another thread."""
-    chosen = random.Random(1)  # noqa: S311 - no secret
-    words = [str(chosen.getrandbits(40)) for _ in range(3000)]
-    writer = LogWriter(tmp_path, segment_bytes=1 << 30, level=22, spool_memory=1 << 20)
-    value = " ".join(chosen.choices(words, k=100_000))
-    writer.append(transaction(0x1000, ("1", value)))
-    writer.sync()
-    writer.fill()
+    assert turns_while(_filling(tmp_path)[0].close) > 10
+
+
+@pytest.mark.parametrize("part", ["writer", "load", "copy"])
+def test_others_run_while_a_writer_is_dropped(tmp_path: Path, part: str) -> None:
+    if part == "writer":
+        held: list[Any] = _filling(tmp_path)
+    else:
+        # Either of them may be the last.
+        writer, load, copy = _loading(tmp_path)
+        held = [load] if part == "load" else [copy]
+        writer.close()
+        del writer, load, copy
+    assert turns_while(held.clear) > 10
+
+
+def turns_while(call: Callable[[], object]) -> int:
+    """How many turns another thread has while this one waits for that of a segment.
+
+    Such a thread compresses what it has: that takes longer than some turns.
+    """
     turns, done = 0, threading.Event()
 
     def count() -> None:
@@ -132,11 +148,43 @@ def test_others_run_while_a_writer_is_closed(tmp_path: Path) -> None:
     counting = threading.Thread(target=count)
     counting.start()
     before = turns
-    writer.close()
+    call()
     during = turns - before
     done.set()
     counting.join(10)
-    assert during > 10
+    return during
+
+
+def _writer(directory: Path) -> LogWriter:
+    return LogWriter(directory, segment_bytes=1 << 30, level=22, spool_memory=1 << 20)
+
+
+def _text() -> str:
+    chosen = random.Random(1)  # noqa: S311 - no secret
+    words = [str(chosen.getrandbits(40)) for _ in range(3000)]
+    return " ".join(chosen.choices(words, k=100_000))
+
+
+def _filling(directory: Path) -> list[LogWriter]:
+    """A writer whose next segment is compressed."""
+    writer = _writer(directory)
+    writer.append(transaction(0x1000, ("1", _text())))
+    writer.sync()
+    writer.fill()
+    return [writer]
+
+
+def _loading(directory: Path) -> tuple[LogWriter, LogLoad, LogCopy]:
+    """A writer, and a load whose segment is compressed."""
+    writer = _writer(directory)
+    catalog = walrow.Catalog(
+        '{"tables": [{"schema": "s", "name": "t", "oid": 1, "columns": '
+        '[{"name": "v", "type": 25, "type_modifier": -1, "key": false}]}]}'
+    )
+    load = writer.begin_load(walrow.Lsn(0x1000), 0, catalog, [(1, "d")])
+    copy = load.copy(0, binary=False)
+    copy.append(f"{_text()}\n".encode())
+    return writer, load, copy
 
 
 def longest_wait() -> float:

@@ -19,6 +19,7 @@ mod copy_data;
 mod count;
 mod dataframes;
 mod decoder;
+mod detached;
 mod engine;
 mod errors;
 mod export;

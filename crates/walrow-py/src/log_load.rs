@@ -1,5 +1,6 @@
 //! A load of a log, for the receiver.
 
+use crate::detached::Detached;
 use crate::engine::lock;
 use crate::errors;
 use crate::lsn;
@@ -11,7 +12,7 @@ use walrow::wire::ReplicaIdentity;
 
 /// A load under construction. Several threads may append rows.
 #[pyclass(frozen, module = "walrow._core")]
-pub(crate) struct LogLoad(pub(crate) Arc<Load>);
+pub(crate) struct LogLoad(pub(crate) Detached<Arc<Load>>);
 
 #[pymethods]
 impl LogLoad {
@@ -28,7 +29,7 @@ impl LogLoad {
             pyo3::exceptions::PyIndexError::new_err("the load has no table of this number")
         })?;
         Ok(LogCopy {
-            load: Arc::clone(&self.0),
+            load: Detached::new(Arc::clone(&*self.0)),
             copy: Mutex::new(copy),
         })
     }
@@ -37,7 +38,7 @@ impl LogLoad {
 /// The rows of one COPY. It is for one thread at a time.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct LogCopy {
-    load: Arc<Load>,
+    load: Detached<Arc<Load>>,
     copy: Mutex<TableCopy>,
 }
 

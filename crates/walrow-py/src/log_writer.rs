@@ -1,12 +1,14 @@
 //! The writer of a log, for the receiver and for `seal`.
 
 use crate::catalog::Catalog;
+use crate::detached::Detached;
 use crate::engine::{append, lock};
 use crate::errors::{self, Fail};
 use crate::log::source;
 use crate::log_load::{LogLoad, relations};
 use crate::lsn;
 use crate::options::{framing, read_lsn};
+use crate::signals;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 use std::collections::{BTreeMap, HashSet};
@@ -26,9 +28,9 @@ use walrow::wire::Timestamp;
 pub(crate) struct LogWriter(Mutex<State>);
 
 struct State {
-    /// `None` after `close`.
-    writer: Option<Writer>,
-    assembler: Assembler,
+    /// `None` after `close`. Its end waits for the thread that compresses a segment.
+    writer: Option<Detached<Writer>>,
+    assembler: Detached<Assembler>,
     framing: Framing,
     /// Bytes that a failure of the store has left.
     rest: Vec<u8>,
@@ -51,19 +53,19 @@ impl State {
 
     fn parts(&mut self) -> PyResult<(&mut Writer, &mut Assembler)> {
         match &mut self.writer {
-            Some(writer) => Ok((writer, &mut self.assembler)),
+            Some(writer) => Ok((&mut **writer, &mut *self.assembler)),
             None => Err(closed()),
         }
     }
 
     fn writer(&self) -> PyResult<&Writer> {
-        self.writer.as_ref().ok_or_else(closed)
+        self.writer.as_deref().ok_or_else(closed)
     }
 
     fn begin(&mut self) -> Result<(), Error> {
         let assembler = self.assembler();
         if let Some(writer) = &mut self.writer {
-            self.assembler = writer.resume(assembler)?;
+            self.assembler = Detached::new(writer.resume(assembler)?);
             self.seen.clear();
             self.rest.clear();
         }
@@ -114,10 +116,11 @@ impl LogWriter {
         }
         let opened = py.detach(|| {
             let directory = Directory::create_for(&path, group_access)?;
+            let directory = directory.with_pause(signals::pause);
             let writer = Writer::open(Arc::new(directory), options).map_err(Fail::Log)?;
             let mut state = State {
-                writer: Some(writer),
-                assembler: Assembler::default(),
+                writer: Some(Detached::new(writer)),
+                assembler: Detached::new(Assembler::default()),
                 framing,
                 rest: Vec::new(),
                 spool_memory,
@@ -436,7 +439,7 @@ impl LogWriter {
         let mut state = lock(&self.0)?;
         let (writer, _) = state.parts()?;
         py.detach(|| writer.begin_load(point, time, relations))
-            .map(|load| LogLoad(Arc::new(load)))
+            .map(|load| LogLoad(Detached::new(Arc::new(load))))
             .map_err(|error| errors::log_error(py, error))
     }
 
@@ -457,13 +460,13 @@ impl LogWriter {
     }
 
     /// Closes the log, so that others can write to it. Publishes nothing.
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
+    fn close(&self) -> PyResult<()> {
         let mut state = lock(&self.0)?;
+        let assembler = Detached::new(Assembler::default());
+        let assembler = mem::replace(&mut state.assembler, assembler);
         let writer = state.writer.take();
-        let assembler = mem::take(&mut state.assembler);
         drop(state);
-        // It waits for the thread that compresses a segment.
-        py.detach(|| drop((writer, assembler)));
+        drop((writer, assembler));
         Ok(())
     }
 }
