@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,26 +41,25 @@ def find_log(source: str | os.PathLike[str]) -> LogDirectory | None:
     if isinstance(source, OpenedLog):
         return source._log
     text = os.fsdecode(source)
-    if is_url(text):
-        return _find_remote(text) if text.endswith("/") and "*" not in text else None
-    if not os.path.isdir(text):  # noqa: PTH112 - pathlib refuses some paths
-        return None
-    with os.scandir(text) as entries:
-        is_log = any(_is_of_log(it.name) for it in entries)
-    return LogDirectory(text) if is_log else None
-
-
-def _find_remote(url: str) -> LogDirectory | None:
-    store = LogStore(url, {})
     try:
-        is_log = any(map(_is_of_log, store.peek()))
+        if not is_url(text):
+            return _at_path(text)
+        if text.endswith("/") and "*" not in text:
+            return LogDirectory(text, LogStore(text, {}))
     except FileNotFoundError:
+        pass
+    except LogError as error:
+        if error.code != "not_a_log":
+            raise
+    return None
+
+
+def _at_path(path: str) -> LogDirectory | None:
+    try:
+        return LogDirectory(path)
+    except OSError:
+        # Whoever reads the path says what is wrong.
         return None
-    return LogDirectory(url, store) if is_log else None
-
-
-def _is_of_log(name: str) -> bool:
-    return name == "_open" or _SEGMENT.fullmatch(name) is not None
 
 
 def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -115,9 +113,6 @@ def refuse_conninfo(log: str) -> None:
     if is_conninfo(log, or_url=True):
         text = "the log is a connection string: give its directory, as in ./run=5"
         raise OptionError(text)
-
-
-_SEGMENT = re.compile(r"[0-9A-F]{16}-\d{5,}\.wire\.zst")
 
 
 def is_named(table: TableName, oid: int, name: str) -> bool:

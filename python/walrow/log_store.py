@@ -35,16 +35,6 @@ class LogStore:
         with private(url):
             self._system, root = core.url_to_fs(url, **storage_options)
         self.root: str = root.rstrip("/")
-        self._seen: list[str] | None = None
-
-    def peek(self) -> list[str]:
-        """The names of all objects, which the next `list` returns without another look.
-
-        Raises:
-            OSError: The URL cannot be listed.
-        """
-        self._seen = self.list()
-        return self._seen
 
     def list(self) -> list[str]:
         """The names of all objects.
@@ -52,9 +42,6 @@ class LogStore:
         Raises:
             OSError: The URL cannot be listed.
         """
-        seen, self._seen = self._seen, None
-        if seen is not None:
-            return seen
         with private(self._url):
             self._system.invalidate_cache(self.root)
             found = self._system.ls(self.root, detail=False)

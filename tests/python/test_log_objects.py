@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import walrow
+from captures import capture
 from logs import Publisher, contents, fault, history, published, transactions
 from walrow._core import LogObjects
 
@@ -42,6 +43,8 @@ def test_an_object_is_created_once_or_replaced_by_comparison(log: walrow.Log) ->
     objects.replace("_load-b", b"")
     assert objects.list("_load-") == ["_load-a", "_load-b"]
     assert [objects.read(name)[0] for name in objects.list("_load-")] == [b"5", b""]
+    # As after an answer that was lost.
+    assert objects.create("_load-a", b"5")
     for _ in range(2):
         objects.remove("_load-a")
     with pytest.raises(FileNotFoundError, match="the log has no _load-a"):
@@ -91,6 +94,70 @@ def test_no_object_is_larger_than_walrow_writes_it(log: walrow.Log) -> None:
     path.touch()
     os.truncate(path, 1 << 40)
     assert fault(log.tables) == ("store", "_load-needed")
+
+
+TOUCH = """
+import os, sys
+import walrow
+capture, log = sys.argv[1:]
+touched = []
+
+def look(event, arguments):
+    for each in arguments:
+        if isinstance(each, (str, bytes, os.PathLike)):
+            path = os.path.abspath(os.fsdecode(each))
+            # Python may ask whether there is a directory.
+            is_inside = path.startswith(log + "/")
+            if is_inside or path == log and event not in ("os.stat", "os.lstat"):
+                touched.append((event, path))
+
+def watched(name):
+    call = getattr(os, name)
+    def instead(*arguments, **options):
+        look(f"os.{name}", arguments)
+        return call(*arguments, **options)
+    setattr(os, name, instead)
+
+# The interpreter reports other calls by itself.
+for name in ("stat", "lstat", "access"):
+    watched(name)
+sys.addaudithook(look)
+
+walrow.seal(capture, log=log, segment_bytes=1)
+opened = walrow.Log(log)
+for source in (log, opened):
+    assert sum(batch.num_rows for batch in walrow.read(source)) > 0
+    assert list(walrow.frames(source))
+    assert walrow.tables(source)
+    assert walrow.schema(source, "public.item")
+assert list(opened.state("public.item"))
+opened.tables(), opened.segments(), opened.verify(), opened.resume()
+batches = opened.follow(reader="r")
+next(batches), next(batches), batches.close()
+opened.register("s"), opened.readers(), opened.forget("s")
+opened.compact()
+opened.retain(bytes=1 << 40)
+walrow.load("public.item", log=log, wait=False)
+walrow.cancel_load(log=log)
+assert not touched, touched
+
+# What is seen.
+os.scandir(log).close()
+open(log + "/_open", "rb").close()
+os.path.isfile(log + "/_open")
+assert [event for event, _ in touched] == ["os.scandir", "open", "os.stat"], touched
+"""
+
+
+def test_python_itself_touches_no_file_of_a_log(tmp_path: Path) -> None:
+    done = subprocess.run(  # noqa: S603 - its own text
+        [sys.executable, "-c", TOUCH, capture("rows").path, tmp_path.resolve() / "log"],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 READ = """

@@ -111,7 +111,7 @@ def opened(
         inputs |= _local_parts(chunks.files)
         _refuse_inputs(outputs, inputs | {str(path): path for path in beside})
         if show and not is_quiet() and sys.stderr.isatty():
-            stack.enter_context(bar.shown(names, chunks.files))
+            stack.enter_context(bar.shown(names, chunks))
         try:
             yield Blocks(chunks, framing, joined=joined)
         except Error as error:
@@ -208,7 +208,7 @@ class _Bar:
             self._tell(count)
 
     @contextlib.contextmanager
-    def shown(self, names: Sequence[str], files: Sequence[str]) -> Iterator[None]:
+    def shown(self, names: Sequence[str], chunks: Chunks) -> Iterator[None]:
         """Shows the progress."""
         from rich.console import Console
         from rich.progress import (
@@ -220,6 +220,7 @@ class _Bar:
             TransferSpeedColumn,
         )
 
+        files, total = chunks.files, chunks.bytes_total
         label = " ".join(map(without_credentials, files if len(files) == 1 else names))
         with Progress(
             TextColumn("{task.description}", markup=False),
@@ -230,17 +231,9 @@ class _Bar:
             console=Console(stderr=True),
             transient=True,
         ) as progress:
-            total = _size(names, files)
             task = progress.add_task(printable(Path(label).name), total=total)
             self._tell = lambda count: progress.advance(task, count)
             yield
-
-
-def _size(names: Sequence[str], files: Sequence[str]) -> int | None:
-    """The size of all files, if all of them are local."""
-    if "-" in names or any("://" in file for file in files):
-        return None
-    return sum(Path(file).stat().st_size for file in files)
 
 
 def check_end(seen: Counts | Frames | Tables, size: int) -> None:
