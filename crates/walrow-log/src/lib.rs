@@ -67,7 +67,8 @@ pub use {
     write::counts::WriterCounts,
     write::load::{Load, TableCopy},
     write::look::check,
+    write::opening::WriterOptions,
     write::recovery::Repair,
     write::repeats::RepeatedBy,
-    write::writer::{Confirmable, Writer, WriterOptions},
+    write::writer::{Confirmable, Writer},
 };

@@ -17,9 +17,10 @@
 
 use crate::error::{BrokenBy, Error, ErrorKind, LoadRefusal};
 use crate::format::load_place::Place;
+use crate::write::intake::First;
 use crate::write::load::LoadId;
 use crate::write::load_place::BeforeLoad;
-use crate::write::tail::{First, Tail};
+use crate::write::tail::Tail;
 use walrow_wire::Lsn;
 
 /// The stage of a writer.

@@ -1,7 +1,7 @@
 //! The end of a log while it is written: the stream since the last segment.
 //!
 //! ```text
-//! events ─► buffer ─► journal ─► next segment
+//! events ─► intake ─► buffer ─► journal ─► publisher: the next segment
 //! ```
 
 use crate::error::{Error, ErrorKind};
@@ -13,19 +13,20 @@ use crate::store::{OPEN, Store};
 use crate::write::buffer::{At, Buffer};
 use crate::write::counts::WriterCounts;
 use crate::write::filling::Filling;
-use crate::write::journaled::{Journaled, taken, taken_message};
+use crate::write::intake::{First, Intake, Next};
+use crate::write::journaled::Journaled;
 use crate::write::load_place::BeforeLoad;
 use crate::write::open_file::OpenFile;
+use crate::write::publisher::Publisher;
 use crate::write::recovery::Repair;
 use crate::write::repeats::Repeats;
 use crate::write::saved_prepared::SavedPrepared;
 use crate::write::session::Session;
 use std::collections::BTreeMap;
 use std::io;
-use std::mem;
 use std::sync::Arc;
-use walrow_stream::fact::{Fact, Segment, Source, Taken};
-use walrow_stream::{Assembler, Catalog, Event, Transaction};
+use walrow_stream::fact::{Fact, Source};
+use walrow_stream::{Assembler, Catalog};
 use walrow_wire::Lsn;
 
 /// A segment without changes is full at this many bytes.
@@ -45,17 +46,6 @@ pub(crate) struct Shape {
     pub(crate) syncs: bool,
 }
 
-/// The first transaction, message or position at or behind the place of a load.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum First {
-    /// A transaction, whose begin is in the block.
-    Transaction,
-    /// A message outside transactions, which is in the block.
-    Message(Lsn, Taken),
-    /// The LSN of a keepalive.
-    Position(Lsn),
-}
-
 /// The end of a log.
 #[derive(Debug)]
 pub(crate) struct Tail {
@@ -63,24 +53,16 @@ pub(crate) struct Tail {
     shape: Shape,
     /// The number of the last load that ended.
     last_load: u64,
-    session: Session,
+    intake: Intake,
     prepared: SavedPrepared,
-    repeats: Repeats,
-    catalog: Catalog,
     /// The messages since the last segment.
     buffer: Buffer,
     journal: OpenFile,
-    /// The next segment, if it was begun.
-    segment: Option<Filling>,
+    publisher: Publisher,
     /// Where the next segment begins.
     start: Lsn,
-    /// Where the last whole transaction, message or position ends.
-    end: Lsn,
     /// Where the durable changes and positions end.
     durable: Lsn,
-    counts: WriterCounts,
-    /// The segments since [`Tail::new_feet`] was called.
-    feet: Vec<Foot>,
 }
 
 /// The parts of a new tail.
@@ -112,22 +94,18 @@ impl Tail {
             end,
             last_load,
         } = beginning;
+        let session = Session::new(source);
         Self {
-            store,
             shape,
             last_load,
-            session: Session::new(source),
+            intake: Intake::new(Arc::clone(&store), session, repeats, end),
             prepared: SavedPrepared::new(prepared),
-            repeats,
-            catalog,
             buffer: Buffer::default(),
             journal,
-            segment: None,
+            publisher: Publisher::new(Arc::clone(&store), shape.level, catalog),
             start: end,
-            end,
             durable: end,
-            counts: WriterCounts::default(),
-            feet: Vec::new(),
+            store,
         }
     }
 
@@ -143,14 +121,14 @@ impl Tail {
                 Repair::BeginAgain | Repair::ClearJournal => self.clear(self.start)?,
                 Repair::PublishJournal { .. } => {
                     self.reach(end);
-                    self.session.recover(source);
+                    self.intake.session_mut().recover(source);
                     self.buffer.recover(contents);
                     self.publish_whole()?;
-                    return self.clear(self.end);
+                    return self.clear(self.end());
                 }
                 Repair::KeepJournal { .. } => {
                     self.reach(end);
-                    self.session.recover(source);
+                    self.intake.session_mut().recover(source);
                     self.prepared.keep_journal();
                     // The facts must stay durable, so the journal stays.
                     self.buffer.recover_facts(bytes, self.journal.count());
@@ -180,23 +158,23 @@ impl Tail {
 
     /// Notes that everything up to this LSN is durable.
     fn reach(&mut self, end: Lsn) {
-        self.end = self.end.max(end);
+        self.intake.set_end(self.end().max(end));
         self.durable = self.durable.max(end);
     }
 
     /// The header of a journal that begins at this LSN.
     fn header(&self, begin: Lsn) -> Header {
         let undecided = self.prepared.undecided();
-        Header::new(begin, self.session.source(), undecided)
+        Header::new(begin, self.session().source(), undecided)
     }
 
     /// Prepares a new assembler for a session that begins at the tail's position or before.
     pub(crate) fn resume(&mut self, assembler: Assembler) -> Result<Assembler, Error> {
         self.buffer.begin_session();
-        self.session.begin();
+        self.intake.session_mut().begin();
         let mut assembler = assembler.with_prepares(true);
-        let before = self.session.source().prepared_before.clone();
-        assembler.set_prepared_before(before, self.end);
+        let before = self.session().source().prepared_before.clone();
+        assembler.set_prepared_before(before, self.end());
         if !self.durable.is_valid() {
             return Ok(assembler);
         }
@@ -209,24 +187,35 @@ impl Tail {
 
     /// Begins to compare the server, which sends all changes after `confirmed`.
     pub(crate) fn compare(&mut self, confirmed: Lsn, only: bool) {
-        self.session.compare(self.end, confirmed, only);
+        let end = self.end();
+        self.intake.session_mut().compare(end, confirmed, only);
     }
 
     /// Notes that the server was compared before.
     pub(crate) fn assume_compared(&mut self) {
-        self.session.assume_compared(self.end);
+        let end = self.end();
+        self.intake.session_mut().assume_compared(end);
     }
 
     pub(crate) const fn session(&self) -> &Session {
-        &self.session
-    }
-
-    pub(crate) const fn catalog(&self) -> &Catalog {
-        &self.catalog
+        self.intake.session()
     }
 
     pub(crate) const fn counts(&self) -> WriterCounts {
-        self.counts
+        self.intake.counts()
+    }
+
+    pub(crate) const fn publisher(&self) -> &Publisher {
+        &self.publisher
+    }
+
+    pub(crate) const fn publisher_mut(&mut self) -> &mut Publisher {
+        &mut self.publisher
+    }
+
+    /// Counts segments that were published.
+    pub(crate) const fn count_segments(&mut self, more: u64) {
+        self.intake.count_segments(more);
     }
 
     pub(crate) const fn shape(&self) -> Shape {
@@ -235,7 +224,7 @@ impl Tail {
 
     /// Where the last whole transaction, message or position ends.
     pub(crate) const fn end(&self) -> Lsn {
-        self.end
+        self.intake.end()
     }
 
     /// Where the durable changes and positions end.
@@ -256,7 +245,7 @@ impl Tail {
     /// Whether the log has never taken changes or positions.
     pub(crate) const fn is_empty(&self) -> bool {
         let is_inside = matches!(self.buffer.at(), At::Inside { .. });
-        !self.end.is_valid() && !is_inside && !self.buffer.has_changes()
+        !self.end().is_valid() && !is_inside && !self.buffer.has_changes()
     }
 
     /// Whether there are transactions or messages that are in no segment.
@@ -272,32 +261,14 @@ impl Tail {
             || self.buffer.contents().foot_bytes() >= FOOT
     }
 
-    /// The segments that were published since the last call, in order.
-    pub(crate) fn new_feet(&mut self) -> Vec<Foot> {
-        mem::take(&mut self.feet)
-    }
-
-    /// Counts segments that were published.
-    pub(crate) const fn count_segments(&mut self, more: u64) {
-        self.counts.segments = self.counts.segments.saturating_add(more);
-    }
-
     /// The journal, which stays locked.
     pub(crate) fn into_journal(self) -> OpenFile {
         self.journal
     }
 
-    /// Sets the definitions of types and tables for the next changes.
-    pub(crate) fn set_catalog(&mut self, catalog: Catalog) {
-        self.catalog = catalog;
-        if let Some(segment) = &mut self.segment {
-            segment.describe_again();
-        }
-    }
-
     /// Changes the facts about the source, and notes the new fact in the stream.
     pub(crate) fn learn(&mut self, learn: impl FnOnce(&mut Session) -> Option<Fact>) {
-        let fact = learn(&mut self.session);
+        let fact = learn(self.intake.session_mut());
         self.buffer.note(fact);
     }
 
@@ -312,154 +283,22 @@ impl Tail {
         self.publish_last_part(assembler)?;
         loop {
             self.make_room(assembler)?;
-            let buffer = &mut self.buffer;
-            let event = assembler.next_with(input, |change| buffer.row(&change));
-            // The match is by reference, because most events are large, and few of their fields are
-            // used.
-            match &event {
-                Ok(Some(Event::Change(Ok(())))) => {}
-                Ok(Some(Event::Begin(transaction))) => {
-                    if self.begin_new(transaction)?
-                        && place.is_some_and(|point| transaction.commit_lsn >= point)
-                    {
-                        return Ok(Some(First::Transaction));
-                    }
-                }
-                Ok(Some(Event::Commit { .. })) if self.buffer.at() == At::Skipping => {
-                    self.buffer.skip(false);
-                }
-                Ok(Some(Event::Commit {
-                    transaction,
-                    changes,
-                    ..
-                })) => {
-                    self.counts.transactions = self.counts.transactions.saturating_add(1);
-                    self.counts.rows = self.counts.rows.saturating_add(*changes);
-                    self.counts.last_commit_time = Some(transaction.commit_time);
-                    self.buffer.commit(transaction);
-                    self.end = self.end.max(transaction.end_lsn);
-                    self.repeats.took(transaction.commit_lsn);
-                    self.session.take(taken(transaction));
-                    self.publish_last_part(assembler)?;
-                }
-                Ok(None) => return Ok(None),
-                Ok(Some(Event::Change(Err(error)))) | Err(error) => {
-                    return Err(error.clone().into());
-                }
-                Ok(Some(event)) => {
-                    if let Some(first) = self.other(event, place)? {
-                        return Ok(Some(first));
-                    }
-                }
-            }
-        }
-    }
-
-    /// Appends an event that is rare.
-    #[inline(never)]
-    fn other<T>(
-        &mut self,
-        event: &Event<'_, T>,
-        place: Option<Lsn>,
-    ) -> Result<Option<First>, Error> {
-        match event {
-            Event::Truncate(truncate) => self.buffer.truncate(truncate),
-            Event::Fact(fact) => self.buffer.fact(fact),
-            Event::Message(message)
-                if message.transactional && self.buffer.at() != At::Skipping =>
+            match self
+                .intake
+                .next(&mut self.buffer, assembler, input, place)?
             {
-                self.buffer.message(message);
+                Next::Done => {}
+                Next::Whole => self.publish_last_part(assembler)?,
+                Next::First(first) => return Ok(Some(first)),
+                Next::None => return Ok(None),
             }
-            Event::Message(message) if !message.transactional => {
-                let taken = taken_message(message, self.session.source().last.as_ref());
-                if self.meet(&taken, message.lsn)? {
-                    self.check_repeated(message.lsn)?;
-                    return Ok(None);
-                }
-                self.buffer.message(message);
-                if place.is_some_and(|point| message.lsn >= point) {
-                    return Ok(Some(First::Message(message.lsn, taken)));
-                }
-                self.end_message(message.lsn, taken);
-            }
-            Event::Prepared { xid, prepared, .. } => {
-                let taken = Taken::prepare(prepared.prepare_lsn, *xid, prepared.prepare_time);
-                if !self.meet(&taken, prepared.prepare_end_lsn)? {
-                    self.session.prepare(taken, prepared.prepare_end_lsn);
-                }
-            }
-            _ => {}
         }
-        Ok(None)
-    }
-
-    /// Compares a transaction, prepare or message that ends at this LSN. Returns whether the log
-    /// skips it.
-    fn meet(&mut self, found: &Taken, end: Lsn) -> Result<bool, Error> {
-        let facts = self.session.meet(found, end)?;
-        self.buffer.note(facts);
-        Ok(end <= self.end || !self.session.takes())
-    }
-
-    /// Refuses a skipped transaction or message that is not in the log.
-    fn check_repeated(&mut self, lsn: Lsn) -> Result<(), Error> {
-        if self.session.takes() {
-            self.repeats.check(&self.store, lsn, self.end)?;
-        }
-        Ok(())
-    }
-
-    /// Begins a transaction, and returns true, unless the log has it.
-    fn begin_new(&mut self, transaction: &Transaction) -> Result<bool, Error> {
-        let (commit_lsn, end) = (transaction.commit_lsn, transaction.end_lsn);
-        if end <= commit_lsn {
-            // A skipped transaction would look like one that the log has.
-            let lsn = commit_lsn;
-            return Err(Error::new("", ErrorKind::EndLsn { lsn, end }));
-        }
-        if self.meet(&taken(transaction), end)? {
-            self.check_repeated(commit_lsn)?;
-            self.buffer.skip(true);
-            self.counts.repeated = self.counts.repeated.saturating_add(1);
-            return Ok(false);
-        }
-        self.buffer.begin(transaction, 0, None);
-        Ok(true)
-    }
-
-    fn end_message(&mut self, lsn: Lsn, taken: Taken) {
-        self.buffer.end_message();
-        self.end = lsn;
-        self.repeats.took(lsn);
-        self.session.take(taken);
     }
 
     /// Notes that the server has sent everything up to this LSN. Returns this position if it is at
     /// or behind the place of a load.
     pub(crate) fn advance(&mut self, lsn: Lsn, place: Option<Lsn>) -> Result<Option<First>, Error> {
-        let is_between = self.buffer.at().is_between();
-        if is_between {
-            let facts = self.session.reach(lsn)?;
-            self.buffer.note(facts);
-        }
-        if !self.session.takes() || lsn <= self.end || !is_between {
-            return Ok(None);
-        }
-        if place.is_some_and(|point| lsn >= point) {
-            return Ok(Some(First::Position(lsn)));
-        }
-        self.go_to(lsn);
-        Ok(None)
-    }
-
-    fn go_to(&mut self, lsn: Lsn) {
-        if lsn <= self.end {
-            return;
-        }
-        let prepare = self.session.take_prepare(lsn);
-        self.buffer.note(prepare);
-        self.buffer.position(lsn);
-        self.end = lsn;
+        self.intake.advance(&mut self.buffer, lsn, place)
     }
 
     /// Gives a full block to the journal. Publishes a part of a transaction that is larger than a
@@ -487,7 +326,7 @@ impl Tail {
 
     /// Makes all whole transactions durable, and all prepared transactions of the assembler.
     pub(crate) fn sync(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
-        if !self.session.takes() {
+        if !self.session().takes() {
             // The log takes no changes of this session.
             return Ok(());
         }
@@ -506,12 +345,12 @@ impl Tail {
         self.flush()?;
         if let Err(error) = self.journal.write_held() {
             // On a full disk, the segment may have the space that the journal needs.
-            drop(self.segment.take());
+            self.publisher.drop_begun();
             return Err(Error::store(OPEN, &error));
         }
         self.sync_journal()?;
         if self.buffer.at().part() == 0 {
-            self.durable = self.end;
+            self.durable = self.end();
         }
         if is_whole {
             self.forget_decided()?;
@@ -527,7 +366,7 @@ impl Tail {
     /// are written. When the log is opened again, its end is confirmed. Then the server may not
     /// send the rows of these transactions again.
     pub(crate) fn save_prepared(&mut self, assembler: &mut Assembler) -> Result<(), Error> {
-        if !self.session.takes() {
+        if !self.session().takes() {
             return Ok(());
         }
         while let Some(fact) = self.prepared.save(&*self.store, assembler)? {
@@ -538,7 +377,7 @@ impl Tail {
 
     /// Notes which prepared transactions were decided. Call it between transactions.
     fn note_decided(&mut self, assembler: &Assembler) {
-        if self.session.takes() {
+        if self.session().takes() {
             let facts = self.prepared.decide(assembler, None);
             self.buffer.note(facts);
         }
@@ -553,19 +392,10 @@ impl Tail {
         if !self.has_changes() || self.buffer.at().part() > 0 {
             return Ok(());
         }
-        let next = self.segment.as_ref().map(Filling::next);
-        let next = next.unwrap_or_else(|| self.buffer.marks().published_blocks());
-        if next < self.journal.whole() {
-            let mut segment = self.begun()?;
-            self.give(&mut segment, self.journal.whole(), Which::Whole)?;
-            self.segment = Some(segment);
-        }
-        match &self.segment {
-            Some(segment) if self.shape.syncs => self.journal.release(segment.next()),
-            Some(segment) => self.journal.discard(segment.next()),
-            None => {}
-        }
-        Ok(())
+        let (name, source) = (self.name(), self.intake.session().source());
+        let (buffer, journal) = (&self.buffer, &mut self.journal);
+        let syncs = self.shape.syncs;
+        self.publisher.fill(name, source, buffer, journal, syncs)
     }
 
     /// Publishes all whole transactions as a segment, and returns its foot. `None` if no segment is
@@ -573,7 +403,7 @@ impl Tail {
     pub(crate) fn publish(&mut self, assembler: &mut Assembler) -> Result<Option<Foot>, Error> {
         let is_due = self.has_changes() || self.buffer.marks().unpublished() >= POSITIONS;
         let is_inside = matches!(self.buffer.at(), At::Inside { .. });
-        if is_inside || !is_due || self.end <= self.start {
+        if is_inside || !is_due || self.end() <= self.start {
             return Ok(None);
         }
         // A published segment is durable, so earlier prepared transactions must be durable, too.
@@ -581,8 +411,8 @@ impl Tail {
         self.note_decided(assembler);
         self.flush()?;
         let foot = self.publish_whole()?;
-        self.durable = self.end;
-        self.clear(self.end)?;
+        self.durable = self.end();
+        self.clear(self.end())?;
         // The removal comes last, because the segment lists the undecided transactions. If it
         // fails, another call must not publish the segment again.
         self.forget_decided()?;
@@ -610,7 +440,7 @@ impl Tail {
         let Some(transaction) = assembler.transaction() else {
             return Ok(());
         };
-        let mut until = self.end;
+        let mut until = self.end();
         if part == 0 {
             for fact in self.prepared.decide(assembler, Some(transaction)) {
                 self.buffer.note_before_current(&fact);
@@ -624,19 +454,19 @@ impl Tail {
         self.flush()?;
         // A position alone is enough, because it may be confirmed, and the journal is cleared.
         if self.has_changes() || until > self.start {
-            let end = mem::replace(&mut self.end, until);
+            let end = self.end();
+            self.intake.set_end(until);
             if let Err(error) = self.publish_whole() {
                 // No segment has the new end.
-                self.end = end;
+                self.intake.set_end(end);
                 return Err(error);
             }
             self.buffer.publish_whole();
-            self.start = self.end;
+            self.start = until;
             self.forget_decided()?;
         }
         self.buffer.publish_blocks(self.journal.whole());
-        let mut segment = self.begun()?;
-        self.give(&mut segment, self.journal.count(), Which::Current)?;
+        let mut segment = self.given(self.journal.count(), Which::Current)?;
         segment.give_end(self.buffer.end_of_part(transaction))?;
         self.complete(segment, Which::Current)?;
         self.clear(self.start)?;
@@ -669,55 +499,35 @@ impl Tail {
         }
     }
 
-    /// The segment that was begun, or a new one.
-    fn begun(&mut self) -> Result<Filling, Error> {
-        if let Some(segment) = self.segment.take() {
-            return Ok(segment);
-        }
-        let name = self.name();
-        if self.journal.begin() > self.buffer.marks().published_blocks() {
-            let what = "the segment that was begun: open the log again, and append what is missing";
-            let error = io::Error::other(what);
-            return Err(Error::store(&name.to_string(), &error));
-        }
-        let head = Segment::new(name.start, name.part, self.session.source().clone());
-        let first = self.buffer.marks().published_blocks();
-        Filling::begin(&*self.store, head, self.shape.level, first)
-    }
-
-    /// Gives the blocks before this number to a segment, after the definitions that they use.
-    fn give(&mut self, segment: &mut Filling, end: usize, which: Which) -> Result<(), Error> {
-        segment.describe(self.buffer.contents(), which, &self.catalog)?;
-        // A part of a transaction is read without the earlier messages, so it describes its
-        // relations.
-        let inherited = match which {
-            Which::Current => self.buffer.inherited(),
-            Which::Whole => None,
-        };
-        segment.give(&mut self.journal, end, inherited)
+    /// The next segment, with the blocks before this number.
+    fn given(&mut self, end: usize, which: Which) -> Result<Filling, Error> {
+        let (name, source) = (self.name(), self.intake.session().source());
+        let (buffer, journal) = (&self.buffer, &mut self.journal);
+        let mut segment = self.publisher.begin(name, source, buffer, journal)?;
+        self.publisher
+            .give(&mut segment, buffer, journal, end, which)?;
+        Ok(segment)
     }
 
     /// Publishes the whole transactions.
     fn publish_whole(&mut self) -> Result<Foot, Error> {
-        let mut segment = self.begun()?;
-        self.give(&mut segment, self.journal.whole(), Which::Whole)?;
+        let segment = self.given(self.journal.whole(), Which::Whole)?;
         self.complete(segment, Which::Whole)
     }
 
     /// Publishes a segment that has all its blocks.
     fn complete(&mut self, segment: Filling, which: Which) -> Result<Foot, Error> {
-        let mut foot = self.buffer.foot(which, self.session.source(), self.end);
+        let (source, end) = (self.session().source(), self.end());
+        let mut foot = self.buffer.foot(which, source, end);
         if which == Which::Whole {
             foot.undecided = Some(self.prepared.undecided());
             foot.load = (self.last_load > 0).then_some(self.last_load);
         }
-        let foot = segment.publish(&*self.store, foot)?;
+        let foot = self.publisher.publish(segment, foot)?;
         if which == Which::Whole {
             self.prepared.publish();
         }
-        self.count_segments(1);
-        self.repeats.published();
-        self.feet.push(foot.clone());
+        self.intake.published();
         Ok(foot)
     }
 
@@ -736,17 +546,20 @@ impl Tail {
         let last = published?;
         match first {
             First::Transaction => {}
-            First::Message(lsn, taken) => self.end_message(*lsn, taken.clone()),
-            First::Position(lsn) => self.go_to(*lsn),
+            First::Message(lsn, taken) => {
+                let taken = taken.clone();
+                self.intake.end_message(&mut self.buffer, *lsn, taken);
+            }
+            First::Position(lsn) => self.intake.go_to(&mut self.buffer, *lsn),
         }
         Ok(last)
     }
 
     fn publish_before(&mut self, before: Option<Lsn>, point: Lsn) -> Result<BeforeLoad, Error> {
         if let Some(before) = before {
-            let prepare = self.session.take_prepare(before);
+            let prepare = self.intake.session_mut().take_prepare(before);
             self.buffer.note(prepare);
-            self.end = self.end.max(before);
+            self.intake.set_end(self.end().max(before));
             self.flush()?;
             self.publish_whole()?;
         }
@@ -755,10 +568,11 @@ impl Tail {
         let _ = self.forget_decided();
         // The load's foot may become the last foot, and its source dates from the begin of the
         // load. So the stream has the newer facts.
-        self.buffer.begin_behind(self.session.facts());
-        (self.start, self.end) = (point, point);
+        self.buffer.begin_behind(self.session().facts());
+        self.start = point;
+        self.intake.set_end(point);
         Ok(BeforeLoad {
-            last: self.session.source().last.clone(),
+            last: self.session().source().last.clone(),
             undecided: Some(self.prepared.undecided()),
         })
     }

@@ -11,62 +11,27 @@
 //! send its rows again.
 
 use crate::error::{BrokenBy, Error, ErrorKind, LoadRefusal};
-use crate::format::catalog::{read_catalog, write_catalog};
+use crate::format::catalog::write_catalog;
 use crate::format::listing::Listing;
 use crate::format::load_place::Place;
 use crate::format::segment::Foot;
 use crate::read::log::Log;
+use crate::store::Store;
 use crate::store::lease::Quiet;
-use crate::store::{OPEN, Store};
 use crate::write::counts::WriterCounts;
 use crate::write::index_file::IndexFile;
 use crate::write::load::{Load, LoadId, LoadOptions};
 use crate::write::load_place::{end_place, fill, keep_place};
-use crate::write::look::{Looked, compare};
-use crate::write::open_file::OpenFile;
+use crate::write::opening::{self, WriterOptions};
 use crate::write::recovery::Repair;
-use crate::write::repair::{open_index, repair};
-use crate::write::repeats::{RepeatedBy, Repeats};
 use crate::write::stage::{Stage, Step, breaks};
-use crate::write::tail::{Beginning, Shape, Tail};
+use crate::write::tail::Tail;
 use std::collections::BTreeMap;
 use std::mem;
 use std::sync::Arc;
 use walrow_stream::fact::{PreparedBefore, Source};
 use walrow_stream::{Assembler, Catalog, Relation};
 use walrow_wire::{Lsn, Timestamp};
-
-/// How a log is written.
-#[derive(Clone, Debug)]
-#[non_exhaustive]
-pub struct WriterOptions {
-    /// The source of the changes. The log completes the fields that are `None`.
-    pub source: Source,
-    /// Bytes of the stream that fill a segment. A segment ends with a transaction. A larger
-    /// transaction continues in several segments.
-    pub segment_bytes: u64,
-    /// The compression level of zstd. `None` stores the bytes as they are. Levels above 1 cost more
-    /// time, and make rows of a stream hardly smaller.
-    pub level: Option<i32>,
-    /// Whether [`Writer::sync`] makes transactions durable before they fill a segment. Otherwise
-    /// `sync` publishes them, and [`Writer::fill`] needs less memory. But then the log must be
-    /// opened again after a failure of the store.
-    pub syncs: bool,
-    /// The origin of transactions that the log seems to have.
-    pub repeats: RepeatedBy,
-}
-
-impl Default for WriterOptions {
-    fn default() -> Self {
-        Self {
-            source: Source::default(),
-            segment_bytes: 64 << 20,
-            level: Some(1),
-            syncs: true,
-            repeats: RepeatedBy::Slot,
-        }
-    }
-}
 
 /// The one writer of a log.
 ///
@@ -126,62 +91,8 @@ impl Writer {
         options: WriterOptions,
         refuse: impl FnOnce(&[Repair]) -> Result<(), Error>,
     ) -> Result<Self, Error> {
-        let WriterOptions {
-            mut source,
-            segment_bytes,
-            level,
-            syncs,
-            repeats,
-        } = options;
-        // This check comes first, so that a directory that is not a log stays unchanged.
-        Listing::of(&*store)?;
-        let (mut journal, extent) = OpenFile::open(&*store, OPEN)?;
-        let found = journal.journaled()?;
-        let header = extent.header.as_ref().map(|header| (header, &found));
-        let looked = Looked::at(&*store, header)?;
-        // The timeline of the next changes. Recovered changes may be of another timeline.
-        let timeline = source.timeline.take();
-        let lacks_first_load = looked.repairs.contains(&Repair::BeginAgain);
-        if let Some(known) = looked.source() {
-            compare(known, &source)?;
-            if !lacks_first_load {
-                complete(&mut source, known);
-            }
-        }
-        refuse(&looked.repairs)?;
-        // Up to here, the log is unchanged.
-        repair(&*store, level, &looked)?;
-        store.sweep().map_err(|error| Error::store("", &error))?;
-        let index = open_index(&*store)?;
-        let (end, last_load) = looked.after();
-        let mut tail = Box::new(Tail::new(Beginning {
-            store: Arc::clone(&store),
-            shape: Shape {
-                segment_bytes,
-                level,
-                syncs,
-            },
-            source,
-            prepared: looked.undecided(),
-            repeats: Repeats::of(repeats),
-            catalog: read_catalog(&*store)?,
-            journal,
-            end,
-            last_load,
-        }));
-        tail.recover(found, &looked.repairs)?;
-        tail.forget(&looked.repairs)?;
-        if let Some(timeline) = timeline {
-            tail.learn(|session| session.set_timeline(timeline, None));
-        }
-        let position = tail.durable();
-        let stage = if lacks_first_load {
-            Stage::Planned(tail)
-        } else if tail.is_empty() {
-            Stage::Empty(tail)
-        } else {
-            Stage::Streaming(tail)
-        };
+        let (index, stage) = opening::open(&store, options, refuse)?;
+        let position = stage.tail()?.durable();
         let mut writer = Self {
             store,
             index,
@@ -223,7 +134,7 @@ impl Writer {
         let (mut stage, done) = step(before);
         if let Ok(tail) = stage.tail_mut() {
             self.counts = tail.counts();
-            for foot in tail.new_feet() {
+            for foot in tail.publisher_mut().new_feet() {
                 if !was_behind {
                     // The index can be made from the segments. [`Writer::open`] adds missing
                     // segments to it.
@@ -392,7 +303,7 @@ impl Writer {
     /// # Errors
     /// The writer is broken.
     pub fn catalog(&self) -> Result<&Catalog, Error> {
-        Ok(self.stage.tail()?.catalog())
+        Ok(self.stage.tail()?.publisher().catalog())
     }
 
     /// Adds definitions to the catalog. Each segment has the definitions that it uses. New
@@ -403,11 +314,12 @@ impl Writer {
     /// The store failed.
     pub fn extend_catalog(&mut self, found: &Catalog) -> Result<(), Error> {
         let tail = self.stage.tail_mut()?;
-        let mut catalog = tail.catalog().clone();
+        let publisher = tail.publisher_mut();
+        let mut catalog = publisher.catalog().clone();
         catalog.extend(found);
-        if catalog != *tail.catalog() {
+        if catalog != *publisher.catalog() {
             write_catalog(&*self.store, &catalog)?;
-            tail.set_catalog(catalog);
+            publisher.set_catalog(catalog);
         }
         Ok(())
     }
@@ -530,7 +442,7 @@ impl Writer {
             level: tail.shape().level,
             segment_bytes: tail.shape().segment_bytes,
             source: tail.session().source().clone(),
-            catalog: tail.catalog().clone(),
+            catalog: tail.publisher().catalog().clone(),
         };
         Ok(Load::new(options, place, time, tables))
     }
@@ -603,21 +515,4 @@ impl Writer {
 /// Refuses a log that is no longer where it was opened.
 fn check(store: &dyn Store) -> Result<(), Error> {
     store.check().map_err(|error| Error::store("", &error))
-}
-
-/// Completes a source with the source of the log.
-fn complete(source: &mut Source, log: &Source) {
-    let log = log.clone();
-    source.system_identifier = source.system_identifier.take().or(log.system_identifier);
-    source.database = source.database.take().or(log.database);
-    source.slot = source.slot.take().or(log.slot);
-    source.timeline = source.timeline.or(log.timeline);
-    source.timeline_start = log.timeline_start;
-    source.last = log.last;
-    source.slot_start = log.slot_start;
-    source.asked = log.asked;
-    source.prepared_before = log.prepared_before;
-    if source.session.is_empty() {
-        source.session = log.session;
-    }
 }
