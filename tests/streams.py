@@ -104,8 +104,9 @@ def relation(
     name: str = "t",
     schema: str = "public",
     xid: int | None = None,
+    identity: str = "d",
 ) -> bytes:
-    """A Relation whose replica identity is the default one."""
+    """A Relation, with the letter of its replica identity."""
     parts = [
         bytes([column.is_key])
         + _string(column.name)
@@ -113,7 +114,7 @@ def relation(
         for column in columns
     ]
     head = _head(b"R", xid, oid) + _string(schema) + _string(name)
-    return head + b"d" + struct.pack("!H", len(parts)) + b"".join(parts)
+    return head + identity.encode() + struct.pack("!H", len(parts)) + b"".join(parts)
 
 
 def insert(row: Sequence[Cell], oid: int = TABLE, xid: int | None = None) -> bytes:
@@ -122,16 +123,24 @@ def insert(row: Sequence[Cell], oid: int = TABLE, xid: int | None = None) -> byt
 
 
 def update(
-    row: Sequence[Cell], oid: int = TABLE, key: Sequence[Cell] | None = None
+    row: Sequence[Cell],
+    oid: int = TABLE,
+    old: Sequence[Cell] | None = None,
+    *,
+    is_whole: bool = False,
 ) -> bytes:
-    """An Update of a table, with the old key if it has changed."""
-    old = b"" if key is None else b"K" + _tuple(key)
-    return _head(b"U", None, oid) + old + b"N" + _tuple(row)
+    """An Update of a table, with the old key if it has changed, or the whole old row."""
+    before = b"" if old is None else _old(old, is_whole=is_whole)
+    return _head(b"U", None, oid) + before + b"N" + _tuple(row)
 
 
-def delete(key: Sequence[Cell], oid: int = TABLE) -> bytes:
-    """A Delete with the key of the row."""
-    return _head(b"D", None, oid) + b"K" + _tuple(key)
+def delete(old: Sequence[Cell], oid: int = TABLE, *, is_whole: bool = False) -> bytes:
+    """A Delete with the key of the row, or the whole row."""
+    return _head(b"D", None, oid) + _old(old, is_whole=is_whole)
+
+
+def _old(row: Sequence[Cell], *, is_whole: bool) -> bytes:
+    return (b"O" if is_whole else b"K") + _tuple(row)
 
 
 def truncate(*oids: int) -> bytes:

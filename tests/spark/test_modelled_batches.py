@@ -1,0 +1,29 @@
+"""Some batches of `modelled_batches`, which runs thousands by hand: see there."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
+
+from spark.modelled_batches import batches, kills
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEED = int(os.environ.get("WALROW_SEED") or time.time())
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900)]
+
+
+def test_batches_give_the_rows_of_the_model(lakehouse: SparkSession) -> None:
+    assert batches(lakehouse, 40, SEED) >= 40
+
+
+def test_kills_change_nothing(lakehouse: SparkSession) -> None:
+    assert kills(6, SEED) >= 6
