@@ -28,10 +28,14 @@ __all__ = [
     "LogFile",
     "LogLoad",
     "LogLock",
+    "LogNet",
     "LogObjects",
     "LogState",
     "LogWriter",
     "Message",
+    "NetJoin",
+    "NetPart",
+    "NetTally",
     "Reader",
     "Rows",
     "Schema",
@@ -814,6 +818,53 @@ class LogDirectory:
         `columns` are the columns that it got after its last change: name, type and type modifier.
         """
 
+    def net(
+        self,
+        table: TableName,
+        *,
+        start: Lsn | int | str | None = None,
+        end: Lsn | int | str | dt.datetime | None = None,
+        keys: Sequence[str] | None = None,
+        text_keys: Sequence[str] = ...,
+        deletes: str = "apply",
+        truncates: str = "apply",
+        columns: str = "last",
+        nullable: Sequence[str] = ...,
+        never_sent: str = "error",
+        spool_memory: int | None = None,
+        spool_directory: str | os.PathLike[str] | None = None,
+    ) -> LogNet:
+        """The net changes of a table between two LSNs.
+
+        `keys` are the columns by which rows are found, by default those of the replica identity,
+        or of the primary key under FULL. Of these, `text_keys` are texts in the target, and compared as such.
+        `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is `"apply"`, `"error"` or
+        `"ignore"`. `columns` are those of the `"last"` version, or of `"all"` versions. A value
+        that was never sent is an `"error"` or `"null"`. In the columns `nullable`, it is
+        neither noticed nor counted.
+        """
+
+    def net_part(
+        self,
+        table: TableName,
+        *,
+        start: Lsn | int | str | None = None,
+        end: Lsn | int | str | dt.datetime | None = None,
+        keys: Sequence[str] | None = None,
+        text_keys: Sequence[str] = ...,
+        deletes: str = "apply",
+        truncates: str = "apply",
+        columns: str = "last",
+        nullable: Sequence[str] = ...,
+        never_sent: str = "error",
+        spool_memory: int | None = None,
+        spool_directory: str | os.PathLike[str] | None = None,
+    ) -> NetPart:
+        """Reads the changes of a unit: its net changes can be divided and joined with others.
+
+        The options are those of `net`.
+        """
+
     def follow(self) -> int:
         """Looks for new segments. Returns how many there are."""
 
@@ -985,6 +1036,151 @@ class LogState:
 
     def close(self) -> None:
         """Frees the rows. There are no more chunks."""
+
+@final
+class LogNet:
+    """The net changes of a table, as the chunks of a stream.
+
+    The first one comes after all changes were read.
+    """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> bytes: ...
+    @property
+    def position(self) -> Lsn:
+        """The target has all changes up to this LSN once it has the net changes."""
+
+    @property
+    def oid(self) -> int:
+        """The OID of the table."""
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the log's stream that were read."""
+
+    @property
+    def bytes_total(self) -> int:
+        """Bytes of the log's stream that are read."""
+
+    @property
+    def tally(self) -> NetTally:
+        """What the rows are. It reads all changes first, if they were not read yet."""
+
+    def close(self) -> None:
+        """Frees the rows. There are no more chunks."""
+
+@final
+class NetPart:
+    """The net changes of one unit: a range of whole transactions."""
+
+    @property
+    def events(self) -> int:
+        """The number of row changes that were read, since the last barrier."""
+
+    @property
+    def position(self) -> Lsn:
+        """The LSN where the unit ends."""
+
+    def split(self, partitions: int) -> list[tuple[int, bytes]]:
+        """Divides them by the hashes of their keys: partitions with their bytes. Call it once.
+
+        A partition without changes is left out, unless there is a barrier. The bytes stand alone.
+        """
+
+@final
+class NetJoin:
+    """The parts of one partition together, as the chunks of a stream.
+
+    Changes of keys that take part in moves are left out, and are `entangled`.
+    """
+
+    def __new__(
+        cls,
+        parts: Sequence[tuple[int, Buffer]],
+        *,
+        whole: bool = False,
+        start: Lsn | int | str | None = None,
+        end: Lsn | int | str | dt.datetime | None = None,
+        keys: Sequence[str] | None = None,
+        text_keys: Sequence[str] = ...,
+        deletes: str = "apply",
+        truncates: str = "apply",
+        columns: str = "last",
+        nullable: Sequence[str] = ...,
+        never_sent: str = "error",
+        spool_memory: int | None = None,
+        spool_directory: str | os.PathLike[str] | None = None,
+    ) -> Self:
+        """Joins parts, each with the number of its unit, in any order.
+
+        With `whole`, the bytes are what `entangled` returned for all partitions. They have
+        numbers of their own, and nothing is left out. Options are those of `net`.
+        """
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> bytes: ...
+    @property
+    def position(self) -> Lsn:
+        """The LSN where the last unit ends."""
+
+    @property
+    def oid(self) -> int:
+        """The OID of the table. 0 without parts."""
+
+    @property
+    def entangled(self) -> bytes | None:
+        """The changes that were left out. Their bytes stand alone. `None` if there are none."""
+
+    @property
+    def tally(self) -> NetTally:
+        """What the rows are, without those that were left out."""
+
+    def close(self) -> None:
+        """Frees the rows. There are no more chunks."""
+
+@final
+class NetTally:
+    """What net changes are, before the first of them comes."""
+
+    @property
+    def events(self) -> int:
+        """The number of row changes that were read, since the last barrier."""
+
+    @property
+    def rows(self) -> int:
+        """The number of net rows."""
+
+    @property
+    def heads(self) -> int:
+        """The number of net rows that keep values of a row with another key."""
+
+    @property
+    def kept(self) -> list[str]:
+        """The columns of which some updates, or deletes that mark rows, keep the target's values."""
+
+    @property
+    def never_sent(self) -> int:
+        """The number of new rows without a value in a column that is not nullable."""
+
+    @property
+    def lacking(self) -> list[str]:
+        """The columns without a value in these rows."""
+
+    @property
+    def barrier(self) -> tuple[Lsn, int, bool] | None:
+        """The last load or truncate that counts: its commit LSN, seq, and whether it is a load."""
+
+    @property
+    def clears(self) -> bool:
+        """Whether the target's other rows go: the stream begins with a truncate."""
+
+    @property
+    def entangled(self) -> int:
+        """The number of changes that were left out, of one key in one unit each."""
+
+    @property
+    def partial(self) -> list[str]:
+        """The columns that some versions of the table in the range lack."""
 
 @final
 class LogWriter:

@@ -7,7 +7,7 @@ use walrow_types::{SessionSettings, write_text_of_binary};
 
 /// Finds how the text of a column's binary cells is written. `None` if it cannot be.
 ///
-/// With it, [`Fold`](walrow_stream::Fold) finds rows by their keys, whether these came as text or as
+/// With it, [`Net`](walrow_stream::Net) finds rows by their keys, whether these came as text or as
 /// binary.
 pub fn cell_text(column: &Column, catalog: &Catalog) -> Option<CellText> {
     let pg_type = Types::new(catalog).find(column).ok()?;

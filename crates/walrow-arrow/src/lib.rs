@@ -15,6 +15,7 @@ mod envelope;
 mod error;
 mod finished;
 mod forms;
+mod key_bytes;
 mod keys;
 mod layout;
 mod metadata;
@@ -43,6 +44,7 @@ pub use error::{
     Advice, Conversion, DecoderOption, Error, ErrorKind, MissingTable, OptionsError, Reason,
     Remedy, RemedyValue, SchemaError, TypeLimit,
 };
+pub use key_bytes::key_bytes;
 pub use metadata::MetadataColumn;
 pub use options::{OnMissingTable, OnUnfinished, OnUnrepresentable, defaults};
 pub use profile::Profile;

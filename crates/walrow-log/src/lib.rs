@@ -55,6 +55,7 @@ pub use {
     read::log::{Log, Plan},
     read::resolve::PlanReader,
     read::segment_reader::SegmentReader,
+    read::table_net::{LogNetOptions, NetReader},
     read::table_state::{StateOptions, StateReader},
     store::lease::{Locked, Quiet},
     store::small::SmallObjects,

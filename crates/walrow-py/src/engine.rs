@@ -558,7 +558,7 @@ pub(crate) fn bytes(chunk: &Bound<'_, PyAny>) -> PyResult<Bytes> {
 }
 
 /// The object's bytes: `bytes` without a copy, and other buffers, which may change, as a copy.
-fn buffer<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+pub(crate) fn buffer<'py>(data: &Bound<'py, PyAny>) -> PyResult<Option<Bound<'py, PyBytes>>> {
     if let Ok(bytes) = data.cast::<PyBytes>() {
         return Ok(Some(bytes.clone()));
     }
@@ -639,7 +639,7 @@ fn no_row() -> PyErr {
     )
 }
 
-fn not_bytes(data: &Bound<'_, PyAny>) -> PyErr {
+pub(crate) fn not_bytes(data: &Bound<'_, PyAny>) -> PyErr {
     let name = data.get_type().name();
     let name = name.map_or_else(|_| "?".to_owned(), |name| name.to_string());
     let hint = if name == "str" {

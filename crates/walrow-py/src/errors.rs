@@ -38,7 +38,12 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
             fields.set_item("table", table)?;
             fields.set_item("lsn", lsn::new(py, *first)?)?;
         }
-        ErrorKind::Incomplete { table, lsn, .. } => {
+        ErrorKind::Incomplete { table, lsn, gap } => {
+            fields.set_item("table", table)?;
+            fields.set_item("lsn", lsn::new(py, *lsn)?)?;
+            fields.set_item("column", gap.column())?;
+        }
+        ErrorKind::OtherTable { table, lsn } => {
             fields.set_item("table", table)?;
             fields.set_item("lsn", lsn::new(py, *lsn)?)?;
         }

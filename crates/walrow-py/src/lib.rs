@@ -27,6 +27,7 @@ mod log;
 mod log_block;
 mod log_eraser;
 mod log_load;
+mod log_net;
 mod log_objects;
 mod log_state;
 mod log_store;
@@ -76,6 +77,8 @@ mod _core {
     use crate::log_eraser::LogEraser;
     #[pymodule_export]
     use crate::log_load::{LogCopy, LogLoad};
+    #[pymodule_export]
+    use crate::log_net::{LogNet, NetJoin, NetPart, NetTally};
     #[pymodule_export]
     use crate::log_objects::{LogLock, LogObjects};
     #[pymodule_export]

@@ -3,6 +3,7 @@
 use crate::engine::lock;
 use crate::errors::{self, Fail};
 use crate::log_block::{BlockMemory, LogBlock};
+use crate::log_net::{LogNet, NetPart, Options};
 use crate::log_objects;
 use crate::log_state::LogState;
 use crate::log_store::{self, PythonStore};
@@ -16,8 +17,8 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use walrow::log::{
-    Directory, Error, ErrorKind, Log, Plan, PlanReader, Repair, Retention, Segment, SegmentName,
-    SegmentReader, StateOptions, TableVersion, Upkeep, check,
+    Directory, Error, ErrorKind, Log, NetReader, Plan, PlanReader, Repair, Retention, Segment,
+    SegmentName, SegmentReader, StateOptions, TableVersion, Upkeep, check,
 };
 use walrow::stream::{CatalogColumn, End, Printable, fact::Source};
 use walrow::wire::ReplicaIdentity;
@@ -59,6 +60,42 @@ impl Opened {
         }
     }
 }
+
+impl LogDirectory {
+    /// Calls a function that reads one table.
+    fn of_table<T: Send>(
+        &self,
+        py: Python<'_>,
+        table: &TableName,
+        read: impl FnOnce(&Log, &Wants<'_>) -> Result<T, Error> + Send,
+    ) -> PyResult<T> {
+        let log = lock(&self.0)?;
+        let log: &Log = &log;
+        let wants = |oid: u32, schema: &str, name: &str| table.matches(oid, schema, name);
+        py.detach(|| read(log, &wants))
+            .map_err(|error| match error.kind {
+                ErrorKind::NoTable => no_table(py, log, table),
+                ErrorKind::Ambiguous { .. } => {
+                    errors::schema_error(py, &error.to_string(), Some(&table.to_string()))
+                }
+                _ => errors::log_error(py, error),
+            })
+    }
+
+    fn net_reader(
+        &self,
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<NetReader> {
+        let table = options::table(table, "table")?;
+        let Options(options) = Options::new(py, options)?;
+        self.of_table(py, &table, |log, wants| log.net(wants, options))
+    }
+}
+
+/// Whether a table is wanted, by OID, schema and name.
+type Wants<'a> = dyn Fn(u32, &str, &str) -> bool + 'a;
 
 #[pymethods]
 impl LogDirectory {
@@ -202,18 +239,45 @@ impl LogDirectory {
                 columns.map(|(name, oid, modifier)| CatalogColumn::new(name, oid, modifier));
             columns.collect()
         });
-        let log = lock(&self.0)?;
-        let log = &*log;
-        let wants = |oid: u32, schema: &str, name: &str| table.matches(oid, schema, name);
-        let reader = py.detach(|| log.state(&wants, state));
-        let reader = reader.map_err(|error| match error.kind {
-            ErrorKind::NoTable => no_table(py, log, &table),
-            ErrorKind::Ambiguous { .. } => {
-                errors::schema_error(py, &error.to_string(), Some(&table.to_string()))
-            }
-            _ => errors::log_error(py, error),
-        });
-        Ok(LogState::new(reader?))
+        let reader = self.of_table(py, &table, |log, wants| log.state(wants, state))?;
+        Ok(LogState::new(reader))
+    }
+
+    /// The net changes of a table between two LSNs.
+    ///
+    /// `keys` are the columns by which rows are found, by default those of the replica identity,
+    /// or of the primary key under FULL. Of these, `text_keys` are texts in the target, and compared as such.
+    /// `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is `"apply"`, `"error"` or
+    /// `"ignore"`. `columns` are those of the `"last"` version, or of `"all"` versions. A value
+    /// that was never sent is an `"error"` or `"null"`. In the columns `nullable`, it is
+    /// neither noticed nor counted.
+    #[pyo3(
+        signature = (table, **options),
+        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
+    )]
+    fn net(
+        &self,
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<LogNet> {
+        Ok(LogNet::new(self.net_reader(py, table, options)?))
+    }
+
+    /// Reads the changes of a unit: its net changes can be divided and joined with others.
+    ///
+    /// The options are those of `net`.
+    #[pyo3(
+        signature = (table, **options),
+        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
+    )]
+    fn net_part(
+        &self,
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        options: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<NetPart> {
+        NetPart::read(py, self.net_reader(py, table, options)?)
     }
 
     /// Looks for new segments. Returns how many there are.

@@ -28,8 +28,8 @@ mod encode;
 mod encoding;
 mod error;
 pub mod fact;
-mod fold;
 mod frames;
+mod net;
 mod printable;
 mod relation;
 mod spool;
@@ -46,7 +46,10 @@ pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::{Error, ErrorKind, Location, MessagePlace, Remedy};
 pub use fact::{Fact, Segment};
-pub use fold::{CellText, CellTextOf, Fold, FoldError, FoldedRows, Gap};
+pub use net::{
+    Barrier, CellText, CellTextOf, Deletes, Gap, KeyBytes, KeyBytesOf, Net, NetColumns, NetError,
+    NetJoin, NetOptions, NetRows, NeverSent, Tally, Truncates,
+};
 pub use printable::Printable;
 pub use relation::{Column, Relation, TypeName};
 pub use spool::{Spool, SpoolFile};

@@ -83,7 +83,7 @@ pub use walrow_arrow::{
     OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile, Reader, Reason,
     Remedy, RemedyValue, SchemaError, SchemaUnion, SessionSettings, SettingError, SideTable,
     Survey, SurveyedColumn, SurveyedDdl, SurveyedVersion, TableName, TypeLimit, Unrepresentable,
-    UnresolvedType, cell_text, defaults, parse_arrow_type,
+    UnresolvedType, cell_text, defaults, key_bytes, parse_arrow_type,
 };
 #[cfg(feature = "log")]
 pub use walrow_log as log;

@@ -205,6 +205,15 @@ pub enum ErrorKind {
         /// The part that is missing.
         gap: Gap,
     },
+    /// In the range, the name is that of another table, which was dropped or renamed.
+    OtherTable {
+        /// The name, as `schema.name`.
+        table: String,
+        /// The LSN where the last changes of the other table end, at the latest.
+        lsn: Lsn,
+    },
+    /// The bytes are not a part of net changes of the table.
+    NetPart,
     /// The stream does not follow the protocol.
     Stream(walrow_stream::Error),
 }
@@ -248,7 +257,9 @@ impl ErrorKind {
             Self::Ambiguous { .. } => "ambiguous",
             Self::TooEarly { .. } => "too_early",
             Self::NotLoaded { .. } => "not_loaded",
-            Self::Incomplete { .. } => "incomplete",
+            Self::Incomplete { gap, .. } => gap.code(),
+            Self::OtherTable { .. } => "other_table",
+            Self::NetPart => "net_part",
             Self::Stream(_) => "stream",
         }
     }
@@ -456,6 +467,12 @@ impl Error {
             ErrorKind::Locked => vec![Remedy::StopWriter, Remedy::OtherLog],
             ErrorKind::OtherSource { .. } => vec![Remedy::OtherLog],
             ErrorKind::Ambiguous { .. } => vec![Remedy::OneTable],
+            // These are about the target, and a load does not avoid them.
+            ErrorKind::Incomplete {
+                gap:
+                    Gap::NullKey { .. } | Gap::DuplicateKey { .. } | Gap::Key { .. } | Gap::Truncated,
+                ..
+            } => Vec::new(),
             ErrorKind::NotLoaded { table } | ErrorKind::Incomplete { table, .. } => {
                 vec![Remedy::Load {
                     table: table.clone(),
@@ -468,7 +485,7 @@ impl Error {
     /// The commit LSN of the transaction where this was found, if there is one.
     pub fn lsn(&self) -> Option<Lsn> {
         match self.kind {
-            ErrorKind::Incomplete { lsn, .. } => Some(lsn),
+            ErrorKind::Incomplete { lsn, .. } | ErrorKind::OtherTable { lsn, .. } => Some(lsn),
             _ => None,
         }
     }
@@ -668,6 +685,12 @@ impl fmt::Display for ErrorKind {
                 Printable(table)
             ),
             Self::Incomplete { table, gap, .. } => write!(f, "{}: {gap}", Printable(table)),
+            Self::OtherTable { table, .. } => write!(
+                f,
+                "{}: another table had this name in the range, and its rows are not removed",
+                Printable(table)
+            ),
+            Self::NetPart => f.write_str("the bytes are not a part of net changes of this table"),
             Self::Stream(error) => error.fmt(f),
         }
     }

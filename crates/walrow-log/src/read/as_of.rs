@@ -48,11 +48,7 @@ pub(crate) type Wants<'a> = dyn Fn(Oid, &str, &str) -> bool + 'a;
 impl Log {
     /// Finds the part of the log.
     pub(crate) fn part_as_of(&self, wants: &Wants<'_>, as_of: Option<End>) -> Result<Part, Error> {
-        let at = match as_of {
-            None => self.end(),
-            Some(End::Lsn(lsn)) => lsn.min(self.end()),
-            Some(time) => self.before_time(time)?,
-        };
+        let at = self.lsn_of(as_of)?;
         let oid = self.oid_as_of(wants, at)?;
         let load = self.load_as_of(oid, at)?;
         let is_table = |version: &TableVersion| version.oid == oid;
@@ -67,6 +63,15 @@ impl Log {
             load,
             segments,
         })
+    }
+
+    /// The LSN of an end that is in the log.
+    pub(crate) fn lsn_of(&self, end: Option<End>) -> Result<Lsn, Error> {
+        match end {
+            None => Ok(self.end()),
+            Some(End::Lsn(lsn)) => Ok(lsn.min(self.end())),
+            Some(time) => self.before_time(time),
+        }
     }
 
     /// The end of the last transaction before the first transaction that was committed after a
@@ -92,7 +97,7 @@ impl Log {
 
     /// The OID of the table that had the name last, up to this point. A table that is created again
     /// has another OID.
-    fn oid_as_of(&self, wants: &Wants<'_>, at: Lsn) -> Result<Oid, Error> {
+    pub(crate) fn oid_as_of(&self, wants: &Wants<'_>, at: Lsn) -> Result<Oid, Error> {
         let all = self.versions().iter().enumerate();
         let wanted = all.filter(|(_, it)| wants(it.oid, &it.schema, &it.name));
         let wanted: Vec<_> = wanted.collect();
@@ -213,14 +218,14 @@ impl Log {
     }
 
     /// The end of the last load of a table in these segments.
-    fn load_in(&self, chain: &[Segment], oid: Oid) -> Option<Lsn> {
+    pub(crate) fn load_in(&self, chain: &[Segment], oid: Oid) -> Option<Lsn> {
         let tables = chain.iter().flat_map(|segment| &segment.tables);
         let tables = tables.filter(|it| self.is_of(it.version, oid));
         tables.filter_map(|it| it.loaded).max()
     }
 
     /// The ends of all loads of a table in these segments.
-    fn loads(&self, chain: &[Segment], oid: Oid) -> Result<Vec<Lsn>, Error> {
+    pub(crate) fn loads(&self, chain: &[Segment], oid: Oid) -> Result<Vec<Lsn>, Error> {
         let mut loads = Vec::new();
         self.visit(
             chain,
@@ -236,7 +241,7 @@ impl Log {
     }
 
     /// The last name of a table.
-    fn name_of(&self, oid: Oid) -> String {
+    pub(crate) fn name_of(&self, oid: Oid) -> String {
         let mut versions = self.versions().iter().rev();
         let version = versions.find(|it| it.oid == oid);
         version.map_or_else(

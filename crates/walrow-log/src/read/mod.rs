@@ -5,6 +5,8 @@ pub(crate) mod log;
 pub(crate) mod recount;
 pub(crate) mod resolve;
 pub(crate) mod segment_reader;
+pub(crate) mod table_changes;
+pub(crate) mod table_net;
 pub(crate) mod table_state;
 mod verify;
 

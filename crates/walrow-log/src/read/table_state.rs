@@ -1,15 +1,11 @@
 //! The rows of a table as of an LSN or a time, as a stream.
 
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::read::as_of::Part;
 use crate::read::log::Log;
-use crate::read::resolve::PlanReader;
-use crate::read::segment_reader::SegmentReader;
-use std::io;
+use crate::read::table_changes::{Changes, failed, spool};
 use std::sync::Arc;
-use walrow_stream::{
-    Assembler, CatalogColumn, CellTextOf, Encoding, End, Event, Fold, FoldError, FoldedRows, Spool,
-};
+use walrow_stream::{Assembler, CatalogColumn, CellTextOf, Encoding, End, Net, NetRows, Spool};
 use walrow_wire::{Framing, Lsn, Oid};
 
 /// The options of [`Log::state`].
@@ -25,7 +21,7 @@ pub struct StateOptions {
     /// The function that writes the text of binary cells: `walrow_arrow::cell_text`. Without it,
     /// keys that came as text differ from the same keys that came as binary.
     pub cell_text: Option<CellTextOf>,
-    /// The columns that the table got after its last change: [`FoldedRows::with_columns`].
+    /// The columns that the table got after its last change: [`NetRows::with_columns`].
     pub columns: Option<Vec<CatalogColumn>>,
 }
 
@@ -68,12 +64,12 @@ impl Log {
         let found = found.filter_map(|name| self.segment_of(*name));
         let stream_bytes = found.map(|segment| segment.stream_bytes).sum();
         let segments = self.read(&part.segments, Lsn::INVALID);
-        let mut fold = Fold::new(part.oid);
+        let mut net = Net::state(part.oid);
         if part.load.is_some() {
-            fold = fold.after_load();
+            net = net.after_load();
         }
         if let Some(cell_text) = options.cell_text {
-            fold = fold.with_cell_text(cell_text);
+            net = net.with_cell_text(cell_text);
         }
         let encoding = self.encoding();
         let mut assembler = Assembler::new(Framing::Wire)
@@ -81,11 +77,11 @@ impl Log {
             .with_end(End::Lsn(part.at))
             .with_encoding(encoding);
         if let Some(memory) = options.memory {
-            fold = fold.with_memory(memory);
+            net = net.with_memory(memory);
             assembler = assembler.with_spool_memory(memory);
         }
         if let Some(spool) = options.spool {
-            fold = fold.with_spool(Arc::clone(&spool));
+            net = net.with_spool(Arc::clone(&spool));
             assembler = assembler.with_spool(spool);
         }
         let Part { oid, at, .. } = part;
@@ -96,13 +92,7 @@ impl Log {
             read_bytes: 0,
             encoding,
             columns: options.columns,
-            phase: Phase::Changes(Box::new(Changes {
-                segments,
-                segment: None,
-                chunk: Vec::new(),
-                assembler,
-                fold,
-            })),
+            phase: Phase::Changes(Box::new(Changes::new(segments, assembler, net))),
         })
     }
 }
@@ -124,19 +114,9 @@ enum Phase {
     /// The changes are read.
     Changes(Box<Changes>),
     /// The rows are written.
-    Rows(Box<FoldedRows>),
+    Rows(Box<NetRows>),
     /// A failure was returned.
     Failed,
-}
-
-/// The changes that are left to apply, and the rows so far.
-#[derive(Debug)]
-struct Changes {
-    segments: PlanReader,
-    segment: Option<SegmentReader>,
-    chunk: Vec<u8>,
-    assembler: Assembler,
-    fold: Fold,
 }
 
 impl StateReader {
@@ -183,7 +163,8 @@ impl StateReader {
                     }
                 }
                 if let Phase::Changes(changes) = std::mem::replace(&mut self.phase, Phase::Failed) {
-                    let mut rows = changes.fold.into_rows(self.encoding).with_end(self.at);
+                    let rows = changes.into_net().into_rows(self.encoding);
+                    let mut rows = rows.map_err(|error| failed(error, 0))?.with_end(self.at);
                     if let Some(columns) = &self.columns {
                         rows = rows.with_columns(columns);
                     }
@@ -193,68 +174,4 @@ impl StateReader {
             }
         }
     }
-}
-
-impl Changes {
-    /// Applies a chunk of changes. Returns its size, or `None` at the end.
-    fn apply(&mut self) -> Result<Option<usize>, Error> {
-        let segment = loop {
-            let segment = match (&mut self.segment, self.assembler.is_past_end()) {
-                (_, true) => return Ok(None),
-                (Some(segment), false) => segment,
-                (none, false) => match self.segments.open_next()? {
-                    None => return Ok(None),
-                    Some(opened) => none.insert(opened),
-                },
-            };
-            if segment.read(&mut self.chunk)? {
-                break self.chunk.len();
-            }
-            self.segment = None;
-        };
-        let Self {
-            chunk,
-            assembler,
-            fold,
-            ..
-        } = self;
-        let mut input = &**chunk;
-        let offset = assembler.offset();
-        let failed = |error| failed(error, offset);
-        while let Some(event) = assembler.next_with(&mut input, |row| fold.row(&row))? {
-            match event {
-                Event::Change(applied) => applied.map_err(failed)?,
-                Event::Begin(transaction) => fold.begin(transaction),
-                Event::Truncate(truncate) => fold.truncate(&truncate).map_err(failed)?,
-                Event::Fact(fact) => fold.fact(&fact),
-                Event::Relation { relation, .. } if relation.oid == fold.oid() => {
-                    fold.relation(relation).map_err(failed)?;
-                }
-                Event::Relation { relation, .. } => {
-                    let version = relation.version;
-                    assembler.leave_out(version);
-                }
-                _ => {}
-            }
-        }
-        Ok(Some(segment))
-    }
-}
-
-fn failed(error: FoldError, offset: u64) -> Error {
-    match error {
-        FoldError::Stream(error) => error.into(),
-        FoldError::Spool(error) => spool(error, offset),
-        FoldError::Incomplete {
-            table, lsn, gap, ..
-        } => Error::new("", ErrorKind::Incomplete { table, lsn, gap }),
-        // There are no other kinds of this error.
-        other => spool(io::Error::other(other.to_string()), offset),
-    }
-}
-
-/// The error of a spool.
-fn spool(error: io::Error, offset: u64) -> Error {
-    let kind = walrow_stream::ErrorKind::from(error);
-    Error::from(walrow_stream::Error::new(kind, offset, None))
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::FileSpool;
 use walrow_stream::{
-    Assembler, Catalog, CatalogColumn, CellText, Column, Encoding, Event, Fold, FoldError, Gap,
+    Assembler, Catalog, CatalogColumn, CellText, Column, Encoding, Event, Gap, Net, NetError,
     RowChange,
 };
 use walrow_testkit::strategy::arbitrary;
@@ -36,17 +36,17 @@ fn cell_text(column: &Column, _: &Catalog) -> Option<CellText> {
     }))
 }
 
-fn fold() -> Fold {
-    Fold::new(OID).with_cell_text(cell_text)
+fn fold() -> Net {
+    Net::state(OID).with_cell_text(cell_text)
 }
 
 /// Applies a stream.
-fn applied(mut fold: Fold, bytes: &[u8]) -> Result<Fold, FoldError> {
+fn applied(mut fold: Net, bytes: &[u8]) -> Result<Net, NetError> {
     let (mut assembler, mut input) = (Assembler::default(), bytes);
     while let Some(event) = assembler.next_with(&mut input, |row| fold.row(&row))? {
         match event {
             Event::Change(row) => row?,
-            Event::Begin(transaction) => fold.begin(transaction),
+            Event::Begin(transaction) => fold.begin(transaction)?,
             Event::Relation { relation, .. } => fold.relation(relation)?,
             Event::Truncate(truncate) => fold.truncate(&truncate)?,
             Event::Fact(fact) => fold.fact(&fact),
@@ -57,8 +57,8 @@ fn applied(mut fold: Fold, bytes: &[u8]) -> Result<Fold, FoldError> {
 }
 
 /// The columns and the sorted rows of the result.
-fn rows(fold: Fold) -> (Vec<String>, Vec<Row>) {
-    let mut folded = fold.into_rows(Encoding::Utf8);
+fn rows(fold: Net) -> (Vec<String>, Vec<Row>) {
+    let mut folded = fold.into_rows(Encoding::Utf8).unwrap();
     let (mut columns, mut rows, mut chunk) = (Vec::new(), Vec::new(), Vec::new());
     let mut assembler = Assembler::default();
     let mut seqs = 0..;
@@ -154,7 +154,7 @@ fn begun(identity: ReplicaIdentity) -> Stream {
 fn gap(stream: Stream) -> Option<Gap> {
     match applied(fold(), &stream.commit().bytes()) {
         Ok(_) => None,
-        Err(FoldError::Incomplete {
+        Err(NetError::Incomplete {
             table, lsn, gap, ..
         }) => {
             assert_eq!((&*table, lsn.0), ("public.t", 0x1000));
@@ -300,7 +300,7 @@ fn a_column_that_comes_again_has_no_old_values() {
         .raw(&two)
         .insert(OID, &[text("3"), text("c")])
         .commit();
-    let (columns, rows) = rows(applied(Fold::new(OID), &both.bytes()).unwrap());
+    let (columns, rows) = rows(applied(Net::state(OID), &both.bytes()).unwrap());
     assert_eq!(columns, ["id", "v"]);
     let row = |id: &str, v: Option<&str>| vec![Some(id.to_owned()), v.map(str::to_owned)];
     assert_eq!(rows, [row("1", None), row("2", None), row("3", Some("c"))]);
@@ -323,7 +323,10 @@ fn columns_that_came_after_the_last_change_are_null() {
     ] {
         let bytes = begun(ReplicaIdentity::Default).commit().bytes();
         let folded = applied(fold(), &bytes).unwrap();
-        let mut folded = folded.into_rows(Encoding::Utf8).with_columns(&columns(now));
+        let mut folded = folded
+            .into_rows(Encoding::Utf8)
+            .unwrap()
+            .with_columns(&columns(now));
         let (mut chunk, mut found) = (Vec::new(), Vec::new());
         let mut assembler = Assembler::default();
         while folded.read(&mut chunk).unwrap() {
@@ -372,7 +375,7 @@ fn attribute_numbers_tell_a_renamed_column() {
             .begin(0x2000, 701)
             .raw(&two);
         let both = both.insert(OID, &[text("2"), text("b")]).commit();
-        let (columns, rows) = rows(applied(Fold::new(OID), &both.bytes()).unwrap());
+        let (columns, rows) = rows(applied(Net::state(OID), &both.bytes()).unwrap());
         assert_eq!(columns, ["id", "w"]);
         assert_eq!(rows[0][1].as_deref(), old);
     }
@@ -386,6 +389,6 @@ fn a_binary_key_without_a_text_is_found_by_itself() {
         .insert(OID, &[id.clone(), text("b")])
         .delete_key(OID, &key(&id))
         .commit();
-    let (_, rows) = rows(applied(Fold::new(OID), &stream.bytes()).unwrap());
+    let (_, rows) = rows(applied(Net::state(OID), &stream.bytes()).unwrap());
     assert_eq!(rows.len(), 1);
 }

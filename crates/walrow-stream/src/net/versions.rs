@@ -2,7 +2,7 @@
 //! last version here.
 
 use crate::catalog::Catalog;
-use crate::fold::heap::Version;
+use crate::net::heap::Version;
 use crate::relation::{Column, Relation};
 use std::collections::HashMap;
 use walrow_wire::{Cell, Oid, Tuple};
@@ -49,12 +49,21 @@ impl Versions {
         self.0.push(Stored::new(columns));
     }
 
+    /// Whether rows of this version have the columns of the last version.
+    pub(super) fn is_last(&self, version: Version) -> bool {
+        let place = usize::try_from(version).ok();
+        let stored = place.and_then(|place| self.0.get(place));
+        stored.is_some_and(|stored| stored.places.is_none())
+    }
+
     /// The cells of a stored row, as a row of the last version: in `out`, unless they are the same.
-    /// `None` if the cells do not match their version.
+    /// Columns that its version lacks have the cell `missing`. `None` if the cells do not match
+    /// their version.
     pub(super) fn project<'a>(
         &self,
         version: Version,
         cells: &'a [u8],
+        missing: Cell<'_>,
         out: &'a mut Vec<u8>,
     ) -> Option<Tuple<'a>> {
         let stored = self.0.get(usize::try_from(version).ok()?)?;
@@ -66,7 +75,7 @@ impl Versions {
         out.clear();
         for place in places {
             let cell = place.and_then(|place| cells.get(place));
-            cell.unwrap_or(&Cell::Null).encode(out);
+            cell.unwrap_or(&missing).encode(out);
         }
         Tuple::of(u16::try_from(places.len()).ok()?, out)
     }

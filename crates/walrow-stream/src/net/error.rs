@@ -1,4 +1,4 @@
-//! The errors of a [`Fold`](crate::Fold): why the rows of a table are not known.
+//! The errors of a [`Net`](crate::Net): why the rows of a table are not known.
 
 use crate::error::Error;
 use crate::printable::Printable;
@@ -6,15 +6,17 @@ use std::fmt;
 use std::io;
 use walrow_wire::Lsn;
 
-/// The reason why a [`Fold`](crate::Fold) failed.
+/// The reason why a [`Net`](crate::Net) failed.
 ///
 /// `{:?}` prints the text of `{}`, and `{:#?}` the fields.
 #[non_exhaustive]
-pub enum FoldError {
+pub enum NetError {
     /// A row does not follow the protocol.
     Stream(Error),
     /// Rows cannot be stored or read.
     Spool(io::Error),
+    /// The bytes are not a part of net changes, or not of the same table.
+    Part,
     /// The changes do not give the rows of the table.
     #[non_exhaustive]
     Incomplete {
@@ -27,7 +29,7 @@ pub enum FoldError {
     },
 }
 
-/// The part that is missing in the changes.
+/// The part that is missing in the changes, or that a target cannot have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Gap {
@@ -54,15 +56,62 @@ pub enum Gap {
         /// The column.
         column: String,
     },
+    /// The value of a key in a change: it is NULL.
+    NullKey {
+        /// The column.
+        column: String,
+    },
+    /// The one row of a key: there are several at the end of a transaction.
+    DuplicateKey {
+        /// The columns of the key.
+        columns: Vec<String>,
+    },
+    /// A column of the key, which the table or its replica identity lacks.
+    Key {
+        /// The column.
+        column: String,
+    },
+    /// A value of a row that the target does not have: it was never sent.
+    NeverSent {
+        /// The column.
+        column: String,
+    },
+    /// The rows before a truncate, which the caller does not want.
+    Truncated,
 }
 
-impl From<Error> for FoldError {
+impl Gap {
+    /// The name of the gap, which stays the same in later versions.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::NullKey { .. } => "null_key",
+            Self::DuplicateKey { .. } => "duplicate_key",
+            Self::NeverSent { .. } => "never_sent",
+            Self::Truncated => "truncated",
+            _ => "incomplete",
+        }
+    }
+
+    /// The column, if there is one.
+    pub fn column(&self) -> Option<&str> {
+        match self {
+            Self::Value { column }
+            | Self::Type { column }
+            | Self::NullKey { column }
+            | Self::Key { column }
+            | Self::NeverSent { column } => Some(column),
+            _ => None,
+        }
+    }
+}
+
+impl From<Error> for NetError {
     fn from(error: Error) -> Self {
         Self::Stream(error)
     }
 }
 
-impl From<io::Error> for FoldError {
+impl From<io::Error> for NetError {
     fn from(error: io::Error) -> Self {
         Self::Spool(error)
     }
@@ -92,15 +141,35 @@ impl fmt::Display for Gap {
                 "the type of column {} changed, and the new values were not sent",
                 Printable(column)
             ),
+            Self::NullKey { column } => write!(
+                f,
+                "column {} of the key is NULL in a change",
+                Printable(column)
+            ),
+            Self::DuplicateKey { columns } => write!(
+                f,
+                "several rows have one key ({}) at the end of a transaction",
+                Printable(&columns.join(", "))
+            ),
+            Self::Key { column } => {
+                write!(f, "old images lack column {} of the key", Printable(column))
+            }
+            Self::NeverSent { column } => write!(
+                f,
+                "no value of column {} was ever sent for a row that the target does not have",
+                Printable(column)
+            ),
+            Self::Truncated => f.write_str("the table was truncated"),
         }
     }
 }
 
-impl fmt::Display for FoldError {
+impl fmt::Display for NetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stream(error) => error.fmt(f),
             Self::Spool(error) => error.fmt(f),
+            Self::Part => f.write_str("the bytes are not a part of net changes of this table"),
             Self::Incomplete { table, lsn, gap } => {
                 write!(f, "{}: {gap} (lsn {lsn})", Printable(table))
             }
@@ -108,7 +177,7 @@ impl fmt::Display for FoldError {
     }
 }
 
-impl fmt::Debug for FoldError {
+impl fmt::Debug for NetError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !f.alternate() {
             return fmt::Display::fmt(self, f);
@@ -116,6 +185,7 @@ impl fmt::Debug for FoldError {
         match self {
             Self::Stream(error) => f.debug_tuple("Stream").field(error).finish(),
             Self::Spool(error) => f.debug_tuple("Spool").field(error).finish(),
+            Self::Part => f.write_str("Part"),
             Self::Incomplete { table, lsn, gap } => f
                 .debug_struct("Incomplete")
                 .field("table", table)
@@ -126,12 +196,12 @@ impl fmt::Debug for FoldError {
     }
 }
 
-impl std::error::Error for FoldError {
+impl std::error::Error for NetError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Stream(error) => Some(error),
             Self::Spool(error) => Some(error),
-            Self::Incomplete { .. } => None,
+            Self::Part | Self::Incomplete { .. } => None,
         }
     }
 }

@@ -1,0 +1,104 @@
+//! The changes of a table in segments, which a net takes a chunk at a time.
+
+use crate::error::{Error, ErrorKind};
+use crate::read::resolve::PlanReader;
+use crate::read::segment_reader::SegmentReader;
+use std::io;
+use walrow_stream::{Assembler, Event, Net, NetError};
+
+/// The changes that are left to take, and what they give so far.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    segments: PlanReader,
+    segment: Option<SegmentReader>,
+    chunk: Vec<u8>,
+    assembler: Assembler,
+    net: Net,
+}
+
+impl Changes {
+    pub(crate) const fn new(segments: PlanReader, assembler: Assembler, net: Net) -> Self {
+        Self {
+            segments,
+            segment: None,
+            chunk: Vec::new(),
+            assembler,
+            net,
+        }
+    }
+
+    /// What the changes give.
+    pub(crate) fn into_net(self) -> Net {
+        self.net
+    }
+
+    /// Takes a chunk of changes. Returns its size, or `None` at the end.
+    pub(crate) fn apply(&mut self) -> Result<Option<usize>, Error> {
+        let segment = loop {
+            let segment = match (&mut self.segment, self.assembler.is_past_end()) {
+                (_, true) => return Ok(None),
+                (Some(segment), false) => segment,
+                (none, false) => match self.segments.open_next()? {
+                    None => return Ok(None),
+                    Some(opened) => none.insert(opened),
+                },
+            };
+            if segment.read(&mut self.chunk)? {
+                break self.chunk.len();
+            }
+            self.segment = None;
+        };
+        let Self {
+            chunk,
+            assembler,
+            net,
+            ..
+        } = self;
+        let mut input = &**chunk;
+        let offset = assembler.offset();
+        let failed = |error| failed(error, offset);
+        while let Some(event) = assembler.next_with(&mut input, |row| net.row(&row))? {
+            match event {
+                Event::Change(applied) => applied.map_err(failed)?,
+                Event::Begin(transaction) => net.begin(transaction).map_err(failed)?,
+                Event::Truncate(truncate) => net.truncate(&truncate).map_err(failed)?,
+                Event::Fact(fact) => net.fact(&fact),
+                Event::Relation { relation, .. } if relation.oid == net.oid() => {
+                    net.relation(relation).map_err(failed)?;
+                }
+                Event::Relation { relation, .. } => {
+                    let version = relation.version;
+                    assembler.leave_out(version);
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(segment))
+    }
+}
+
+/// The error of a net.
+pub(crate) fn failed(error: NetError, offset: u64) -> Error {
+    match error {
+        NetError::Stream(error) => error.into(),
+        NetError::Spool(error) => spool(error, offset),
+        NetError::Incomplete {
+            table, lsn, gap, ..
+        } => Error::new("", ErrorKind::Incomplete { table, lsn, gap }),
+        NetError::Part => Error::new("", ErrorKind::NetPart),
+        // There are no other kinds of this error.
+        other => spool(io::Error::other(other.to_string()), offset),
+    }
+}
+
+impl From<NetError> for Error {
+    fn from(error: NetError) -> Self {
+        failed(error, 0)
+    }
+}
+
+/// The error of a spool.
+pub(crate) fn spool(error: io::Error, offset: u64) -> Error {
+    let kind = walrow_stream::ErrorKind::from(error);
+    Error::from(walrow_stream::Error::new(kind, offset, None))
+}

@@ -1,0 +1,299 @@
+//! The net changes of a table in a range of the log, as a stream.
+
+use crate::error::{Error, ErrorKind};
+use crate::format::index::Segment;
+use crate::format::version::TableVersion;
+use crate::read::as_of::Wants;
+use crate::read::log::{Log, Plan, chains};
+use crate::read::table_changes::{Changes, failed, spool};
+use std::sync::Arc;
+use walrow_stream::{
+    Assembler, CellTextOf, Deletes, Encoding, End, KeyBytesOf, Net, NetOptions, NetRows, Spool,
+    Tally, Truncates,
+};
+use walrow_wire::{Framing, Lsn, Oid};
+
+/// The options of [`Log::net`].
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct LogNetOptions {
+    /// The LSN up to which the target has all changes. Default: it has none.
+    pub start: Lsn,
+    /// The LSN or the time up to which the net changes go. Default: the end of the log.
+    pub end: Option<End>,
+    /// How the net changes are made.
+    pub net: NetOptions,
+    /// The spool for what does not fit in memory.
+    pub spool: Option<Arc<dyn Spool>>,
+    /// Bytes of rows in memory. Default: 64 MiB.
+    pub memory: Option<usize>,
+    /// The function that writes the text of binary cells: `walrow_arrow::cell_text`. Without it,
+    /// keys that came as text differ from the same keys that came as binary.
+    pub cell_text: Option<CellTextOf>,
+    /// How keys are compared: `walrow_arrow::key_bytes`. Without it, by PostgreSQL's text.
+    pub key_bytes: Option<KeyBytesOf>,
+}
+
+impl LogNetOptions {
+    /// Net changes without a change, of the table with this OID.
+    pub fn begin(&self, oid: Oid) -> Net {
+        let mut net = Net::changes(oid, self.net.clone());
+        if let Some(cell_text) = self.cell_text {
+            net = net.with_cell_text(cell_text);
+        }
+        if let Some(key_bytes) = self.key_bytes {
+            net = net.with_key_bytes(key_bytes);
+        }
+        if let Some(memory) = self.memory {
+            net = net.with_memory(memory);
+        }
+        if let Some(spool) = &self.spool {
+            net = net.with_spool(Arc::clone(spool));
+        }
+        net
+    }
+}
+
+impl Log {
+    /// The net changes of a table in a range, as a stream with one transaction: see
+    /// [`walrow_stream::Net`]. `wants` chooses the table by OID, schema and name.
+    ///
+    /// It is not checked whether the table needs a load, or whether changes were erased:
+    /// [`Log::erased`].
+    ///
+    /// ```no_run
+    /// use std::sync::Arc;
+    /// use walrow_log::{Directory, FileSpool, Log, LogNetOptions};
+    ///
+    /// let log = Log::open(Arc::new(Directory::open("log/")?))?;
+    /// let mut options = LogNetOptions::default();
+    /// options.start = "16/B374D848".parse()?; // what the target has
+    /// options.spool = Some(Arc::new(FileSpool::default()));
+    /// let mut net = log.net(&|_, schema, name| (schema, name) == ("public", "orders"), options)?;
+    /// let mut chunk = Vec::new();
+    /// while net.read(&mut chunk)? {
+    ///     // Wire frames, for `walrow::Decoder`: nothing while changes are read.
+    ///     println!("{} bytes", chunk.len());
+    /// }
+    /// println!("the target has all changes up to {}", net.at());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoTable`] and [`ErrorKind::Ambiguous`] if not exactly one table is chosen.
+    /// [`ErrorKind::OtherTable`] if another table had the name in the range. [`ErrorKind::Pruned`] and
+    /// [`ErrorKind::NotLoaded`] if changes were removed. A segment is damaged.
+    #[expect(clippy::needless_pass_by_value, reason = "as the options of a state")]
+    pub fn net(&self, wants: &Wants<'_>, options: LogNetOptions) -> Result<NetReader, Error> {
+        let at = self.lsn_of(options.end)?;
+        let oid = self.oid_as_of(wants, at)?;
+        self.check_others(wants, oid, options.start, at)?;
+        let NetOptions {
+            deletes, truncates, ..
+        } = options.net;
+        let mut start = options.start;
+        // A truncate before the load is an error too, or removes rows that a load would leave.
+        let is_free = truncates != Truncates::Error && deletes != Deletes::Ignore;
+        let load = self.last_load(oid, start, at)?;
+        if let Some(load) = load.filter(|_| is_free) {
+            start = start.max(Lsn(load.0.saturating_sub(1)));
+        }
+        let is_removed = || self.removed().any(|(removed, ..)| removed == oid);
+        if load.is_none() && !start.is_valid() && is_removed() {
+            let table = self.name_of(oid);
+            return Err(Error::new("", ErrorKind::NotLoaded { table }));
+        }
+        let is_table = |version: &TableVersion| version.oid == oid;
+        let segments = self.plan(&Plan {
+            start,
+            end: Some(End::Lsn(at)),
+            table: Some(&is_table),
+        })?;
+        let found = segments.iter().filter_map(|name| self.segment_of(*name));
+        let stream_bytes = found.map(|segment| segment.stream_bytes).sum();
+        let encoding = self.encoding();
+        let mut assembler = Assembler::new(Framing::Wire)
+            .with_start(start)
+            .with_end(End::Lsn(at))
+            .with_encoding(encoding);
+        if let Some(memory) = options.memory {
+            assembler = assembler.with_spool_memory(memory);
+        }
+        if let Some(spool) = &options.spool {
+            assembler = assembler.with_spool(Arc::clone(spool));
+        }
+        let segments = self.read(&segments, start);
+        let net = options.begin(oid);
+        Ok(NetReader {
+            oid,
+            at,
+            stream_bytes,
+            read_bytes: 0,
+            encoding,
+            phase: Phase::Changes(Box::new(Changes::new(segments, assembler, net))),
+        })
+    }
+
+    /// Refuses a range in which another table had the name. Its rows would stay in the target.
+    fn check_others(&self, wants: &Wants<'_>, oid: Oid, start: Lsn, at: Lsn) -> Result<(), Error> {
+        let is_other = |it: &TableVersion| it.oid != oid && wants(it.oid, &it.schema, &it.name);
+        if !self.versions().iter().any(|it| is_other(it)) {
+            return Ok(());
+        }
+        for segment in self.segments() {
+            if segment.end <= start || segment.start >= at {
+                continue;
+            }
+            let mut tables = segment.tables.iter();
+            let other = tables.find(|it| {
+                let version = self.versions().get(it.version);
+                it.last > start && version.is_some_and(|version| is_other(version))
+            });
+            if let Some(other) = other {
+                let table = self.name_of(oid);
+                let lsn = other.last.min(at);
+                return Err(Error::new("", ErrorKind::OtherTable { table, lsn }));
+            }
+        }
+        Ok(())
+    }
+
+    /// The end of the last load of a table in a range.
+    fn last_load(&self, oid: Oid, start: Lsn, at: Lsn) -> Result<Option<Lsn>, Error> {
+        let mut last = None;
+        let is_there = |segment: &Segment| segment.end > start && segment.start < at;
+        for chain in chains(self.segments()) {
+            if !chain.iter().any(is_there) {
+                continue;
+            }
+            // The index has only the last load in each segment. Other loads may come before it.
+            if let Some(load) = self.load_in(chain, oid) {
+                if load <= at {
+                    last = Some(load).max(last);
+                } else {
+                    let loads = self.loads(chain, oid)?;
+                    last = loads.into_iter().rfind(|load| *load <= at).max(last);
+                }
+            }
+        }
+        Ok(last.filter(|load| *load > start))
+    }
+}
+
+/// Net changes as a stream of wire frames, in chunks of any size.
+#[derive(Debug)]
+pub struct NetReader {
+    oid: Oid,
+    at: Lsn,
+    stream_bytes: u64,
+    read_bytes: u64,
+    encoding: Encoding,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// The changes are read.
+    Changes(Box<Changes>),
+    /// The net changes are written.
+    Rows(Box<NetRows>),
+    /// A failure was returned, or the net was taken.
+    Failed,
+}
+
+impl NetReader {
+    /// The table.
+    pub const fn oid(&self) -> Oid {
+        self.oid
+    }
+
+    /// The LSN up to which the target has all changes once it has the net changes.
+    pub const fn at(&self) -> Lsn {
+        self.at
+    }
+
+    /// The encoding of the rows.
+    pub const fn encoding(&self) -> Encoding {
+        self.encoding
+    }
+
+    /// Bytes of the log's streams that were read so far, and all bytes to read.
+    pub const fn progress(&self) -> (u64, u64) {
+        (self.read_bytes, self.stream_bytes)
+    }
+
+    /// What the net changes are. `None` until all changes were read: [`NetReader::advance`].
+    pub fn tally(&self) -> Option<&Tally> {
+        match &self.phase {
+            Phase::Rows(rows) => rows.tally(),
+            Phase::Changes(_) | Phase::Failed => None,
+        }
+    }
+
+    /// Reads a part of the changes. Returns false once all were read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Incomplete`] if the changes do not give the net changes. A segment is damaged, or
+    /// the spool failed.
+    pub fn advance(&mut self) -> Result<bool, Error> {
+        let is_read = self.take_changes();
+        if !matches!(is_read, Ok(false)) || !matches!(self.phase, Phase::Changes(_)) {
+            return is_read;
+        }
+        if let Phase::Changes(changes) = std::mem::replace(&mut self.phase, Phase::Failed) {
+            let rows = changes.into_net().into_rows(self.encoding);
+            let rows = rows.map_err(|error| failed(error, 0))?.with_end(self.at);
+            self.phase = Phase::Rows(Box::new(rows));
+        }
+        Ok(false)
+    }
+
+    /// Reads a part of the changes, for [`NetReader::into_net`]. Returns false once all were read.
+    ///
+    /// # Errors
+    /// As [`NetReader::advance`].
+    pub fn take_changes(&mut self) -> Result<bool, Error> {
+        let Phase::Changes(changes) = &mut self.phase else {
+            return Ok(false);
+        };
+        match changes.apply() {
+            Ok(Some(bytes)) => {
+                self.read_bytes = self.read_bytes.saturating_add(bytes as u64);
+                Ok(true)
+            }
+            Ok(None) => Ok(false),
+            Err(error) => {
+                self.phase = Phase::Failed;
+                Err(error)
+            }
+        }
+    }
+
+    /// What the changes that were taken so far give. `None` if rows were already read.
+    pub fn into_net(self) -> Option<Net> {
+        match self.phase {
+            Phase::Changes(changes) => Some(changes.into_net()),
+            Phase::Rows(_) | Phase::Failed => None,
+        }
+    }
+
+    /// Reads the next bytes of the stream, in place of the buffer's contents. Returns false at the
+    /// end.
+    ///
+    /// While changes are read, there are no bytes, and each call reads only a part of the changes. So
+    /// the caller may check for interrupts in between.
+    ///
+    /// # Errors
+    /// As [`NetReader::advance`].
+    pub fn read(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
+        out.clear();
+        match &mut self.phase {
+            Phase::Failed => Ok(false),
+            Phase::Rows(rows) => rows.read(out).map_err(|error| spool(error, 0)),
+            Phase::Changes(_) => {
+                self.advance()?;
+                Ok(true)
+            }
+        }
+    }
+}

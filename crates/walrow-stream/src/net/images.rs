@@ -1,0 +1,62 @@
+//! Which of several rows of a key an old image means.
+//!
+//! Old images may have more than the key: whole rows under REPLICA IDENTITY FULL, or more columns of
+//! an index. Then two rows may have one key until the end of a transaction, as deferrable constraints
+//! allow. An update without an old image leaves the identity as it is, so its new image has the
+//! identity's columns of the old one.
+
+use crate::net::changes::{cells_of, damaged};
+use crate::net::error::NetError;
+use crate::net::heap::Version;
+use crate::net::record::Record;
+use crate::net::table::Table;
+use walrow_wire::{Cell, OldTuple, Tuple};
+
+/// The images of a change.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Image<'a> {
+    pub(super) old: Option<OldTuple<'a>>,
+    pub(super) new: Tuple<'a>,
+}
+
+impl Image<'_> {
+    /// Whether the row of a record had this image.
+    pub(super) fn is_of(
+        self,
+        table: &Table,
+        version: Version,
+        record: &Record<'_>,
+        identity: &[usize],
+        projected: &mut Vec<u8>,
+    ) -> Result<bool, NetError> {
+        if record.is_marked {
+            return Ok(false);
+        }
+        let row = cells_of(table, version, record, projected).ok_or_else(damaged)?;
+        let (image, is_whole) = match self.old {
+            Some(OldTuple::Full(image)) => (image, true),
+            Some(old) => (old.tuple(), false),
+            None => (self.new, false),
+        };
+        let mut cells = row.cells().zip(image.cells()).enumerate();
+        Ok(cells.all(|(place, (cell, image))| {
+            let is_compared = is_whole || identity.contains(&place);
+            !is_compared || is_same(table, place, cell, image)
+        }))
+    }
+}
+
+/// Whether two cells have one value, as far as they were sent.
+fn is_same(table: &Table, place: usize, one: Cell<'_>, other: Cell<'_>) -> bool {
+    match (one, other) {
+        (Cell::Unchanged, _) | (_, Cell::Unchanged) => true,
+        (Cell::Text(text), Cell::Binary(bytes)) | (Cell::Binary(bytes), Cell::Text(text)) => {
+            let relation = table.relation.as_ref();
+            let column = relation.and_then(|it| it.columns.get(place));
+            let write = column.and_then(|it| table.identity.cell_text(it, &table.catalog));
+            let mut found = Vec::new();
+            write.is_some_and(|write| write(bytes, &mut found) && found == text)
+        }
+        (one, other) => one == other,
+    }
+}

@@ -1,0 +1,73 @@
+//! The options of net changes.
+
+/// The options of [`Net::changes`](crate::Net::changes).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NetOptions {
+    /// The columns by which the target finds rows. Default: those of the replica identity, or of the
+    /// primary key in the catalog under REPLICA IDENTITY FULL.
+    pub keys: Option<Vec<String>>,
+    /// Those of the keys that are texts in the target. They are compared as PostgreSQL's text, so
+    /// that `1.0` and `1.00` are two keys.
+    pub text_keys: Vec<String>,
+    /// What deletes do.
+    pub deletes: Deletes,
+    /// What truncates do.
+    pub truncates: Truncates,
+    /// The columns of the net rows.
+    pub columns: NetColumns,
+    /// Columns that may lack a value that was never sent. It is neither an error nor counted.
+    pub nullable: Vec<String>,
+    /// What happens with other values that were never sent.
+    pub never_sent: NeverSent,
+}
+
+/// What deletes do to the rows of a target.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must know each of them")]
+pub enum Deletes {
+    /// They remove rows.
+    #[default]
+    Apply,
+    /// They mark rows, which keep their last values.
+    Soft,
+    /// They do nothing.
+    Ignore,
+}
+
+/// What truncates do. A load is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must know each of them")]
+pub enum Truncates {
+    /// They remove all rows.
+    #[default]
+    Apply,
+    /// They are an error.
+    Error,
+    /// They do nothing.
+    Ignore,
+}
+
+/// The columns of net rows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must know each of them")]
+pub enum NetColumns {
+    /// Those of the last version. A change of a column that does not give its old values is an
+    /// error, as in a state.
+    #[default]
+    Last,
+    /// Those of all versions, by their names, with the types of the last version that has them. So a
+    /// dropped column keeps the values that were sent, and a renamed column is a new one.
+    All,
+}
+
+/// What happens with values that were never sent, of rows that the target does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a caller must know each of them")]
+pub enum NeverSent {
+    /// They are an error.
+    #[default]
+    Error,
+    /// They are NULL, and counted.
+    Null,
+}
