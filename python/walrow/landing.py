@@ -337,12 +337,15 @@ class Landing:
             self._is_load_given_up = True
             self._changed.notify_all()
 
-    def wait_for_room(self, timeout: float) -> None:
-        """Waits until the queue has room again."""
+    def wait_for_room(self, seconds: float, stop: threading.Event) -> None:
+        """Waits until the queue has room again, at most so long or until a stop."""
+        end = time.monotonic() + seconds
         with self._changed:
-            self._changed.wait_for(
-                lambda: not self.is_full or self.failure is not None, timeout
-            )
+            while self.is_full and self.failure is None and not stop.is_set():
+                left = end - time.monotonic()
+                if left <= 0:
+                    break
+                self._changed.wait(min(left, _STOP_SECONDS))
 
     def finish(self, seconds: float, stop: threading.Event | None = None) -> bool:
         """Lands what is queued, as far as the time allows, and publishes it.

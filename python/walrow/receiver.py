@@ -447,7 +447,7 @@ class Receiver:
             if landing.is_full:
                 # What the server asks meanwhile is not read, so answer without a question.
                 stream.confirm(landing.confirmable)
-                landing.wait_for_room(_ANSWER_SECONDS)
+                landing.wait_for_room(_ANSWER_SECONDS, self._stop)
                 continue
             block = stream.receive(_REPORT_SECONDS)
             self._waiter.drain()
@@ -701,12 +701,13 @@ def _check_without_create(
 
 #: Connecting, questions and the stream's start take less than this together.
 _CONNECT_SECONDS = 90.0
-#: A stop takes less than two seconds: this long, and then the process has to end.
-_STOP_SECONDS = 1.3
+#: A stop takes less than two seconds: this long, the least seconds of what is left to do, and the
+#: end of the process, which a busy machine delays.
+_STOP_SECONDS = 1.0
 _STOP_LOOK_SECONDS = 0.1
 #: Open questions to the server are cancelled at the end. This is their time to close connections.
 _END_SECONDS = 1.0
-_LEAST_SECONDS = 0.2
+_LEAST_SECONDS = 0.1
 _FINISH_SECONDS = 0.9
 _CLOSE_SECONDS = 1.0
 #: For a standby only.

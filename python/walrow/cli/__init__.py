@@ -17,12 +17,17 @@ Each error is one line on stderr. Exit codes:
 
 from __future__ import annotations
 
+import os
+import sys
+import threading
+from typing import NoReturn
+
 from walrow.cli.terminal import say
 
 __all__ = ["main"]
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Runs the command line and exits."""
     try:
         import click  # noqa: F401
@@ -32,4 +37,10 @@ def main() -> None:
         raise SystemExit(2) from None
     from walrow.cli import app
 
-    raise SystemExit(app.run())
+    code = app.run()
+    if any(it.name.startswith("walrow-") for it in threading.enumerate()):
+        # It waits for a disk or a server that stalls, and must not go on while Python ends, which
+        # takes long on a busy machine.
+        sys.stderr.flush()
+        os._exit(code)
+    raise SystemExit(code)
