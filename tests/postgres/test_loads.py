@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -36,6 +37,7 @@ from servers.receiving import (
     end_of_wal,
     execute,
 )
+from walrow.interruption import Step
 from walrow.loading import TableLoad
 from walrow.postgres import copying
 
@@ -382,20 +384,35 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
 ) -> None:
     """The server is silent for too long, and answers while the next attempt loads."""
     log = tmp_path / "log"
-    monkeypatch.setattr("walrow.receiver._CONNECT_SECONDS", 2)
-    share = TableLoad._share
-    begun: list[TableLoad] = []
+    share, leave = TableLoad._share, Step.leave
+    next_loads = threading.Event()
+    #: The loads, and the thread of the attempt that each belongs to.
+    begun: list[tuple[TableLoad, threading.Thread]] = []
 
     def slow_at_first(load: TableLoad, snapshot: str) -> Any:
-        begun.append(load)
+        begun.append((load, threading.current_thread()))
         if len(begun) == 1:
-            time.sleep(5)
+            monkeypatch.setattr("walrow.receiver._CONNECT_SECONDS", 0.5)
+            assert next_loads.wait(60)
+        else:
+            next_loads.set()
         return share(load, snapshot)
 
+    def left(step: Step[Any]) -> None:
+        # The next attempt has the usual time: the machine may be busy.
+        monkeypatch.setattr("walrow.receiver._CONNECT_SECONDS", 90)
+        leave(step)
+
     monkeypatch.setattr(TableLoad, "_share", slow_at_first)
+    monkeypatch.setattr(Step, "leave", left)
     with Load(server.dsn, seed=9), receiving(server, log, slot, monkeypatch):
         until_loaded(log)
-        until(lambda: begun[0].load is None and begun[0]._stopped.is_set())
-    assert len(begun) == 2
+        first, attempt = begun[0]
+        until(lambda: first.load is None and first._stopped.is_set())
+    # A table that is locked or truncated meanwhile makes the next attempt begin a second load, but
+    # never the one that was left.
+    attempts = [each for _, each in begun]
+    assert attempts.count(attempt) == 1
+    assert len(set(attempts)) == 2
     receive_rest(server, log, slot, *FIRST)
     check_log(server.dsn, log, Load.TABLES)
