@@ -397,7 +397,7 @@ class LogError(Error):
 
 
 class ApplyError(Error):
-    """Changes cannot be applied to a target: see docs/applying.md.
+    """Changes cannot be applied to a target: see docs/applying.md and docs/net.md.
 
     Attributes:
         code: What is wrong: `"no_token"` (the target has rows, and does not record which

@@ -30,21 +30,29 @@ from walrow.log_readers import LogReader
 from walrow.log_store import LogStore
 from walrow.lsn import Lsn
 from walrow.marks import Why, needs_of
+from walrow.netting import NetRules, net_of
 from walrow.retention import Compacted, Retained, Retention
 from walrow.signatures import with_options
 from walrow.stopped import resume
-from walrow.typing import Options, StateOptions
+from walrow.typing import NetOptions, Options, StateOptions
 from walrow.urls import is_url
 from walrow.young_tables import plain_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Unpack
 
     from walrow._core import Schema
     from walrow.looks import Published
     from walrow.marks import Mark
-    from walrow.typing import SchemaOptions, TableName
+    from walrow.net import Net
+    from walrow.typing import (
+        Deletes,
+        NeverSent,
+        SchemaOptions,
+        TableName,
+        Truncates,
+    )
 
 __all__ = [
     "Compacted",
@@ -405,6 +413,81 @@ class Log(OpenedLog):
             framing="wire",
             metadata=(),
             **options,
+        )
+
+    @with_options(NetOptions)
+    def net(
+        self,
+        table: TableName,
+        *,
+        start: Lsn | int | str | None = None,
+        end: Lsn | int | str | None = None,
+        keys: Sequence[str] | None = None,
+        deletes: Deletes = "apply",
+        truncates: Truncates = "apply",
+        never_sent: NeverSent = "error",
+        allow: Collection[str] = (),
+        **options: Unpack[NetOptions],
+    ) -> Net:
+        """Returns what changed in a table between two LSNs, for a target of your own.
+
+        Each key that changed has one row. An update with a new key may have its old key
+        before it. docs/net.md explains how to apply each row. Write `end` to the target in the
+        transaction that writes the rows, and begin there the next time. Then each change is
+        applied exactly once.
+
+        >>> import tempfile, walrow
+        >>> folder = tempfile.TemporaryDirectory()
+        >>> sealed = walrow.seal("tests/data/18/rows.text.wire", log=folder.name)
+        >>> net = walrow.Log(folder.name).net("public.item")
+        >>> net.keys, net.events, net.rows, net.end == sealed.position
+        (('id',), 9, 4, True)
+        >>> net.to_pyarrow().select(["id", "label", "_change_type"]).to_pylist()[0]
+        {'id': 1, 'label': 'uno', '_change_type': 'insert'}
+        >>> folder.cleanup()
+
+        Args:
+            table: The table, as in `walrow.read`. A name means the last table that had it
+                at `end`.
+            start: Up to where the target has all changes. Default: it is empty.
+            end: Up to where it gets them, an LSN. Default: all of the log.
+            keys: The columns that identify a row in the target: unique, and never NULL.
+                Default: the replica identity, or under REPLICA IDENTITY FULL, the primary
+                key in the log.
+            deletes: `"apply"`, or `"soft"` for deletes that keep the last values of their
+                rows, or `"ignore"`.
+            truncates: `"apply"`, or `"error"`, or `"ignore"`. A load replaces the rows in any
+                case, as `deletes` says.
+            never_sent: The policy for a value of a new row that the server never sent:
+                `"error"`, or `"null"`, which is counted.
+            allow: Codes of errors to ignore: `"erased"`, `"not_received"`, `"other_table"`,
+                and the codes of `LogTable.marks`.
+            **options: Options of `walrow.read` for columns, batches and memory. With
+                `schema`, dropped columns keep their values.
+
+        Returns:
+            The rows. Asking for the first batch reads the log, and so do attributes that
+            need it.
+
+        Raises:
+            ApplyError: The target cannot get the changes: docs/net.md has the codes. It is
+                raised here, or before the first row.
+            SchemaError: The log has no such table, or two, or the table has no key.
+            LogError: Changes after `start` were removed from the log (`pruned`).
+            OptionError: The options are invalid or contradict each other.
+        """
+        record = self._record()
+        return net_of(
+            self,
+            self.location,
+            self._tables(record),
+            record,
+            table,
+            start=start,
+            end=end,
+            keys=keys,
+            rules=NetRules(deletes, truncates, never_sent, allow),
+            options=options,
         )
 
     def _refuse_incomplete(self, oid: int, at: Lsn, record: Published) -> None:

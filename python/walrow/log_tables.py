@@ -1,4 +1,4 @@
-"""Which table of a log a name means, and by which key its rows are found."""
+"""The table of a log that a name means, and the key of its rows."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def find_table(tables: Sequence[LogTable], name: TableName) -> LogTable:
 def keys_of(
     log: OpenedLog, table: LogTable, keys: Sequence[str] | None
 ) -> tuple[str, ...]:
-    """The columns by which rows are found.
+    """The columns that identify a row.
 
-    They are those that were given, or those of the replica identity. Under REPLICA IDENTITY
-    FULL, they are those of the primary key that the log has recorded.
+    The caller gives them, or they are the columns of the replica identity. Under REPLICA
+    IDENTITY FULL, the log has recorded the primary key.
 
     Raises:
-        SchemaError: There are none, or old images do not have them.
+        SchemaError: The table has no key, or old images lack a column of it.
     """
     if not table.versions:
         text = f"{table.name} has no change in the log, and needs a load first"
