@@ -1,6 +1,6 @@
-"""Instructions a row, walrow's beside the floor's: instructions.py [DIR].
+"""Instructions a row, walrow's beside the floor's, and those of a log: instructions.py [DIR].
 
-Counted by valgrind, so the same on a busy machine as on a quiet one; says so and ends
+A log is appended to, decoded, and makes the state of its largest table with a key. Counted by valgrind, so the same on a busy machine as on a quiet one; says so and ends
 where there is no valgrind.
 """
 
@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import walrow
@@ -52,13 +53,32 @@ def main() -> None:
             count(valgrind, once, reader, path) / rows for reader in ("floor", "walrow")
         )
         print(f"{name:<10}{floor:>10.0f}{own:>10.0f}{own / floor:>8.2f}")
+    print(f"{'log':<10}{'append':>10}{'read':>10}{'state':>8}   instructions a row")
+    for name, table in TABLES.items():
+        path = directory / f"{name}.wire"
+        if not path.exists():
+            continue
+        rows = sum(len(batch) for batch in walrow.read(path))
+        with tempfile.TemporaryDirectory(dir=directory) as log:
+            append, read = (
+                count(valgrind, once, *arguments) / rows
+                for arguments in (("append", path, log), ("read", log))
+            )
+            state = ""
+            if table is not None:
+                state = f"{count(valgrind, once, 'state', log, table) / rows:.0f}"
+        print(f"{name:<10}{append:>10.0f}{read:>10.0f}{state:>8}")
 
 
-def count(valgrind: str, once: Path, reader: str, path: Path) -> int:
+#: Captures that a log is made of, and the table of its state.
+TABLES = {"narrow": None, "pgbench": "pgbench_accounts", "tiny": None}
+
+
+def count(valgrind: str, once: Path, *arguments: object) -> int:
     """Instructions of one run."""
     command = [valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     out = subprocess.run(  # noqa: S603
-        [*command, str(once), reader, str(path)],
+        [*command, str(once), *map(str, arguments)],
         check=True,
         capture_output=True,
         text=True,

@@ -1,33 +1,96 @@
-//! Reads a capture once, for a counter of instructions: `once floor|walrow FILE`. `once write
-//! FOLDER` writes all captures there.
+//! Does one thing once, for a counter of instructions.
+//!
+//! `once floor|walrow FILE` reads a capture. `once append FILE LOG` writes it to a new log, `once read
+//! LOG` decodes a log, and `once state LOG TABLE` makes the rows of a table. `once write FOLDER`
+//! writes all captures there.
 
 use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
+use std::sync::Arc;
+use walrow::log::{Directory, Log, Plan, StateOptions, Writer, WriterOptions};
+use walrow::stream::Assembler;
+use walrow::{DecoderBuilder, cell_text};
 use walrow_benches::{captures::captures, decode, floor};
 
+/// The bytes that a receiver gives to a writer at once.
+const BLOCK: usize = 4 << 20;
+
 fn main() -> Result<(), Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let (reader, path) = (
-        arguments.next(),
-        arguments.next().ok_or("once floor|walrow FILE")?,
-    );
-    if reader.as_deref() == Some("write") {
-        for capture in captures() {
-            let file = Path::new(&path).join(capture.name).with_extension("wire");
-            std::fs::write(file, capture.bytes)?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match *arguments.as_slice() {
+        ["write", folder] => {
+            for capture in captures() {
+                let file = Path::new(folder).join(capture.name).with_extension("wire");
+                std::fs::write(file, capture.bytes)?;
+            }
         }
-        return Ok(());
+        ["floor", file] => {
+            floor::rows(&std::fs::read(file)?, |table| drop(black_box(table)));
+        }
+        ["walrow", file] => {
+            decode::rows(&std::fs::read(file)?)?;
+        }
+        ["append", file, log] => append(&std::fs::read(file)?, log)?,
+        ["read", log] => read(log)?,
+        ["state", log, table] => state(log, table)?,
+        _ => {
+            let usage = "once floor|walrow FILE, append FILE LOG, read LOG, state LOG TABLE";
+            return Err(usage.into());
+        }
     }
-    let bytes = std::fs::read(path)?;
-    match reader.as_deref() {
-        Some("floor") => {
-            floor::rows(&bytes, |table| drop(black_box(table)));
+    Ok(())
+}
+
+/// Writes a log as a receiver does. Its frames are stored: zstd's own instructions would be most.
+fn append(bytes: &[u8], log: &str) -> Result<(), Box<dyn Error>> {
+    let mut options = WriterOptions::default();
+    options.level = None;
+    let mut writer = Writer::open(Arc::new(Directory::create(log)?), options)?;
+    let mut assembler = writer.resume(Assembler::default())?;
+    for block in bytes.chunks(BLOCK) {
+        writer.append(&mut assembler, &mut &*block)?;
+        writer.sync(&mut assembler)?;
+        if writer.is_full()? {
+            writer.publish(&mut assembler)?;
         }
-        Some("walrow") => {
-            decode::rows(&bytes)?;
+    }
+    writer.publish(&mut assembler)?;
+    Ok(())
+}
+
+/// Decodes a log, as `walrow.read` does.
+fn read(log: &str) -> Result<(), Box<dyn Error>> {
+    let log = Log::open(Arc::new(Directory::open(log)?))?;
+    let mut decoder = DecoderBuilder::new().build()?;
+    let mut chunk = Vec::new();
+    for name in log.plan(&Plan::default())? {
+        let mut segment = log.segment(name)?;
+        while segment.read(&mut chunk)? {
+            let mut rest = &*chunk;
+            while !rest.is_empty() || !decoder.wants_input() {
+                while let Some(batch) = decoder.next_batch()? {
+                    black_box(batch.into_record_batch());
+                }
+                let consumed = decoder.decode(rest)?;
+                rest = rest.get(consumed..).unwrap_or_default();
+            }
         }
-        _ => return Err("once floor|walrow FILE".into()),
+    }
+    decoder.finish()?;
+    Ok(())
+}
+
+/// Makes the rows of a table, as a stream.
+fn state(log: &str, table: &str) -> Result<(), Box<dyn Error>> {
+    let log = Log::open(Arc::new(Directory::open(log)?))?;
+    let mut options = StateOptions::default();
+    options.cell_text = Some(cell_text);
+    let mut rows = log.state(&|_, _, name| name == table, options)?;
+    let mut chunk = Vec::new();
+    while rows.read(&mut chunk)? {
+        black_box(&chunk);
     }
     Ok(())
 }
