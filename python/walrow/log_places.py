@@ -58,7 +58,7 @@ def _at_path(path: str) -> LogDirectory | None:
     try:
         return LogDirectory(path)
     except OSError:
-        # Whoever reads the path says what is wrong.
+        # The caller reads the path, and its error says what is wrong.
         return None
 
 

@@ -701,8 +701,8 @@ def _check_without_create(
 
 #: Connecting, questions and the stream's start take less than this together.
 _CONNECT_SECONDS = 90.0
-#: A stop takes less than two seconds: this long, the least seconds of what is left to do, and the
-#: end of the process, which a busy machine delays.
+#: A stop takes less than two seconds. Its waits take this time together, and then the least seconds
+#: for each wait that is left. A busy machine delays the end of the process.
 _STOP_SECONDS = 1.0
 _STOP_LOOK_SECONDS = 0.1
 #: Open questions to the server are cancelled at the end. This is their time to close connections.

@@ -409,8 +409,8 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
         until_loaded(log)
         first, attempt = begun[0]
         until(lambda: first.load is None and first._stopped.is_set())
-    # A table that is locked or truncated meanwhile makes the next attempt begin a second load, but
-    # never the one that was left.
+    # If a table is locked or truncated meanwhile, the next attempt begins a second load. The first
+    # attempt never does.
     attempts = [each for _, each in begun]
     assert attempts.count(attempt) == 1
     assert len(set(attempts)) == 2

@@ -184,7 +184,7 @@ def test_a_wait_for_the_lock_of_a_log(
             with pytest.raises(KeyboardInterrupt):
                 call()
             assert interrupted() < SECONDS
-    # It does not come up again, and nothing was changed.
+    # The interrupt does not come up again, and the log has not changed.
     assert [reader.name for reader in log.readers()] == ["r"]
     with objects.lock():
         assert walrow.Log(log.path).start == 0

@@ -134,9 +134,9 @@ def test_others_run_while_a_writer_is_dropped(tmp_path: Path, part: str) -> None
 
 
 def turns_while(call: Callable[[], object]) -> int:
-    """How many turns another thread has while this one waits for that of a segment.
+    """The number of turns that another thread has during a call.
 
-    Such a thread compresses what it has: that takes longer than some turns.
+    The call waits for the thread of a segment, which compresses for longer than some turns.
     """
     turns, done = 0, threading.Event()
 

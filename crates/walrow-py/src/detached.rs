@@ -1,4 +1,4 @@
-//! What waits for a thread when it is dropped, while Python goes on.
+//! A value whose drop may wait for a thread, while Python goes on.
 
 use pyo3::prelude::*;
 use std::ops::{Deref, DerefMut};

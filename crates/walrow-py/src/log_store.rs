@@ -39,7 +39,7 @@ pub(crate) fn not_opened(error: &Error) -> Option<PyErr> {
     };
     let text = text.clone();
     Some(raised().unwrap_or_else(|| match kind {
-        // Of the directory, and not of an object.
+        // The directory is missing, not an object.
         io::ErrorKind::NotFound if error.object.is_empty() => PyFileNotFoundError::new_err(text),
         io::ErrorKind::PermissionDenied => PyPermissionError::new_err(text),
         _ => PyOSError::new_err(text),

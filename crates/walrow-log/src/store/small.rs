@@ -7,7 +7,7 @@ use crate::store::{Objects, ReadAt, Store, Tag, once};
 use std::io;
 use std::sync::Arc;
 
-/// The largest object that is read. What walrow writes is far smaller.
+/// The largest object that is read. walrow's own objects are far smaller.
 const LARGEST: u64 = 256 << 20;
 
 /// The small objects of a log, by name.

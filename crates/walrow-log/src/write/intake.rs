@@ -1,4 +1,5 @@
-//! Takes the events of a stream. What the log has is skipped, and the rest goes to the buffer.
+//! Takes the events of a stream. It skips the events that the log has, and gives the others to the
+//! buffer.
 
 use crate::error::{Error, ErrorKind};
 use crate::store::Store;
@@ -12,16 +13,16 @@ use walrow_stream::fact::Taken;
 use walrow_stream::{Assembler, Event, Transaction};
 use walrow_wire::Lsn;
 
-/// What has become of an event.
+/// The result of a call of [`Intake::next`].
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// It was taken, or skipped.
+    /// An event was taken, or skipped.
     Done,
-    /// It was the commit of a transaction, which is whole now.
+    /// The commit of a transaction was taken. The transaction is whole now.
     Whole,
-    /// It is the first transaction or message at or behind the place of a load.
+    /// The first transaction or message at or behind the place of a load was taken.
     First(First),
-    /// There is none: the assembler has no more input.
+    /// The assembler needs more input.
     None,
 }
 
@@ -36,7 +37,7 @@ pub(crate) enum First {
     Position(Lsn),
 }
 
-/// What a log has taken, up to its end.
+/// Takes events, and knows the end of the log.
 #[derive(Debug)]
 pub(crate) struct Intake {
     store: Arc<dyn Store>,
