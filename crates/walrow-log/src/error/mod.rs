@@ -212,6 +212,13 @@ pub enum ErrorKind {
         /// The LSN where the last changes of the other table end, at the latest.
         lsn: Lsn,
     },
+    /// Rows of the table were erased in the range, perhaps the delete of a row that the target has.
+    Erased {
+        /// The table, as `schema.name`.
+        table: String,
+        /// The LSN where the last transaction with erased rows ends.
+        lsn: Lsn,
+    },
     /// The bytes are not a part of net changes of the table.
     NetPart,
     /// The stream does not follow the protocol.
@@ -259,6 +266,7 @@ impl ErrorKind {
             Self::NotLoaded { .. } => "not_loaded",
             Self::Incomplete { gap, .. } => gap.code(),
             Self::OtherTable { .. } => "other_table",
+            Self::Erased { .. } => "erased",
             Self::NetPart => "net_part",
             Self::Stream(_) => "stream",
         }
@@ -473,7 +481,10 @@ impl Error {
                     Gap::NullKey { .. } | Gap::DuplicateKey { .. } | Gap::Key { .. } | Gap::Truncated,
                 ..
             } => Vec::new(),
-            ErrorKind::NotLoaded { table } | ErrorKind::Incomplete { table, .. } => {
+            ErrorKind::NotLoaded { table }
+            | ErrorKind::Incomplete { table, .. }
+            | ErrorKind::OtherTable { table, .. }
+            | ErrorKind::Erased { table, .. } => {
                 vec![Remedy::Load {
                     table: table.clone(),
                 }]
@@ -485,7 +496,9 @@ impl Error {
     /// The commit LSN of the transaction where this was found, if there is one.
     pub fn lsn(&self) -> Option<Lsn> {
         match self.kind {
-            ErrorKind::Incomplete { lsn, .. } | ErrorKind::OtherTable { lsn, .. } => Some(lsn),
+            ErrorKind::Incomplete { lsn, .. }
+            | ErrorKind::OtherTable { lsn, .. }
+            | ErrorKind::Erased { lsn, .. } => Some(lsn),
             _ => None,
         }
     }
@@ -688,6 +701,12 @@ impl fmt::Display for ErrorKind {
             Self::OtherTable { table, .. } => write!(
                 f,
                 "{}: another table had this name in the range, and its rows are not removed",
+                Printable(table)
+            ),
+            Self::Erased { table, .. } => write!(
+                f,
+                "{}: changes after the start were erased, perhaps the delete of a row that the \
+                 target still has",
                 Printable(table)
             ),
             Self::NetPart => f.write_str("the bytes are not a part of net changes of this table"),

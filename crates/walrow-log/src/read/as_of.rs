@@ -212,7 +212,7 @@ impl Log {
         Ok(first.filter(|first| *first > at))
     }
 
-    fn is_of(&self, version: usize, oid: Oid) -> bool {
+    pub(crate) fn is_of(&self, version: usize, oid: Oid) -> bool {
         let version = self.versions().get(version);
         version.is_some_and(|version| version.oid == oid)
     }

@@ -7,8 +7,8 @@ use crate::format::registered_reader::RegisteredReader;
 use crate::format::segment::{Foot, SegmentName};
 use crate::format::state::State;
 use crate::format::version::TableVersion;
-use crate::read::segment_reader::SegmentReader;
-use crate::store::{Objects, small};
+use crate::read::segment_reader::{Planned, SegmentReader};
+use crate::store::Objects;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -111,14 +111,6 @@ impl Log {
     /// The objects of the log.
     pub fn objects(&self) -> Arc<dyn Objects> {
         Arc::clone(&self.objects)
-    }
-
-    /// The bytes of a small object of the log.
-    ///
-    /// # Errors
-    /// There is no such object ([`Error::is_not_found`]), it is too large, or the store failed.
-    pub fn read_object(&self, name: &str) -> Result<Vec<u8>, Error> {
-        Ok(small::read(&*self.objects, name)?.0)
     }
 
     /// The index, which describes the contents of all segments.
@@ -288,8 +280,13 @@ impl Log {
     /// # Errors
     /// It is damaged, was removed, or cannot be read.
     pub fn segment(&self, name: SegmentName) -> Result<SegmentReader, Error> {
-        let end = self.segment_of(name).map(|it| it.end);
-        SegmentReader::open_after(&*self.objects, name, end, Lsn::INVALID)
+        let known = self.segment_of(name);
+        let end = known.map(|it| it.end);
+        let opened = SegmentReader::open_after(&*self.objects, name, end, Lsn::INVALID)?;
+        match known {
+            Some(known) => Planned::of(known).check(opened),
+            None => Ok(opened),
+        }
     }
 
     /// The segment of this name.

@@ -1,12 +1,14 @@
 //! Reads a log, and never writes.
 
 pub(crate) mod as_of;
+pub(crate) mod definition;
 pub(crate) mod log;
 pub(crate) mod recount;
 pub(crate) mod resolve;
 pub(crate) mod segment_reader;
 pub(crate) mod table_changes;
 pub(crate) mod table_net;
+pub(crate) mod table_nets;
 pub(crate) mod table_state;
 mod verify;
 

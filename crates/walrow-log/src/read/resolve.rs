@@ -11,7 +11,7 @@ use crate::format::listing::{ATTEMPTS, Listing};
 use crate::format::segment::{Foot, SegmentName};
 use crate::format::state::State;
 use crate::read::log::Log;
-use crate::read::segment_reader::SegmentReader;
+use crate::read::segment_reader::{Planned, SegmentReader};
 use crate::store::{Objects, ReadAt, Tag};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -21,8 +21,7 @@ use walrow_wire::Lsn;
 #[derive(Debug)]
 pub struct PlanReader {
     objects: Arc<dyn Objects>,
-    /// The names and the ends of the next segments.
-    rest: VecDeque<(SegmentName, Lsn)>,
+    rest: VecDeque<Planned>,
     after: Lsn,
     merged: Merged,
 }
@@ -31,10 +30,8 @@ impl Log {
     /// A reader of the segments of a [`Log::plan`]. It leaves out members of merged segments that
     /// end at or before `after`. It also finds segments that are merged meanwhile.
     pub fn read(&self, names: &[SegmentName], after: Lsn) -> PlanReader {
-        let rest = names.iter().filter_map(|name| {
-            let segment = self.segment_of(*name)?;
-            Some((segment.name(), segment.end))
-        });
+        let rest = names.iter().filter_map(|name| self.segment_of(*name));
+        let rest = rest.map(Planned::of);
         PlanReader {
             objects: self.objects(),
             rest: rest.collect(),
@@ -76,15 +73,15 @@ impl PlanReader {
     /// # Errors
     /// A segment is damaged, was removed, or cannot be read.
     pub fn open_next(&mut self) -> Result<Option<SegmentReader>, Error> {
-        let Some((name, end)) = self.rest.pop_front() else {
+        let Some(next) = self.rest.pop_front() else {
             return Ok(None);
         };
-        let segment = (name, Some(end));
+        let segment = (next.name, Some(next.end));
         let objects = &*self.objects;
         let opened = self
             .merged
-            .open(objects, segment, &mut self.rest, self.after);
-        opened.map(Some)
+            .open(objects, segment, &mut self.rest, self.after)?;
+        next.check(opened).map(Some)
     }
 }
 
@@ -105,7 +102,7 @@ impl Merged {
         &mut self,
         objects: &dyn Objects,
         (name, end): (SegmentName, Option<Lsn>),
-        rest: &mut VecDeque<(SegmentName, Lsn)>,
+        rest: &mut VecDeque<Planned>,
         after: Lsn,
     ) -> Result<SegmentReader, Error> {
         if let Some(found) = self.part(objects, name, end, rest, after)? {
@@ -142,7 +139,7 @@ impl Merged {
         objects: &dyn Objects,
         name: SegmentName,
         end: Option<Lsn>,
-        rest: &mut VecDeque<(SegmentName, Lsn)>,
+        rest: &mut VecDeque<Planned>,
         after: Lsn,
     ) -> Result<Option<SegmentReader>, Error> {
         // The parts of a transaction are never merged.
@@ -174,11 +171,11 @@ impl Merged {
             };
             let mut count = 0_usize;
             let mut until = end;
-            for (next, end) in &*rest {
-                if next.start != until || end_in(&foot, *next, Some(*end)).is_none() {
+            for Planned { name, end, .. } in rest.iter().copied() {
+                if name.start != until || end_in(&foot, name, Some(end)).is_none() {
                     break;
                 }
-                (count, until) = (count.saturating_add(1), *end);
+                (count, until) = (count.saturating_add(1), end);
             }
             rest.drain(..count);
             let range = name.start..until;

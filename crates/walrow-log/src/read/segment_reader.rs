@@ -1,6 +1,8 @@
 //! Reads the stream of a segment, or of some of its members.
 
 use crate::error::{DamagedPart, Error, ErrorKind};
+use crate::format::index::Segment;
+use crate::format::listing::INDEX;
 use crate::format::segment::{Foot, Member, SegmentName};
 use crate::store::{Objects, ReadAt};
 use std::collections::VecDeque;
@@ -39,6 +41,37 @@ pub struct SegmentReader {
     stream_bytes: u64,
     /// Bytes of the stream of all members.
     expected: u64,
+}
+
+/// A segment of a plan, as the index describes it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planned {
+    pub(crate) name: SegmentName,
+    pub(crate) end: Lsn,
+    continues: bool,
+}
+
+impl Planned {
+    pub(crate) fn of(segment: &Segment) -> Self {
+        Self {
+            name: segment.name(),
+            end: segment.end,
+            continues: segment.continues,
+        }
+    }
+
+    /// Refuses a segment that differs from the segment in the index. A copy may have such a
+    /// segment, if a writer ran meanwhile: for example the first part of a load that was broken
+    /// off.
+    pub(crate) fn check(self, reader: SegmentReader) -> Result<SegmentReader, Error> {
+        let foot = reader.foot();
+        let is_own = (foot.start, foot.part) == (self.name.start, self.name.part);
+        if is_own && (foot.end, foot.continues) != (self.end, self.continues) {
+            let what = DamagedPart::Index;
+            return Err(Error::new(INDEX, ErrorKind::Damaged { what }));
+        }
+        Ok(reader)
+    }
 }
 
 impl std::fmt::Debug for SegmentReader {

@@ -4,12 +4,13 @@ use crate::error::{Error, ErrorKind};
 use crate::format::index::Segment;
 use crate::format::version::TableVersion;
 use crate::read::as_of::Wants;
+use crate::read::definition::Definition;
 use crate::read::log::{Log, Plan, chains};
 use crate::read::table_changes::{Changes, failed, spool};
 use std::sync::Arc;
 use walrow_stream::{
-    Assembler, CellTextOf, Deletes, Encoding, End, KeyBytesOf, Net, NetOptions, NetRows, Spool,
-    Tally, Truncates,
+    Assembler, CatalogColumn, CellTextOf, Deletes, Encoding, End, KeyBytesOf, Net, NetColumns,
+    NetOptions, NetRows, Spool, Tally, Truncates,
 };
 use walrow_wire::{Framing, Lsn, Oid};
 
@@ -21,6 +22,8 @@ pub struct LogNetOptions {
     pub start: Lsn,
     /// The LSN or the time up to which the net changes go. Default: the end of the log.
     pub end: Option<End>,
+    /// Whether rows may have been erased in the range. The target may then still have them.
+    pub allows_erased: bool,
     /// How the net changes are made.
     pub net: NetOptions,
     /// The spool for what does not fit in memory.
@@ -58,8 +61,7 @@ impl Log {
     /// The net changes of a table in a range, as a stream with one transaction: see
     /// [`walrow_stream::Net`]. `wants` chooses the table by OID, schema and name.
     ///
-    /// It is not checked whether the table needs a load, or whether changes were erased:
-    /// [`Log::erased`].
+    /// It is not checked whether the table needs a load.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -82,8 +84,8 @@ impl Log {
     /// # Errors
     /// [`ErrorKind::NoTable`] and [`ErrorKind::Ambiguous`] if not exactly one table is chosen.
     /// [`ErrorKind::OtherTable`] if another table had the name in the range. [`ErrorKind::Pruned`] and
-    /// [`ErrorKind::NotLoaded`] if changes were removed. A segment is damaged.
-    #[expect(clippy::needless_pass_by_value, reason = "as the options of a state")]
+    /// [`ErrorKind::NotLoaded`] if changes were removed, and [`ErrorKind::Erased`] if rows were
+    /// erased. A segment is damaged.
     pub fn net(&self, wants: &Wants<'_>, options: LogNetOptions) -> Result<NetReader, Error> {
         let at = self.lsn_of(options.end)?;
         let oid = self.oid_as_of(wants, at)?;
@@ -102,6 +104,9 @@ impl Log {
         if load.is_none() && !start.is_valid() && is_removed() {
             let table = self.name_of(oid);
             return Err(Error::new("", ErrorKind::NotLoaded { table }));
+        }
+        if load.is_none() && options.start.is_valid() && !options.allows_erased {
+            self.check_erased(oid, options.start)?;
         }
         let is_table = |version: &TableVersion| version.oid == oid;
         let segments = self.plan(&Plan {
@@ -123,15 +128,54 @@ impl Log {
             assembler = assembler.with_spool(Arc::clone(spool));
         }
         let segments = self.read(&segments, start);
-        let net = options.begin(oid);
+        let net = self.begin(oid, options);
         Ok(NetReader {
             oid,
             at,
             stream_bytes,
             read_bytes: 0,
             encoding,
+            definition: self.definition(oid, at),
             phase: Phase::Changes(Box::new(Changes::new(segments, assembler, net))),
         })
+    }
+
+    /// Refuses a start before erased changes. A target that begins empty, or is loaded, has no rows
+    /// whose deletes were erased.
+    fn check_erased(&self, oid: Oid, start: Lsn) -> Result<(), Error> {
+        match self.erased()?.get(&oid) {
+            Some(end) if *end > start => {
+                let (table, lsn) = (self.name_of(oid), *end);
+                Err(Error::new("", ErrorKind::Erased { table, lsn }))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Net changes without a change, of a table that may have the columns of all versions.
+    pub(crate) fn begin(&self, oid: Oid, mut options: LogNetOptions) -> Net {
+        if options.net.columns == NetColumns::All {
+            let known = &mut options.net.known;
+            let more = self.all_columns(oid).into_iter();
+            let more = more.filter(|it| known.iter().all(|known| known.name != it.name));
+            let more: Vec<_> = more.collect();
+            known.extend(more);
+        }
+        options.begin(oid)
+    }
+
+    /// The columns of all versions of a table, with the types of the last version that has them.
+    fn all_columns(&self, oid: Oid) -> Vec<CatalogColumn> {
+        let mut columns: Vec<CatalogColumn> = Vec::new();
+        let versions = self.versions().iter().filter(|it| it.oid == oid);
+        for (name, type_oid, type_modifier, _) in versions.flat_map(|it| &it.columns) {
+            let column = CatalogColumn::new(name, *type_oid, *type_modifier);
+            match columns.iter_mut().find(|it| it.name == *name) {
+                Some(known) => *known = column,
+                None => columns.push(column),
+            }
+        }
+        columns
     }
 
     /// Refuses a range in which another table had the name. Its rows would stay in the target.
@@ -188,6 +232,8 @@ pub struct NetReader {
     stream_bytes: u64,
     read_bytes: u64,
     encoding: Encoding,
+    /// For a range without changes.
+    definition: Option<Definition>,
     phase: Phase,
 }
 
@@ -241,7 +287,13 @@ impl NetReader {
             return is_read;
         }
         if let Phase::Changes(changes) = std::mem::replace(&mut self.phase, Phase::Failed) {
-            let rows = changes.into_net().into_rows(self.encoding);
+            let mut net = changes.into_net();
+            if net.last_version().is_none()
+                && let Some(definition) = self.definition.take()
+            {
+                definition.describe(&mut net)?;
+            }
+            let rows = net.into_rows(self.encoding);
             let rows = rows.map_err(|error| failed(error, 0))?.with_end(self.at);
             self.phase = Phase::Rows(Box::new(rows));
         }

@@ -54,6 +54,11 @@ impl Log {
     /// [`ErrorKind::NoTable`] and [`ErrorKind::Ambiguous`] if not exactly one table is chosen.
     /// [`ErrorKind::TooEarly`] if the rows are known only later. [`ErrorKind::NotLoaded`] if changes
     /// were removed, and there is no load. A segment is damaged.
+    ///
+    /// [`ErrorKind::NoTable`]: crate::ErrorKind::NoTable
+    /// [`ErrorKind::Ambiguous`]: crate::ErrorKind::Ambiguous
+    /// [`ErrorKind::TooEarly`]: crate::ErrorKind::TooEarly
+    /// [`ErrorKind::NotLoaded`]: crate::ErrorKind::NotLoaded
     pub fn state(
         &self,
         wants: &dyn Fn(Oid, &str, &str) -> bool,
@@ -145,6 +150,8 @@ impl StateReader {
     /// # Errors
     /// [`ErrorKind::Incomplete`] if the changes do not give the rows. A segment is damaged, or the
     /// spool failed.
+    ///
+    /// [`ErrorKind::Incomplete`]: crate::ErrorKind::Incomplete
     pub fn read(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
         out.clear();
         match &mut self.phase {

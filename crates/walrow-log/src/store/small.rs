@@ -50,7 +50,7 @@ impl SmallObjects {
     /// # Errors
     /// There is no such object ([`Error::is_not_found`]), it is too large, or the store failed.
     pub fn read(&self, name: &str) -> Result<(Vec<u8>, Tag), Error> {
-        read(&*self.0, name)
+        read_object(&*self.0, name)
     }
 
     /// Creates an object, durably. Returns false if another object has the name.
@@ -104,7 +104,10 @@ impl SmallObjects {
 }
 
 /// As [`SmallObjects::read`], for readers.
-pub(crate) fn read(objects: &dyn Objects, name: &str) -> Result<(Vec<u8>, Tag), Error> {
+///
+/// # Errors
+/// As [`SmallObjects::read`].
+pub fn read_object(objects: &dyn Objects, name: &str) -> Result<(Vec<u8>, Tag), Error> {
     let io = |error| Error::store(name, &error);
     let mut object = objects.open(name).map_err(io)?;
     let bytes = read_whole(&mut *object).map_err(io)?;

@@ -256,9 +256,13 @@ impl Upkeep {
         let is_most = removed.len() >= kept.len();
         let boundary = self.end_of(removed.len());
         let last = self.last_changes(removed);
+        let last_load = removed.iter().filter_map(|it| it.load).max();
         let held_lock = held_lock.map_or_else(|| lock(&*store), Ok)?;
         let raise = |state: &mut State| {
             state.boundary = state.boundary.max(boundary);
+            // A writer may have crashed before it noted that this load has ended. Then only these
+            // segments say so.
+            state.last_load = state.last_load.max(last_load.unwrap_or(0));
             for (oid, removed) in &last {
                 state.note_removed(*oid, removed.clone());
             }

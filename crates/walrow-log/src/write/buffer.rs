@@ -269,9 +269,9 @@ impl Buffer {
 
     /// Whether the block is full.
     pub(crate) const fn is_full(&self) -> bool {
-        let is_outside = !matches!(self.at, At::Inside { .. });
         let size = self.block.len();
-        size >= LARGEST || is_outside && size >= BLOCK
+        // In this order, most events need one comparison.
+        size >= BLOCK && (size >= LARGEST || !matches!(self.at, At::Inside { .. }))
     }
 
     /// Ends the block. A block has either whole transactions or a part of the current transaction.

@@ -45,6 +45,10 @@ pub(crate) struct Intake {
     repeats: Repeats,
     /// Where the last whole transaction, message or position ends.
     end: Lsn,
+    /// Where the log ended when the session began. The server may repeat everything up to this LSN.
+    repeats_until: Lsn,
+    /// Whether the session has passed this LSN.
+    has_passed: bool,
     counts: WriterCounts,
 }
 
@@ -55,8 +59,22 @@ impl Intake {
             session,
             repeats,
             end,
+            repeats_until: end,
+            has_passed: false,
             counts: WriterCounts::default(),
         }
+    }
+
+    /// Begins another session.
+    pub(crate) fn begin_session(&mut self) {
+        self.session.begin();
+        (self.repeats_until, self.has_passed) = (self.end, false);
+    }
+
+    /// Whether the log may already have the decision about a transaction that was prepared up to
+    /// this LSN. The server repeats such a decision before anything new.
+    pub(crate) fn may_be_repeated(&self, end: Lsn) -> bool {
+        !self.has_passed && end <= self.repeats_until
     }
 
     pub(crate) const fn session(&self) -> &Session {
@@ -157,7 +175,7 @@ impl Intake {
             }
             Event::Message(message) if !message.transactional => {
                 let taken = taken_message(message, self.session.source().last.as_ref());
-                if self.meet(buffer, &taken, message.lsn)? {
+                if self.meet(buffer, || taken.clone(), message.lsn)? {
                     self.check_repeated(message.lsn)?;
                     return Ok(None);
                 }
@@ -169,7 +187,7 @@ impl Intake {
             }
             Event::Prepared { xid, prepared, .. } => {
                 let taken = Taken::prepare(prepared.prepare_lsn, *xid, prepared.prepare_time);
-                if !self.meet(buffer, &taken, prepared.prepare_end_lsn)? {
+                if !self.meet(buffer, || taken.clone(), prepared.prepare_end_lsn)? {
                     self.session.prepare(taken, prepared.prepare_end_lsn);
                 }
             }
@@ -180,9 +198,19 @@ impl Intake {
 
     /// Compares a transaction, prepare or message that ends at this LSN. Returns whether the log
     /// skips it.
-    fn meet(&mut self, buffer: &mut Buffer, found: &Taken, end: Lsn) -> Result<bool, Error> {
-        let facts = self.session.meet(found, end)?;
-        buffer.note(facts);
+    #[inline]
+    fn meet(
+        &mut self,
+        buffer: &mut Buffer,
+        found: impl FnOnce() -> Taken,
+        end: Lsn,
+    ) -> Result<bool, Error> {
+        // The usual case is a server that was compared: nothing is made for that.
+        if !self.session.is_compared() {
+            let facts = self.session.meet(&found(), end)?;
+            buffer.note(facts);
+        }
+        self.has_passed |= end > self.repeats_until;
         Ok(end <= self.end || !self.session.takes())
     }
 
@@ -195,6 +223,7 @@ impl Intake {
     }
 
     /// Begins a transaction, and returns true, unless the log has it.
+    #[inline]
     fn begin_new(&mut self, buffer: &mut Buffer, transaction: &Transaction) -> Result<bool, Error> {
         let (commit_lsn, end) = (transaction.commit_lsn, transaction.end_lsn);
         if end <= commit_lsn {
@@ -202,7 +231,7 @@ impl Intake {
             let lsn = commit_lsn;
             return Err(Error::new("", ErrorKind::EndLsn { lsn, end }));
         }
-        if self.meet(buffer, &taken(transaction), end)? {
+        if self.meet(buffer, || taken(transaction), end)? {
             self.check_repeated(commit_lsn)?;
             buffer.skip(true);
             self.counts.repeated = self.counts.repeated.saturating_add(1);
@@ -248,6 +277,7 @@ impl Intake {
         if lsn <= self.end {
             return;
         }
+        self.has_passed |= lsn > self.repeats_until;
         let prepare = self.session.take_prepare(lsn);
         buffer.note(prepare);
         buffer.position(lsn);

@@ -189,7 +189,12 @@ impl Journaled {
             Fact::Undecided {
                 xid,
                 prepare_end_lsn: end,
-            } => self.undecided.push(PreparedName { end, xid }),
+            } => {
+                let name = PreparedName { end, xid };
+                // The server has sent it again after it seemed to be decided.
+                self.decided.retain(|it| *it != name);
+                self.undecided.push(name);
+            }
             Fact::Decided {
                 xid,
                 prepare_end_lsn: end,

@@ -272,13 +272,19 @@ impl OpenFile {
         Ok(())
     }
 
-    /// Makes all blocks of the file durable.
+    /// Makes all blocks of the file durable. Fails if the file was removed or replaced, even if all
+    /// blocks are durable already.
     pub(crate) fn sync(&mut self) -> io::Result<()> {
-        if !self.is_synced {
-            self.file.sync()?;
-            self.is_synced = true;
-            self.link.synced = self.link.number;
+        if self.is_synced {
+            return if self.file.is_named()? {
+                Ok(())
+            } else {
+                Err(io::ErrorKind::StaleNetworkFileHandle.into())
+            };
         }
+        self.file.sync()?;
+        self.is_synced = true;
+        self.link.synced = self.link.number;
         Ok(())
     }
 

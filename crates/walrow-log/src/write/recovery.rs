@@ -177,7 +177,7 @@ pub(crate) struct SeenJournal {
     pub(crate) has_facts: bool,
     /// Transactions that were prepared, also if they were decided later.
     pub(crate) undecided: Vec<PreparedName>,
-    /// Transactions of `undecided` and of the header that were decided.
+    /// Transactions of `undecided` and of the header that were decided, and not prepared again.
     pub(crate) decided: Vec<PreparedName>,
 }
 
@@ -346,7 +346,8 @@ fn expected(seen: &Seen, chain: &Chain) -> Option<BTreeMap<PreparedName, Option<
     }
     let mut expected: BTreeMap<_, _> = journal.header.undecided.iter().map(with_checksum).collect();
     for name in &journal.undecided {
-        expected.entry(*name).or_insert(None);
+        // The header may have the checksum of an earlier object.
+        expected.insert(*name, None);
     }
     for name in &journal.decided {
         expected.remove(name);

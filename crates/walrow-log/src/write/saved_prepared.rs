@@ -8,6 +8,7 @@ use crate::store::Store;
 use std::collections::{BTreeMap, BTreeSet};
 use walrow_stream::fact::Fact;
 use walrow_stream::{Assembler, Transaction};
+use walrow_wire::Lsn;
 
 /// The prepared transactions of a log.
 #[derive(Debug, Default)]
@@ -21,11 +22,10 @@ pub(crate) struct SavedPrepared {
 }
 
 impl SavedPrepared {
-    pub(crate) const fn new(undecided: BTreeMap<PreparedName, u32>) -> Self {
+    pub(crate) fn new(undecided: BTreeMap<PreparedName, u32>) -> Self {
         Self {
             undecided,
-            decided: Vec::new(),
-            is_only_in_journal: false,
+            ..Self::default()
         }
     }
 
@@ -58,12 +58,18 @@ impl SavedPrepared {
 
     /// Saves a transaction that an assembler has prepared, and returns a fact about it. The fact
     /// has to be as durable as the changes after it. `None` if all prepared transactions are saved.
+    ///
+    /// A transaction that may be repeated waits until the session has passed the repeats. If its
+    /// decision is repeated, too, no byte of the transaction is written again: its rows may have
+    /// been erased since.
     pub(crate) fn save(
         &mut self,
         store: &dyn Store,
         assembler: &mut Assembler,
+        may_be_repeated: impl Fn(Lsn) -> bool,
     ) -> Result<Option<Fact>, Error> {
-        let new = prepared(assembler).find(|name| !self.undecided.contains_key(name));
+        let new = prepared(assembler)
+            .find(|name| !may_be_repeated(name.end) && !self.undecided.contains_key(name));
         let Some(name) = new else {
             return Ok(None);
         };

@@ -1,5 +1,5 @@
-//! A segment under construction. A thread makes its frames and writes them, while the writer goes
-//! on with the stream.
+//! A segment under construction. If it is large, a thread makes its frames and writes them, while
+//! the writer goes on with the stream.
 
 use crate::error::{Error, ErrorKind};
 use crate::format::history::FORMAT;
@@ -7,6 +7,7 @@ use crate::format::new_segment::{FramesSize, NewSegment};
 use crate::format::segment::{Foot, SegmentName};
 use crate::store::{ReadAt, Staged, Store, once};
 use std::io;
+use std::mem;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
@@ -15,14 +16,29 @@ use walrow_stream::fact::{Fact, Segment};
 
 /// The most pieces of the stream that wait for the thread.
 const WAITING: usize = 4;
+/// A segment of this many bytes is compressed faster than a thread starts.
+const SMALL: usize = 64 << 10;
 
 /// A segment under construction.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
     name: SegmentName,
-    /// `None` once all pieces were given.
-    pieces: Option<SyncSender<Piece>>,
-    thread: Option<JoinHandle<Result<(NewSegment, FramesSize), Error>>>,
+    frames: Frames,
+    /// Bytes of the stream.
+    given: usize,
+}
+
+/// The maker of a segment's frames.
+#[derive(Debug)]
+enum Frames {
+    /// The caller, while the segment is small.
+    Here(NewSegment),
+    Thread(
+        SyncSender<Piece>,
+        JoinHandle<Result<(NewSegment, FramesSize), Error>>,
+    ),
+    /// All of them are made, or the store failed.
+    Ended,
 }
 
 /// A segment that lacks only its name.
@@ -74,6 +90,13 @@ impl From<Vec<u8>> for Piece {
     }
 }
 
+impl Piece {
+    fn give(self, segment: &mut NewSegment) -> Result<(), Error> {
+        let bytes = self.bytes.get(self.range).unwrap_or_default();
+        segment.append(bytes, self.between)
+    }
+}
+
 impl SegmentFile {
     /// Begins a segment.
     pub(crate) fn create(
@@ -90,40 +113,66 @@ impl SegmentFile {
         let mut bytes = Vec::new();
         Fact::Segment(Box::new(head)).encode(false, &mut bytes);
         segment.append(&bytes, false)?;
-        let (pieces, given) = mpsc::sync_channel(WAITING);
-        let thread = thread::Builder::new().name("walrow-segment".to_owned());
-        let thread = thread.spawn(move || write(segment, &given));
-        let thread = thread.map_err(|error| Error::store(&name.to_string(), &error))?;
         Ok(Self {
             name,
-            pieces: Some(pieces),
-            thread: Some(thread),
+            frames: Frames::Here(segment),
+            given: bytes.len(),
         })
     }
 
     /// Appends whole messages of the stream. An error may come from an earlier call.
     pub(crate) fn append(&mut self, piece: impl Into<Piece>) -> Result<(), Error> {
-        let sent = self.pieces.as_ref().map(|it| it.send(piece.into()));
-        match sent {
-            Some(Ok(())) => Ok(()),
-            // The thread has ended.
+        let piece = piece.into();
+        self.given = self.given.saturating_add(piece.range.len());
+        self.frames = match mem::replace(&mut self.frames, Frames::Ended) {
+            Frames::Here(mut segment) if self.given <= SMALL => {
+                piece.give(&mut segment)?;
+                self.frames = Frames::Here(segment);
+                return Ok(());
+            }
+            Frames::Here(segment) => start(self.name, segment)?,
+            frames => frames,
+        };
+        match &self.frames {
+            Frames::Thread(pieces, _) if pieces.send(piece).is_ok() => Ok(()),
+            // The thread has ended, because the store failed.
             _ => self.end().map(|_| ()),
         }
     }
 
     /// Waits until all frames are written.
     fn end(&mut self) -> Result<(NewSegment, FramesSize), Error> {
-        self.pieces = None;
-        let ended = self.thread.take().map(JoinHandle::join);
-        ended.and_then(Result::ok).unwrap_or_else(|| {
-            let error = io::Error::other("the thread that writes the segment has ended");
-            Err(Error::store(&self.name.to_string(), &error))
-        })
+        match mem::replace(&mut self.frames, Frames::Ended) {
+            Frames::Here(mut segment) => {
+                let size = segment.end()?;
+                Ok((segment, size))
+            }
+            Frames::Thread(pieces, thread) => {
+                drop(pieces);
+                let written = thread.join();
+                written.unwrap_or_else(|_| Err(ended(self.name)))
+            }
+            Frames::Ended => Err(ended(self.name)),
+        }
     }
 
-    /// Completes the segment and publishes it.
+    /// Completes the segment and publishes it. If it is not known whether the segment has got its
+    /// name, the log must be opened again: a second segment of that name could have other frames.
     pub(crate) fn publish(self, store: &dyn Store, foot: Foot) -> Result<Foot, Error> {
-        self.complete(foot)?.publish(store)
+        let mut complete = self.complete(foot)?;
+        complete.publish(store).map_err(|error| {
+            let is_known = match Foot::read(store, complete.name) {
+                Ok(found) => found == complete.foot,
+                Err(found) => found.is_not_found(),
+            };
+            match error.kind {
+                ErrorKind::Store { code, text, .. } if !is_known => Error::new(
+                    &complete.name.to_string(),
+                    ErrorKind::NotSynced { code, text },
+                ),
+                _ => error,
+            }
+        })
     }
 
     /// Writes the remaining frames and the foot.
@@ -147,10 +196,26 @@ impl SegmentFile {
 }
 
 impl Drop for SegmentFile {
-    /// Waits until the thread has ended.
+    /// Waits until a thread has ended.
     fn drop(&mut self) {
-        let _ = self.end();
+        if matches!(self.frames, Frames::Thread(..)) {
+            let _ = self.end();
+        }
     }
+}
+
+fn ended(name: SegmentName) -> Error {
+    let error = io::Error::other("the frames of the segment have ended");
+    Error::store(&name.to_string(), &error)
+}
+
+/// Starts the thread that makes the frames from now on.
+fn start(name: SegmentName, segment: NewSegment) -> Result<Frames, Error> {
+    let (pieces, given) = mpsc::sync_channel(WAITING);
+    let thread = thread::Builder::new().name("walrow-segment".to_owned());
+    let thread = thread.spawn(move || write(segment, &given));
+    let thread = thread.map_err(|error| Error::store(&name.to_string(), &error))?;
+    Ok(Frames::Thread(pieces, thread))
 }
 
 /// Writes all pieces that come.
@@ -159,8 +224,7 @@ fn write(
     pieces: &Receiver<Piece>,
 ) -> Result<(NewSegment, FramesSize), Error> {
     for piece in pieces {
-        let bytes = piece.bytes.get(piece.range).unwrap_or_default();
-        segment.append(bytes, piece.between)?;
+        piece.give(&mut segment)?;
     }
     let size = segment.end()?;
     Ok((segment, size))

@@ -171,7 +171,7 @@ impl Tail {
     /// Prepares a new assembler for a session that begins at the tail's position or before.
     pub(crate) fn resume(&mut self, assembler: Assembler) -> Result<Assembler, Error> {
         self.buffer.begin_session();
-        self.intake.session_mut().begin();
+        self.intake.begin_session();
         let mut assembler = assembler.with_prepares(true);
         let before = self.session().source().prepared_before.clone();
         assembler.set_prepared_before(before, self.end());
@@ -310,12 +310,14 @@ impl Tail {
             self.flush()?;
         }
         let has_large_foot = self.buffer.contents().foot_bytes() >= FOOT;
-        if let At::Inside { part, next_seq, .. } = self.buffer.at() {
-            if has_large_foot || self.buffer.marks().current() >= self.shape.segment_bytes {
-                self.publish_part(part, next_seq, assembler)?;
+        let is_large = self.buffer.marks().current() >= self.shape.segment_bytes;
+        match self.buffer.at() {
+            _ if !has_large_foot && !is_large => {}
+            At::Inside { part, next_seq, .. } => self.publish_part(part, next_seq, assembler)?,
+            _ if has_large_foot => {
+                self.publish(assembler)?;
             }
-        } else if has_large_foot {
-            self.publish(assembler)?;
+            _ => {}
         }
         Ok(())
     }
@@ -369,7 +371,9 @@ impl Tail {
         if !self.session().takes() {
             return Ok(());
         }
-        while let Some(fact) = self.prepared.save(&*self.store, assembler)? {
+        let intake = &self.intake;
+        let repeats = |end| intake.may_be_repeated(end);
+        while let Some(fact) = self.prepared.save(&*self.store, assembler, repeats)? {
             self.buffer.note_before_current(&fact);
         }
         Ok(())

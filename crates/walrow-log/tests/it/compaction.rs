@@ -6,7 +6,7 @@
     reason = "a panic is how a test fails"
 )]
 
-use crate::memory::Memory;
+use crate::world::Memory;
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{

@@ -7,7 +7,7 @@
     reason = "a panic is how a test fails"
 )]
 
-use crate::memory::Memory;
+use crate::world::Memory;
 use std::sync::Arc;
 use walrow_log::{
     Erase, Erased, Eraser, Error, ErrorKind, Hold, Images, Plan, Upkeep, Writer, WriterOptions,
@@ -483,6 +483,74 @@ fn what_cannot_be_erased_is_refused() {
     crate::sync(&mut writer, &mut assembler).unwrap();
     drop(writer);
     assert_eq!(kind(erased(&store, &Erase::default())), ErrorKind::Prepared);
+}
+
+/// A server sends a prepared transaction again until the receiver has confirmed it.
+#[test]
+fn no_byte_of_a_decided_transaction_is_written_again() {
+    let prepared = |lsn: u64| {
+        let stream = Stream::new().session().begin_prepare(lsn, 90, "g");
+        stream
+            .relation(T, "public", "t", ReplicaIdentity::Default, &COLUMNS)
+            .insert(T, &row(5))
+            .prepare()
+            .bytes()
+    };
+    let saved = |store: &Memory| {
+        let objects = store.objects().into_iter().map(|(name, _)| name);
+        objects.filter(|it| it.starts_with("_prepared-")).count()
+    };
+    let open = |store: &Memory| {
+        let writer = Writer::open(Arc::new(store.clone()), WriterOptions::default());
+        let mut writer = writer.unwrap();
+        let assembler = writer.resume(Assembler::default()).unwrap();
+        (writer, assembler)
+    };
+    let decided = Stream::new().session().commit_prepared(0x3000, 90, "g");
+    let store = Memory::default();
+    let (mut writer, mut assembler) = open(&store);
+    for stream in [&prepared(0x2000), &decided.bytes()] {
+        writer.append(&mut assembler, &mut &**stream).unwrap();
+        crate::sync(&mut writer, &mut assembler).unwrap();
+    }
+    writer.publish(&mut assembler).unwrap();
+    drop(writer);
+    let mut erase = found(&lines(&stream_of(&store)));
+    erase.force = true;
+    assert_eq!(erased(&store, &erase).unwrap().rewritten, 1);
+
+    let (mut writer, mut assembler) = open(&store);
+    let again = prepared(0x2000);
+    for piece in [&*again, &*decided.bytes()] {
+        writer.append(&mut assembler, &mut &*piece).unwrap();
+        crate::sync(&mut writer, &mut assembler).unwrap();
+        assert_eq!(saved(&store), 0, "its row is erased");
+    }
+    // A new one is saved at once.
+    let next = prepared(0x5000);
+    writer.append(&mut assembler, &mut &*next).unwrap();
+    crate::sync(&mut writer, &mut assembler).unwrap();
+    assert_eq!(saved(&store), 1);
+
+    // The log lacks one from before its end, because its decision is later.
+    let store = Memory::default();
+    let (mut writer, mut assembler) = open(&store);
+    writer.advance(Lsn(0x4000)).unwrap();
+    crate::sync(&mut writer, &mut assembler).unwrap();
+    drop(writer);
+    let (mut writer, mut assembler) = open(&store);
+    writer.append(&mut assembler, &mut &*again).unwrap();
+    assert_eq!(
+        crate::sync(&mut writer, &mut assembler).unwrap(),
+        Lsn(0x4000)
+    );
+    assert_eq!(saved(&store), 0, "nothing later may be confirmed yet");
+    writer.advance(Lsn(0x6000)).unwrap();
+    assert_eq!(
+        crate::sync(&mut writer, &mut assembler).unwrap(),
+        Lsn(0x6000)
+    );
+    assert_eq!(saved(&store), 1);
 }
 
 #[test]

@@ -8,7 +8,8 @@
 
 pub(crate) mod loads;
 
-use crate::memory::{Memory, Passing};
+use crate::passing::Passing;
+use crate::world::Memory;
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{Directory, Error, ErrorKind, Foot, Log, Store, Upkeep, Writer, WriterOptions};

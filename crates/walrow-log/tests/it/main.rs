@@ -11,7 +11,7 @@ mod fold;
 #[cfg(feature = "segments")]
 mod log;
 #[cfg(feature = "segments")]
-mod memory;
+mod passing;
 #[cfg(feature = "segments")]
 mod recovery;
 #[cfg(feature = "segments")]

@@ -5,8 +5,8 @@
     reason = "a panic is how a test fails"
 )]
 
-use crate::memory::Memory;
 use crate::sync;
+use crate::world::Memory;
 use std::sync::Arc;
 use walrow_log::{
     DamagedPart, Eraser, Error, ErrorKind, Log, Remedy, Repair, Upkeep, Writer, WriterOptions,
@@ -559,4 +559,125 @@ fn is_rolled_back_after_a_crash(operation: usize) -> bool {
     store.reboot();
     assert!(open(&store).0.position() >= end(1), "{operation}");
     appended.is_err()
+}
+
+/// A writer crashes after it has published its first load, and before it notes that. Then only a
+/// segment of the load says that the load has ended.
+#[test]
+fn a_load_has_ended_also_after_its_segments_were_removed() {
+    for operation in 1.. {
+        let store = Memory::default();
+        let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
+        writer.plan_first_load().unwrap();
+        let mut assembler = writer.resume(Assembler::default()).unwrap();
+        let tables = crate::log::loads::tables();
+        let load = writer.begin_load(Lsn(0x800), Timestamp(7), tables).unwrap();
+        for number in 1..=3 {
+            let stream = transaction(number);
+            writer.append(&mut assembler, &mut &*stream).unwrap();
+            writer.publish(&mut assembler).unwrap();
+        }
+        store.crash_at(operation, 1);
+        let ended = writer.end_load(&load).is_ok();
+        drop(writer);
+        store.reboot();
+        let mut upkeep = Upkeep::open(Arc::new(store.clone())).unwrap();
+        upkeep.prune(upkeep.end(), true).unwrap();
+        let writer = Writer::open(Arc::new(store.clone()), WriterOptions::default());
+        let position = writer.unwrap().position();
+        assert!([Lsn::INVALID, end(3)].contains(&position), "{operation}");
+        if ended {
+            assert_eq!(position, end(3));
+            break;
+        }
+    }
+}
+
+#[test]
+fn a_sync_notices_that_the_journal_was_removed_also_if_nothing_is_left_to_sync() {
+    let store = Memory::default();
+    let (mut writer, mut assembler) = open(&store);
+    writer
+        .append(&mut assembler, &mut &*transaction(1))
+        .unwrap();
+    assert_eq!(sync(&mut writer, &mut assembler).unwrap(), end(1));
+    assert_eq!(sync(&mut writer, &mut assembler).unwrap(), end(1));
+    store.lose("_open");
+    let error = sync(&mut writer, &mut assembler).unwrap_err();
+    assert_eq!(error.kind, ErrorKind::Replaced);
+}
+
+/// A copy that was made while a writer ran may have the first part of a transaction, and the index
+/// of a later moment, when another segment had its name.
+#[test]
+fn a_segment_that_the_index_describes_otherwise_is_refused() {
+    let published = |segment_bytes| {
+        let store = Memory::default();
+        let mut options = WriterOptions::default();
+        options.segment_bytes = segment_bytes;
+        let mut writer = Writer::open(Arc::new(store.clone()), options).unwrap();
+        let mut assembler = writer.resume(Assembler::default()).unwrap();
+        let mut stream = Stream::new().session().begin(0x1000, 700).relation(
+            1,
+            "public",
+            "t",
+            ReplicaIdentity::Default,
+            &COLUMNS,
+        );
+        for number in 0..9 {
+            stream = stream.insert(1, &[text(number.to_string())]);
+        }
+        let stream = stream.commit().bytes();
+        for stream in [stream, transaction(2)] {
+            writer.append(&mut assembler, &mut &*stream).unwrap();
+            writer.publish(&mut assembler).unwrap();
+        }
+        store
+    };
+    let (store, parts) = (published(1 << 20), published(100));
+    let (name, bytes) = parts.segments().swap_remove(0);
+    assert_eq!(store.segments().len(), 2);
+    assert_eq!(store.segments().first().unwrap().0, name);
+    store.set(&name.to_string(), &bytes);
+    let log = Log::open(Arc::new(store)).unwrap();
+    let damaged = ErrorKind::Damaged {
+        what: DamagedPart::Index,
+    };
+    assert_eq!(log.segment(name).unwrap_err().kind, damaged);
+    let mut plan = log.read(&[name], Lsn::INVALID);
+    assert_eq!(plan.open_next().unwrap_err().kind, damaged);
+}
+
+/// A crash has left a prepared transaction that the journal does not name. It seems to be decided,
+/// until the server sends it again.
+#[test]
+fn a_transaction_that_is_prepared_again_is_kept() {
+    let is_saved = |store: &Memory| {
+        let objects = store.objects().into_iter();
+        objects
+            .filter(|it| it.0.starts_with("_prepared-"))
+            .collect::<Vec<_>>()
+    };
+    let first = Memory::default();
+    let (mut writer, mut assembler) = open(&first);
+    writer
+        .append(&mut assembler, &mut &*prepare(0x2000))
+        .unwrap();
+    sync(&mut writer, &mut assembler).unwrap();
+    let store = Memory::default();
+    for (name, bytes) in is_saved(&first) {
+        store.set(&name, &bytes);
+    }
+    let (mut writer, mut assembler) = open(&store);
+    writer.advance(Lsn(4)).unwrap();
+    sync(&mut writer, &mut assembler).unwrap();
+    assert!(is_saved(&store).is_empty());
+    writer
+        .append(&mut assembler, &mut &*prepare(0x2000))
+        .unwrap();
+    writer.advance(Lsn(0x2100)).unwrap();
+    assert_eq!(sync(&mut writer, &mut assembler).unwrap(), Lsn(0x2100));
+    drop((writer, assembler));
+    drop(open(&store));
+    assert_eq!(is_saved(&store), is_saved(&first));
 }

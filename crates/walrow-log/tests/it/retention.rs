@@ -5,7 +5,7 @@
     reason = "a panic is how a test fails"
 )]
 
-use crate::memory::Memory;
+use crate::world::Memory;
 use std::sync::Arc;
 use walrow_log::{
     DamagedPart, Error, ErrorKind, Hold, Plan, RegisteredReader, Retained, Retention, Upkeep,

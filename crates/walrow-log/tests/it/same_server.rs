@@ -7,7 +7,7 @@
 )]
 
 use crate::cases;
-use crate::memory::Memory;
+use crate::world::Memory;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::Arc;

@@ -5,7 +5,7 @@
     reason = "a panic is how a test fails"
 )]
 
-use crate::memory::Memory;
+use crate::world::Memory;
 use std::sync::Arc;
 use walrow_log::{BrokenBy, Error, ErrorKind, Load, LoadRefusal, Log, Writer, WriterOptions};
 use walrow_stream::Assembler;

@@ -7,7 +7,7 @@
     reason = "a panic is how a test fails"
 )]
 
-use crate::memory::Memory;
+use crate::world::Memory;
 use std::sync::{Arc, Mutex};
 use walrow_log::{
     Compacted, DamagedPart, Directory, Erase, Eraser, Error, ErrorKind, Log, Objects, Plan, Put,

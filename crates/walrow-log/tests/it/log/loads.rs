@@ -22,7 +22,7 @@ struct Loading {
 }
 
 /// Two tables: a table with `id int8` and `note text`, and a table without columns and rows.
-pub(crate) fn tables() -> Vec<Relation> {
+pub(crate) fn catalog() -> Catalog {
     let catalog = Catalog::from_json(
         r#"{"types": [], "tables": [
             {"schema": "public", "name": "loaded", "oid": 70001, "columns": [
@@ -30,7 +30,11 @@ pub(crate) fn tables() -> Vec<Relation> {
                 {"name": "note", "type": 25, "type_modifier": -1, "key": false}]},
             {"schema": "public", "name": "empty", "oid": 70002, "columns": []}]}"#,
     );
-    let catalog = catalog.unwrap();
+    catalog.unwrap()
+}
+
+pub(crate) fn tables() -> Vec<Relation> {
+    let catalog = catalog();
     let tables = catalog.tables.iter();
     tables
         .map(|table| Relation::of_catalog(&catalog, table, ReplicaIdentity::Default))

@@ -1,9 +1,10 @@
 //! The users of a log. They are ordinary code, which waits and tries again as people and programs
 //! do.
 
+use super::coverage::{Act, Asked};
 use super::disk::Disk;
 use super::store::Process;
-use super::truth::{Truth, read, units};
+use super::truth::{Truth, Wrong, read, units};
 use super::turns::World;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,12 +47,16 @@ pub(crate) struct Day {
     pub(crate) syncs: bool,
     /// Whether the log begins with a load.
     pub(crate) has_first_load: bool,
+    /// Whether the writer makes many calls in stages that are short.
+    pub(crate) lingers: bool,
+    /// The call of the writer that is most frequent.
+    pub(crate) favourite: Option<Asked>,
     /// The change that is erased: table, commit LSN and seq.
     pub(crate) erases: Option<(u32, Lsn, u64)>,
 }
 
 /// The actors, by number.
-pub(crate) const ACTORS: [&str; 8] = [
+pub(crate) const ACTORS: [&str; 9] = [
     "writer",
     "second",
     "compactor",
@@ -60,6 +65,7 @@ pub(crate) const ACTORS: [&str; 8] = [
     "reader",
     "planner",
     "copier",
+    "somebody",
 ];
 
 /// Whether another attempt may succeed: the store failed, or another process is busy.
@@ -109,6 +115,17 @@ impl Actor {
         match result {
             Ok(value) => Ok(value),
             Err(error) if process.has_ended() || is_again(&error) => Err(Stop::Again),
+            Err(error) if error.code_is("replaced") => Err(Stop::Again),
+            // Somebody has removed an object. It may be back since.
+            Err(_) if self.truth(|it| it.is_lacking) => Err(Stop::Again),
+            Err(error)
+                if ["missing", "absent", "not_a_log", "pruned", "published"]
+                    .contains(&error.kind.code())
+                    && self.truth(|it| it.has_lacked) =>
+            {
+                Err(Stop::Again)
+            }
+            Err(error) if error.code_is("no_reader") && !self.is_registered() => Err(Stop::Again),
             Err(error) => self.fault(error.to_string()),
         }
     }
@@ -140,7 +157,11 @@ impl Actor {
             4 => self.retain(),
             5 => self.follow(),
             6 => self.plan(),
-            _ => self.copy(),
+            7 => self.copy(),
+            _ => {
+                self.do_by_hand();
+                Ok(())
+            }
         }
     }
 
@@ -165,7 +186,7 @@ impl Actor {
         self.take(process, result)
     }
 
-    fn is_calm(&self) -> bool {
+    pub(crate) fn is_calm(&self) -> bool {
         self.world.aside(|it| it.is_calm())
     }
 
@@ -183,7 +204,7 @@ impl Actor {
     }
 
     /// Lets other actors run.
-    fn rest(&self) {
+    pub(crate) fn rest(&self) {
         for _ in 0..self.next(30) {
             self.wait();
         }
@@ -280,6 +301,11 @@ impl Actor {
         Ok(())
     }
 
+    /// Whether the reader's record is still there.
+    fn is_registered(&self) -> bool {
+        self.truth(|it| it.readers.contains_key(READER))
+    }
+
     fn follow(&self) -> Attempt<()> {
         for _ in 0..=self.next(5) {
             self.insist(20, |process| self.follow_once(process))?;
@@ -292,11 +318,19 @@ impl Actor {
         let mut upkeep = self.upkeep(process)?;
         let reader = upkeep.register(READER, None, Timestamp(0));
         let mut reader = self.take(process, reader)?;
-        self.truth(|it| {
-            let known = it.readers.entry(READER.to_owned());
-            let known = known.or_insert(reader.position);
-            *known = (*known).max(reader.position);
+        let is_there = self.world.aside(|it| {
+            let is_record = |name: &str| Act::removes(name) == Some(Act::RemovesReader);
+            let is_there = it.disk().names().any(|(name, _)| is_record(name));
+            if is_there {
+                let known = it.truth.readers.entry(READER.to_owned());
+                let known = known.or_insert(reader.position);
+                *known = (*known).max(reader.position);
+            }
+            is_there
         });
+        if !is_there {
+            return Err(Stop::Again);
+        }
         for _ in 0..=self.next(4) {
             let followed = upkeep.follow();
             self.opened(process, followed)?;
@@ -305,7 +339,7 @@ impl Actor {
             let stream = upkeep.plan(&plan).and_then(|names| read(&upkeep, &names));
             let stream = match stream {
                 // Another actor has forced the removal.
-                Err(error) if error.code_is("pruned") => {
+                Err(error) if error.code_is("pruned") && self.is_registered() => {
                     let forced = self.truth(|it| it.forced);
                     if forced <= reader.position {
                         return self.fault(error.to_string());
@@ -313,6 +347,9 @@ impl Actor {
                     let opened = self.upkeep(process)?;
                     upkeep = opened;
                     let start = upkeep.start();
+                    if !self.is_registered() {
+                        return Err(Stop::Again);
+                    }
                     self.truth(|it| it.readers.insert(READER.to_owned(), start));
                     let moved = upkeep.advance(READER, start, Timestamp(0));
                     reader = match moved {
@@ -343,7 +380,7 @@ impl Actor {
                 0 | 1 => end,
                 _ => after.first().map_or(end, |it| it.end),
             };
-            if to > reader.position {
+            if to > reader.position && self.is_registered() {
                 // The new position may be stored before the call returns.
                 self.truth(|it| it.readers.insert(READER.to_owned(), to));
                 let moved = upkeep.advance(READER, to, Timestamp(0));
@@ -413,6 +450,12 @@ impl Actor {
         for (name, bytes) in &copied {
             disk.set(name, bytes);
         }
+        self.world.aside(|it| {
+            if it.prints {
+                let sizes = copied.iter().map(|(name, bytes)| (name, bytes.len()));
+                println!("    copied {:?}", sizes.collect::<Vec<_>>());
+            }
+        });
         let seen = Log::open(Arc::new(Process::alone(disk.clone()))).is_ok();
         let checked = self.truth(|it| {
             let mut truth = it.clone();
@@ -425,13 +468,15 @@ impl Actor {
                 secret.is_erased = false;
             }
             truth.readers.clear();
+            // A reader may refuse it.
+            truth.is_lacking = true;
             if seen {
                 truth.check(&disk, true, false)?;
             }
             match truth.check_recovery(disk, "copy") {
-                // The writer refuses the copy.
-                Err(what) if what.starts_with("copy: a writer: ") => Ok(()),
-                result => result.map(drop),
+                // A writer or a reader refuses the copy.
+                Err(Wrong::Refused(_)) => Ok(()),
+                result => result.map(drop).map_err(Wrong::text),
             }
         });
         checked.or_else(|what| self.fault(what))

@@ -1,6 +1,5 @@
 //! Counts how often each case was tried.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// A call of the store.
@@ -90,8 +89,10 @@ impl Call {
             | Self::Check => &[Refused, Killed, PowerLoss],
             // The failure is drawn when the object is staged.
             Self::StagedAppend => &[Refused],
+            // A part: the sync fails, and some bytes are lost. A later sync succeeds.
             Self::Create | Self::Swap => &[
                 Refused,
+                Part,
                 AnswerLost,
                 Later,
                 Killed,
@@ -181,7 +182,7 @@ const DOINGS: [Doing; 8] = [
     Doing::Broken,
 ];
 
-const ASKED: [Asked; 11] = [
+pub(crate) const ASKED: [Asked; 11] = [
     Asked::Append,
     Asked::Sync,
     Asked::Fill,
@@ -195,101 +196,226 @@ const ASKED: [Asked; 11] = [
     Asked::Drop,
 ];
 
+/// An act of somebody who changes a log by hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Act {
+    /// Moves its directory away, and back again.
+    Moves,
+    /// Puts a copy in the place of its directory.
+    Replaces,
+    /// Puts an earlier copy in the place of its directory.
+    Restores,
+    /// Removes the journal.
+    RemovesOpen,
+    RemovesSegment,
+    RemovesPrepared,
+    RemovesState,
+    RemovesIndex,
+    RemovesCatalog,
+    RemovesReader,
+    /// Puts back the removed object.
+    PutsBack,
+}
+
+const ACTS: [Act; 11] = [
+    Act::Moves,
+    Act::Replaces,
+    Act::Restores,
+    Act::RemovesOpen,
+    Act::RemovesSegment,
+    Act::RemovesPrepared,
+    Act::RemovesState,
+    Act::RemovesIndex,
+    Act::RemovesCatalog,
+    Act::RemovesReader,
+    Act::PutsBack,
+];
+
+/// The objects that are removed. Objects that are rarely there come several times.
+pub(crate) const REMOVALS: [Act; 12] = [
+    Act::RemovesOpen,
+    Act::RemovesSegment,
+    Act::RemovesPrepared,
+    Act::RemovesState,
+    Act::RemovesIndex,
+    Act::RemovesCatalog,
+    Act::RemovesReader,
+    Act::RemovesPrepared,
+    Act::RemovesPrepared,
+    Act::RemovesPrepared,
+    Act::RemovesCatalog,
+    Act::RemovesReader,
+];
+
+impl Act {
+    /// The removal of an object with this name. `None` for objects that are only locked.
+    pub(crate) fn removes(name: &str) -> Option<Self> {
+        match name {
+            "_open" => Some(Self::RemovesOpen),
+            "_loaded-and-removed" => Some(Self::RemovesState),
+            "_index" => Some(Self::RemovesIndex),
+            "_catalog" => Some(Self::RemovesCatalog),
+            _ if name.starts_with("_prepared-") => Some(Self::RemovesPrepared),
+            _ if name.starts_with("_reader-") => Some(Self::RemovesReader),
+            _ if name.contains(".wire.") => Some(Self::RemovesSegment),
+            _ => None,
+        }
+    }
+}
+
+/// Each call of the store with each way that it may fail.
+fn failures() -> impl Iterator<Item = (Call, Fault)> {
+    CALLS.iter().flat_map(|call| {
+        let faults = call.faults().iter();
+        faults.map(|fault| (*call, *fault))
+    })
+}
+
+/// The same pairs. Calls that are made in few worlds come several times.
+pub(crate) fn weighted_failures() -> Vec<(Call, Fault)> {
+    let weight = |call: Call| match call {
+        Call::Rewrite => 4,
+        Call::Lock | Call::Sync | Call::Stage | Call::Create | Call::Remove => 2,
+        _ => 1,
+    };
+    let pairs = failures().flat_map(|it| std::iter::repeat_n(it, weight(it.0)));
+    pairs.collect()
+}
+
 /// How often each case must be tried.
 const ENOUGH: u64 = 1000;
 
+/// The most actors, and the number of faults, calls and stages.
+const MOST: usize = 10;
+const FAULTS: usize = Fault::PowerLossAfter as usize + 1;
+
 /// Counts.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Coverage {
-    calls: BTreeMap<(Call, Fault), u64>,
-    asked: BTreeMap<(Asked, Doing), u64>,
-    pairs: BTreeMap<(usize, usize), u64>,
+    calls: [[u64; FAULTS]; CALLS.len()],
+    asked: [[u64; DOINGS.len()]; ASKED.len()],
+    pairs: [[u64; MOST]; MOST],
+    acts: [u64; ACTS.len()],
     last: usize,
+}
+
+impl Default for Coverage {
+    fn default() -> Self {
+        Self {
+            calls: [[0; FAULTS]; CALLS.len()],
+            asked: [[0; DOINGS.len()]; ASKED.len()],
+            pairs: [[0; MOST]; MOST],
+            acts: [0; ACTS.len()],
+            last: 0,
+        }
+    }
 }
 
 impl Coverage {
     pub(crate) fn call(&mut self, call: Call, fault: Fault) {
-        *self.calls.entry((call, fault)).or_default() += 1;
+        self.calls[call as usize][fault as usize] += 1;
+    }
+
+    pub(crate) fn act(&mut self, act: Act) {
+        self.acts[act as usize] += 1;
+    }
+
+    /// Calls of the store.
+    pub(crate) fn calls(&self) -> u64 {
+        self.calls.as_flattened().iter().sum()
     }
 
     pub(crate) fn ask(&mut self, asked: Asked, doing: Doing) {
-        *self.asked.entry((asked, doing)).or_default() += 1;
+        self.asked[asked as usize][doing as usize] += 1;
     }
 
     pub(crate) fn step(&mut self, actor: usize) {
-        *self.pairs.entry((self.last, actor)).or_default() += 1;
+        self.pairs[self.last][actor] += 1;
         self.last = actor;
     }
 
     pub(crate) fn add(&mut self, other: &Self) {
-        for (key, count) in &other.calls {
-            *self.calls.entry(*key).or_default() += count;
+        let add = |to: &mut [u64], from: &[u64]| {
+            for (to, from) in to.iter_mut().zip(from) {
+                *to += from;
+            }
+        };
+        add(self.calls.as_flattened_mut(), other.calls.as_flattened());
+        add(self.asked.as_flattened_mut(), other.asked.as_flattened());
+        add(self.pairs.as_flattened_mut(), other.pairs.as_flattened());
+        add(&mut self.acts, &other.acts);
+    }
+
+    /// The cases that were tried too rarely.
+    pub(crate) fn rare(&self, actors: &[&str]) -> Vec<String> {
+        let mut rare = Vec::new();
+        let mut note = |count: u64, what: String| {
+            if count < ENOUGH {
+                rare.push(format!("{what} ({count})"));
+            }
+        };
+        for (asked, counts) in ASKED.iter().zip(&self.asked) {
+            for (doing, count) in DOINGS.iter().zip(counts) {
+                note(*count, format!("{asked:?} {doing:?}"));
+            }
         }
-        for (key, count) in &other.asked {
-            *self.asked.entry(*key).or_default() += count;
+        for (call, fault) in failures() {
+            let count = self.calls[call as usize][fault as usize];
+            note(count, format!("{call:?} {fault:?}"));
         }
-        for (key, count) in &other.pairs {
-            *self.pairs.entry(*key).or_default() += count;
+        for (one, counts) in actors.iter().zip(&self.pairs) {
+            for (next, count) in actors.iter().zip(counts) {
+                note(*count, format!("{one} {next}"));
+            }
         }
+        for (act, count) in ACTS.iter().zip(&self.acts) {
+            note(*count, format!("{act:?}"));
+        }
+        rare
     }
 
     /// A table of each kind, and the cases that were tried too rarely.
     pub(crate) fn print(&self, actors: &[&str]) -> String {
         let mut text = String::new();
-        let mut rare = Vec::new();
+        let row = |text: &mut String, name: &str, counts: &[u64]| {
+            let counts = counts.iter().map(|count| format!("{count:>9}"));
+            let counts: Vec<_> = counts.collect();
+            writeln!(text, "{name:<14}{}", counts.concat()).unwrap();
+        };
         writeln!(
             text,
             "calls of the writer, and what it was doing: {DOINGS:?}"
         )
         .unwrap();
-        for asked in ASKED {
-            let counts = DOINGS.map(|doing| {
-                let count = self.asked.get(&(asked, doing)).copied().unwrap_or(0);
-                note(&mut rare, count, || format!("{asked:?} {doing:?}"));
-                format!("{count:>9}")
-            });
-            writeln!(text, "{:<14}{}", format!("{asked:?}"), counts.concat()).unwrap();
+        for (asked, counts) in ASKED.iter().zip(&self.asked) {
+            row(&mut text, &format!("{asked:?}"), counts);
         }
         writeln!(text, "calls of the store, and how they failed").unwrap();
         for call in CALLS {
             let faults = [Fault::None];
             let faults = faults.iter().chain(call.faults());
             let counts = faults.map(|fault| {
-                let count = self.calls.get(&(call, *fault)).copied().unwrap_or(0);
-                note(&mut rare, count, || format!("{call:?} {fault:?}"));
+                let count = self.calls[call as usize][*fault as usize];
                 format!(" {fault:?} {count}")
             });
             let counts: Vec<_> = counts.collect();
             writeln!(text, "{:<14}{}", format!("{call:?}"), counts.concat()).unwrap();
         }
         writeln!(text, "an actor, and who came next: {actors:?}").unwrap();
-        for (one, name) in actors.iter().enumerate() {
-            let counts = (0..actors.len()).map(|next| {
-                let count = self.pairs.get(&(one, next)).copied().unwrap_or(0);
-                note(&mut rare, count, || format!("{name} {}", actors[next]));
-                format!("{count:>9}")
-            });
-            let counts: Vec<_> = counts.collect();
-            writeln!(text, "{name:<14}{}", counts.concat()).unwrap();
+        for (name, counts) in actors.iter().zip(&self.pairs) {
+            row(&mut text, name, &counts[..actors.len()]);
         }
+        writeln!(text, "what was done by hand").unwrap();
+        for (act, count) in ACTS.iter().zip(&self.acts) {
+            row(&mut text, &format!("{act:?}"), &[*count]);
+        }
+        let rare = self.rare(actors);
         if rare.is_empty() {
             writeln!(text, "everything was tried at least {ENOUGH} times").unwrap();
         } else {
-            let (count, first) = (rare.len(), rare.iter().take(100));
-            let first: Vec<_> = first.map(String::as_str).collect();
-            writeln!(
-                text,
-                "{count} were tried fewer than {ENOUGH} times: {}",
-                first.join(", ")
-            )
-            .unwrap();
+            let (count, rare) = (rare.len(), rare.join(", "));
+            writeln!(text, "{count} were tried fewer than {ENOUGH} times: {rare}").unwrap();
         }
         text
-    }
-}
-
-fn note(rare: &mut Vec<String>, count: u64, what: impl FnOnce() -> String) {
-    if count < ENOUGH {
-        rare.push(format!("{} ({count})", what()));
     }
 }

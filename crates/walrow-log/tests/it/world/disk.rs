@@ -1,12 +1,13 @@
 //! A disk in memory: the files that processes see, and the files that a power loss leaves.
 
 use super::choices::Choices;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use walrow_log::Tag;
 
-pub(crate) type Inode = u64;
+pub(crate) type Inode = usize;
 /// A process, from its start to its end.
 pub(crate) type Life = u64;
 
@@ -22,13 +23,16 @@ pub(crate) struct Disk {
     changes: Vec<(String, Option<Inode>)>,
     /// Names of objects that are not complete. It does not matter whether a power loss leaves them.
     staged: BTreeMap<String, Inode>,
-    inodes: BTreeMap<Inode, Arc<Content>>,
+    inodes: Vec<Arc<Content>>,
     locks: BTreeMap<Inode, Life>,
-    last: Inode,
     /// Counts changes that readers see.
     pub(crate) seen: u64,
     /// Counts changes that matter after a power loss.
     pub(crate) kept: u64,
+    /// The lock that each process gets.
+    pub(crate) shared: Option<String>,
+    /// How many pages new objects may fill together with the others.
+    pub(crate) room: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -37,6 +41,20 @@ struct Content {
     synced: Vec<u8>,
     /// The writes after the last sync, in order.
     writes: Vec<Write>,
+    /// Whether a sync has failed, so that some bytes are not durable although no write is left.
+    has_lost: bool,
+    digest: OnceLock<u64>,
+    /// Whether the bytes or the durable bytes contain the value that is erased.
+    has_secret: OnceLock<bool>,
+}
+
+impl Content {
+    fn change(content: &mut Arc<Self>) -> &mut Self {
+        let content = Arc::make_mut(content);
+        content.digest.take();
+        content.has_secret.take();
+        content
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -74,13 +92,26 @@ pub(crate) enum Loss {
     Chosen,
 }
 
+/// A number that differs for other values.
+pub(crate) fn digest<T: Hash + ?Sized>(value: &T) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
+}
+
 impl Disk {
     fn content(&self, inode: Inode) -> &Content {
-        &self.inodes[&inode]
+        &self.inodes[inode]
     }
 
     fn content_mut(&mut self, inode: Inode) -> &mut Content {
-        Arc::make_mut(self.inodes.get_mut(&inode).unwrap())
+        Content::change(&mut self.inodes[inode])
+    }
+
+    /// Distinguishes the bytes of an object from others.
+    pub(crate) fn digest(&self, inode: Inode) -> u64 {
+        let content = self.content(inode);
+        *content.digest.get_or_init(|| digest(&content.bytes))
     }
 
     pub(crate) fn inode(&self, name: &str) -> io::Result<Inode> {
@@ -114,9 +145,8 @@ impl Disk {
     }
 
     fn create(&mut self) -> Inode {
-        self.last += 1;
-        self.inodes.insert(self.last, Arc::default());
-        self.last
+        self.inodes.push(Arc::default());
+        self.inodes.len() - 1
     }
 
     fn change(&mut self, name: &str, inode: Option<Inode>) {
@@ -183,6 +213,7 @@ impl Disk {
     /// Only some of the writes become durable. A later sync does not write the other writes.
     pub(crate) fn fail_to_sync(&mut self, inode: Inode, choices: &mut Choices) {
         let content = self.content_mut(inode);
+        content.has_lost = true;
         let all = choices.next(3);
         for write in std::mem::take(&mut content.writes) {
             if all == 1 || all == 2 && choices.rarely(2) {
@@ -230,7 +261,8 @@ impl Disk {
             self.change(name, Some(inode));
             inode
         });
-        if self.locks.contains_key(&inode) {
+        let is_shared = self.shared.as_deref() == Some(name);
+        if self.locks.contains_key(&inode) && !is_shared {
             return None;
         }
         self.locks.insert(inode, life);
@@ -239,6 +271,12 @@ impl Disk {
 
     pub(crate) fn unlock(&mut self, inode: Inode) {
         self.locks.remove(&inode);
+    }
+
+    pub(crate) fn is_locked(&self, name: &str) -> bool {
+        let is_shared = self.shared.as_deref() == Some(name);
+        let inode = self.names.get(name);
+        !is_shared && inode.is_some_and(|inode| self.locks.contains_key(inode))
     }
 
     /// A process ends.
@@ -273,11 +311,11 @@ impl Disk {
         if chosen(1) == 0 {
             self.staged.clear();
         }
-        for content in self.inodes.values_mut() {
-            if content.writes.is_empty() && content.bytes == content.synced {
+        for content in &mut self.inodes {
+            if content.writes.is_empty() && !content.has_lost {
                 continue;
             }
-            let content = Arc::make_mut(content);
+            let content = Content::change(content);
             for write in std::mem::take(&mut content.writes) {
                 // The whole write, no byte of it, or its first bytes.
                 match (chosen(2), &write) {
@@ -289,9 +327,45 @@ impl Disk {
                 }
             }
             content.bytes.clone_from(&content.synced);
+            content.has_lost = false;
         }
         self.seen += 1;
         self.kept += 1;
+    }
+
+    /// Changes the disk as a power loss does that leaves this many bytes of each object that were not
+    /// synced, and all names if it leaves bytes.
+    pub(crate) fn restart(&mut self, stays: usize) {
+        self.locks.clear();
+        if stays > 0 {
+            self.sync_names();
+        }
+        for content in &mut self.inodes {
+            let content = Content::change(content);
+            let appended = content.bytes.len().saturating_sub(content.synced.len());
+            if appended > 0 && content.bytes.starts_with(&content.synced) {
+                let size = content.synced.len() + stays.min(appended);
+                content.bytes.truncate(size);
+                content.synced.clone_from(&content.bytes);
+                content.writes.clear();
+            }
+        }
+        self.lose_power(Loss::All, true, &mut Choices::of_list(&[]));
+    }
+
+    /// The pages of all objects that have a name, or will have one.
+    pub(crate) fn pages(&self) -> usize {
+        let inodes: BTreeSet<_> = self.names.values().chain(self.staged.values()).collect();
+        let sizes = inodes.iter().map(|inode| self.bytes(**inode).len());
+        sizes.map(|size| size.div_ceil(4096)).sum()
+    }
+
+    /// Changes a bit of an object.
+    pub(crate) fn flip(&mut self, name: &str, place: usize, bit: u8) {
+        let inode = self.names[name];
+        let content = self.content_mut(inode);
+        content.bytes[place] ^= bit;
+        content.synced[place] ^= bit;
     }
 
     /// The disk after a power loss that takes everything that is not durable.
@@ -301,7 +375,7 @@ impl Disk {
         disk
     }
 
-    /// Whether bytes that a power loss may leave contain these.
+    /// The object that has the value in bytes that a power loss may leave.
     pub(crate) fn has(&self, value: &[u8]) -> Option<String> {
         let pending = self.changes.iter();
         let pending = pending.filter_map(|(name, inode)| Some((name, (*inode)?)));
@@ -310,9 +384,28 @@ impl Disk {
         let is_in = |bytes: &[u8]| bytes.windows(value.len()).any(|it| it == value);
         let found = all.find(|(_, inode)| {
             let content = self.content(*inode);
-            is_in(&content.bytes) || is_in(&content.synced)
+            let is_there = || is_in(&content.bytes) || is_in(&content.synced);
+            *content.has_secret.get_or_init(is_there)
         });
         found.map(|(name, _)| name.clone())
+    }
+
+    /// The same directory elsewhere, as `cp -a` and a sync make it. Nobody has locked its objects.
+    pub(crate) fn copied(&self) -> Self {
+        let mut copy = self.clone();
+        copy.locks.clear();
+        copy.changes.clear();
+        copy.durable.clone_from(&copy.names);
+        for content in &mut copy.inodes {
+            if !content.writes.is_empty() || content.has_lost {
+                let content = Content::change(content);
+                content.writes.clear();
+                content.synced.clone_from(&content.bytes);
+            }
+        }
+        copy.seen += 1;
+        copy.kept += 1;
+        copy
     }
 
     /// Sets an object's bytes, as `cp` does.

@@ -1,10 +1,11 @@
 //! The store of a process in a world.
 
-use super::coverage::Call;
+use super::coverage::{Call, Fault};
 use super::disk::{Disk, Inode, Life};
-use super::turns::{Extent, World, failed};
+use super::machine::{Extent, failed};
+use super::turns::{NOWHERE, Who, World};
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use walrow_log::{Journal, Lock, Objects, Put, ReadAt, Staged, Store, Tag};
 
@@ -12,16 +13,17 @@ use walrow_log::{Journal, Lock, Objects, Put, ReadAt, Staged, Store, Tag};
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     world: World,
-    actor: Option<(usize, Life)>,
+    who: Option<Who>,
 }
 
 impl Process {
-    /// The store of the actor's process.
+    /// The store of the actor's process, which opens the directory at the log's path.
     pub(crate) fn of(world: &World, actor: usize) -> Self {
         let life = world.life(actor);
+        let place = world.aside(|it| if it.is_away { NOWHERE } else { it.here() });
         Self {
             world: world.clone(),
-            actor: Some((actor, life)),
+            who: Some(Who { actor, life, place }),
         }
     }
 
@@ -29,21 +31,38 @@ impl Process {
     pub(crate) fn alone(disk: Disk) -> Self {
         Self {
             world: World::alone(disk),
-            actor: None,
+            who: None,
         }
     }
 
+    pub(crate) const fn world(&self) -> &World {
+        &self.world
+    }
+
     pub(crate) fn life(&self) -> Life {
-        self.actor.map_or(0, |(_, life)| life)
+        self.who.map_or(0, |it| it.life)
     }
 
     pub(crate) fn disk(&self) -> Disk {
-        self.world.aside(|it| it.disk.clone())
+        self.world.aside(|it| it.disk().clone())
     }
 
-    /// Whether the process was killed, or everything has ended.
+    /// Whether the process does not matter any more: it was killed, another directory is at the
+    /// log's path, or everything has ended.
     pub(crate) fn has_ended(&self) -> bool {
-        self.world.aside(|it| it.has_ended(self.life()))
+        self.world.aside(|it| {
+            let is_elsewhere = |who: Who| who.place != it.here();
+            it.has_ended(self.life()) || self.who.is_some_and(is_elsewhere)
+        })
+    }
+
+    /// Whether the directory that the process has opened is at the log's path, as far as the
+    /// process lives.
+    pub(crate) fn is_here(&self) -> bool {
+        self.world.aside(|it| {
+            let is_here = |who: Who| it.has_ended(who.life) || it.is_here(who.place);
+            self.who.is_none_or(is_here)
+        })
     }
 
     fn operate<T>(
@@ -51,7 +70,7 @@ impl Process {
         call: Call,
         run: impl FnOnce(&mut Disk) -> io::Result<T>,
     ) -> io::Result<T> {
-        self.world.operate(self.actor, call, |disk, _, _| run(disk))
+        self.world.operate(self.who, call, |disk, _, _| run(disk))
     }
 
     fn handle(&self, inode: Inode, name: &str, locks: bool) -> Handle {
@@ -63,12 +82,13 @@ impl Process {
         }
     }
 
-    fn release(&self, run: impl FnOnce(&mut Disk)) {
-        self.world.aside(|it| {
-            if self.actor.is_none_or(|(_, life)| !it.has_ended(life)) {
-                run(&mut it.disk);
-            }
-        });
+    /// Uses the disk without a step, unless the process has ended.
+    fn aside<T>(&self, run: impl FnOnce(&mut Disk) -> T) -> Option<T> {
+        self.world.aside(|it| match self.who {
+            Some(who) if it.has_ended(who.life) || who.place == NOWHERE => None,
+            Some(who) => Some(run(it.place_mut(who.place))),
+            None => Some(run(it.disk_mut())),
+        })
     }
 }
 
@@ -87,13 +107,12 @@ impl Store for Process {
     fn stage(&self) -> io::Result<Box<dyn Staged>> {
         let mut fails = usize::MAX;
         let life = self.life();
-        let fails_at = |rare: usize, at: usize| if rare == 1 { at } else { usize::MAX };
+        let often = self.world.aside(|it| it.focuses(Call::StagedAppend));
         let inode = self
             .world
-            .operate(self.actor, Call::Stage, |disk, choices, _| {
+            .operate(self.who, Call::Stage, |disk, choices, _| {
                 // Another thread may write the object. So the append that fails is drawn now.
-                fails = fails_at(choices.next(300), 0);
-                if fails == 0 {
+                if choices.rarely(if often { 4 } else { 300 }) {
                     fails = choices.next(3);
                 }
                 Ok(disk.stage(life))
@@ -104,7 +123,8 @@ impl Store for Process {
             inode,
             fails: if is_calm { usize::MAX } else { fails },
             appends: AtomicUsize::new(0),
-            is_linked: AtomicBool::new(false),
+            is_linked: false,
+            is_lost: false,
         }))
     }
 
@@ -113,12 +133,8 @@ impl Store for Process {
             return Ok(());
         }
         self.world
-            .operate(self.actor, Call::Remove, |disk, choices, extent| {
-                let count = match extent {
-                    Extent::Whole => names.len(),
-                    Extent::Part => choices.next(names.len()),
-                };
-                for name in &names[..count] {
+            .operate(self.who, Call::Remove, |disk, choices, extent| {
+                for name in &names[..extent.of(names.len(), choices)] {
                     disk.unlink(name);
                 }
                 Ok(())
@@ -150,7 +166,17 @@ impl Store for Process {
     }
 
     fn check(&self) -> io::Result<()> {
-        self.operate(Call::Check, |_| Ok(()))
+        self.operate(Call::Check, |_| Ok(()))?;
+        if self.is_here() {
+            self.world.aside(|it| {
+                if let Some(who) = self.who {
+                    it.found_here[who.actor] += 1;
+                }
+            });
+            Ok(())
+        } else {
+            Err(io::ErrorKind::StaleNetworkFileHandle.into())
+        }
     }
 
     fn sweep(&self) -> io::Result<usize> {
@@ -158,7 +184,7 @@ impl Store for Process {
     }
 
     fn pause(&self, _: Duration) -> io::Result<()> {
-        self.world.pause(self.actor.map(|(actor, _)| actor));
+        self.world.pause(self.who.map(|it| it.actor));
         Ok(())
     }
 }
@@ -175,7 +201,7 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         if self.locks {
-            self.process.release(|disk| disk.unlock(self.inode));
+            self.process.aside(|disk| disk.unlock(self.inode));
         }
     }
 }
@@ -210,11 +236,8 @@ impl Journal for Handle {
         let is_seen = self.name != "_open";
         process
             .world
-            .operate(process.actor, Call::Append, |disk, choices, extent| {
-                let size = match extent {
-                    Extent::Whole => bytes.len(),
-                    Extent::Part => choices.next(bytes.len() + 1),
-                };
+            .operate(process.who, Call::Append, |disk, choices, extent| {
+                let size = extent.of(bytes.len(), choices);
                 disk.write(inode, None, &bytes[..size]);
                 disk.seen += u64::from(is_seen);
                 Ok(())
@@ -226,13 +249,10 @@ impl Journal for Handle {
         let at = usize::try_from(at).unwrap();
         process
             .world
-            .operate(process.actor, Call::Rewrite, |disk, choices, extent| {
+            .operate(process.who, Call::Rewrite, |disk, choices, extent| {
                 let known = &disk.bytes(inode)[at..at + bytes.len()];
                 assert_eq!(known, bytes, "other bytes");
-                let size = match extent {
-                    Extent::Whole => bytes.len(),
-                    Extent::Part => choices.next(bytes.len() + 1),
-                };
+                let size = extent.of(bytes.len(), choices);
                 disk.write(inode, Some(at), &bytes[..size]);
                 Ok(())
             })
@@ -250,11 +270,11 @@ impl Journal for Handle {
         let (process, inode) = (&self.process, self.inode);
         process
             .world
-            .operate(process.actor, Call::Sync, |disk, choices, extent| {
-                if extent == Extent::Part {
-                    disk.fail_to_sync(inode, choices);
-                } else {
+            .operate(process.who, Call::Sync, |disk, choices, extent| {
+                if extent == Extent::Whole {
                     disk.sync(inode);
+                } else {
+                    disk.fail_to_sync(inode, choices);
                 }
                 Ok(())
             })?;
@@ -268,7 +288,13 @@ impl Journal for Handle {
     fn is_named(&mut self) -> io::Result<bool> {
         let (inode, name) = (self.inode, &self.name);
         let is_named = |disk: &mut Disk| Ok(disk.inode(name).ok() == Some(inode));
-        self.process.operate(Call::IsNamed, is_named)
+        let is_named = self.process.operate(Call::IsNamed, is_named)?;
+        self.process.world.aside(|it| {
+            if let Some(who) = self.process.who {
+                it.found_named[who.actor] += u64::from(is_named);
+            }
+        });
+        Ok(is_named)
     }
 }
 
@@ -280,24 +306,35 @@ struct New {
     /// The append that fails.
     fails: usize,
     appends: AtomicUsize,
-    is_linked: AtomicBool,
+    is_linked: bool,
+    /// Whether a sync has failed. Some of the bytes may be lost, although another sync succeeds.
+    is_lost: bool,
 }
 
 impl New {
     fn put(
-        &self,
+        &mut self,
         call: Call,
         name: &str,
         expected: Option<&Tag>,
         run: impl FnOnce(&mut Disk) -> bool,
     ) -> Put {
-        let Process { world, actor } = &self.process;
+        let Process { world, who } = &self.process;
         let inode = self.inode;
-        if self.is_linked.load(Ordering::Relaxed) {
+        if self.is_linked {
             return Put::Done;
         }
+        if self.is_lost {
+            return Put::Unknown(failed());
+        }
         let late = Some((inode, name, expected));
-        let done = world.operate_late(*actor, call, late, |disk, _, _| {
+        let is_lost = &mut self.is_lost;
+        let done = world.operate_late(*who, call, late, |disk, choices, extent| {
+            if extent != Extent::Whole {
+                disk.fail_to_sync(inode, choices);
+                *is_lost = true;
+                return Err(failed());
+            }
             disk.sync(inode);
             Ok(run(disk))
         });
@@ -309,8 +346,8 @@ impl New {
         });
         match done {
             Ok(true) => {
-                self.process.release(|disk| disk.unstage(inode));
-                self.is_linked.store(true, Ordering::Relaxed);
+                self.process.aside(|disk| disk.unstage(inode));
+                self.is_linked = true;
                 Put::Done
             }
             Ok(false) => Put::Lost,
@@ -322,24 +359,27 @@ impl New {
 impl Staged for New {
     /// This call is not a step. Another thread may make it, and no other process sees the bytes.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let Process { world, actor } = &self.process;
+        if self.process.who.is_none() {
+            let inode = self.inode;
+            return self.process.operate(Call::StagedAppend, |disk| {
+                disk.write(inode, None, bytes);
+                match disk.room {
+                    Some(room) if disk.pages() > room => Err(io::ErrorKind::StorageFull.into()),
+                    _ => Ok(()),
+                }
+            });
+        }
         let number = self.appends.fetch_add(1, Ordering::Relaxed);
-        let fault = if number == self.fails {
-            super::coverage::Fault::Refused
-        } else {
-            super::coverage::Fault::None
-        };
-        world.aside(|it| {
-            if actor.is_some_and(|(_, life)| it.has_ended(life)) {
-                return Err(failed());
-            }
-            it.coverage.call(Call::StagedAppend, fault);
-            if number == self.fails {
-                return Err(failed());
-            }
-            it.disk.write(self.inode, None, bytes);
-            Ok(())
-        })
+        let fails = number == self.fails;
+        let fault = if fails { Fault::Refused } else { Fault::None };
+        self.process
+            .world
+            .aside(|it| it.coverage.call(Call::StagedAppend, fault));
+        let written = (!fails).then(|| {
+            self.process
+                .aside(|disk| disk.write(self.inode, None, bytes))
+        });
+        written.flatten().ok_or_else(failed)
     }
 
     fn create(&mut self, name: &str) -> Put {
@@ -369,6 +409,8 @@ impl Staged for New {
 
 impl Drop for New {
     fn drop(&mut self) {
-        self.process.release(|disk| disk.unstage(self.inode));
+        if !self.is_linked {
+            self.process.aside(|disk| disk.unstage(self.inode));
+        }
     }
 }

@@ -1,19 +1,33 @@
 //! The truth in a world, and the contents that a log must therefore have.
 
-use super::disk::{Disk, Life};
+use super::coverage::Act;
+use super::disk::{Disk, Life, digest};
 use super::store::Process;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use walrow_log::{Log, Plan, Writer, WriterOptions};
 use walrow_stream::{Assembler, Event, Relation};
 use walrow_wire::Lsn;
 
 /// A transaction or a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub(crate) end: Lsn,
     pub(crate) is_load: bool,
     pub(crate) lines: Vec<String>,
+    digest: u64,
+}
+
+impl Unit {
+    fn new(end: Lsn, is_load: bool, lines: Vec<String>) -> Arc<Self> {
+        let digest = digest(&(end.0, is_load, &lines));
+        Arc::new(Self {
+            end,
+            is_load,
+            lines,
+            digest,
+        })
+    }
 }
 
 /// A load that was begun.
@@ -37,14 +51,27 @@ pub(crate) struct Secret {
     pub(crate) is_erased: bool,
 }
 
-/// The contents of segments, by their names and bytes.
-type Cache = HashMap<Vec<(String, Vec<u8>)>, Arc<Vec<Unit>>>;
+/// The view of a new reader: where the log begins and ends, and its transactions.
+type View = (Lsn, Lsn, Units);
+
+pub(crate) type Units = Vec<Arc<Unit>>;
+
+/// Earlier results, by the objects that they depend on.
+#[derive(Debug, Default)]
+struct Cache {
+    /// The contents of segments.
+    segments: HashMap<u64, Units>,
+    views: HashMap<u64, View>,
+    /// The position of a writer, whether it lacks a first load, and the view after its repairs.
+    writers: HashMap<u64, (Lsn, Option<View>)>,
+}
 
 /// The facts that the checks compare a log with.
 #[derive(Clone, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "they are independent facts")]
 pub(crate) struct Truth {
     /// The transactions and messages of the server, in order.
-    pub(crate) units: Arc<Vec<Unit>>,
+    pub(crate) units: Arc<Units>,
     pub(crate) loads: Vec<LoadTruth>,
     /// The greatest position that a sync has returned.
     pub(crate) confirmed: Lsn,
@@ -59,17 +86,29 @@ pub(crate) struct Truth {
     pub(crate) secret: Option<Secret>,
     /// Whether the log begins with a load that is not complete.
     pub(crate) lacks_first_load: bool,
+    /// Whether an object is missing, because somebody has removed it by hand. Then the log may be
+    /// refused, but no view of it may be wrong.
+    pub(crate) is_lacking: bool,
+    /// Whether somebody has ever removed an object by hand.
+    pub(crate) has_lacked: bool,
+    /// How often a writer has opened the log, and the processes that are about to.
+    pub(crate) opened: u64,
+    pub(crate) opening: BTreeSet<Life>,
+    /// The processes whose journal somebody has removed.
+    pub(crate) outdated: BTreeSet<Life>,
+    /// The processes that have a load which has not ended.
+    pub(crate) loading: BTreeSet<Life>,
     /// Whether the store may give a name after it returned an error.
     pub(crate) has_late: bool,
     /// Whether a power loss may take a name and leave a later name.
     pub(crate) is_unordered: bool,
     /// Counts changes.
     pub(crate) changes: u64,
-    cache: Cache,
+    cache: Arc<Mutex<Cache>>,
 }
 
 /// The transactions and messages of a stream.
-pub(crate) fn units(mut stream: &[u8]) -> Result<Vec<Unit>, String> {
+pub(crate) fn units(mut stream: &[u8]) -> Result<Units, String> {
     let mut assembler = Assembler::default();
     let (mut found, mut lines, mut is_load) = (Vec::new(), Vec::new(), false);
     let plain = |relation: &Relation| {
@@ -94,16 +133,13 @@ pub(crate) fn units(mut stream: &[u8]) -> Result<Vec<Unit>, String> {
                 lines.push(format!("{} {} {relations:?}", it.seq, it.lsn));
             }
             Some(Event::Message(it)) if it.transactional => lines.push(format!("{it:?}")),
-            Some(Event::Message(it)) => found.push(Unit {
-                end: it.lsn,
-                is_load: false,
-                lines: vec![format!("{it:?}")],
-            }),
-            Some(Event::Commit { transaction, .. }) => found.push(Unit {
-                end: transaction.end_lsn,
-                is_load,
-                lines: std::mem::take(&mut lines),
-            }),
+            Some(Event::Message(it)) => {
+                found.push(Unit::new(it.lsn, false, vec![format!("{it:?}")]));
+            }
+            Some(Event::Commit { transaction, .. }) => {
+                let lines = std::mem::take(&mut lines);
+                found.push(Unit::new(transaction.end_lsn, is_load, lines));
+            }
             Some(_) => {}
         }
     }
@@ -126,6 +162,29 @@ pub(crate) fn read(
         }
     }
     Ok(stream)
+}
+
+/// A fault of a log.
+#[derive(Debug)]
+pub(crate) enum Wrong {
+    /// It is refused with an error.
+    Refused(String),
+    /// A reader finds wrong contents.
+    View(String),
+}
+
+impl Wrong {
+    pub(crate) fn text(self) -> String {
+        match self {
+            Self::Refused(what) | Self::View(what) => what,
+        }
+    }
+}
+
+impl From<String> for Wrong {
+    fn from(what: String) -> Self {
+        Self::View(what)
+    }
 }
 
 impl Truth {
@@ -153,22 +212,21 @@ impl Truth {
     }
 
     /// Checks the disk after a step.
-    pub(crate) fn check(
-        &mut self,
-        disk: &Disk,
-        has_seen: bool,
-        has_kept: bool,
-    ) -> Result<(), String> {
+    pub(crate) fn check(&self, disk: &Disk, has_seen: bool, has_kept: bool) -> Result<(), String> {
         if has_seen {
-            self.check_reader(disk, "reader")?;
+            let seen = self.check_reader(disk, "reader");
+            self.unless_refused(seen)?;
         }
         if has_kept {
             let erased = self.secret.as_ref().filter(|it| it.is_erased);
             if let Some(name) = erased.and_then(|it| disk.has(&it.value)) {
                 return Err(format!("erased: {name} has the value"));
             }
-            let position = self.check_recovery(disk.after_loss(), "recovery")?;
-            if position < self.confirmed && !self.lacks_first_load {
+            let position = self.check_recovery(disk.after_loss(), "recovery");
+            let Some(position) = self.unless_refused(position)? else {
+                return Ok(());
+            };
+            if position < self.confirmed && !self.lacks_first_load && !self.is_lacking {
                 let confirmed = self.confirmed;
                 return Err(format!(
                     "recovery: at {position}, and {confirmed} was confirmed"
@@ -178,24 +236,84 @@ impl Truth {
         Ok(())
     }
 
-    /// Opens the log with a writer. Returns the end of the log.
-    pub(crate) fn check_recovery(&mut self, disk: Disk, what: &str) -> Result<Lsn, String> {
-        let process = Process::alone(disk);
-        let mut options = WriterOptions::default();
-        options.level = None;
-        let writer = Writer::open(Arc::new(process.clone()), options);
-        let writer = writer.map_err(|error| format!("{what}: a writer: {error}"))?;
-        let position = writer.position();
-        if writer.lacks_first_load() {
-            return Ok(self.confirmed.max(position));
+    /// A writer has opened a log that may lack an object. Returns whether a receiver goes on: it
+    /// refuses a log that ends before the confirmed LSN of the slot.
+    pub(crate) fn open_at(&mut self, position: Lsn) -> Result<bool, String> {
+        if position < self.confirmed && !self.is_lacking {
+            let confirmed = self.confirmed;
+            return Err(format!(
+                "opened at {position}, and {confirmed} was confirmed"
+            ));
         }
-        drop(writer);
-        let (start, end, units) = self.seen(&process.disk(), what)?;
+        if position < self.flushed {
+            return Ok(false);
+        }
+        self.confirmed = self.confirmed.min(position);
+        self.opened += 1;
+        Ok(true)
+    }
+
+    /// If an object is missing, the log may be refused.
+    fn unless_refused<T>(&self, result: Result<T, Wrong>) -> Result<Option<T>, String> {
+        match result {
+            Ok(value) => Ok(Some(value)),
+            Err(Wrong::Refused(_)) if self.is_lacking => Ok(None),
+            Err(wrong) => Err(wrong.text()),
+        }
+    }
+
+    /// Somebody has removed the journal by hand, with all changes that are in no segment. From now
+    /// on, the log must have the changes up to this position.
+    pub(crate) fn lose_journal(&mut self, position: Lsn) {
+        self.confirmed = self.confirmed.min(position);
+        self.flushed = self.flushed.min(position);
+        self.outdated.extend(&self.writers);
+        self.forget_writers();
+        self.changes += 1;
+    }
+
+    /// The processes that have a writer open must not return positions any more.
+    pub(crate) fn forget_writers(&mut self) {
+        self.writers.clear();
+        self.loads.iter_mut().for_each(|it| it.by = None);
+    }
+
+    /// Opens the log with a writer. Returns the end of the log.
+    pub(crate) fn check_recovery(&self, disk: Disk, what: &str) -> Result<Lsn, Wrong> {
+        let names = disk.names();
+        let key = names.map(|(name, inode)| (name, disk.digest(inode)));
+        let key = digest(&key.collect::<Vec<_>>());
+        let known = self.cache().writers.get(&key).cloned();
+        let (position, view) = if let Some(known) = known {
+            known
+        } else {
+            let found = self.recovered(disk, what)?;
+            self.cache().writers.insert(key, found.clone());
+            found
+        };
+        let Some((start, end, units)) = view else {
+            return Ok(self.confirmed.max(position));
+        };
         self.compare(what, start, position.max(end), &units)?;
         Ok(position)
     }
 
-    fn check_reader(&mut self, disk: &Disk, what: &str) -> Result<(), String> {
+    fn recovered(&self, disk: Disk, what: &str) -> Result<(Lsn, Option<View>), Wrong> {
+        let process = Process::alone(disk);
+        let mut options = WriterOptions::default();
+        options.level = None;
+        let writer = Writer::open(Arc::new(process.clone()), options);
+        let writer =
+            writer.map_err(|error| Wrong::Refused(format!("{what}: a writer: {error}")))?;
+        let position = writer.position();
+        if writer.lacks_first_load() {
+            return Ok((position, None));
+        }
+        drop(writer);
+        Ok((position, Some(self.seen(&process.disk(), what)?)))
+    }
+
+    fn check_reader(&self, disk: &Disk, what: &str) -> Result<(), Wrong> {
         let has_journal = disk.inode("_open").is_ok();
         if !has_journal && !disk.names().any(|(name, _)| name.contains(".wire.")) {
             return Ok(());
@@ -204,18 +322,31 @@ impl Truth {
         self.compare(what, start, end, &units)?;
         for (name, position) in &self.readers {
             if *position < start && start > self.forced {
-                return Err(format!(
+                return Err(Wrong::View(format!(
                     "boundary: {start}, and the reader {name} is at {position}"
-                ));
+                )));
             }
         }
         Ok(())
     }
 
-    /// The view of a new reader: the beginning and end of the log, and its transactions.
-    fn seen(&mut self, disk: &Disk, what: &str) -> Result<(Lsn, Lsn, Vec<Unit>), String> {
+    fn seen(&self, disk: &Disk, what: &str) -> Result<View, Wrong> {
+        let names = disk.names().filter(|(name, _)| {
+            let others = ["_lock", "_upkeep"];
+            !others.contains(&name.as_str()) && Act::removes(name) != Some(Act::RemovesReader)
+        });
+        // Readers do not look into the journal.
+        let key = names.map(|(name, inode)| {
+            let is_read = name != "_open";
+            (name, is_read.then(|| disk.digest(inode)))
+        });
+        let key = digest(&key.collect::<Vec<_>>());
+        let known = self.cache().views.get(&key).cloned();
+        if let Some(known) = known {
+            return Ok(known);
+        }
         let process = Process::alone(disk.clone());
-        let error = |error: walrow_log::Error| format!("{what}: {error}");
+        let error = |error: walrow_log::Error| Wrong::Refused(format!("{what}: {error}"));
         let log = Log::open(Arc::new(process)).map_err(error)?;
         let names = log.plan(&Plan::default()).map_err(error)?;
         let mut units_seen = Vec::new();
@@ -229,25 +360,31 @@ impl Truth {
             let key = chain.iter().map(|name| {
                 let name = name.to_string();
                 let inode = disk.inode(&name).ok()?;
-                Some((name, disk.bytes(inode).to_vec()))
+                Some((name, disk.digest(inode)))
             });
-            let key: Option<Vec<_>> = key.collect();
-            let known = key.as_ref().and_then(|key| self.cache.get(key)).cloned();
+            let key = key.collect::<Option<Vec<_>>>().map(|it| digest(&it));
+            let known = key.and_then(|key| self.cache().segments.get(&key).cloned());
             let found = if let Some(known) = known {
                 known
             } else {
                 let stream = read(&log, &chain).map_err(error)?;
-                let found = units(&stream).map_err(|it| format!("{what}: {it}"))?;
-                let found = Arc::new(found);
+                let found = units(&stream);
+                let found = found.map_err(|it| Wrong::View(format!("{what}: {it}")))?;
                 if let Some(key) = key {
-                    self.cache.insert(key, Arc::clone(&found));
+                    self.cache().segments.insert(key, found.clone());
                 }
                 found
             };
-            units_seen.extend(found.iter().cloned());
+            units_seen.extend(found);
             chain.clear();
         }
-        Ok((log.start(), log.end(), units_seen))
+        let view = (log.start(), log.end(), units_seen);
+        self.cache().views.insert(key, view.clone());
+        Ok(view)
+    }
+
+    fn cache(&self) -> MutexGuard<'_, Cache> {
+        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Compares transactions with all expected transactions after `start` and up to `end`, in
@@ -257,7 +394,7 @@ impl Truth {
         what: &str,
         start: Lsn,
         end: Lsn,
-        found: &[Unit],
+        found: &[Arc<Unit>],
     ) -> Result<(), String> {
         let mut loads: Vec<_> = self.loads.iter().collect();
         loads.retain(|load| load.point > start && load.point <= end);
@@ -311,7 +448,7 @@ impl Truth {
     }
 
     fn is_same(&self, what: &str, expected: &Unit, found: &Unit) -> bool {
-        if expected == found {
+        if expected.digest == found.digest {
             // A reader that opened the segment before the erasure reads the old bytes.
             let is_new = !["following", "plan"].contains(&what);
             let erased = self.secret.as_ref().filter(|it| it.is_erased && is_new);

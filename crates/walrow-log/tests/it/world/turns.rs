@@ -1,19 +1,14 @@
-//! One actor runs at a time. Each call of the store hands the turn to the actor that the next number names,
-//! and may fail in a way that the next numbers name.
+//! One actor runs at a time. Each call of the store hands the turn to the actor that the next
+//! number names, and may fail in a way that the next numbers name.
 
-use super::actors::ACTORS;
 use super::choices::Choices;
-use super::coverage::{Call, Coverage, Fault};
-use super::disk::{Disk, Inode, Life, Loss};
+use super::coverage::{Call, Fault, weighted_failures};
+use super::disk::{Disk, Inode, Life};
+use super::machine::{Extent, Inner, Place};
 use super::truth::Truth;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use walrow_log::Tag;
-
-/// The most calls of the store in a run after the last fault.
-const MOST_CALM: usize = 30_000;
-/// The most calls of the store before faults end in any case.
-const MOST: usize = 20_000;
 
 /// A disk, the processes that use it, and the truth.
 #[derive(Clone, Debug)]
@@ -25,53 +20,15 @@ struct Shared {
     wake: Vec<Condvar>,
 }
 
-#[derive(Debug)]
-pub(crate) struct Inner {
-    pub(crate) disk: Disk,
-    pub(crate) choices: Choices,
-    pub(crate) truth: Truth,
-    pub(crate) coverage: Coverage,
-    /// The actor that runs.
-    turn: usize,
-    /// Whether each actor still runs.
-    running: Vec<bool>,
-    /// The process that each actor is now, and whether it is dead.
-    lives: Vec<Life>,
-    dead: Vec<bool>,
-    late: Vec<Late>,
-    pub(crate) steps: usize,
-    /// The step at the end of the faults.
-    calm: Option<usize>,
-    /// How many faults are left.
-    faults: usize,
-    /// A call fails in one of this many cases.
-    rate: usize,
-    checked: (u64, u64),
-    pub(crate) failure: Option<String>,
-    over: bool,
-    /// Whether each step is printed.
-    pub(crate) prints: bool,
-}
+/// The place of a process that began when there was no directory at the path.
+pub(crate) const NOWHERE: Place = usize::MAX;
 
-/// A name that is given later.
-#[derive(Debug)]
-struct Late {
-    due: usize,
-    life: Life,
-    inode: Inode,
-    name: String,
-    expected: Option<Tag>,
-}
-
-/// How much of its work a call does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    Whole,
-    Part,
-}
-
-pub(crate) fn failed() -> io::Error {
-    io::Error::other("the disk failed")
+/// The caller: an actor, its process, and the directory that the process has opened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Who {
+    pub(crate) actor: usize,
+    pub(crate) life: Life,
+    pub(crate) place: Place,
 }
 
 fn ended() -> io::Error {
@@ -79,40 +36,35 @@ fn ended() -> io::Error {
 }
 
 impl World {
-    /// A world with this many actors. They wait for `begin`.
-    pub(crate) fn new(mut choices: Choices, actors: usize, truth: Truth) -> Self {
-        let faults = choices.of(&[0, 1, 2, 4, 10, 30]);
-        let rate = choices.of(&[240, 80, 30, 12]);
-        let inner = Inner {
-            disk: Disk::default(),
-            choices,
-            truth,
-            coverage: Coverage::default(),
-            turn: usize::MAX,
-            running: vec![true; actors],
-            lives: (0..actors as u64).collect(),
-            dead: vec![false; actors],
-            late: Vec::new(),
-            steps: 0,
-            calm: None,
-            faults,
-            rate,
-            checked: (0, 0),
-            failure: None,
-            over: false,
-            prints: false,
+    /// A world with the actors that run. They wait for `begin`.
+    pub(crate) fn new(mut choices: Choices, running: Vec<bool>, mut truth: Truth) -> Self {
+        let failures = weighted_failures();
+        let focus = choices.next(2 * failures.len()).checked_sub(failures.len());
+        let focus = focus.map(|it| (failures[it].0, failures[it].1, choices.of(&[3, 8])));
+        truth.has_late |= focus.is_some_and(|it| it.1 == Fault::Later);
+        let faults = if focus.is_some() {
+            choices.of(&[10, 30, 60])
+        } else {
+            choices.of(&[0, 1, 2, 4, 10, 30])
         };
-        Self(Arc::new(Shared {
-            inner: Mutex::new(inner),
-            wake: (0..actors).map(|_| Condvar::new()).collect(),
-        }))
+        let rate = choices.of(&[240, 80, 30, 12]);
+        let actors = running.len();
+        let mut inner = Inner::of(Disk::default(), choices, truth, running);
+        (inner.faults, inner.rate, inner.focus) = (faults, rate, focus);
+        Self::with(inner, actors)
     }
 
     /// A disk that one process uses, and that does not fail.
     pub(crate) fn alone(disk: Disk) -> Self {
-        let world = Self::new(Choices::of_list(&[]), 0, Truth::default());
-        world.lock().disk = disk;
-        world
+        let choices = Choices::of_list(&[]);
+        Self::with(Inner::of(disk, choices, Truth::default(), Vec::new()), 0)
+    }
+
+    fn with(inner: Inner, actors: usize) -> Self {
+        Self(Arc::new(Shared {
+            inner: Mutex::new(inner),
+            wake: (0..actors).map(|_| Condvar::new()).collect(),
+        }))
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -131,6 +83,19 @@ impl World {
             inner = woken.unwrap_or_else(PoisonError::into_inner);
         }
         inner
+    }
+
+    /// Gives the turn to another actor, and waits for the next turn.
+    fn give<'a>(
+        &'a self,
+        mut inner: MutexGuard<'a, Inner>,
+        next: usize,
+        actor: usize,
+    ) -> MutexGuard<'a, Inner> {
+        inner.turn = next;
+        drop(inner);
+        self.0.wake[next].notify_one();
+        self.wait(self.lock(), actor)
     }
 
     /// Waits for the first turn.
@@ -178,9 +143,7 @@ impl World {
         if !inner.over {
             inner.count_step();
             if let Some(next) = inner.other(actor) {
-                inner.turn = next;
-                self.0.wake[next].notify_one();
-                drop(self.wait(inner, actor));
+                drop(self.give(inner, next, actor));
                 return;
             }
         }
@@ -190,7 +153,7 @@ impl World {
     /// A call of the store.
     pub(crate) fn operate<T>(
         &self,
-        who: Option<(usize, Life)>,
+        who: Option<Who>,
         call: Call,
         run: impl FnOnce(&mut Disk, &mut Choices, Extent) -> io::Result<T>,
     ) -> io::Result<T> {
@@ -200,16 +163,15 @@ impl World {
     /// As `operate`, for a call that gives a name. The name may come later.
     pub(crate) fn operate_late<T>(
         &self,
-        who: Option<(usize, Life)>,
+        who: Option<Who>,
         call: Call,
         late: Option<(Inode, &str, Option<&Tag>)>,
         run: impl FnOnce(&mut Disk, &mut Choices, Extent) -> io::Result<T>,
     ) -> io::Result<T> {
-        let mut inner = self.lock();
-        let Some((actor, life)) = who else {
-            let Inner { disk, choices, .. } = &mut *inner;
-            return run(disk, choices, Extent::Whole);
+        let Some(Who { actor, life, place }) = who else {
+            return self.operate_alone(call, run);
         };
+        let mut inner = self.lock();
         if inner.has_ended(life) {
             return Err(ended());
         }
@@ -219,16 +181,17 @@ impl World {
             None
         };
         if let Some(next) = next {
-            inner.turn = next;
-            self.0.wake[next].notify_one();
-            inner = self.wait(inner, actor);
+            inner = self.give(inner, next, actor);
             if inner.has_ended(life) {
                 return Err(ended());
             }
         }
         inner.count_step();
+        if place == NOWHERE {
+            return Err(io::ErrorKind::NotFound.into());
+        }
         inner.make_late(false);
-        let result = inner.call(life, call, late, run);
+        let result = inner.call((life, place), call, late, run);
         inner.coverage.step(actor);
         inner.check();
         if inner.over {
@@ -237,170 +200,36 @@ impl World {
         result
     }
 
+    /// A call of the only process on a disk.
+    fn operate_alone<T>(
+        &self,
+        call: Call,
+        run: impl FnOnce(&mut Disk, &mut Choices, Extent) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let mut inner = self.lock();
+        if let Some(hook) = inner.script.begin() {
+            drop(inner);
+            hook();
+            inner = self.lock();
+        }
+        let Inner {
+            places,
+            choices,
+            script,
+            ..
+        } = &mut *inner;
+        let disk = &mut places[0];
+        let Some(failure) = script.failure() else {
+            return run(disk, choices, Extent::Whole);
+        };
+        if matches!(call, Call::Append | Call::Sync) {
+            let _ = run(disk, choices, Extent::First(script.stays));
+        }
+        Err(failure)
+    }
+
     /// Uses the world without a step.
     pub(crate) fn aside<T>(&self, run: impl FnOnce(&mut Inner) -> T) -> T {
         run(&mut self.lock())
-    }
-}
-
-impl Inner {
-    pub(crate) fn is_over(&self) -> bool {
-        self.over
-    }
-
-    /// Whether the faults have ended.
-    pub(crate) fn is_calm(&self) -> bool {
-        self.calm.is_some()
-    }
-
-    pub(crate) fn has_ended(&self, life: Life) -> bool {
-        self.over || self.dead[usize::try_from(life).unwrap()]
-    }
-
-    fn end_life(&mut self, life: Life) {
-        self.dead[usize::try_from(life).unwrap()] = true;
-        self.disk.kill(life);
-        self.truth.writers.remove(&life);
-        self.late.retain(|it| it.life != life);
-    }
-
-    fn lose_power(&mut self) {
-        let loss = self
-            .choices
-            .of(&[Loss::All, Loss::Chosen, Loss::Chosen, Loss::Nothing]);
-        let is_ordered = !self.truth.is_unordered;
-        self.disk.lose_power(loss, is_ordered, &mut self.choices);
-        for life in 0..self.dead.len() as u64 {
-            self.end_life(life);
-        }
-        self.late.clear();
-    }
-
-    pub(crate) fn fail(&mut self, what: String) {
-        self.failure.get_or_insert(what);
-        self.over = true;
-    }
-
-    fn count_step(&mut self) {
-        self.steps += 1;
-        match self.calm {
-            None if self.faults == 0 || self.steps > MOST => self.calm = Some(self.steps),
-            Some(since) if self.steps > since + MOST_CALM => {
-                let turn = self.turn;
-                self.fail(format!("end: it has not ended; actor {turn} runs"));
-            }
-            _ => {}
-        }
-    }
-
-    /// Another actor that has not ended. With the quiet choice, the next actor after this one.
-    fn other(&mut self, actor: usize) -> Option<usize> {
-        let count = self.running.len();
-        let others = (1..count).map(|it| (actor + it) % count);
-        let others: Vec<_> = others.filter(|it| self.running[*it]).collect();
-        (!others.is_empty()).then(|| others[self.choices.next(others.len())])
-    }
-
-    /// Gives names that are due.
-    pub(crate) fn make_late(&mut self, all: bool) {
-        let steps = self.steps;
-        let due = self.late.extract_if(.., |it| all || it.due <= steps);
-        for late in due.collect::<Vec<_>>() {
-            let Late {
-                inode,
-                name,
-                expected,
-                ..
-            } = late;
-            if !self.disk.is_staged(inode) {
-                continue;
-            }
-            self.disk.sync(inode);
-            match expected {
-                None => {
-                    self.disk.link(inode, &name);
-                }
-                Some(tag) if self.disk.is_expected(inode, &name, &tag) => {
-                    self.disk.rename(inode, &name);
-                }
-                Some(_) => {}
-            }
-            self.disk.sync_names();
-        }
-    }
-
-    fn draw(&mut self, call: Call) -> Fault {
-        if self.faults == 0 || self.calm.is_some() {
-            return Fault::None;
-        }
-        if !self.choices.rarely((self.rate * call.rarity() / 4).max(3)) {
-            return Fault::None;
-        }
-        self.faults -= 1;
-        let faults = call.faults();
-        let chosen = faults[self.choices.next(faults.len())];
-        if chosen == Fault::Later && !self.truth.has_late {
-            Fault::Refused
-        } else {
-            chosen
-        }
-    }
-
-    fn call<T>(
-        &mut self,
-        life: Life,
-        call: Call,
-        late: Option<(Inode, &str, Option<&Tag>)>,
-        run: impl FnOnce(&mut Disk, &mut Choices, Extent) -> io::Result<T>,
-    ) -> io::Result<T> {
-        let fault = self.draw(call);
-        self.coverage.call(call, fault);
-        if self.prints {
-            let (step, turn) = (self.steps, ACTORS[self.turn]);
-            println!("{step} {turn} ({life}) {call:?} {fault:?}");
-        }
-        let extent = match fault {
-            Fault::None => return run(&mut self.disk, &mut self.choices, Extent::Whole),
-            Fault::AnswerLost | Fault::KilledAfter | Fault::PowerLossAfter => Some(Extent::Whole),
-            Fault::Part | Fault::KilledWithin | Fault::PowerLossWithin => Some(Extent::Part),
-            Fault::Refused | Fault::Killed | Fault::PowerLoss => None,
-            Fault::Later => {
-                let due = self.steps + self.choices.of(&[5, 20, 100, 500]);
-                if let Some((inode, name, expected)) = late {
-                    self.late.push(Late {
-                        due,
-                        life,
-                        inode,
-                        name: name.to_owned(),
-                        expected: expected.cloned(),
-                    });
-                }
-                None
-            }
-        };
-        if let Some(extent) = extent {
-            // The caller does not get the answer.
-            let _ = run(&mut self.disk, &mut self.choices, extent);
-        }
-        match fault {
-            Fault::Killed | Fault::KilledWithin | Fault::KilledAfter => self.end_life(life),
-            Fault::PowerLoss | Fault::PowerLossWithin | Fault::PowerLossAfter => self.lose_power(),
-            _ => {}
-        }
-        Err(failed())
-    }
-
-    /// Checks the world after a step, if it has changed.
-    fn check(&mut self) {
-        let now = (self.disk.seen, self.disk.kept + self.truth.changes);
-        if self.over || self.checked == now {
-            return;
-        }
-        let has_seen = self.checked.0 != now.0;
-        let has_kept = self.checked.1 != now.1;
-        self.checked = now;
-        if let Err(what) = self.truth.check(&self.disk, has_seen, has_kept) {
-            self.fail(what);
-        }
     }
 }

@@ -1,84 +1,35 @@
 //! An actor that writes the stream of a server, with loads beside it.
 
 use super::actors::{Actor, Attempt, Code as _, Stop};
-use super::coverage::{Asked, Doing};
+use super::coverage::{ASKED, Asked, Doing};
+use super::loading::Loading;
+use super::marks::{Mark, marks};
 use super::store::Process;
-use super::truth::LoadTruth;
-use crate::log::loads::{rows, tables};
+use super::truth::Truth;
+use crate::log::loads::{catalog, tables};
 use crate::log::sent_again;
 use std::sync::Arc;
 use walrow_log::{Error, Load, Writer, WriterOptions};
 use walrow_stream::Assembler;
-use walrow_wire::{Frame, Kind, Lsn, Message, Peek, Timestamp};
-
-/// The state of the stream after some bytes.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mark {
-    bytes: usize,
-    end: Lsn,
-    is_inside: bool,
-}
-
-/// The end of each frame, with the greatest end LSN of a transaction or message up to it.
-fn marks(stream: &[u8]) -> Vec<Mark> {
-    let (mut marks, mut mark, mut is_streamed) = (Vec::new(), Mark::default(), false);
-    let mut rest = stream;
-    while let Ok(Some(size)) = Frame::size(rest) {
-        let (frame, more) = rest.split_at(size);
-        rest = more;
-        mark.bytes += size;
-        if let Some(peek) = Peek::new(frame) {
-            match peek.kind() {
-                Kind::StreamStart => is_streamed = true,
-                Kind::StreamStop => is_streamed = false,
-                Kind::Begin | Kind::BeginPrepare => mark.is_inside = true,
-                _ => {}
-            }
-            let end = match peek.message(is_streamed) {
-                Ok(Message::Commit(it)) => it.end_lsn,
-                Ok(Message::StreamCommit(it)) => it.end_lsn,
-                Ok(Message::Prepare(it)) => it.end_lsn,
-                Ok(Message::StreamPrepare(it)) => it.end_lsn,
-                Ok(Message::CommitPrepared(it)) => it.end_lsn,
-                Ok(Message::RollbackPrepared(it)) => it.rollback_end_lsn,
-                Ok(Message::Message(it)) if !it.transactional => it.lsn,
-                _ => Lsn::INVALID,
-            };
-            if matches!(peek.kind(), Kind::Commit | Kind::Prepare) {
-                mark.is_inside = false;
-            }
-            mark.end = mark.end.max(end);
-        }
-        marks.push(mark);
-    }
-    marks
-}
-
-/// A load that runs.
-#[derive(Debug)]
-struct Loading {
-    load: Load,
-    rows: usize,
-    is_behind: bool,
-}
+use walrow_wire::{Lsn, Timestamp};
 
 /// One writer, from its start to its end.
 #[derive(Debug)]
-struct Session<'a> {
-    actor: &'a Actor,
-    process: Process,
-    writer: Writer,
-    assembler: Assembler,
+pub(super) struct Session<'a> {
+    pub(super) actor: &'a Actor,
+    pub(super) process: Process,
+    pub(super) writer: Writer,
+    pub(super) assembler: Assembler,
     /// The end of the bytes that were appended.
-    mark: Mark,
-    load: Option<Loading>,
+    pub(super) mark: Mark,
+    pub(super) load: Option<Loading>,
     /// A load that was given up.
-    old: Option<Load>,
+    pub(super) old: Option<Load>,
     /// The greatest position that the writer has received from the server.
-    reached: Lsn,
+    pub(super) reached: Lsn,
     /// The position at the start.
-    opened: Lsn,
-    is_broken: bool,
+    pub(super) opened: Lsn,
+    pub(super) is_broken: bool,
 }
 
 impl Actor {
@@ -91,7 +42,7 @@ impl Actor {
             match self.write_once(&process) {
                 Ok(true) => return Ok(()),
                 Ok(false) | Err(Stop::Again) => {}
-                Err(Stop::Fault(_)) if process.has_ended() => {}
+                Err(Stop::Fault(what)) if process.has_ended() && !what.contains("replaced:") => {}
                 Err(fault) => return Err(fault),
             }
             self.wait();
@@ -106,25 +57,29 @@ impl Actor {
         (options.segment_bytes, options.level) = (day.segment_bytes, day.level);
         options.syncs = day.syncs;
         options.source.slot = Some("mine".to_owned());
+        let life = process.life();
+        self.truth(|it| it.opening.insert(life));
         let writer = Writer::open(Arc::new(process.clone()), options);
+        self.truth(|it| it.opening.remove(&life));
         let mut writer = self.take(process, writer)?;
         if process.has_ended() {
             return Err(Stop::Again);
         }
         let position = writer.position();
         if writer.lacks_first_load() {
-            self.truth(super::truth::Truth::begin_again);
+            self.truth(Truth::begin_again);
         }
-        let confirmed = self.truth(|it| {
-            it.writers.insert(process.life());
-            // Loads of dead writers are complete, or gone.
-            it.loads.iter_mut().for_each(|it| it.by = None);
-            it.confirmed
+        let opened = self.truth(|it| {
+            let goes_on = it.open_at(position)?;
+            if goes_on {
+                it.writers.insert(process.life());
+                // Loads of dead writers are complete, or gone.
+                it.loads.iter_mut().for_each(|it| it.by = None);
+            }
+            Ok(goes_on)
         });
-        if position < confirmed {
-            return self.fault(format!(
-                "opened at {position}, and {confirmed} was confirmed"
-            ));
+        if !opened.or_else(|what: String| self.fault(what))? {
+            return Err(Stop::Again);
         }
         let resumed = writer.resume(Assembler::default());
         let assembler = self.take(process, resumed)?;
@@ -142,21 +97,26 @@ impl Actor {
         };
         let done = session.run();
         session.ask(Asked::Drop);
-        let life = process.life();
         drop(session);
-        self.truth(|it| it.writers.remove(&life));
+        self.truth(|it| {
+            it.writers.remove(&life);
+            it.loading.remove(&life);
+        });
         done
     }
 }
 
 impl Session<'_> {
-    fn doing(&self) -> Doing {
+    pub(super) fn doing(&self) -> Doing {
         if self.is_broken {
             return Doing::Broken;
         }
         match &self.load {
             Some(load) if load.is_behind => return Doing::Behind,
-            Some(load) if self.reached >= load.load.point() || self.mark.is_inside => {
+            Some(load)
+                if self.reached >= load.load.point()
+                    || self.mark.is_inside && self.mark.end >= load.inside =>
+            {
                 return Doing::Crossing;
             }
             Some(_) => return Doing::Before,
@@ -166,14 +126,41 @@ impl Session<'_> {
             Doing::Planned
         } else if self.mark.is_inside {
             Doing::Inside
-        } else if self.mark.bytes == 0 && !self.writer.position().is_valid() {
+        } else if self.is_empty() {
             Doing::Empty
         } else {
             Doing::Between
         }
     }
 
-    fn ask(&self, asked: Asked) {
+    fn is_empty(&self) -> bool {
+        self.load.is_none() && self.is_new()
+    }
+
+    /// Whether the log has taken nothing from the server.
+    fn is_new(&self) -> bool {
+        self.mark.bytes == 0 && !self.reached.is_valid() && !self.opened.is_valid()
+    }
+
+    /// Changes the truth, if the process still matters.
+    pub(super) fn note<T>(&self, run: impl FnOnce(&mut Truth) -> T) -> Attempt<T> {
+        if self.process.has_ended() {
+            return Err(Stop::Again);
+        }
+        Ok(self.actor.truth(run))
+    }
+
+    /// How many calls to make at once in a stage that is short.
+    fn some(&self, usual: usize) -> usize {
+        let count = if self.actor.day.lingers {
+            4 * usual
+        } else {
+            usual
+        };
+        self.actor.next(count)
+    }
+
+    pub(super) fn ask(&self, asked: Asked) {
         let doing = self.doing();
         self.actor.world.aside(|it| {
             it.coverage.ask(asked, doing);
@@ -184,7 +171,7 @@ impl Session<'_> {
     }
 
     /// Makes a call, and perhaps again after a failure.
-    fn call<T>(
+    pub(super) fn call<T>(
         &mut self,
         asked: Asked,
         mut call: impl FnMut(&mut Self) -> Result<T, Error>,
@@ -194,7 +181,8 @@ impl Session<'_> {
             && matches!(asked, Asked::Append | Asked::Sync | Asked::Publish);
         let mut result = call(self);
         while let Err(error) = &result {
-            self.is_broken |= error.code_is("not_synced");
+            let ends = ["not_synced", "replaced", "published"];
+            self.is_broken |= ends.iter().any(|code| error.code_is(code));
             let is_store = error.code_is("store");
             if self.is_broken || !is_store || self.process.has_ended() || self.actor.next(2) == 0 {
                 break;
@@ -213,20 +201,37 @@ impl Session<'_> {
 
     /// After a failed sync, no call makes bytes durable: each call must return an error.
     fn use_broken(&mut self) -> Attempt<()> {
-        for _ in 0..self.actor.next(3) {
-            let asked = self.actor.of(&[Asked::Sync, Asked::Publish, Asked::Append]);
-            self.ask(asked);
-            let called = match asked {
-                Asked::Sync => self.writer.sync(&mut self.assembler).map(drop),
-                Asked::Publish => self.writer.publish(&mut self.assembler).map(drop),
-                _ => self.writer.append(&mut self.assembler, &mut &[][..]),
+        for _ in 0..self.some(12) {
+            let of_load = [Asked::EndLoad, Asked::GiveUpLoad];
+            let asked = if self.actor.next(3) == 2 {
+                self.actor.of(&of_load)
+            } else {
+                self.actor.of(&ASKED)
             };
+            let load = self.load.as_ref().map(|it| &it.load).or(self.old.as_ref());
+            let (writer, assembler) = (&mut self.writer, &mut self.assembler);
+            let called = match (asked, load) {
+                (Asked::Append, _) => writer.append(assembler, &mut &[][..]),
+                (Asked::Sync, _) => writer.sync(assembler).map(drop),
+                (Asked::Fill, _) => writer.fill(),
+                (Asked::Publish, _) => writer.publish(assembler).map(drop),
+                (Asked::Advance, _) => writer.advance(Lsn(u64::MAX / 8)),
+                (Asked::SetTimeline, _) => writer.set_timeline(9, None),
+                (Asked::PlanFirstLoad, _) => writer.plan_first_load(),
+                (Asked::BeginLoad, _) => {
+                    let begun = writer.begin_load(Lsn(u64::MAX / 8), Timestamp(7), tables());
+                    begun.map(drop)
+                }
+                (Asked::EndLoad, Some(load)) => writer.end_load(load).map(drop),
+                (Asked::GiveUpLoad, Some(load)) => writer.give_up_load(load, assembler),
+                (Asked::EndLoad | Asked::GiveUpLoad, None) | (Asked::Drop, _) => continue,
+            };
+            self.ask(asked);
             if self.process.has_ended() {
                 break;
             }
-            let is_said = |error: &Error| ["not_synced", "broken"].contains(&error.kind.code());
             match called {
-                Err(error) if is_said(&error) => {}
+                Err(error) if error.code_is("broken") => {}
                 result => {
                     return self.actor.fault(format!("broken: {asked:?}: {result:?}"));
                 }
@@ -236,40 +241,56 @@ impl Session<'_> {
     }
 
     fn sync(&mut self) -> Attempt<()> {
+        let actor = self.actor;
+        let found = || {
+            let number = actor.number;
+            actor
+                .world
+                .aside(|it| (it.found_here[number], it.found_named[number]))
+        };
+        let before = found();
         let position = self.call(Asked::Sync, |it| it.writer.sync(&mut it.assembler))?;
+        // Somebody may come after the last look of the call.
+        if !self.process.is_here() && found().0 == before.0 {
+            return actor.fault("replaced: a sync of a log that is not at its path succeeds");
+        }
+        let life = self.process.life();
+        if actor.truth(|it| it.outdated.contains(&life)) {
+            if found().1 > before.1 {
+                return Err(Stop::Again);
+            }
+            // Without a journal, all of it is published.
+            if actor.day.syncs {
+                return actor.fault("removed: a sync without its journal succeeds");
+            }
+        }
         position.map_or(Ok(()), |it| self.confirm(it.lsn()))
     }
 
     /// Takes note of a durable position.
     fn confirm(&self, position: Lsn) -> Attempt<()> {
         let life = self.process.life();
-        if self.process.has_ended() {
-            return Err(Stop::Again);
-        }
         let (opened, sends) = (self.opened, self.actor.next(2) == 0);
-        let confirmed = self.actor.truth(|it| {
+        let confirmed = self.note(|it| {
             it.confirm(life, position)?;
             if position > opened && sends {
                 it.flushed = it.flushed.max(position);
             }
             Ok(())
-        });
+        })?;
         confirmed.or_else(|what: String| self.actor.fault(what))
     }
 
     fn run(&mut self) -> Attempt<bool> {
         let actor = self.actor;
-        if actor.day.has_first_load {
-            if !self.writer.position().is_valid() && !self.writer.lacks_first_load() {
-                self.call(Asked::PlanFirstLoad, |it| it.writer.plan_first_load())?;
-                actor.truth(super::truth::Truth::begin_again);
-                self.use_planned()?;
-            }
-            if self.writer.lacks_first_load() {
-                self.begin_load(Lsn(8))?;
-            }
+        if actor.next(4) == 1 {
+            let extended = self.writer.extend_catalog(&catalog());
+            actor.take(&self.process, extended)?;
         }
-        if self.load.is_none() {
+        if !self.use_empty()? {
+            return Ok(false);
+        }
+        if self.load.is_none() && actor.next(4) != 3 {
             // The position of a keepalive before the first transaction.
             self.advance(Lsn(4))?;
             self.sync()?;
@@ -295,15 +316,21 @@ impl Session<'_> {
                 self.publish()?;
             }
             let is_between = last.bytes == end;
-            for _ in 0..actor.next(4) {
-                if !self.something(is_between)? {
+            let is_short = self.load.is_some() && self.doing() == Doing::Crossing;
+            let count = if is_short {
+                self.some(4)
+            } else {
+                actor.next(4)
+            };
+            for _ in 0..count {
+                if !self.something(is_between, &marks)? {
                     return Ok(false);
                 }
             }
         }
         self.advance(Lsn(self.mark.end.0 + 0x1000))?;
         for _ in 0..actor.next(4) {
-            self.something(true)?;
+            self.something(true, &marks)?;
         }
         self.sync()?;
         if let Some(mut load) = self.load.take() {
@@ -319,88 +346,136 @@ impl Session<'_> {
         Ok(true)
     }
 
-    /// Makes calls before the first load has begun. The log cannot take data yet.
-    fn use_planned(&mut self) -> Attempt<()> {
-        for _ in 0..self.actor.next(3) {
-            match self.actor.next(5) {
-                0 => {
-                    self.call(Asked::Sync, |it| it.writer.sync(&mut it.assembler))?;
-                }
-                1 => self.publish()?,
-                2 => self.call(Asked::Fill, |it| it.writer.fill())?,
-                3 => self.call(Asked::PlanFirstLoad, |it| it.writer.plan_first_load())?,
-                _ => {
-                    self.ask(Asked::Advance);
-                    if self.writer.advance(Lsn(4)).is_ok() {
-                        return self.actor.fault("not begun: Advance is taken".to_owned());
-                    }
+    /// Makes calls while the log is empty, and before its first load has begun. Returns false to
+    /// open the log again.
+    fn use_empty(&mut self) -> Attempt<bool> {
+        let plans = self.actor.day.has_first_load;
+        if self.is_empty() {
+            for _ in 0..self.some(4) {
+                let is_first = self.load.is_some() && self.writer.lacks_first_load();
+                if self.is_new() && !is_first && !self.something(true, &[])? {
+                    return Ok(false);
                 }
             }
+            if plans && self.is_empty() && !self.writer.lacks_first_load() {
+                self.plan_first_load()?;
+            }
         }
-        Ok(())
+        if self.writer.lacks_first_load() && self.load.is_none() {
+            for _ in 0..self.some(3) {
+                if self.load.is_none() && !self.something(true, &[])? {
+                    return Ok(false);
+                }
+            }
+            if self.load.is_none() {
+                self.begin_load(Lsn(8))?;
+            }
+        }
+        Ok(true)
+    }
+
+    fn plan_first_load(&mut self) -> Attempt<()> {
+        self.call(Asked::PlanFirstLoad, |it| it.writer.plan_first_load())?;
+        self.note(Truth::begin_again)
     }
 
     /// Checks that a call was refused.
-    fn refused<T>(&self, asked: Asked, result: Result<T, Error>) -> Attempt<()> {
+    pub(super) fn refused<T>(&self, asked: Asked, result: Result<T, Error>) -> Attempt<()> {
         match result {
             Err(error) if error.code_is("load") => Ok(()),
+            Ok(_) if self.process.has_ended() => Err(Stop::Again),
             Ok(_) => self.actor.fault(format!("refusal: {asked:?} is taken")),
             Err(error) => self.actor.take(&self.process, Err(error)),
         }
     }
 
-    /// One of the calls that may come at any time. Returns false to open the log again.
-    fn something(&mut self, is_between: bool) -> Attempt<bool> {
+    /// Makes a call that may come at any time. Returns false to open the log again.
+    fn something(&mut self, is_between: bool, marks: &[Mark]) -> Attempt<bool> {
         let actor = self.actor;
-        match actor.next(18) {
-            0..=2 => self.sync()?,
-            3 => self.call(Asked::Fill, |it| it.writer.fill())?,
-            4 => self.publish()?,
-            5 if is_between && !self.mark.is_inside => {
-                self.advance(Lsn(self.mark.end.0 + 2))?;
+        let is_planned = self.doing() == Doing::Planned;
+        let mut favourite = actor.day.favourite.filter(|_| actor.next(2) == 1);
+        // At last, the writer has to come to the end.
+        favourite = favourite.filter(|it| *it != Asked::Drop || !actor.is_calm());
+        if self.is_new() && (self.load.is_some() || self.old.is_some()) && actor.next(2) == 1 {
+            favourite = Some(actor.of(&[Asked::GiveUpLoad, Asked::EndLoad]));
+        }
+        let asked = match actor.next(24) {
+            _ if favourite.is_some() => favourite.unwrap(),
+            0..=2 => Asked::Sync,
+            3 => Asked::Fill,
+            4 => Asked::Publish,
+            5 => Asked::Advance,
+            6 => Asked::SetTimeline,
+            7..=10 => Asked::BeginLoad,
+            11 | 12 => {
+                self.fill_load()?;
+                return Ok(true);
             }
-            6 => {
-                self.ask(Asked::SetTimeline);
+            13 | 14 => Asked::EndLoad,
+            15 => Asked::GiveUpLoad,
+            16 if actor.next(4) == 1 => Asked::Drop,
+            17 => Asked::PlanFirstLoad,
+            18 => Asked::Append,
+            _ => return Ok(true),
+        };
+        match asked {
+            Asked::Sync => self.sync()?,
+            Asked::Fill => self.call(Asked::Fill, |it| it.writer.fill())?,
+            Asked::Publish => self.publish()?,
+            Asked::Append if is_planned => {
+                self.ask(asked);
+                let appended = self.writer.append(&mut self.assembler, &mut &[][..]);
+                self.refused(asked, appended)?;
+            }
+            Asked::Append => self.call(Asked::Append, |it| {
+                it.writer.append(&mut it.assembler, &mut &[][..])
+            })?,
+            Asked::Advance if is_planned => {
+                self.ask(asked);
+                let advanced = self.writer.advance(Lsn(4));
+                self.refused(asked, advanced)?;
+            }
+            // Inside a transaction, the position says nothing.
+            Asked::Advance if self.mark.is_inside => {
+                self.call(Asked::Advance, |it| {
+                    it.writer.advance(Lsn(it.mark.end.0 + 2))
+                })?;
+            }
+            Asked::Advance if is_between => self.advance(Lsn(self.mark.end.0 + 2))?,
+            Asked::SetTimeline => {
                 let timeline = u32::try_from(actor.next(3) + 1).unwrap();
-                let set = self.writer.set_timeline(timeline, None);
-                self.actor.take(&self.process, set)?;
+                self.call(Asked::SetTimeline, |it| {
+                    it.writer.set_timeline(timeline, None)
+                })?;
             }
-            7 | 15..=17 if is_between && !self.mark.is_inside && self.load.is_none() => {
-                // The load's point is after a keepalive, and before the next message.
-                self.begin_load(Lsn(self.mark.end.0 + 6))?;
+            Asked::BeginLoad => self.begin_some_load(is_between, marks)?,
+            Asked::EndLoad if self.load.is_some() && actor.next(4) != 3 => self.end_load()?,
+            Asked::GiveUpLoad if self.load.is_some() && actor.next(4) != 3 => {
+                self.give_up_load()?;
             }
-            8 => {
-                if let Some(mut load) = self.load.take() {
-                    let filled = self.fill(&mut load, actor.next(4));
-                    self.load = Some(load);
-                    filled?;
+            // A load that was given up has no place.
+            Asked::EndLoad => {
+                if let Some(old) = &self.old {
+                    self.ask(asked);
+                    let ended = self.writer.end_load(old);
+                    self.refused(asked, ended)?;
                 }
             }
-            9 => self.end_load()?,
-            10 => self.give_up_load()?,
-            11 if actor.next(4) == 1 => return Ok(false),
-            12 if self.writer.position().is_valid() => {
-                self.ask(Asked::PlanFirstLoad);
+            Asked::GiveUpLoad => {
+                if let Some(old) = &self.old {
+                    self.ask(asked);
+                    let given_up = self.writer.give_up_load(old, &mut self.assembler);
+                    self.refused(asked, given_up)?;
+                }
+            }
+            Asked::Drop => return Ok(false),
+            Asked::PlanFirstLoad if self.is_empty() || is_planned => self.plan_first_load()?,
+            Asked::PlanFirstLoad if self.writer.position().is_valid() || self.load.is_some() => {
+                self.ask(asked);
                 let planned = self.writer.plan_first_load();
-                self.refused(Asked::PlanFirstLoad, planned)?;
+                self.refused(asked, planned)?;
             }
-            13 if self.load.is_some() => {
-                self.ask(Asked::BeginLoad);
-                let point = Lsn(self.mark.end.0 + 6);
-                let begun = self.writer.begin_load(point, Timestamp(7), tables());
-                self.refused(Asked::BeginLoad, begun)?;
-            }
-            14 => {
-                if let Some(old) = self.old.take() {
-                    self.ask(Asked::EndLoad);
-                    let ended = self.writer.end_load(&old);
-                    if matches!(ended, Ok(true)) {
-                        let what = "another load: one that was given up takes its place";
-                        return self.actor.fault(what.to_owned());
-                    }
-                }
-            }
-            _ => {}
+            Asked::Advance | Asked::PlanFirstLoad => {}
         }
         Ok(true)
     }
@@ -414,103 +489,5 @@ impl Session<'_> {
     fn publish(&mut self) -> Attempt<()> {
         self.call(Asked::Publish, |it| it.writer.publish(&mut it.assembler))?;
         Ok(())
-    }
-
-    fn begin_load(&mut self, point: Lsn) -> Attempt<()> {
-        self.ask(Asked::BeginLoad);
-        let begun = self.writer.begin_load(point, Timestamp(7), tables());
-        let load = match begun {
-            // A load ends there already.
-            Err(error) if error.code_is("load") => return Ok(()),
-            begun => self.actor.take(&self.process, begun)?,
-        };
-        let life = self.process.life();
-        if self.process.has_ended() {
-            return Err(Stop::Again);
-        }
-        self.actor.truth(|it| {
-            it.loads.retain(|it| it.point != point);
-            it.loads.push(LoadTruth {
-                point,
-                rows: 0,
-                is_ended: false,
-                by: Some(life),
-            });
-        });
-        self.load = Some(Loading {
-            load,
-            rows: 0,
-            is_behind: self.writer.lacks_first_load(),
-        });
-        Ok(())
-    }
-
-    /// Appends rows to the load.
-    fn fill(&self, load: &mut Loading, count: usize) -> Attempt<()> {
-        let Some(mut copy) = load.load.copy(0, false) else {
-            return self.actor.fault("no table".to_owned());
-        };
-        let more = load.rows..load.rows + count;
-        let appended = load.load.append(&mut copy, rows(more.clone()).as_bytes());
-        self.actor.take(&self.process, appended)?;
-        load.rows = more.end;
-        let (point, rows) = (load.load.point(), load.rows);
-        self.actor.truth(|it| {
-            let known = it.loads.iter_mut().find(|it| it.point == point);
-            if let Some(known) = known {
-                known.rows = rows;
-            }
-        });
-        Ok(())
-    }
-
-    fn end_load(&mut self) -> Attempt<()> {
-        self.ask(Asked::EndLoad);
-        let Some(load) = self.load.take() else {
-            return Ok(());
-        };
-        let (point, life) = (load.load.point(), self.process.life());
-        // All parts of the load are there before the call returns.
-        let by = self.actor.truth(|it| {
-            let known = it.loads.iter_mut().find(|it| it.point == point);
-            known.and_then(|it| it.by.take())
-        });
-        let ended = self.writer.end_load(&load.load);
-        let ended = self.actor.take(&self.process, ended);
-        let is_ended = matches!(ended, Ok(true)) && !self.process.has_ended();
-        self.actor.truth(|it| {
-            if let Some(known) = it.loads.iter_mut().find(|it| it.point == point) {
-                known.is_ended |= is_ended;
-                if matches!(ended, Ok(false)) {
-                    known.by = by.filter(|it| *it == life);
-                }
-            }
-            if is_ended {
-                it.lacks_first_load = false;
-            }
-        });
-        if !ended? {
-            self.load = Some(load);
-        }
-        Ok(())
-    }
-
-    fn give_up_load(&mut self) -> Attempt<()> {
-        self.ask(Asked::GiveUpLoad);
-        let Some(load) = self.load.take() else {
-            return Ok(());
-        };
-        if self.writer.lacks_first_load() {
-            self.load = Some(load);
-            return Ok(());
-        }
-        let point = load.load.point();
-        self.actor.truth(|it| {
-            let known = it.loads.iter_mut().filter(|it| it.point == point);
-            known.for_each(|it| it.by = None);
-        });
-        let given_up = self.writer.give_up_load(&load.load, &mut self.assembler);
-        self.old = Some(load.load);
-        self.actor.take(&self.process, given_up)
     }
 }

@@ -1,0 +1,357 @@
+//! The machine of a world: its directories, its processes, and how their calls fail.
+
+use super::actors::ACTORS;
+use super::choices::Choices;
+use super::coverage::{Act, Call, Coverage, Fault};
+use super::disk::{Disk, Inode, Life, Loss};
+use super::script::Script;
+use super::truth::Truth;
+use std::io;
+use walrow_log::Tag;
+
+/// The most calls of the store in a run after the last fault.
+const MOST_CALM: usize = 30_000;
+/// The most calls of the store before faults end in any case.
+const MOST: usize = 20_000;
+
+/// The disk, the processes that use it, and how they fail.
+#[derive(Debug)]
+pub(crate) struct Inner {
+    /// The directories that have been at the log's path. The last one is there now.
+    pub(super) places: Vec<Disk>,
+    /// The failures that a test asks for.
+    pub(crate) script: Script,
+    /// Whether the directory was moved away for a while.
+    pub(crate) is_away: bool,
+    pub(crate) choices: Choices,
+    pub(crate) truth: Truth,
+    pub(crate) coverage: Coverage,
+    /// The actor that runs.
+    pub(super) turn: usize,
+    /// Whether each actor still runs.
+    pub(super) running: Vec<bool>,
+    /// The process that each actor is now, and whether it is dead.
+    pub(super) lives: Vec<Life>,
+    pub(super) dead: Vec<bool>,
+    pub(super) late: Vec<Late>,
+    pub(crate) steps: usize,
+    /// The step at the end of the faults.
+    pub(super) calm: Option<usize>,
+    /// How many faults are left.
+    pub(super) faults: usize,
+    /// A call fails in one of this many cases.
+    pub(super) rate: usize,
+    /// The failure that is most frequent in this world, and in how many cases such a call fails.
+    /// Otherwise a call that is rare would fail too rarely.
+    pub(super) focus: Option<(Call, Fault, usize)>,
+    pub(super) checked: (u64, u64),
+    pub(crate) failure: Option<String>,
+    pub(super) over: bool,
+    /// How often each actor has found that the directory is at the log's path, and that an object
+    /// has its name.
+    pub(crate) found_here: Vec<u64>,
+    pub(crate) found_named: Vec<u64>,
+    /// Whether each step is printed.
+    pub(crate) prints: bool,
+}
+
+/// A name that is given later.
+#[derive(Debug)]
+pub(super) struct Late {
+    pub(super) due: usize,
+    pub(super) life: Life,
+    pub(super) place: Place,
+    pub(super) inode: Inode,
+    pub(super) name: String,
+    pub(super) expected: Option<Tag>,
+}
+
+/// The number of a directory that is or was at the log's path.
+pub(crate) type Place = usize;
+/// How much of its work a call does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    Whole,
+    Part,
+    /// This many bytes, at most.
+    First(usize),
+}
+
+impl Extent {
+    /// How much of this size.
+    pub(crate) fn of(self, size: usize, choices: &mut Choices) -> usize {
+        match self {
+            Self::Whole => size,
+            Self::Part => choices.next(size + 1),
+            Self::First(most) => size.min(most),
+        }
+    }
+}
+
+pub(crate) fn failed() -> io::Error {
+    io::Error::other("the disk failed")
+}
+
+impl Inner {
+    pub(super) fn of(disk: Disk, choices: Choices, truth: Truth, running: Vec<bool>) -> Self {
+        let actors = running.len();
+        Self {
+            places: vec![disk],
+            script: Script::default(),
+            is_away: false,
+            choices,
+            truth,
+            coverage: Coverage::default(),
+            turn: usize::MAX,
+            found_here: vec![0; actors],
+            found_named: vec![0; actors],
+            running,
+            lives: (0..actors as u64).collect(),
+            dead: vec![false; actors],
+            late: Vec::new(),
+            steps: 0,
+            calm: None,
+            faults: 0,
+            rate: 0,
+            focus: None,
+            checked: (0, 0),
+            failure: None,
+            over: false,
+            prints: false,
+        }
+    }
+
+    /// The directory at the log's path.
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.places[self.here()]
+    }
+
+    pub(crate) fn disk_mut(&mut self) -> &mut Disk {
+        let here = self.here();
+        &mut self.places[here]
+    }
+
+    pub(crate) fn here(&self) -> Place {
+        self.places.len() - 1
+    }
+
+    /// Whether this directory is at the log's path.
+    pub(crate) fn is_here(&self, place: Place) -> bool {
+        !self.is_away && place == self.here()
+    }
+
+    /// Whether failures of this call are the most frequent ones in this world.
+    pub(crate) fn focuses(&self, call: Call) -> bool {
+        self.focus.is_some_and(|it| it.0 == call)
+    }
+
+    pub(crate) fn place_mut(&mut self, place: Place) -> &mut Disk {
+        &mut self.places[place]
+    }
+
+    /// Puts another directory at the log's path. Processes go on in the earlier directory, if they
+    /// write to it. Other processes end, because their work there does not matter.
+    pub(crate) fn replace(&mut self, disk: Disk) {
+        for life in 0..self.dead.len() as u64 {
+            if !self.truth.writers.contains(&life) {
+                self.end_life(life);
+            }
+        }
+        self.places.push(disk);
+        self.checked = (u64::MAX, u64::MAX);
+    }
+
+    /// Does something by hand, which is a step, too.
+    pub(crate) fn act(&mut self, actor: usize, act: Act) {
+        if self.prints {
+            println!("{} {} {act:?}", self.steps, ACTORS[actor]);
+        }
+        self.coverage.act(act);
+        self.coverage.step(actor);
+    }
+
+    /// Ends the world early.
+    pub(crate) fn end(&mut self) {
+        self.over = true;
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.over
+    }
+
+    /// Whether the faults have ended.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.calm.is_some()
+    }
+
+    pub(crate) fn has_ended(&self, life: Life) -> bool {
+        self.over || self.dead[usize::try_from(life).unwrap()]
+    }
+
+    pub(super) fn end_life(&mut self, life: Life) {
+        self.dead[usize::try_from(life).unwrap()] = true;
+        for disk in &mut self.places {
+            disk.kill(life);
+        }
+        self.truth.writers.remove(&life);
+        self.truth.opening.remove(&life);
+        self.truth.loading.remove(&life);
+        self.late.retain(|it| it.life != life);
+    }
+
+    pub(super) fn lose_power(&mut self) {
+        let loss = self
+            .choices
+            .of(&[Loss::All, Loss::Chosen, Loss::Chosen, Loss::Nothing]);
+        let is_ordered = !self.truth.is_unordered;
+        for disk in &mut self.places {
+            disk.lose_power(loss, is_ordered, &mut self.choices);
+        }
+        for life in 0..self.dead.len() as u64 {
+            self.end_life(life);
+        }
+        self.late.clear();
+    }
+
+    pub(crate) fn fail(&mut self, what: String) {
+        self.failure.get_or_insert(what);
+        self.over = true;
+    }
+
+    pub(super) fn count_step(&mut self) {
+        self.steps += 1;
+        match self.calm {
+            None if self.faults == 0 || self.steps > MOST => self.calm = Some(self.steps),
+            Some(since) if self.steps > since + MOST_CALM => {
+                let turn = self.turn;
+                self.fail(format!("end: it has not ended; actor {turn} runs"));
+            }
+            _ => {}
+        }
+    }
+
+    /// Another actor that has not ended. With the quiet choice, the next actor after this one.
+    pub(super) fn other(&mut self, actor: usize) -> Option<usize> {
+        let count = self.running.len();
+        let others = (1..count).map(|it| (actor + it) % count);
+        let others: Vec<_> = others.filter(|it| self.running[*it]).collect();
+        (!others.is_empty()).then(|| others[self.choices.next(others.len())])
+    }
+
+    /// Gives names that are due.
+    pub(crate) fn make_late(&mut self, all: bool) {
+        let steps = self.steps;
+        let due = self.late.extract_if(.., |it| all || it.due <= steps);
+        for late in due.collect::<Vec<_>>() {
+            let Late {
+                place,
+                inode,
+                name,
+                expected,
+                ..
+            } = late;
+            let disk = &mut self.places[place];
+            if !disk.is_staged(inode) {
+                continue;
+            }
+            disk.sync(inode);
+            match expected {
+                None => {
+                    disk.link(inode, &name);
+                }
+                Some(tag) if disk.is_expected(inode, &name, &tag) => {
+                    disk.rename(inode, &name);
+                }
+                Some(_) => {}
+            }
+            disk.sync_names();
+        }
+    }
+
+    pub(super) fn draw(&mut self, call: Call) -> Fault {
+        if self.faults == 0 || self.calm.is_some() {
+            return Fault::None;
+        }
+        if let Some((focus, fault, rate)) = self.focus
+            && focus == call
+            && self.choices.rarely(rate)
+        {
+            self.faults -= 1;
+            return fault;
+        }
+        if !self.choices.rarely((self.rate * call.rarity() / 4).max(3)) {
+            return Fault::None;
+        }
+        self.faults -= 1;
+        let faults = call.faults();
+        let chosen = faults[self.choices.next(faults.len())];
+        if chosen == Fault::Later && !self.truth.has_late {
+            Fault::Refused
+        } else {
+            chosen
+        }
+    }
+
+    pub(super) fn call<T>(
+        &mut self,
+        (life, place): (Life, Place),
+        call: Call,
+        late: Option<(Inode, &str, Option<&Tag>)>,
+        run: impl FnOnce(&mut Disk, &mut Choices, Extent) -> io::Result<T>,
+    ) -> io::Result<T> {
+        let fault = self.draw(call);
+        self.coverage.call(call, fault);
+        if self.prints {
+            let (step, turn) = (self.steps, ACTORS[self.turn]);
+            println!("{step} {turn} ({life}) {call:?} {fault:?}");
+        }
+        let extent = match fault {
+            Fault::None => {
+                let disk = &mut self.places[place];
+                return run(disk, &mut self.choices, Extent::Whole);
+            }
+            Fault::AnswerLost | Fault::KilledAfter | Fault::PowerLossAfter => Some(Extent::Whole),
+            Fault::Part | Fault::KilledWithin | Fault::PowerLossWithin => Some(Extent::Part),
+            Fault::Refused | Fault::Killed | Fault::PowerLoss => None,
+            Fault::Later => {
+                let due = self.steps + self.choices.of(&[5, 20, 100, 500]);
+                if let Some((inode, name, expected)) = late {
+                    self.late.push(Late {
+                        due,
+                        life,
+                        place,
+                        inode,
+                        name: name.to_owned(),
+                        expected: expected.cloned(),
+                    });
+                }
+                None
+            }
+        };
+        if let Some(extent) = extent {
+            // The caller does not get the answer.
+            let _ = run(&mut self.places[place], &mut self.choices, extent);
+        }
+        match fault {
+            Fault::Killed | Fault::KilledWithin | Fault::KilledAfter => self.end_life(life),
+            Fault::PowerLoss | Fault::PowerLossWithin | Fault::PowerLossAfter => self.lose_power(),
+            _ => {}
+        }
+        Err(failed())
+    }
+
+    /// Checks the world after a step, if it has changed.
+    pub(super) fn check(&mut self) {
+        let disk = &self.places[self.places.len() - 1];
+        let now = (disk.seen, disk.kept + self.truth.changes);
+        if self.over || self.checked == now {
+            return;
+        }
+        let has_seen = self.checked.0 != now.0;
+        let has_kept = self.checked.1 != now.1;
+        self.checked = now;
+        if let Err(what) = self.truth.check(disk, has_seen, has_kept) {
+            self.fail(what);
+        }
+    }
+}
