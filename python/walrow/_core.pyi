@@ -829,6 +829,7 @@ class LogDirectory:
         deletes: str = "apply",
         truncates: str = "apply",
         columns: str = "last",
+        more: Sequence[str] = ...,
         nullable: Sequence[str] = ...,
         never_sent: str = "error",
         spool_memory: int | None = None,
@@ -839,8 +840,9 @@ class LogDirectory:
         `keys` are the columns by which rows are found, by default those of the replica identity,
         or of the primary key under FULL. Of these, `text_keys` are texts in the target, and compared as such.
         `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is `"apply"`, `"error"` or
-        `"ignore"`. `columns` are those of the `"last"` version, or of `"all"` versions. A value
-        that was never sent is an `"error"` or `"null"`. In the columns `nullable`, it is
+        `"ignore"`. `columns` are those of the `"last"` version, or of `"all"` versions. `more` are
+        names of columns beside these that the target has: they are NULL in new rows, and kept in
+        others. A value that was never sent is an `"error"` or `"null"`. In the columns `nullable`, it is
         neither noticed nor counted.
         """
 
@@ -855,6 +857,7 @@ class LogDirectory:
         deletes: str = "apply",
         truncates: str = "apply",
         columns: str = "last",
+        more: Sequence[str] = ...,
         nullable: Sequence[str] = ...,
         never_sent: str = "error",
         spool_memory: int | None = None,
@@ -863,6 +866,14 @@ class LogDirectory:
         """Reads the changes of a unit: its net changes can be divided and joined with others.
 
         The options are those of `net`.
+        """
+
+    def net_parts(
+        self, tables: Sequence[tuple[int, Mapping[str, Any]]]
+    ) -> list[tuple[int, NetPart | None]]:
+        """Reads the changes of a unit of several tables in one pass: by OID, with the options of each.
+
+        A table whose changes do not give net changes is `None`.
         """
 
     def follow(self) -> int:
@@ -1092,6 +1103,10 @@ class NetJoin:
     """The parts of one partition together, as the chunks of a stream.
 
     Changes of keys that take part in moves are left out, and are `entangled`.
+
+    `parts` have the numbers of their units, in any order. With `whole`, their bytes are what
+    `entangled` returned for all partitions: they have numbers of their own, and nothing is left
+    out. Options are those of `net`.
     """
 
     def __new__(
@@ -1106,17 +1121,12 @@ class NetJoin:
         deletes: str = "apply",
         truncates: str = "apply",
         columns: str = "last",
+        more: Sequence[str] = ...,
         nullable: Sequence[str] = ...,
         never_sent: str = "error",
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
-    ) -> Self:
-        """Joins parts, each with the number of its unit, in any order.
-
-        With `whole`, the bytes are what `entangled` returned for all partitions. They have
-        numbers of their own, and nothing is left out. Options are those of `net`.
-        """
-
+    ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> bytes: ...
     @property
@@ -1149,6 +1159,10 @@ class NetTally:
     @property
     def rows(self) -> int:
         """The number of net rows."""
+
+    @property
+    def moves(self) -> int:
+        """Of the row changes, the number of updates that gave a row another key."""
 
     @property
     def heads(self) -> int:

@@ -43,7 +43,7 @@ fn build_log_error(py: Python<'_>, error: walrow::log::Error) -> PyResult<PyErr>
             fields.set_item("lsn", lsn::new(py, *lsn)?)?;
             fields.set_item("column", gap.column())?;
         }
-        ErrorKind::OtherTable { table, lsn } => {
+        ErrorKind::OtherTable { table, lsn } | ErrorKind::Erased { table, lsn } => {
             fields.set_item("table", table)?;
             fields.set_item("lsn", lsn::new(py, *lsn)?)?;
         }

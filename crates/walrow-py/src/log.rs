@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use walrow::log::{
     Directory, Error, ErrorKind, Log, NetReader, Plan, PlanReader, Repair, Retention, Segment,
-    SegmentName, SegmentReader, StateOptions, TableVersion, Upkeep, check,
+    SegmentName, SegmentReader, StateOptions, TableVersion, Upkeep, check, read_object,
 };
 use walrow::stream::{CatalogColumn, End, Printable, fact::Source};
 use walrow::wire::ReplicaIdentity;
@@ -248,12 +248,13 @@ impl LogDirectory {
     /// `keys` are the columns by which rows are found, by default those of the replica identity,
     /// or of the primary key under FULL. Of these, `text_keys` are texts in the target, and compared as such.
     /// `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is `"apply"`, `"error"` or
-    /// `"ignore"`. `columns` are those of the `"last"` version, or of `"all"` versions. A value
-    /// that was never sent is an `"error"` or `"null"`. In the columns `nullable`, it is
+    /// `"ignore"`. `columns` are those of the `"last"` version, or of `"all"` versions. `more` are
+    /// names of columns beside these that the target has: they are NULL in new rows, and kept in
+    /// others. A value that was never sent is an `"error"` or `"null"`. In the columns `nullable`, it is
     /// neither noticed nor counted.
     #[pyo3(
         signature = (table, **options),
-        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
+        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
     )]
     fn net(
         &self,
@@ -269,7 +270,7 @@ impl LogDirectory {
     /// The options are those of `net`.
     #[pyo3(
         signature = (table, **options),
-        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
+        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
     )]
     fn net_part(
         &self,
@@ -278,6 +279,28 @@ impl LogDirectory {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<NetPart> {
         NetPart::read(py, self.net_reader(py, table, options)?)
+    }
+
+    /// Reads the changes of a unit of several tables in one pass: by OID, with the options of each.
+    ///
+    /// A table whose changes do not give net changes is `None`.
+    #[pyo3(signature = (tables))]
+    fn net_parts(
+        &self,
+        py: Python<'_>,
+        tables: Vec<(u32, Bound<'_, PyDict>)>,
+    ) -> PyResult<Vec<(u32, Option<NetPart>)>> {
+        let tables = tables.into_iter().map(|(oid, options)| {
+            let Options(options) = Options::new(py, Some(&options))?;
+            Ok((oid, options))
+        });
+        let tables = tables.collect::<PyResult<Vec<_>>>()?;
+        let reader = {
+            let log = lock(&self.0)?;
+            let log = &*log;
+            py.detach(|| log.nets(&tables))
+        };
+        NetPart::read_all(py, reader.map_err(|error| errors::log_error(py, error))?)
     }
 
     /// Looks for new segments. Returns how many there are.
@@ -290,10 +313,10 @@ impl LogDirectory {
 
     /// All bytes of a small object of the log.
     fn read_object<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
-        let log = lock(&self.0)?;
-        let log = &*log;
-        let read = py.detach(|| log.read_object(name));
-        let bytes = read.map_err(|error| log_objects::failure(py, name, error))?;
+        // Other threads may use the log meanwhile.
+        let objects = lock(&self.0)?.objects();
+        let read = py.detach(|| read_object(&*objects, name));
+        let (bytes, _) = read.map_err(|error| log_objects::failure(py, name, error))?;
         Ok(PyBytes::new(py, &bytes))
     }
 

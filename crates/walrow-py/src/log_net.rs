@@ -12,12 +12,15 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use walrow::log::{Error, LogNetOptions, NetReader};
+use walrow::log::{Error, LogNetOptions, NetReader, NetsReader};
 use walrow::stream::{
-    Deletes, Encoding, Net, NetColumns, NetError, NetJoin as Join, NetRows, NeverSent, Tally,
-    Truncates,
+    CatalogColumn, Deletes, Encoding, Net, NetColumns, NetError, NetJoin as Join, NetRows,
+    NeverSent, Tally, Truncates,
 };
 use walrow::{FileSpool, Lsn, cell_text, key_bytes};
+
+/// PostgreSQL's OID of bool.
+const BOOL: u32 = 16;
 
 /// The options of net changes.
 pub(crate) struct Options(pub(crate) LogNetOptions);
@@ -25,6 +28,8 @@ pub(crate) struct Options(pub(crate) LogNetOptions);
 impl Options {
     pub(crate) fn new(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
         let mut all = LogNetOptions::default();
+        // The callers in Python look at it, with their own words.
+        all.allows_erased = true;
         let mut directory = None;
         for (name, value) in given.into_iter().flatten() {
             let name: String = name.extract()?;
@@ -37,6 +42,12 @@ impl Options {
                 "end" => all.end = Some(options::end(&value, "end")?),
                 "keys" => net.keys = Some(names(&value, &name)?),
                 "text_keys" => net.text_keys = names(&value, &name)?,
+                "more" => {
+                    let columns = names(&value, &name)?.into_iter();
+                    // Their values never come, so any type does.
+                    let columns = columns.map(|name| CatalogColumn::new(name, BOOL, -1));
+                    net.known = columns.collect();
+                }
                 "nullable" => net.nullable = names(&value, &name)?,
                 "deletes" => {
                     let words = [
@@ -235,13 +246,36 @@ impl NetPart {
                 break;
             }
         }
-        let net = reader.into_net();
-        Ok(Self {
+        Ok(Self::new(reader.into_net(), position, encoding))
+    }
+
+    fn new(net: Option<Net>, position: Lsn, encoding: Encoding) -> Self {
+        Self {
             events: net.as_ref().map_or(0, Net::events),
             net: Mutex::new(net),
             position,
             encoding,
-        })
+        }
+    }
+
+    /// Those of several tables, by OID. `None` if the changes do not give them.
+    pub(crate) fn read_all(
+        py: Python<'_>,
+        mut reader: NetsReader,
+    ) -> PyResult<Vec<(u32, Option<Self>)>> {
+        let (position, encoding) = (reader.at(), reader.encoding());
+        loop {
+            signals::check()?;
+            let read = py.detach(|| reader.take_changes());
+            if !read.map_err(|error| errors::log_error(py, error))? {
+                break;
+            }
+        }
+        let nets = reader.into_nets().map(|(oid, net)| {
+            let part = net.map(|net| Self::new(Some(net), position, encoding));
+            (oid, part.ok())
+        });
+        Ok(nets.collect())
     }
 }
 
@@ -281,6 +315,10 @@ impl NetPart {
 /// The parts of one partition together, as the chunks of a stream.
 ///
 /// Changes of keys that take part in moves are left out, and are `entangled`.
+///
+/// `parts` have the numbers of their units, in any order. With `whole`, their bytes are what
+/// `entangled` returned for all partitions: they have numbers of their own, and nothing is left
+/// out. Options are those of `net`.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct NetJoin {
     rows: Mutex<(Option<NetRows>, Vec<u8>)>,
@@ -295,7 +333,7 @@ impl NetJoin {
     #[new]
     #[pyo3(
         signature = (parts, *, whole = false, **options),
-        text_signature = "(parts, *, whole=False, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
+        text_signature = "(parts, *, whole=False, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
     )]
     fn new(
         py: Python<'_>,
@@ -418,6 +456,12 @@ impl NetTally {
     #[getter]
     const fn rows(&self) -> u64 {
         self.0.rows
+    }
+
+    /// Of the row changes, the number of updates that gave a row another key.
+    #[getter]
+    const fn moves(&self) -> u64 {
+        self.0.moves
     }
 
     /// The number of net rows that keep values of a row with another key.

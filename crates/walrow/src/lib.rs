@@ -75,8 +75,13 @@
 //!   an unnamed file, in the system's directory for temporary files or in that of a `FileSpool`.
 //! - `log` (default): logs of segments, with their readers and their writer.
 
+#[cfg(feature = "log")]
+mod net_changes;
+
 pub use arrow_array;
 pub use arrow_schema;
+#[cfg(feature = "log")]
+pub use net_changes::{NetChanges, NetChangesError, net_changes};
 pub use walrow_arrow::{
     ARROW_TYPE_NAMES, Advice, ArrowTypeName, Batch, Commit, Conversion, Decoder, DecoderBuilder,
     DecoderOption, Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, MissingTable, OnMissingTable,

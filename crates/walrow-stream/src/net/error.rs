@@ -105,6 +105,13 @@ impl Gap {
     }
 }
 
+/// What was stored cannot be read.
+#[cold]
+pub(super) fn damaged() -> NetError {
+    let kind = io::ErrorKind::InvalidData;
+    NetError::Spool(io::Error::new(kind, "the file of rows is damaged"))
+}
+
 impl From<Error> for NetError {
     fn from(error: Error) -> Self {
         Self::Stream(error)

@@ -194,28 +194,59 @@ impl Identity {
     ) -> Result<Id, Missing> {
         self.values.clear();
         for (number, cell) in cells.enumerate() {
-            match cell {
-                Cell::Null => return Err(Missing::Null(number)),
-                Cell::Unchanged => return Err(Missing::Unsent(number)),
-                _ => {}
-            }
-            let start = self.values.len();
-            if let Some(Some(write)) = self.key_bytes.get(number) {
-                put(b'k', &[], &mut self.values);
-                let from = self.values.len();
-                if write(cell, &mut self.values) {
-                    finish(start, from, &mut self.values);
-                    continue;
-                }
-                self.values.truncate(start);
-            }
-            match cell {
-                Cell::Binary(bytes) => self.put_binary(bytes, number, relation, catalog),
-                Cell::Text(text) => put(b't', text, &mut self.values),
-                _ => {}
-            }
+            self.put_key(number, cell, relation, catalog)?;
         }
         Ok(self.hashed())
+    }
+
+    /// The identity of the key in a row.
+    ///
+    /// # Errors
+    /// As [`Identity::of_key`].
+    pub(super) fn of_key_in(
+        &mut self,
+        row: Tuple<'_>,
+        relation: &Relation,
+        catalog: &Catalog,
+    ) -> Result<Id, Missing> {
+        self.values.clear();
+        for number in 0..self.places.len() {
+            let place = self.places.get(number).copied();
+            let cell = place.and_then(|place| row.cells().nth(place));
+            self.put_key(number, cell.unwrap_or(Cell::Null), relation, catalog)?;
+        }
+        Ok(self.hashed())
+    }
+
+    /// Appends the cell of a key's column with this number.
+    fn put_key(
+        &mut self,
+        number: usize,
+        cell: Cell<'_>,
+        relation: &Relation,
+        catalog: &Catalog,
+    ) -> Result<(), Missing> {
+        match cell {
+            Cell::Null => return Err(Missing::Null(number)),
+            Cell::Unchanged => return Err(Missing::Unsent(number)),
+            _ => {}
+        }
+        let start = self.values.len();
+        if let Some(Some(write)) = self.key_bytes.get(number) {
+            put(b'k', &[], &mut self.values);
+            let from = self.values.len();
+            if write(cell, &mut self.values) {
+                finish(start, from, &mut self.values);
+                return Ok(());
+            }
+            self.values.truncate(start);
+        }
+        match cell {
+            Cell::Binary(bytes) => self.put_binary(bytes, number, relation, catalog),
+            Cell::Text(text) => put(b't', text, &mut self.values),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// The hash of the key whose identity was found last. It is the same in all processes.

@@ -5,8 +5,8 @@
 //! allow. An update without an old image leaves the identity as it is, so its new image has the
 //! identity's columns of the old one.
 
-use crate::net::changes::{cells_of, damaged};
 use crate::net::error::NetError;
+use crate::net::error::damaged;
 use crate::net::heap::Version;
 use crate::net::record::Record;
 use crate::net::table::Table;
@@ -20,36 +20,48 @@ pub(super) struct Image<'a> {
 }
 
 impl Image<'_> {
-    /// Whether the row of a record had this image.
-    pub(super) fn is_of(
+    /// How many values of this image the row of a record lacks. `None` if it has others: then the
+    /// image is not that of the row.
+    pub(super) fn lacking(
         self,
         table: &Table,
         version: Version,
         record: &Record<'_>,
         identity: &[usize],
         projected: &mut Vec<u8>,
-    ) -> Result<bool, NetError> {
+    ) -> Result<Option<usize>, NetError> {
         if record.is_marked {
-            return Ok(false);
+            return Ok(None);
         }
-        let row = cells_of(table, version, record, projected).ok_or_else(damaged)?;
+        // A column that came later may be one with another name before.
+        let cells = record.cells;
+        let row = table
+            .versions
+            .project(version, cells, Cell::Unchanged, projected);
+        let row = row.ok_or_else(damaged)?;
         let (image, is_whole) = match self.old {
             Some(OldTuple::Full(image)) => (image, true),
             Some(old) => (old.tuple(), false),
             None => (self.new, false),
         };
-        let mut cells = row.cells().zip(image.cells()).enumerate();
-        Ok(cells.all(|(place, (cell, image))| {
-            let is_compared = is_whole || identity.contains(&place);
-            !is_compared || is_same(table, place, cell, image)
-        }))
+        let mut lacking = 0_usize;
+        for (place, (cell, image)) in row.cells().zip(image.cells()).enumerate() {
+            if !is_whole && !identity.contains(&place) {
+                continue;
+            }
+            if cell == Cell::Unchanged || image == Cell::Unchanged {
+                lacking = lacking.saturating_add(1);
+            } else if !is_same(table, place, cell, image) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(lacking))
     }
 }
 
-/// Whether two cells have one value, as far as they were sent.
+/// Whether two cells have one value.
 fn is_same(table: &Table, place: usize, one: Cell<'_>, other: Cell<'_>) -> bool {
     match (one, other) {
-        (Cell::Unchanged, _) | (_, Cell::Unchanged) => true,
         (Cell::Text(text), Cell::Binary(bytes)) | (Cell::Binary(bytes), Cell::Text(text)) => {
             let relation = table.relation.as_ref();
             let column = relation.and_then(|it| it.columns.get(place));

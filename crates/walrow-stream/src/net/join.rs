@@ -1,11 +1,13 @@
 //! The nets of several units as one.
 
 use crate::encoding::Encoding;
-use crate::net::changes::{Changes, Keep};
+use crate::net::changes::Changes;
 use crate::net::error::NetError;
 use crate::net::heap::Id;
+use crate::net::options::NetColumns;
 use crate::net::part::{Block, Entry, Header};
 use crate::net::record::{Head, Record, Row};
+use crate::net::stored::Keep;
 use crate::net::table::Table;
 use crate::net::{Base, Net};
 use std::collections::HashSet;
@@ -101,7 +103,7 @@ impl NetJoin {
                 // Nothing before it counts.
                 self.entangled.clear();
                 self.count = 0;
-                block.encode_with(unit, &[], &mut self.entangled);
+                Block::encode_left(unit, header.clone(), &[], &mut self.entangled)?;
             }
             self.begin(&header)?;
             let mut left = Vec::new();
@@ -115,8 +117,10 @@ impl NetJoin {
                 let id = self.compose(&entry)?;
                 self.write(id.0, id.1)?;
             }
-            if !left.is_empty() {
-                block.encode_with(unit, &left, &mut self.entangled);
+            // The columns of the last unit count, whether or not it has such changes.
+            let (_, changes, _) = self.parts()?;
+            if !left.is_empty() || changes.options.columns == NetColumns::Last {
+                Block::encode_left(unit, header, &left, &mut self.entangled)?;
             }
         }
         Ok(())
@@ -212,6 +216,7 @@ impl NetJoin {
     fn count_events(&mut self, header: &Header) -> Result<(), NetError> {
         let (_, changes, _) = self.parts()?;
         changes.events = changes.events.saturating_add(header.events);
+        changes.moves = changes.moves.saturating_add(header.moves);
         Ok(())
     }
 
@@ -234,6 +239,7 @@ impl NetJoin {
             Some(barrier) => changes.clear(table, barrier, header.events),
             None => changes.events = changes.events.saturating_add(header.events),
         }
+        changes.moves = changes.moves.saturating_add(header.moves);
         changes.layout.keys = Some(header.keys.clone());
         for seen in header.versions()? {
             let relation = &seen.relation;
@@ -289,8 +295,12 @@ impl Net {
     /// The net changes of this range and of the one after it, which ends at `end`.
     ///
     /// # Errors
-    /// The columns of the two do not fit together. The spool failed.
-    pub fn then(self, next: Self, end: Lsn) -> Result<Self, NetError> {
+    /// The columns of the two do not fit together. At the end of one, several rows have one key. The
+    /// spool failed.
+    pub fn then(mut self, next: Self, end: Lsn) -> Result<Self, NetError> {
+        if let Base::Unknown(changes) = &mut self.base {
+            changes.settle(&mut self.table)?;
+        }
         let mut join = NetJoin::new(self);
         for (_, part) in next.split(1, end, Encoding::Utf8)? {
             join.add_entangled(&[&part])?;

@@ -1,6 +1,6 @@
 //! The columns of net rows, and how the rows of a relation version become rows with them.
 
-use crate::net::changes::damaged;
+use crate::net::error::damaged;
 use crate::net::error::{Gap, NetError};
 use crate::net::heap::Scan;
 use crate::net::identity::{self, CellText, Kind};
@@ -22,6 +22,8 @@ pub(super) struct Layout {
     pub(super) keys: Option<Vec<String>>,
     /// Those that are texts there.
     text_keys: Vec<String>,
+    /// Columns that come first, whether or not a version has them.
+    known: Box<[Column]>,
     /// For each column, its place in rows of the current version. `None` if these have the same
     /// columns.
     incoming: Option<Box<[Option<usize>]>>,
@@ -49,12 +51,24 @@ impl Layout {
             columns: options.columns,
             keys: options.keys.clone(),
             text_keys: options.text_keys.clone(),
+            known: match options.columns {
+                NetColumns::Last => Box::default(),
+                NetColumns::All => options.known.iter().map(Column::from).collect(),
+            },
             incoming: None,
             identity: Box::default(),
             has_whole_images: false,
             chain: Vec::new(),
             names: BTreeSet::new(),
             partial: BTreeSet::new(),
+        }
+    }
+
+    /// The columns before the current version.
+    fn before<'a>(&'a self, table: &'a Table) -> &'a [Column] {
+        match &table.relation {
+            Some(relation) => &relation.columns,
+            None => &self.known,
         }
     }
 
@@ -155,7 +169,9 @@ impl Layout {
 
     /// Notes a version and which columns it has.
     fn see(&mut self, relation: &Arc<Relation>, numbers: Option<&[i16]>) {
-        let is_first = self.chain.is_empty();
+        let is_first = self.chain.is_empty() && self.known.is_empty();
+        self.names
+            .extend(self.known.iter().map(|it| it.name.clone()));
         let has = |name: &str| relation.columns.iter().any(|it| *it.name == *name);
         let gone = self.names.iter().filter(|name| !has(name)).cloned();
         let gone: Vec<_> = gone.collect();
@@ -209,11 +225,11 @@ impl Layout {
         let mut united = Relation::clone(relation);
         let places = relation.columns.iter().enumerate();
         let places: HashMap<&str, usize> = places.map(|(at, it)| (&*it.name, at)).collect();
-        let before = table.relation.clone();
+        let before = self.before(table);
         let mut columns: Vec<Column> = Vec::new();
         let mut retyped: Vec<(usize, Option<CellText>)> = Vec::new();
         let mut incoming: Vec<Option<usize>> = Vec::new();
-        for (at, old) in before.iter().flat_map(|it| &it.columns).enumerate() {
+        for (at, old) in before.iter().enumerate() {
             let place = places.get(&*old.name).copied();
             let now = place.and_then(|place| relation.columns.get(place));
             if now.is_some_and(|now| now.type_oid != old.type_oid) {
@@ -309,7 +325,7 @@ fn as_texts(table: &mut Table, retyped: &[(usize, Option<CellText>)]) -> Result<
             table.heap.replace(row.id, row.version, &scan.cells)?;
             continue;
         }
-        let found = crate::net::changes::cells_of(table, row.version, &record, &mut projected);
+        let found = table.cells_of(row.version, &record, &mut projected);
         cells.clear();
         for (place, cell) in found.ok_or_else(damaged)?.cells().enumerate() {
             put_as_text(cell, retyped.iter().find(|it| it.0 == place), &mut cells);

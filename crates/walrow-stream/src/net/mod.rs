@@ -68,8 +68,8 @@
 //! until the end of a transaction. Then a key has a list of rows, of which an old image chooses one:
 //! `images.rs`. The row from before the transaction may have any image, so it is chosen if no other
 //! row is like the image. At the end of the transaction there is one row, or that is an error. So nets
-//! of whole transactions need no lists. A row that comes and goes in one transaction, beside the row
-//! from before, leaves nothing behind, even if deletes only mark rows.
+//! of whole transactions need no lists. A row that comes and goes in one transaction leaves nothing
+//! behind then, even if deletes only mark rows: the row from before may be there beside it.
 //!
 //! # What comes out
 //!
@@ -96,11 +96,13 @@
 //! stream say which columns are the key.
 
 mod changes;
+mod compose;
 mod error;
 mod heap;
 mod identity;
 mod images;
 mod join;
+mod keys;
 mod layout;
 mod net_rows;
 mod options;
@@ -108,6 +110,7 @@ mod part;
 mod record;
 mod rows;
 mod state;
+mod stored;
 mod table;
 mod tally;
 mod versions;

@@ -1,7 +1,7 @@
 //! Net changes as messages, and their tally.
 
-use crate::net::changes::{Changes, cells_of, damaged};
-use crate::net::error::{Gap, NetError};
+use crate::net::changes::Changes;
+use crate::net::error::{Gap, NetError, damaged};
 use crate::net::heap::{self, Scan};
 use crate::net::options::{Deletes, NeverSent};
 use crate::net::record::{Head, Record};
@@ -91,6 +91,7 @@ impl Changed {
         let deletes = changes.options.deletes;
         let mut tally = Tally {
             events: changes.events,
+            moves: changes.moves,
             barrier: changes.barrier,
             clears: changes.clears,
             partial: changes
@@ -199,7 +200,7 @@ fn read<'a>(
     let mut row = None;
     if record.is_row {
         record.has_unsent |= !table.versions.is_last(found.version);
-        let cells = cells_of(table, found.version, &record, projected);
+        let cells = table.cells_of(found.version, &record, projected);
         row = Some(cells.ok_or_else(damaged)?);
     }
     Ok((record, row))

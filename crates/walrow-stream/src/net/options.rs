@@ -1,5 +1,7 @@
 //! The options of net changes.
 
+use crate::catalog::CatalogColumn;
+
 /// The options of [`Net::changes`](crate::Net::changes).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -16,6 +18,9 @@ pub struct NetOptions {
     pub truncates: Truncates,
     /// The columns of the net rows.
     pub columns: NetColumns,
+    /// With [`NetColumns::All`]: columns that the target may have from before the range. They are NULL
+    /// in new rows without them, and all others keep what the target has.
+    pub known: Vec<CatalogColumn>,
     /// Columns that may lack a value that was never sent. It is neither an error nor counted.
     pub nullable: Vec<String>,
     /// What happens with other values that were never sent.

@@ -9,8 +9,7 @@
 
 use crate::catalog::Catalog;
 use crate::encoding::Encoding;
-use crate::net::changes::{cells_of, damaged};
-use crate::net::error::NetError;
+use crate::net::error::{NetError, damaged};
 use crate::net::heap::{Id, Scan};
 use crate::net::layout::Seen;
 use crate::net::options::NetColumns;
@@ -36,8 +35,9 @@ pub(super) struct Header {
     pub(super) lsn: u64,
     pub(super) time: i64,
     pub(super) end: u64,
-    /// In one of the parts, the number of events.
+    /// In one of the parts, the number of events, and of moves among them.
     pub(super) events: u64,
+    pub(super) moves: u64,
     pub(super) barrier: Option<(u64, u64, bool)>,
     pub(super) clears: bool,
     pub(super) keys: Vec<String>,
@@ -203,9 +203,16 @@ impl<'a> Block<'a> {
         })
     }
 
-    /// Writes the block with other entries, and the number of its unit.
-    pub(super) fn encode_with(&self, unit: u64, entries: &[u8], out: &mut Vec<u8>) {
-        put_block(unit, self.header, entries, out);
+    /// Writes entries of the block, and the number of its unit. Its events are counted already.
+    pub(super) fn encode_left(
+        unit: u64,
+        mut header: Header,
+        entries: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), NetError> {
+        (header.events, header.moves) = (0, 0);
+        put_block(unit, &to_json(&header)?, entries, out);
+        Ok(())
     }
 }
 
@@ -280,7 +287,7 @@ impl Net {
             (record.since, record.is_beside) = (0, false);
             let id = if record.is_row {
                 record.has_unsent |= !table.versions.is_last(row.version);
-                let cells = cells_of(&table, row.version, &record, &mut projected);
+                let cells = table.cells_of(row.version, &record, &mut projected);
                 let cells = cells.ok_or_else(damaged)?;
                 record.cells = cells.bytes();
                 table.id_in(cells)?
@@ -312,6 +319,7 @@ impl Net {
             time: table.time.0,
             end: end.0,
             events: changes.events,
+            moves: changes.moves,
             barrier: changes.barrier.map(|it| (it.lsn.0, it.seq, it.is_load)),
             clears: changes.clears,
             keys: changes.layout.keys.clone().unwrap_or_default(),
@@ -332,7 +340,7 @@ impl Net {
             put_block(0, &json, &entries, &mut part);
             parts.push((partition, part));
             if header.events > 0 {
-                header.events = 0;
+                (header.events, header.moves) = (0, 0);
                 json = to_json(&header)?;
             }
         }

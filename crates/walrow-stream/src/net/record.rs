@@ -122,6 +122,17 @@ impl<'a> Record<'a> {
     }
 }
 
+/// Says in a record whether the row from before the transaction may be there, too.
+pub(super) fn set_beside(record: &mut [u8], is_beside: bool) {
+    if let Some(flags) = record.first_mut() {
+        *flags = if is_beside {
+            *flags | BESIDE
+        } else {
+            *flags & !BESIDE
+        };
+    }
+}
+
 /// A row that is being changed.
 #[derive(Debug, Default)]
 pub(super) struct Row {

@@ -2,8 +2,9 @@
 
 use crate::catalog::Catalog;
 use crate::net::error::{Gap, NetError};
-use crate::net::heap::{Heap, Id};
+use crate::net::heap::{Heap, Id, Version};
 use crate::net::identity::{Identity, Missing, Unsent};
+use crate::net::record::{Head, Record};
 use crate::net::versions::Versions;
 use crate::relation::Relation;
 use std::sync::Arc;
@@ -57,51 +58,47 @@ impl Table {
         id.map_err(|unsent| self.unsent(unsent))
     }
 
-    /// The identity of the target's key that has these cells.
-    pub(super) fn id_of_key<'a>(
-        &mut self,
-        cells: impl Iterator<Item = Cell<'a>>,
-    ) -> Result<Id, NetError> {
-        let Some(relation) = &self.relation else {
-            return Err(self.gap(Gap::Row));
-        };
-        let id = self.identity.of_key(cells, relation, &self.catalog);
-        id.map_err(|missing| {
-            let (number, is_null) = match missing {
-                Missing::Null(number) => (number, true),
-                Missing::Unsent(number) => (number, false),
-            };
-            let column = self.column(self.identity.places.get(number).copied());
-            self.gap(if is_null {
-                Gap::NullKey { column }
-            } else {
-                Gap::Value { column }
-            })
-        })
-    }
-
     /// The identity of the target's key that has these encoded cells.
     pub(super) fn id_of_cells(&mut self, key: &[u8]) -> Result<Id, NetError> {
         let columns = u16::try_from(self.identity.places.len()).unwrap_or(u16::MAX);
         let key = Tuple::of(columns, key).ok_or(NetError::Part)?;
-        self.id_of_key(key.cells())
+        let Some(relation) = &self.relation else {
+            return Err(self.gap(Gap::Row));
+        };
+        let id = self.identity.of_key(key.cells(), relation, &self.catalog);
+        id.map_err(|missing| self.missing(missing))
     }
 
     /// The identity of the target's key in a row.
     pub(super) fn id_in(&mut self, row: Tuple<'_>) -> Result<Id, NetError> {
-        let places = std::mem::take(&mut self.identity.places);
-        let cells = places.iter().map(|place| cell_at(row, *place));
-        let id = {
-            let Some(relation) = &self.relation else {
-                return Err(self.gap(Gap::Row));
-            };
-            self.identity.of_key(cells, relation, &self.catalog)
+        let Some(relation) = &self.relation else {
+            return Err(self.gap(Gap::Row));
         };
-        self.identity.places = places;
-        id.or_else(|_| {
-            // Again, for the error.
-            let places = self.identity.places.clone();
-            self.id_of_key(places.iter().map(|place| cell_at(row, *place)))
+        let id = self.identity.of_key_in(row, relation, &self.catalog);
+        id.map_err(|missing| self.missing(missing))
+    }
+
+    /// The cells of a record's row, in the columns of the layout.
+    pub(super) fn cells_of<'a>(
+        &self,
+        version: Version,
+        record: &Record<'a>,
+        out: &'a mut Vec<u8>,
+    ) -> Option<Tuple<'a>> {
+        let missing = match record.head {
+            Head::None => Cell::Null,
+            Head::Own | Head::Other => Cell::Unchanged,
+        };
+        self.versions.project(version, record.cells, missing, out)
+    }
+
+    #[cold]
+    fn missing(&self, missing: Missing) -> NetError {
+        let (Missing::Null(number) | Missing::Unsent(number)) = missing;
+        let column = self.column(self.identity.places.get(number).copied());
+        self.gap(match missing {
+            Missing::Null(_) => Gap::NullKey { column },
+            Missing::Unsent(_) => Gap::Value { column },
         })
     }
 

@@ -9,6 +9,8 @@ use walrow_wire::Lsn;
 pub struct Tally {
     /// The number of row changes that were read, since the last barrier.
     pub events: u64,
+    /// Of these, the number of updates that gave a row another key.
+    pub moves: u64,
     /// The number of net rows.
     pub rows: u64,
     /// Of these, the number of rows that keep values of a row with another key.

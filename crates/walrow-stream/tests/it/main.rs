@@ -2,6 +2,7 @@
 
 mod encode;
 mod lines;
+mod net;
 mod prepared;
 mod properties;
 mod recvlogical;

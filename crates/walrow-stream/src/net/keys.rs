@@ -1,0 +1,253 @@
+//! The rows of a key: one, and until the end of a transaction perhaps several.
+
+use crate::net::changes::Changes;
+use crate::net::error::damaged;
+use crate::net::error::{Gap, NetError};
+use crate::net::heap::{Id, Version};
+use crate::net::images::Image;
+use crate::net::record::{Head, Record, Row, set_beside};
+use crate::net::stored::{Keep, load, store};
+use crate::net::table::{Table, cell_at, unsent};
+use walrow_wire::Tuple;
+
+/// What a key has without the row that was taken from it.
+#[derive(Debug)]
+pub(super) enum Left {
+    /// The row from before the transaction may be there.
+    Untouched,
+    /// No row.
+    Nothing,
+    /// Another row, which is stored beside.
+    Other(Version, Vec<u8>),
+    /// The row that is stored: the one that was taken was beside it.
+    Stored,
+    /// The row that is stored. The one from before the transaction was taken.
+    StoredAlone,
+}
+
+impl Changes {
+    /// What a key has, for a row that comes there.
+    pub(super) fn left_at(
+        &self,
+        table: &mut Table,
+        id: Id,
+        keep: &mut Keep,
+    ) -> Result<Left, NetError> {
+        if !self.layout.has_whole_images {
+            // A key has one row, so whatever was there is gone.
+            return Ok(Left::Nothing);
+        }
+        if table.heap.read(id, &mut keep.stored)?.is_none() {
+            return Ok(if self.is_cleared() {
+                Left::Nothing
+            } else {
+                Left::Untouched
+            });
+        }
+        let record = Record::parse(&keep.stored).ok_or_else(damaged)?;
+        Ok(if record.is_row {
+            Left::Stored
+        } else {
+            Left::Nothing
+        })
+    }
+
+    /// Takes the row of a key, with its cells in the columns of the layout.
+    pub(super) fn take(
+        &mut self,
+        table: &mut Table,
+        id: Id,
+        image: Image<'_>,
+        row: &mut Row,
+        keep: &mut Keep,
+    ) -> Result<Left, NetError> {
+        let Some(version) = table.heap.read(id, &mut keep.stored)? else {
+            self.take_unknown(table, row);
+            return Ok(Left::Nothing);
+        };
+        let record = Record::parse(&keep.stored).ok_or_else(damaged)?;
+        if !record.is_row {
+            row.begin(Head::None);
+            self.lack_all(table, row);
+            return Ok(Left::Nothing);
+        }
+        let is_beside = record.is_beside && record.since == self.transaction;
+        let has_others = self.others.contains_key(&id);
+        if !is_beside && !has_others {
+            load(table, version, &record, row, &mut keep.projected)?;
+            return Ok(Left::Nothing);
+        }
+        let identity = &*self.layout.identity;
+        let mut others = self.others.remove(&id).unwrap_or_default();
+        // One that came in this transaction, and then the one that lacks least: what is known of
+        // the others is not known in every part of a range.
+        let rank = |record: &Record<'_>, lacking| (record.since != self.transaction, lacking);
+        let own = image.lacking(table, version, &record, identity, &mut keep.projected)?;
+        let mut best = own.map(|lacking| (rank(&record, lacking), None));
+        for (place, (version, bytes)) in others.iter().enumerate() {
+            let record = Record::parse(bytes).ok_or_else(damaged)?;
+            let found = image.lacking(table, *version, &record, identity, &mut keep.projected)?;
+            let found = found.map(|lacking| rank(&record, lacking));
+            if let Some(rank) = found
+                && best.is_none_or(|(least, _)| rank < least)
+            {
+                best = Some((rank, Some(place)));
+            }
+        }
+        // Without such a row, it is the one from before, which may have any image.
+        let place = match best {
+            Some((_, None)) => None,
+            Some((_, place)) => place,
+            None if is_beside => {
+                self.take_unknown(table, row);
+                if !others.is_empty() {
+                    self.others.insert(id, others);
+                }
+                return Ok(Left::StoredAlone);
+            }
+            None => Some(0),
+        };
+        let left = if let Some(place) = place {
+            let (version, bytes) = others.remove(place);
+            let record = Record::parse(&bytes).ok_or_else(damaged)?;
+            load(table, version, &record, row, &mut keep.projected)?;
+            Left::Stored
+        } else {
+            load(table, version, &record, row, &mut keep.projected)?;
+            match others.pop() {
+                Some((version, mut bytes)) => {
+                    set_beside(&mut bytes, is_beside);
+                    Left::Other(version, bytes)
+                }
+                None if is_beside => Left::Untouched,
+                None => Left::Nothing,
+            }
+        };
+        if !others.is_empty() {
+            self.others.insert(id, others);
+        }
+        Ok(left)
+    }
+
+    /// Becomes the row that a key had before the range.
+    fn take_unknown(&self, table: &Table, row: &mut Row) {
+        row.begin(if self.is_cleared() {
+            Head::None
+        } else {
+            Head::Own
+        });
+        self.lack_all(table, row);
+    }
+
+    /// Gives a row no values.
+    #[expect(clippy::unused_self, reason = "a part of taking a row")]
+    fn lack_all(&self, table: &Table, row: &mut Row) {
+        let columns = table.relation.as_ref().map_or(0, |it| it.columns.len());
+        row.cells.clear();
+        row.cells.resize(columns, b'u');
+    }
+
+    /// Stores what a key has after its row was taken.
+    pub(super) fn leave(
+        &self,
+        table: &mut Table,
+        id: Id,
+        left: Left,
+        image: Tuple<'_>,
+        keep: &mut Keep,
+    ) -> Result<(), NetError> {
+        match left {
+            Left::Untouched => drop(table.heap.remove(id)?),
+            Left::Nothing if self.is_cleared() => drop(table.heap.remove(id)?),
+            Left::Nothing => {
+                keep.key.clear();
+                for place in &table.identity.places {
+                    cell_at(image, *place).encode(&mut keep.key);
+                }
+                store(table, id, &Record::gone(&keep.key), &mut keep.record)?;
+            }
+            Left::Other(version, bytes) => table.heap.replace(id, version, &bytes)?,
+            Left::Stored => {}
+            Left::StoredAlone => {
+                if let Some(version) = table.heap.read(id, &mut keep.stored)? {
+                    set_beside(&mut keep.stored, false);
+                    table.heap.replace(id, version, &keep.stored)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives a key a row.
+    pub(super) fn put(
+        &mut self,
+        table: &mut Table,
+        id: Id,
+        left: Left,
+        (row, cells): (&Row, Tuple<'_>),
+        keep: &mut Keep,
+    ) -> Result<(), NetError> {
+        let is_beside = match left {
+            Left::Untouched => true,
+            Left::Nothing => false,
+            Left::Other(version, mut bytes) => {
+                let record = Record::parse(&bytes).ok_or_else(damaged)?;
+                let is_beside = record.is_beside && record.since == self.transaction;
+                set_beside(&mut bytes, false);
+                self.others.entry(id).or_default().push((version, bytes));
+                is_beside
+            }
+            Left::Stored | Left::StoredAlone => {
+                let mut is_beside = false;
+                if let Some(version) = table.heap.read(id, &mut keep.stored)? {
+                    let record = Record::parse(&keep.stored).ok_or_else(damaged)?;
+                    is_beside = record.is_beside
+                        && record.since == self.transaction
+                        && matches!(left, Left::Stored);
+                    set_beside(&mut keep.stored, false);
+                    let others = self.others.entry(id).or_default();
+                    others.push((version, keep.stored.clone()));
+                }
+                is_beside
+            }
+        };
+        let record = Record {
+            head: row.head,
+            head_key: &row.head_key,
+            is_row: true,
+            is_marked: row.is_marked,
+            is_beside,
+            has_unsent: unsent(cells).is_some(),
+            since: row.since,
+            cells: cells.bytes(),
+        };
+        store(table, id, &record, &mut keep.record)
+    }
+
+    /// Ends a transaction: each key has one row.
+    pub(super) fn settle(&mut self, table: &mut Table) -> Result<(), NetError> {
+        let keep = &mut self.scratch.keep;
+        for (id, mut rows) in std::mem::take(&mut self.others) {
+            if let Some(version) = table.heap.read(id, &mut keep.stored)? {
+                rows.push((version, keep.stored.clone()));
+            }
+            let is_new = |bytes: &[u8]| {
+                let record = Record::parse(bytes)?;
+                (record.is_row && !record.is_marked).then_some(record.since == self.transaction)
+            };
+            let mut new = rows.iter().filter(|(_, it)| is_new(it) == Some(true));
+            let found = new.next();
+            if new.next().is_some() {
+                let places = table.identity.places.iter();
+                let columns = places.map(|place| table.column(Some(*place))).collect();
+                return Err(table.gap(Gap::DuplicateKey { columns }));
+            }
+            // One that came replaces one from before the transaction, which a target has no more.
+            let found = found.or_else(|| rows.iter().find(|(_, it)| is_new(it).is_some()));
+            if let Some((version, bytes)) = found.or_else(|| rows.last()) {
+                table.heap.replace(id, *version, bytes)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,59 @@
+//! Rows and what is stored of them: their cells in the columns of the layout.
+
+use crate::net::error::{NetError, damaged};
+use crate::net::heap::{Id, Version};
+use crate::net::record::{Record, Row};
+use crate::net::table::Table;
+use walrow_wire::{Cell, Tuple};
+
+/// Memory for what is stored.
+#[derive(Debug, Default)]
+pub(super) struct Keep {
+    pub(super) stored: Vec<u8>,
+    pub(super) projected: Vec<u8>,
+    pub(super) record: Vec<u8>,
+    pub(super) key: Vec<u8>,
+}
+
+/// Loads the row of a record, with its cells in the columns of the layout.
+pub(super) fn load(
+    table: &Table,
+    version: Version,
+    record: &Record<'_>,
+    row: &mut Row,
+    projected: &mut Vec<u8>,
+) -> Result<(), NetError> {
+    row.load(record);
+    let cells = table
+        .cells_of(version, record, projected)
+        .ok_or_else(damaged)?;
+    row.cells.clear();
+    row.cells.extend_from_slice(cells.bytes());
+    Ok(())
+}
+
+pub(super) fn store(
+    table: &mut Table,
+    id: Id,
+    record: &Record<'_>,
+    buffer: &mut Vec<u8>,
+) -> Result<(), NetError> {
+    buffer.clear();
+    record.encode(buffer);
+    let version = table.versions.last();
+    Ok(table.heap.replace(id, version, buffer)?)
+}
+
+/// The cells of a row, and those of the row before where it lacks a value.
+pub(super) fn over<'a>(
+    row: Tuple<'_>,
+    before: Tuple<'_>,
+    out: &'a mut Vec<u8>,
+) -> Result<Tuple<'a>, NetError> {
+    out.clear();
+    for (cell, was) in row.cells().zip(before.cells()) {
+        if cell == Cell::Unchanged { was } else { cell }.encode(out);
+    }
+    let columns = u16::try_from(row.len()).unwrap_or(u16::MAX);
+    Tuple::of(columns, out).ok_or_else(damaged)
+}
