@@ -313,6 +313,11 @@ def timed(call: Callable[[], Any]) -> tuple[float, float]:
 
 def cpu_seconds() -> float:
     """What all processes that descend from this one have used."""
+    return sum(own_processes().values()) / os.sysconf("SC_CLK_TCK")
+
+
+def own_processes() -> dict[int, int]:
+    """This process and all that it has started, with the ticks of the CPU that each has used."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for place in Path("/proc").glob("[0-9]*/stat"):
@@ -327,15 +332,16 @@ def cpu_seconds() -> float:
     own = {os.getpid()}
     while more := {pid for pid, parent in parents.items() if parent in own} - own:
         own |= more
-    return sum(ticks[pid] for pid in own if pid in ticks) / os.sysconf("SC_CLK_TCK")
+    return {pid: ticks[pid] for pid in own if pid in ticks}
 
 
 def worker_memory() -> int:
     """The largest memory that a Python worker of this process has had, in MiB."""
     found = [0]
-    for place in Path("/proc").glob("[0-9]*"):
+    for pid in own_processes():
+        place = Path(f"/proc/{pid}")
         try:
-            if b"daemon" in (place / "cmdline").read_bytes():
+            if b"pyspark.daemon" in (place / "cmdline").read_bytes():
                 status = (place / "status").read_text()
                 found.append(int(status.partition("VmHWM:")[2].split()[0]) >> 10)
         except (OSError, IndexError):

@@ -104,6 +104,7 @@ def relation(
     name: str = "t",
     schema: str = "public",
     xid: int | None = None,
+    *,
     identity: str = "d",
 ) -> bytes:
     """A Relation, with the letter of its replica identity."""
@@ -125,18 +126,18 @@ def insert(row: Sequence[Cell], oid: int = TABLE, xid: int | None = None) -> byt
 def update(
     row: Sequence[Cell],
     oid: int = TABLE,
-    old: Sequence[Cell] | None = None,
+    key: Sequence[Cell] | None = None,
     *,
     is_whole: bool = False,
 ) -> bytes:
     """An Update of a table, with the old key if it has changed, or the whole old row."""
-    before = b"" if old is None else _old(old, is_whole=is_whole)
+    before = b"" if key is None else _old(key, is_whole=is_whole)
     return _head(b"U", None, oid) + before + b"N" + _tuple(row)
 
 
-def delete(old: Sequence[Cell], oid: int = TABLE, *, is_whole: bool = False) -> bytes:
+def delete(key: Sequence[Cell], oid: int = TABLE, *, is_whole: bool = False) -> bytes:
     """A Delete with the key of the row, or the whole row."""
-    return _head(b"D", None, oid) + _old(old, is_whole=is_whole)
+    return _head(b"D", None, oid) + _old(key, is_whole=is_whole)
 
 
 def _old(row: Sequence[Cell], *, is_whole: bool) -> bytes:

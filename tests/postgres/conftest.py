@@ -87,4 +87,5 @@ _LONG = (
     "test_recvlogical",
     "test_replication",
     "test_state",
+    "test_net",
 )

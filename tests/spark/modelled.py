@@ -169,9 +169,7 @@ class Model:
             for name, oid in self.columns.items()
         ]
         self._messages.append(
-            streams.relation(
-                columns, self.oid, self.name, identity=self.shape.identity
-            )
+            streams.relation(columns, self.oid, self.name, identity=self.shape.identity)
         )
 
     def _insert(self) -> None:
@@ -297,9 +295,7 @@ class Model:
             key = self._cells(before)
         elif any(row[name] != before[name] for name in self.shape.primary):
             key = self._identity(before)
-        self._messages.append(
-            streams.update(cells, self.oid, key, is_whole=is_full)
-        )
+        self._messages.append(streams.update(cells, self.oid, key, is_whole=is_full))
         was, now = self.key(before), self.key(row)
         if was != now:
             if all(self.key(it) != was for it in self.rows):
@@ -352,7 +348,7 @@ class Model:
     def _free(self, near: Row | None = None) -> Row | None:
         """A key that no row has."""
         for _ in range(8):
-            key = {
+            key: Row = {
                 name: self._drawn(oid, near) for name, oid in self.shape.primary.items()
             }
             if near is not None and len(key) > 1 and self.random.random() < _HALF:
@@ -378,6 +374,7 @@ class Model:
 
     def _is_free(self, key: Row, beside: Row | None = None) -> bool:
         """Whether no other row has this primary key, and if keys are strict, the target's."""
+
         def compared(row: Row, names: Iterable[str]) -> Key:
             return tuple(_compared(self.every[it], row[it] or "") for it in names)
 
@@ -471,20 +468,21 @@ class Expected:
         for row in found:
             # Some come as texts.
             plain = {
-                it: None
-                if row.get(it) is None
-                else _plain(_value(oid, str(row[it])))
+                it: None if row.get(it) is None else _plain(_value(oid, str(row[it])))
                 for it, oid in columns.items()
             }
             key = tuple(plain[name] for name in self.model.shape.keys)
             if key in rows:
                 return f"two rows have the key {key}"
             rows[key] = plain | {mark: row.get(mark)}
-        for wanted, is_gone in ((self.live, False), (self.gone, True)):
-            for row in wanted.values():
-                if row is None:
+        both: Any = ((self.live, False), (self.gone, True))
+        for wanted, is_gone in both:
+            for values in wanted.values():
+                if values is None:
                     continue
-                plain = {it: _plain(_value(columns[it], row.get(it))) for it in columns}
+                plain = {
+                    it: _plain(_value(columns[it], values.get(it))) for it in columns
+                }
                 key = tuple(plain[name] for name in self.model.shape.keys)
                 has = rows.pop(key, None)
                 if has is None:

@@ -8,6 +8,8 @@ model. Then drivers, executors and Python workers are killed at any time, with S
 batch is applied again until it is done. The seed of each round is printed: `--seed` repeats it.
 """
 
+# ruff: noqa: T201  (what it finds is printed)
+
 from __future__ import annotations
 
 import argparse
@@ -208,7 +210,13 @@ class Driver:
     def __init__(self, warehouse: Path) -> None:
         """Starts it."""
         self.process = subprocess.Popen(  # noqa: S603
-            [sys.executable, "-m", "spark.modelled_batches", "--driver", str(warehouse)],
+            [
+                sys.executable,
+                "-m",
+                "spark.modelled_batches",
+                "--driver",
+                str(warehouse),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -7,6 +7,7 @@ A seed determines random transactions on a live server. `WALROW_SEED=NUMBER` set
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import traceback
@@ -15,76 +16,72 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 pa = pytest.importorskip("pyarrow")
-np = pytest.importorskip("numpy")
 pytest.importorskip("psycopg")
 
+import streams  # noqa: E402
 import walrow  # noqa: E402
 from servers.churn import KEYS, TABLES, Churn  # noqa: E402
 from servers.live_log import history  # noqa: E402
+from walrow._core import LogWriter  # noqa: E402
 from walrow.spark.apply_failures import from_executor, report  # noqa: E402
-from walrow.spark.apply_tables import find_table, keys_of  # noqa: E402
+from walrow.spark.apply_items import Op, Rules  # noqa: E402
+from walrow.spark.apply_tables import AppliedTable, find_table  # noqa: E402
 from walrow.spark.apply_units import plan, stretches  # noqa: E402
-from walrow.spark.change_rows import (  # noqa: E402
-    EVENT_COLUMNS,
-    METADATA,
-    PREFIX,
-    Events,
-    Kind,
+from walrow.spark.net_rows import (  # noqa: E402
+    DATA,
+    GONE,
+    HEAD,
+    OP,
+    UNSENT,
+    Entangled,
+    Join,
+    Split,
+    Tally,
+    Whole,
+    partition_labels,
 )
-from walrow.spark.folding import RAW, Fold  # noqa: E402
-from walrow.spark.key_changes import (  # noqa: E402
-    COMPONENT,
-    KeyChanges,
-    components,
-    identity_of,
-)
-from walrow.spark.key_hashes import partition_labels  # noqa: E402
-from walrow.spark.packing import FoldHere, Pack, Tally, Unpack  # noqa: E402
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from servers import EmbeddedServer
     from servers.live_log import History
     from walrow.spark.apply_items import Deletes
-    from walrow.spark.apply_units import Batch
+    from walrow.spark.net_rows import NetTable
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 SEEDS = [1, 2, 3, int(os.environ.get("WALROW_SEED") or 4)]
-KIND, LSN, SEQ, UNSENT, FROM = EVENT_COLUMNS
-GONE = "_deleted"
+MARK = "_deleted"
 Rows = dict[tuple[Any, ...], dict[str, Any]]
 
 
-def numbers(batch: Batch) -> Iterator[Any]:
-    """The numbers of all units, as Spark gives them to a task."""
-    return iter(
-        [pa.record_batch({"id": pa.array(range(len(batch.units)), pa.int64())})]
-    )
-
-
-def net_of(events: Events, fold: Fold, choices: random.Random) -> list[Any]:
-    """What one task folds, or several, between which Spark shuffles."""
-    partitions = choices.choice([1, 2, 5])
-    units = [pa.record_batch({"id": [it]}) for it in range(len(events.units))]
+def net_of(table: NetTable, partitions: int, choices: random.Random) -> list[Any]:
+    """The rows of one task, or of several, between which Spark shuffles."""
+    units = [pa.record_batch({"id": [it]}) for it in range(len(table.units))]
     if partitions == 1:
-        return list(FoldHere(events, fold, ())(iter(units)))
-    packed = [
+        return list(Whole(table)(iter(units[:1])))
+    parts = [
         row
         for unit in units
-        for batch in Pack(events, fold, partitions)(iter([unit]))
+        for batch in Split(table, partitions)(iter([unit]))
         for row in (batch.slice(at, 1) for at in range(batch.num_rows))
     ]
-    choices.shuffle(packed)
-    labels = {row["label"][0].as_py() for row in packed}
-    assert labels <= set(partition_labels(partitions).tolist())
+    choices.shuffle(parts)
+    labels = {row["label"][0].as_py() for row in parts}
+    assert labels <= set(partition_labels(partitions))
     found: list[Any] = []
     for label in labels:
-        rows = [row for row in packed if row["label"][0].as_py() == label]
-        found += Unpack(fold, ())(iter(rows))
-    return found
+        rows = [row for row in parts if row["label"][0].as_py() == label]
+        found += Join(table)(iter(rows))
+    later = [
+        row[DATA]
+        for batch in found
+        for row in batch.select([OP, DATA]).to_pylist()
+        if row[OP] == Op.ENTANGLED
+    ]
+    choices.shuffle(later)
+    return found + list(Entangled(table)(iter([pa.record_batch({"data": later})])))
 
 
 def after(
@@ -99,30 +96,15 @@ def after(
 ) -> Rows:
     """The rows of a table after the changes between two LSNs, as the executors fold them.
 
-    Rows that deletes only mark have a value for `GONE`.
+    Rows that deletes only mark have a value for `MARK`.
     """
-    table = find_table(log.tables(), f"public.{name}")
-    keys = keys_of(log, table, chosen)
-    is_soft = deletes == "soft"
-    identities = [{it.name for it in each.columns if it.key} for each in table.versions]
-    whole_images = any(set(keys) < it for it in identities)
-    identity = identity_of(table.versions) if whole_images else None
+    found = find_table(log.tables(), f"public.{name}")
     options: dict[str, Any] = {"types": {"timestamptz": "string", "float8": "string"}}
-    schema = pa.schema(
-        walrow.schema(
-            log,
-            table.oid,
-            profile="spark",
-            metadata=METADATA,
-            metadata_prefix=PREFIX,
-            **options,
-        )
-    )
-    columns = schema.names[: -len(METADATA)]
+    applied = AppliedTable.of(log, found, chosen, options)
     batch = plan(
         log,
         stretches(log),
-        table,
+        found,
         start,
         end,
         truncates="apply",
@@ -130,72 +112,43 @@ def after(
         least_units=3,
     )
     rows = {} if batch.barrier is not None else dict(before)
-
-    def events(*, with_old_images: bool = False) -> Any:
-        return Events(
-            log,
-            table.oid,
-            name,
-            schema,
-            options,
-            batch.units,
-            keys,
-            batch.barrier,
-            deletes,
-            with_old_images,
-        )
-
-    fold = Fold(keys, marks=is_soft, whole_images=whole_images)
-    choices = random.Random(int(end))  # noqa: S311
-    found = net_of(events(), fold, choices)
-    if not found:
+    if not batch.units:
         return rows
-    net = pa.Table.from_batches(found)
-    tally = Tally.from_rows(row for row in net.to_pylist() if row[KIND] < 0)
-    net = net.filter(pa.compute.greater_equal(net[KIND], Kind.INSERT))
-    raw = net.filter(net[RAW]).drop_columns([RAW])
-    net = net.filter(pa.compute.invert(net[RAW])).drop_columns([RAW])
-    assert (tally.net, tally.raw) == (net.num_rows, raw.num_rows)
-    assert tally.events == sum(it.num_rows for it in events()(numbers(batch)))
+    table = applied.net_table(batch, Rules(deletes, "apply", "error", MARK))
+    choices = random.Random(int(end))  # noqa: S311
+    net = [
+        row
+        for each in net_of(table, choices.choice([1, 2, 5]), choices)
+        for row in each.to_pylist()
+    ]
+    tally = Tally()
+    for row in net:
+        if row[OP] == Op.TALLY:
+            tally = tally.plus(Tally.from_json(row[DATA]))
+    net = [row for row in net if row[OP] >= Op.INSERT]
+    assert tally.rows == len(net)
+    assert tally.heads == sum(row[HEAD] is not None for row in net)
     heads = dict(rows)
-    if raw.num_rows:
-        if whole_images:
-            wanted = {tuple(it[key] for key in keys) for it in raw.to_pylist()}
-            every = pa.Table.from_batches(
-                list(events(with_old_images=True)(numbers(batch)))
-            )
-            raw = every.filter(
-                pa.array(
-                    tuple(it[key] for key in keys) in wanted for it in every.to_pylist()
-                )
-            )
-        # Spark shuffles them, so the two images of an update can come in any order.
-        raw = raw.take(choices.sample(range(raw.num_rows), raw.num_rows))
-        resolved = KeyChanges(name, keys, deletes, identity)(
-            raw.append_column(COMPONENT, pa.array([0] * raw.num_rows))
-        )
-        assert resolved.schema.equals(raw.schema)
-        net = pa.concat_tables([net, resolved])
     seen = set()
-    for row in net.to_pylist():
-        key = tuple(row[it] for it in keys)
+    for row in net:
+        key = tuple(row[it] for it in chosen)
         assert key not in seen, "two net changes of one key"
         seen.add(key)
-        if row[KIND] == Kind.DELETE:
+        if row[OP] == Op.DELETE:
             if deletes != "ignore":
                 rows.pop(key, None)
             continue
-        origin = row[FROM]
-        head = key if origin is None else tuple(origin.values())
-        if row[KIND] == Kind.UPDATE_GONE and head not in heads:
+        head = key if row[HEAD] is None else tuple(row[HEAD].values())
+        if row[OP] == Op.UPDATE and row[GONE] and head not in heads:
             # What only marks a row is not inserted.
             continue
-        old = {} if row[KIND] in (Kind.INSERT, Kind.INSERT_GONE) else heads[head]
+        old = {} if row[OP] == Op.INSERT else heads[head]
         rows[key] = {
-            it: old.get(it) if it in (row[UNSENT] or ()) else row[it] for it in columns
+            it: old.get(it) if it in (row[UNSENT] or ()) else row[it]
+            for it in applied.columns
         }
-        if row[KIND] in (Kind.INSERT_GONE, Kind.UPDATE_GONE):
-            rows[key][GONE] = True
+        if row[GONE]:
+            rows[key][MARK] = True
     return rows
 
 
@@ -228,14 +181,8 @@ def other_identities(source: History, churn: Churn) -> None:
     [pytest.param(s, marks=[] if s < 3 else pytest.mark.slow) for s in SEEDS],
 )
 def test_changes_give_the_rows_of_the_server(
-    server: EmbeddedServer,
-    tmp_path: Path,
-    seed: int,
-    deletes: Deletes,
-    monkeypatch: pytest.MonkeyPatch,
+    server: EmbeddedServer, tmp_path: Path, seed: int, deletes: Deletes
 ) -> None:
-    # Keys have events in many parts of a unit.
-    monkeypatch.setattr("walrow.spark.packing._PART_BYTES", 400 * seed)
     with history(server, tmp_path / "log") as source:
         churn = Churn(source, seed)
         choices = random.Random(seed)  # noqa: S311
@@ -268,7 +215,7 @@ def test_changes_give_the_rows_of_the_server(
                         for it in columns[name]
                     )
                     for row in rows.values()
-                    if GONE not in row
+                    if MARK not in row
                 }
                 width = len(next(iter(tables[name]), ()))
                 expected_rows = {
@@ -328,7 +275,7 @@ def test_old_images_with_some_columns(
                 rows = after(
                     log, name, rows, start, end, chosen=["id"], deletes=deletes
                 )
-            found = {tuple(row.values()) for row in rows.values() if GONE not in row}
+            found = {tuple(row.values()) for row in rows.values() if MARK not in row}
             assert found == set(source.rows(name)), name
 
 
@@ -361,79 +308,106 @@ def test_a_key_has_other_rows_where_deletes_do_nothing(
     assert found == {(1, "a"), (2, "b"), (3, "c"), (4, "c")}
 
 
-def test_connected_keys_have_one_number() -> None:
-    found = components([(1, 2), (3, 4), (2, 3), (7, 8)])
-    assert len({found[it] for it in (1, 2, 3, 4)}) == 1
-    assert found[7] == found[8] != found[1]
-
-
 # ------------------------------------------------------------------- by hand
 
-ORIGIN = pa.struct([("k0", pa.int32())])
+Event = tuple[str, int, str]
 
 
 def folded(
-    *events: tuple[Any, ...],
+    path: Path,
+    *transactions: list[Event],
     size: int = 100,
-    marks: bool = False,
-    whole_images: bool = False,
+    deletes: Deletes = "apply",
+    is_full: bool = False,
 ) -> list[Any]:
-    """The net changes of events: kind, key, value, the columns that were not sent."""
-    columns = {
-        "id": pa.array([event[1] for event in events], pa.int32()),
-        "v": pa.array([event[2] for event in events], pa.string()),
-        KIND: pa.array([event[0] for event in events], pa.int8()),
-        LSN: pa.array([1] * len(events), pa.int64()),
-        SEQ: pa.array(range(len(events)), pa.int64()),
-        UNSENT: pa.array(
-            [None if event[2] else ["v"] for event in events], pa.list_(pa.string())
-        ),
-        FROM: pa.nulls(len(events), ORIGIN),
-    }
-    fold = Fold(("id",), marks=marks, whole_images=whole_images)
-    # In parts, and then what they give.
-    parts = []
-    for batch in pa.table(columns).to_batches(size):
-        part = fold.of(pa.Table.from_batches([batch]))
-        assert part.net_hashes.tolist() == sorted(part.net_hashes)
-        parts += [part.net, part.raw]
+    """The net changes of transactions: op, key, value, unsent columns, and whether it is gone.
+
+    `size` is the number of transactions in a unit. An empty value stands for one that was not sent,
+    as a row filter can do to inserts.
+    """
+    writer = LogWriter(
+        path, segment_bytes=1, level=1, spool_memory=1 << 20, framing="message"
+    )
+    columns = [
+        streams.Column(name, oid, is_key=is_full or name == "id")
+        for name, oid in (("id", 23), ("v", 25))
+    ]
+    ends = [0]
+    for number, events in enumerate(transactions, 1):
+        ends.append(0x1000 * number + 8)
+        writer.append(streams.begin(lsn=0x1000 * number))
+        writer.append(streams.relation(columns, identity="f" if is_full else "d"))
+        for kind, key, value in events:
+            row = [str(key), value or streams.UNSENT]
+            writer.append(
+                streams.insert(row)
+                if kind == IN
+                else streams.update(row, key=[str(key), OLD[key]], is_whole=True)
+                if kind == UP and is_full
+                else streams.update(row)
+                if kind == UP
+                else streams.delete([str(key), value or None], is_whole=is_full)
+            )
+        writer.append(streams.commit(lsn=0x1000 * number))
+        writer.publish()
+    writer.close()
+    log = walrow.Log(path)
+    (found,) = log.tables()
+    applied = AppliedTable.of(log, found, ["id"], {})
+    batch = plan(
+        log,
+        stretches(log),
+        found,
+        walrow.Lsn(0),
+        log.end,
+        truncates="apply",
+        unit_bytes=1,
+        least_units=1,
+    )
+    cuts = [*ends[:-1:size], ends[-1]]
+    batch = batch._replace(units=list(itertools.pairwise(cuts)))
+    table = applied.net_table(batch, Rules(deletes, "apply", "error", MARK))
+    partitions = 1 if len(batch.units) == 1 else 2
     return sorted(
-        (
-            (row[KIND], row["id"], row["v"], row[UNSENT])
-            for batch in fold(parts)
-            for row in batch.to_pylist()
-        ),
-        key=lambda row: row[1],
+        (row[OP], row["id"], row["v"], row[UNSENT], bool(row[GONE]))
+        for each in net_of(table, partitions, random.Random(1))  # noqa: S311
+        for row in each.to_pylist()
+        if row[OP] >= Op.INSERT
     )
 
 
-IN, UP, OUT = Kind.INSERT, Kind.UPDATE, Kind.DELETE
+IN, UP, OUT = "insert", "update", "delete"
+OLD: dict[int, str] = {}
 
 
 @pytest.mark.parametrize("size", [1, 2, 100])
-def test_values_do_not_outlive_a_delete(size: int) -> None:
-    # An empty value stands for one that was not sent, as a row filter can do to inserts.
-    assert folded((IN, 1, "a"), (OUT, 1, "a"), (IN, 1, ""), size=size) == [
-        (IN, 1, None, ["v"])
-    ]
-    assert folded((UP, 1, "a"), (IN, 1, ""), size=size) == [(IN, 1, None, ["v"])]
-    assert folded((UP, 1, "a"), (OUT, 1, "b"), (UP, 1, ""), size=size) == [
-        (IN, 1, None, ["v"])
-    ]
-    assert folded((IN, 1, "a"), (UP, 1, ""), size=size) == [(IN, 1, "a", None)]
-    assert folded((UP, 1, "a"), (UP, 1, ""), size=size) == [(UP, 1, "a", None)]
-    assert folded((UP, 1, ""), (UP, 2, ""), size=size) == [
-        (UP, 1, None, ["v"]),
-        (UP, 2, None, ["v"]),
-    ]
+def test_values_do_not_outlive_a_delete(tmp_path: Path, size: int) -> None:
+    for number, (events, expected) in enumerate(
+        {
+            ((IN, 1, "a"), (OUT, 1, ""), (IN, 1, "")): (Op.INSERT, 1, None, ["v"]),
+            ((UP, 1, "a"), (IN, 1, "")): (Op.INSERT, 1, None, ["v"]),
+            ((IN, 1, "a"), (UP, 1, "")): (Op.INSERT, 1, "a", None),
+            ((UP, 1, "a"), (UP, 1, "")): (Op.UPDATE, 1, "a", None),
+            ((UP, 1, ""), (UP, 1, "")): (Op.UPDATE, 1, None, ["v"]),
+            ((UP, 1, ""), (OUT, 1, "")): (Op.DELETE, 1, None, None),
+        }.items()
+    ):
+        one_by_one = [[event] for event in events]
+        found = folded(tmp_path / f"{number}", *one_by_one, size=size)
+        assert [row[:4] for row in found] == [expected]
 
 
-def test_a_key_with_very_many_changes_is_folded_in_between() -> None:
+def test_a_key_with_very_many_changes_is_folded_in_between(tmp_path: Path) -> None:
     events = [(IN, 1, "a"), *[(UP, 1, "")] * 40, (UP, 2, "x"), *[(UP, 2, "")] * 40]
-    assert folded(*events, size=2) == [(IN, 1, "a", None), (UP, 2, "x", None)]
+    found = folded(tmp_path / "log", *[[event] for event in events], size=2)
+    assert [row[:4] for row in found] == [
+        (Op.INSERT, 1, "a", None),
+        (Op.UPDATE, 2, "x", None),
+    ]
 
 
-def test_deletes_that_mark_keep_values() -> None:
+@pytest.mark.parametrize("size", [1, 2, 100])
+def test_deletes_that_mark_keep_values(tmp_path: Path, size: int) -> None:
     events = [
         (UP, 1, "a"),
         (OUT, 1, ""),
@@ -441,43 +415,32 @@ def test_deletes_that_mark_keep_values() -> None:
         (OUT, 2, ""),
         (OUT, 3, ""),
         (IN, 3, "c"),
+        (UP, 4, ""),
+        (OUT, 4, ""),
     ]
-    assert folded(*events, marks=True) == [
-        (Kind.UPDATE_GONE, 1, "a", None),
-        (Kind.INSERT_GONE, 2, "b", None),
-        (IN, 3, "c", None),
-    ]
-
-
-@pytest.mark.parametrize("size", [1, 2, 100])
-def test_a_row_may_come_before_the_one_that_it_replaces(size: int) -> None:
-    events = [(IN, 1, "new"), (OUT, 1, "old"), (UP, 2, "x")]
-    assert folded(*events, size=size) == [(OUT, 1, "old", None), (UP, 2, "x", None)]
-    # Then images decide, so the events stay as they are.
-    found = folded(*events, size=size, whole_images=True)
-    assert found == [(IN, 1, "new", None), (OUT, 1, "old", None), (UP, 2, "x", None)]
-    # A part of the batch has the delete as a row that is marked.
     found = folded(
-        (IN, 1, "new"),
-        (UP, 3, "x"),
-        (UP, 1, "old"),
-        (OUT, 1, "old"),
-        size=size,
-        marks=True,
-        whole_images=True,
+        tmp_path / "log", *[[event] for event in events], size=size, deletes="soft"
     )
-    assert len([row for row in found if row[1] == 1]) > 1
+    rows = {row[1]: row[2:] for row in found}
+    assert rows == {
+        1: ("a", None, True),
+        2: ("b", None, True),
+        3: ("c", None, False),
+        4: (None, ["v"], True),
+    }
 
 
-def test_different_keys_may_have_one_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    def hashes_of(columns: list[Any]) -> Any:
-        return np.asarray(columns[0]).astype(np.uint64) % 2
-
-    monkeypatch.setattr("walrow.spark.folding.hashes_of", hashes_of)
-    events = [(UP, 1, "a"), (UP, 3, "b"), (UP, 2, "c"), (UP, 1, ""), (UP, 3, "d")]
-    expected = [(UP, 1, "a", None), (UP, 2, "c", None), (UP, 3, "d", None)]
-    for size in (1, 2, 3, 100):
-        assert folded(*events, size=size) == expected
+@pytest.mark.parametrize("size", [1, 2])
+def test_a_row_may_come_before_the_one_that_it_replaces(
+    tmp_path: Path, size: int
+) -> None:
+    brief = [(IN, 1, "new"), (OUT, 1, "old")]
+    found = folded(tmp_path / "key", brief, [(UP, 2, "x")], size=size)
+    assert [row[:3] for row in found] == [(Op.UPDATE, 2, "x"), (Op.DELETE, 1, None)]
+    # Whole images say which of both rows goes.
+    OLD[2] = "y"
+    found = folded(tmp_path / "full", brief, [(UP, 2, "x")], size=size, is_full=True)
+    assert [row[:3] for row in found] == [(Op.INSERT, 1, "new"), (Op.UPDATE, 2, "x")]
 
 
 @pytest.mark.parametrize("notes", [[], ["in another file"]])

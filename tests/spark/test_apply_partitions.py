@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("psycopg")
 
 import walrow
-from walrow.spark.change_rows import Kind
+from walrow.spark.apply_items import Op
 from walrow.spark.targets.path_values import checked, path_error
 
 if TYPE_CHECKING:
@@ -163,12 +163,12 @@ def test_each_text_that_is_checked(spark: SparkSession) -> None:
         assert [row[0] for row in rows] == [text]
         return False
 
-    for kind in (None, Kind.INSERT, Kind.UPDATE):
+    for kind in (None, Op.INSERT, Op.UPDATE):
         assert errors("", kind)
         assert errors("__HIVE_DEFAULT_PARTITION__", kind)
         assert not errors(" ", kind)
         assert not errors(None, kind)
-    assert not errors("", Kind.DELETE)
+    assert not errors("", Op.DELETE)
 
 
 @pytest.mark.slow

@@ -25,5 +25,6 @@ def test_batches_give_the_rows_of_the_model(lakehouse: SparkSession) -> None:
     assert batches(lakehouse, 40, SEED) >= 40
 
 
-def test_kills_change_nothing(lakehouse: SparkSession) -> None:
+@pytest.mark.usefixtures("lakehouse")
+def test_kills_change_nothing() -> None:
     assert kills(6, SEED) >= 6

@@ -1,16 +1,16 @@
 //! Does one thing once, for a counter of instructions.
 //!
 //! `once floor|walrow FILE` reads a capture. `once append FILE LOG` writes it to a new log, `once read
-//! LOG` decodes a log, and `once state LOG TABLE` makes the rows of a table. `once write FOLDER`
-//! writes all captures there.
+//! LOG` decodes a log, `once state LOG TABLE` makes the rows of a table, and `once net LOG TABLE` its
+//! net changes. `once write FOLDER` writes all captures there.
 
 use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
-use walrow::log::{Directory, Log, Plan, StateOptions, Writer, WriterOptions};
+use walrow::log::{Directory, Log, LogNetOptions, Plan, StateOptions, Writer, WriterOptions};
 use walrow::stream::Assembler;
-use walrow::{DecoderBuilder, cell_text};
+use walrow::{DecoderBuilder, cell_text, key_bytes};
 use walrow_benches::{captures::captures, decode, floor};
 
 /// The bytes that a receiver gives to a writer at once.
@@ -35,8 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["append", file, log] => append(&std::fs::read(file)?, log)?,
         ["read", log] => read(log)?,
         ["state", log, table] => state(log, table)?,
+        ["net", log, table] => net(log, table)?,
         _ => {
-            let usage = "once floor|walrow FILE, append FILE LOG, read LOG, state LOG TABLE";
+            let usage = "once floor|walrow FILE, append FILE LOG, read LOG, state|net LOG TABLE";
             return Err(usage.into());
         }
     }
@@ -90,6 +91,21 @@ fn state(log: &str, table: &str) -> Result<(), Box<dyn Error>> {
     let mut rows = log.state(&|_, _, name| name == table, options)?;
     let mut chunk = Vec::new();
     while rows.read(&mut chunk)? {
+        black_box(&chunk);
+    }
+    Ok(())
+}
+
+/// Makes the net changes of a table since the beginning of a log, as a stream.
+fn net(log: &str, table: &str) -> Result<(), Box<dyn Error>> {
+    let log = Log::open(Arc::new(Directory::open(log)?))?;
+    let mut options = LogNetOptions::default();
+    options.cell_text = Some(cell_text);
+    options.key_bytes = Some(key_bytes);
+    let wants = |_, schema: &str, name: &str| format!("{schema}.{name}") == table;
+    let mut net = log.net(&wants, options)?;
+    let mut chunk = Vec::new();
+    while net.read(&mut chunk)? {
         black_box(&chunk);
     }
     Ok(())

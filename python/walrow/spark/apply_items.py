@@ -17,18 +17,33 @@ if TYPE_CHECKING:
 __all__ = [
     "COLUMNS",
     "KEYS",
+    "PREFIX",
     "Applied",
     "Barrier",
     "Deletes",
     "NetChanges",
     "NeverSent",
+    "Op",
     "Rules",
     "Token",
     "Truncates",
 ]
 
+#: Before the names of columns beside a table's own, so that tables may have columns such as `_seq`.
+PREFIX = "_walrow_"
 #: The remedy: other columns.
 COLUMNS = Remedy("columns", code="[...]")
+
+
+class Op:
+    """What a net change does to a key. Negative numbers are of what is no change."""
+
+    INSERT = 0
+    UPDATE = 1
+    DELETE = 2
+    TALLY = -1
+    #: Changes of keys that rows leave and get, which are joined later.
+    ENTANGLED = -2
 
 
 class Applied(NamedTuple):

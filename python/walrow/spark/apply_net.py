@@ -5,23 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from walrow.spark.apply_failures import Reporting
-from walrow.spark.change_rows import EVENT_COLUMNS, PREFIX, Kind, event_fields
-from walrow.spark.folding import RAW
-from walrow.spark.key_changes import COMPONENT, KeyChanges, components, identity_of
-from walrow.spark.packing import PACKED, FoldHere, Pack, Tally, Unpack
-from walrow.spark.schemas import arrow_schema
-from walrow.spark.targets.path_values import checked
-from walrow.spark.targets.sql import (
+from walrow.spark.apply_items import Op
+from walrow.spark.net_rows import (
+    DATA,
     GONE,
+    HEAD,
     OP,
+    PARTS,
     UNSENT,
-    filter_by_keys,
-    never_sent,
-    quoted,
+    Entangled,
+    Join,
+    Load,
+    Split,
+    Tally,
+    Whole,
+    row_fields,
 )
+from walrow.spark.targets.path_values import checked
+from walrow.spark.targets.sql import filter_by_keys, never_sent, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     import pyarrow as pa
 
@@ -32,9 +36,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Net"]
 
-_KIND, _LSN, _SEQ, _UNSENT, _FROM = EVENT_COLUMNS
-#: Columns of joins. Tables have none with this prefix.
-_HASH, _HEAD, _BEFORE = (PREFIX + name for name in ("hash", "head", "before"))
+#: A column of joins. Tables have none with this prefix.
+_BEFORE = f"{HEAD}_before"
 
 
 class Net:
@@ -82,7 +85,8 @@ class Net:
         self._staged = staged
         keys = [it for it in applied.fields if it.name in applied.keys]
         keys.sort(key=lambda field: applied.keys.index(field.name))
-        self._schema = StructType([*applied.fields, *event_fields(keys)])
+        self._schema = StructType([*applied.fields, *row_fields(keys)])
+        self._table = applied.net_table(batch, rules)
         self._observation: Any = None
         self._rows = 0
         self.net_rows = 0
@@ -111,32 +115,34 @@ class Net:
 
         if self.is_plain:
             # Written as it is decoded, without a shuffle.
-            rows = self._read().select(*self._values())
+            rows = self._load().select(*self._values())
             rows.createOrReplaceTempView(name)
             return
-        folded = self._folded()
+        stored = self._stored()
+        tally = self._count(stored)
         # Spark makes a Bloom filter of keys only if a comparison has chosen them.
-        is_net = ~f.col(RAW) & (f.col(_KIND) >= Kind.INSERT)
-        source = self._as_source(folded.where(is_net))
-        if self._count(folded):
-            entangled = self._store(self._as_source(self._entangled(folded)))
-            self._count_missing(entangled)
-            if self._is_soft:
-                # What a row leaves behind keeps all values.
-                columns, keys = self._applied.columns, self._applied.keys
-                self.kept = [name for name in columns if name not in keys]
-            source = self._store(source.unionByName(entangled))
-            source = source.where(f.col(OP) >= Kind.INSERT)
+        source = stored.where((f.col(OP) >= Op.INSERT) & f.col(HEAD).isNull())
+        moved = None
+        if tally.heads:
+            moved = stored.where(f.col(HEAD).isNotNull())
+        elif tally.entangled:
+            moved = self._entangled(stored)
+        if moved is not None:
+            moved = self._store(self._with_heads(moved))
+            self._count_moved(moved)
+            source = self._store(source.unionByName(moved))
+            source = source.where(f.col(OP) >= Op.INSERT)
+        source = source.select(*self._values(f.col(OP)), OP, UNSENT, GONE)
         if self.kept and self._rules.never_sent == "null":
             self.never_sent += self._new_rows_that_lack_values(source)
         if self.overwrites and not self._is_soft:
-            source = source.where(f.col(OP) != Kind.DELETE)
+            source = source.where(f.col(OP) != Op.DELETE)
             source = source.select(*map(_column, self._applied.columns))
         source.createOrReplaceTempView(name)
 
     @property
     def rows(self) -> int | None:
-        """The number of events that were read. It is known once they were written.
+        """The number of changes that were read. It is known once they were written.
 
         None for a plain load under Spark Connect, which has no metrics of what is behind a view.
         """
@@ -145,49 +151,42 @@ class Net:
             return rows
         return self._rows
 
-    def _events(self, *, with_old_images: bool = False) -> Any:
-        function = self._applied.events(
-            self._batch, self._rules, with_old_images=with_old_images
-        )
-        count = len(self._batch.units)
-        numbers = self._session.range(0, count, 1, max(count, 1))
-        return numbers.mapInArrow(Reporting(function), self._schema)
-
-    def _read(self) -> Any:
-        """The events of the batch, which are counted."""
+    def _load(self) -> Any:
+        """The rows of a load, which are counted."""
         from pyspark.sql import Observation
         from pyspark.sql import functions as f
+        from pyspark.sql.types import StructType
 
         self._observation = Observation()
-        return self._events().observe(
-            self._observation, f.count(f.lit(1)).alias("rows")
-        )
+        barrier = self._batch.barrier
+        load = Load(self._table, 0 if barrier is None else barrier.lsn)
+        schema = StructType(self._applied.fields)
+        rows = self._units().mapInArrow(Reporting(load), schema)
+        return rows.observe(self._observation, f.count(f.lit(1)).alias("rows"))
 
-    def _folded(self) -> Any:
-        from pyspark.sql.types import BooleanType, StructField, StructType
+    def _units(self) -> Any:
+        """The numbers of the units, each for a task."""
+        count = len(self._batch.units)
+        return self._session.range(0, count, 1, max(count, 1))
 
-        applied, batch = self._applied, self._batch
-        events = applied.events(batch, self._rules)
-        fold = applied.fold(self._rules)
-        schema = StructType([*self._schema.fields, StructField(RAW, BooleanType())])
+    def _stored(self) -> Any:
+        """The rows of all tasks, each with its tally."""
+        batch, table = self._batch, self._table
         if self._staged is not None:
-            return self._session.createDataFrame(self._staged, schema)
-        count = len(batch.units)
-        partitions = max(count, -(-batch.stream_bytes // _PARTITION_BYTES))
-        if partitions <= 1:
-            # One task has all of them, so there is nothing to shuffle.
-            here = FoldHere(events, fold, applied.nullable)
-            folded = self._session.range(0, count, 1, 1).mapInArrow(
-                Reporting(here), schema
-            )
+            return self._session.createDataFrame(self._staged, self._schema)
+        partitions = max(len(batch.units), -(-batch.stream_bytes // _PARTITION_BYTES))
+        if partitions <= 1 or batch.is_small:
+            # A fold takes less than a shuffle and another stage.
+            one = self._session.range(0, min(len(batch.units), 1), 1, 1)
+            rows = one.mapInArrow(Reporting(Whole(table)), self._schema)
         else:
-            folded = (
-                self._session.range(0, count, 1, count)
-                .mapInArrow(Reporting(Pack(events, fold, partitions)), PACKED)
+            rows = (
+                self._units()
+                .mapInArrow(Reporting(Split(table, partitions)), PARTS)
                 .repartition(partitions, "label")
-                .mapInArrow(Reporting(Unpack(fold, applied.nullable)), schema)
+                .mapInArrow(Reporting(Join(table)), self._schema)
             )
-        return self._store(folded)
+        return self._store(rows)
 
     def _store(self, frame: Any) -> Any:
         """Computes a DataFrame at its first use only. Delta's MERGE refuses cached ones."""
@@ -197,37 +196,57 @@ class Net:
             stored._session = stored._plan._spark_session = self._session
         return stored
 
-    def _count(self, folded: Any) -> int:
-        """Computes the fold, and returns how many events are left as they are."""
+    def _count(self, stored: Any) -> Tally:
+        """Computes the rows, and returns their tally."""
         from pyspark.sql import functions as f
 
-        rows = folded.where(f.col(_KIND) < Kind.INSERT)
-        tally = Tally.from_rows(rows.select(_KIND, _LSN, _SEQ, _UNSENT).collect())
-        filter_by_keys(self._session, tally.net + tally.raw)
+        rows = stored.where(f.col(OP) == Op.TALLY).select(DATA)
+        tally = _added(row[DATA] for row in rows.collect())
+        filter_by_keys(self._session, tally.rows + tally.entangled)
         self._rows = tally.events
-        self.net_rows += tally.net
-        self.kept = sorted(tally.kept)
+        self._take(tally)
+        return tally
+
+    def _take(self, tally: Tally) -> None:
+        self.net_rows += tally.rows
+        self.kept = sorted({*self.kept, *tally.kept})
         self._refuse_lost(tally.lost, tally.lacking)
         if self.overwrites:
             # There is no row from before to keep values of.
             gone = tally.kept - set(self._applied.nullable)
             if gone and self._rules.never_sent == "error":
                 raise never_sent(self._applied.table.name, min(gone))
-        return tally.raw
 
-    def _count_missing(self, source: Any) -> None:
+    def _entangled(self, stored: Any) -> Any:
+        """The rows of keys that rows leave and get: one task has all of them."""
         from pyspark.sql import functions as f
 
-        lost = f.when(f.col(OP) == Kind.INSERT, self._missing())
-        found = source.agg(f.count(f.lit(1)).alias("net"), *_lost(lost)).first()
-        self.net_rows += found.net
+        parts = stored.where(f.col(OP) == Op.ENTANGLED).select(DATA)
+        return parts.repartition(1).mapInArrow(
+            Reporting(Entangled(self._table)), self._schema
+        )
+
+    def _count_moved(self, moved: Any) -> None:
+        """Computes rows with values of other keys, and takes their tally."""
+        from pyspark.sql import functions as f
+
+        is_tally = f.col(OP) == Op.TALLY
+        lost = f.when(
+            (f.col(OP) == Op.INSERT) & f.col(HEAD).isNotNull(), self._missing()
+        )
+        found = moved.agg(
+            f.collect_list(f.when(is_tally, f.col(DATA))).alias("tallies"),
+            f.count(f.when(f.size(lost) > 0, 1)).alias("lost"),
+            f.array_distinct(f.flatten(f.collect_set(lost))).alias("columns"),
+        ).first()
+        self._take(_added(found.tallies))
         self._refuse_lost(found.lost, found.columns)
 
     def _new_rows_that_lack_values(self, source: Any) -> int:
         """How many updates of rows that the target does not have lack a value."""
         from pyspark.sql import functions as f
 
-        is_update = (f.col(OP) == Kind.UPDATE) & ~f.col(GONE)
+        is_update = (f.col(OP) == Op.UPDATE) & ~f.col(GONE)
         rows = source.where(is_update & (f.size(self._missing()) > 0))
         if not self.overwrites and self._before is not None:
             keys = list(self._applied.keys)
@@ -249,106 +268,16 @@ class Net:
             raise never_sent(self._applied.table.name, min(columns))
         self.never_sent += rows
 
-    def _as_source(self, events: Any) -> Any:
-        """Net events with the columns that a MERGE needs."""
-        from pyspark.sql import functions as f
-
-        kind = f.col(_KIND)
-        gone = kind >= Kind.INSERT_GONE
-        op = f.when(gone, kind - Kind.INSERT_GONE).otherwise(kind)
-        return events.select(
-            *self._values(op),
-            op.cast("tinyint").alias(OP),
-            f.col(_UNSENT).alias(UNSENT),
-            gone.alias(GONE),
-        )
-
-    def _values(self, kind: Any = None) -> list[Any]:
+    def _values(self, op: Any = None) -> list[Any]:
         """The table's columns, which raise an error where the target would have others."""
         return [
-            checked(_column(name), place, kind).alias(name)
+            checked(_column(name), place, op).alias(name)
             if name in self._texts
             else _column(name)
             for place, name in enumerate(self._applied.columns)
         ]
 
-    def _entangled(self, folded: Any) -> Any:
-        """The net changes of keys that rows leave and get."""
-        from pyspark.sql import functions as f
-
-        applied = self._applied
-        raw = folded.where(f.col(RAW)).drop(RAW)
-        keys = [_column(key) for key in applied.keys]
-        old = [f.col(_FROM)[f"k{at}"] for at in range(len(keys))]
-        moved = raw.where(f.col(_KIND) == Kind.ARRIVE)
-        pairs = moved.select(f.xxhash64(*keys), f.xxhash64(*old)).distinct()
-        connected = list(components(pairs.collect()).items())
-        known = self._session.createDataFrame(
-            connected, f"{_HASH} bigint, {COMPONENT} bigint"
-        )
-        events = raw
-        if applied.whole_images:
-            # Which of two rows with one key an old image means: all of them are needed.
-            chosen = raw.select(*keys).distinct()
-            events = self._events(with_old_images=True).join(
-                f.broadcast(chosen), list(applied.keys), "left_semi"
-            )
-            events = events.select(*map(_column, self._schema.names))
-        own = f.coalesce(f.col(COMPONENT), f.col(_HASH))
-        buckets = max(len(self._batch.units), 1) * _BUCKETS
-        fold = KeyChanges(
-            applied.table.name,
-            applied.keys,
-            self._rules.deletes,
-            identity_of(applied.table.versions) if applied.whole_images else None,
-        )
-        grouped = (
-            events.withColumn(_HASH, f.xxhash64(*keys))
-            .join(f.broadcast(known), _HASH, "left")
-            .withColumn(COMPONENT, f.pmod(own, f.lit(buckets)))
-            .drop(_HASH)
-        )
-        resolved = self._in_groups(grouped, fold)
-        if self._batch.barrier is not None:
-            # There is no row from before. What a row leaves behind is marked where it is.
-            is_update = f.col(_KIND) == Kind.UPDATE
-            kind = f.when(is_update, Kind.INSERT).otherwise(f.col(_KIND))
-            return resolved.withColumn(_KIND, kind.cast("tinyint"))
-        resolved = self._store(resolved).where(f.col(_KIND) >= Kind.INSERT)
-        return self._with_heads(resolved)
-
-    def _in_groups(self, events: Any, fold: KeyChanges) -> Any:
-        """Folds the events of each group of components."""
-        from pyspark.sql.types import StructField, StructType
-
-        names = [*self._schema.names, COMPONENT]
-        # PySpark takes a dot or a backtick in a name for syntax.
-        *labels, group = plain = [f"c{at}" for at in range(len(names))]
-        schema = StructType(
-            [
-                StructField(label, field.dataType)
-                for label, field in zip(labels, self._schema.fields, strict=True)
-            ]
-        )
-        # Spark gives groups in the session's time zone, and with large texts if that is set. It
-        # takes neither back.
-        declared = arrow_schema(schema)
-        resolved = (
-            events.toDF(*plain)
-            .groupBy(group)
-            # Spark counts the parameters, and would count that of a method, too.
-            .applyInArrow(
-                lambda table: (
-                    fold(table.rename_columns(names))
-                    .rename_columns(labels)
-                    .cast(declared)
-                ),
-                schema,
-            )
-        )
-        return resolved.toDF(*self._schema.names)
-
-    def _with_heads(self, resolved: Any) -> Any:
+    def _with_heads(self, rows: Any) -> Any:
         """Adds the values that rows had before the batch, under the keys that they had then."""
         from pyspark.sql import functions as f
         from pyspark.sql.types import StructType
@@ -361,7 +290,6 @@ class Net:
         )
         known = {name.lower() for name in version.columns}
         before = version.select(
-            f.struct(*map(_column, applied.keys)).alias(_HEAD),
             # An older version may lack a column that was just added.
             f.struct(
                 *(
@@ -374,47 +302,38 @@ class Net:
         )
         condition = None
         for at, key in enumerate(applied.keys):
-            each = f.col(_FROM)[f"k{at}"] == f.col(_HEAD)[key]
+            each = f.col(HEAD)[f"k{at}"] == f.col(_BEFORE)[key]
             condition = each if condition is None else condition & each
-        rows = resolved.join(before, condition, "left")
+        found = rows.join(before, condition, "left")
         is_found = f.col(_BEFORE).isNotNull()
         values = []
         for field in applied.fields:
-            lacks = f.array_contains(f.col(_UNSENT), field.name)
+            lacks = f.array_contains(f.col(UNSENT), field.name)
             old = f.col(_BEFORE)[field.name].cast(field.dataType)
             own = _column(field.name)
             values.append(
                 f.when(is_found & lacks, old).otherwise(own).alias(field.name)
             )
-        has_head = f.col(_FROM).isNotNull()
-        kind = f.when(has_head, _whole(f.col(_KIND))).otherwise(f.col(_KIND))
-        unsent = f.when(is_found & has_head, f.lit(None)).otherwise(f.col(_UNSENT))
-        return rows.select(
+        # With the values of its head, an update is whole.
+        is_whole = f.col(HEAD).isNotNull() & (f.col(OP) == Op.UPDATE)
+        op = f.when(is_whole, f.lit(Op.INSERT)).otherwise(f.col(OP))
+        unsent = f.when(is_found, f.lit(None)).otherwise(f.col(UNSENT))
+        return found.select(
             *values,
-            kind.cast("tinyint").alias(_KIND),
-            _LSN,
-            _SEQ,
-            unsent.cast("array<string>").alias(_UNSENT),
-            _FROM,
+            op.cast("tinyint").alias(OP),
+            unsent.cast("array<string>").alias(UNSENT),
+            GONE,
+            HEAD,
+            DATA,
         )
 
 
-def _whole(kind: Any) -> Any:
-    """Of an update, the insert with its values."""
-    from pyspark.sql import functions as f
-
-    is_update = kind.isin(Kind.UPDATE, Kind.UPDATE_GONE)
-    return f.when(is_update, kind - 1).otherwise(kind).cast("tinyint")
-
-
-def _lost(lost: Any) -> list[Any]:
-    """How many rows lack values, and of which columns."""
-    from pyspark.sql import functions as f
-
-    return [
-        f.count(f.when(f.size(lost) > 0, 1)).alias("lost"),
-        f.array_distinct(f.flatten(f.collect_set(lost))).alias("columns"),
-    ]
+def _added(tallies: Iterable[bytes]) -> Tally:
+    """The tallies of all tasks together."""
+    found = Tally()
+    for text in tallies:
+        found = found.plus(Tally.from_json(text))
+    return found
 
 
 def _column(name: str) -> Any:
@@ -423,7 +342,5 @@ def _column(name: str) -> Any:
     return f.col(quoted(name))
 
 
-# Groups for each task: a group has many components.
-_BUCKETS = 2
-#: Of the stream: what one task folds, about.
+#: Of the stream: what one task joins, about.
 _PARTITION_BYTES = 64 << 20

@@ -5,7 +5,7 @@ tables are decoded once, by one job, and folded by its second stage. The net cha
 the driver, a bounded number of bytes at a time, and are the source of each table's MERGE.
 
 ```text
-units ─► events of all tables, as Arrow bytes ─► by table: net changes, as Arrow bytes ─► driver
+units ─► net changes of all tables, as bytes ─► by table: rows, as Arrow bytes ─► driver
 ```
 
 A table that cannot be done this way has no result. It is then applied alone, and that says why.
@@ -18,20 +18,18 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import Error
-from walrow.spark.change_rows import METADATA, PREFIX
-from walrow.spark.packing import tallied
+from walrow.spark.net_rows import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
-    import walrow
+    from walrow._core import NetPart
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_tables import AppliedTable
     from walrow.spark.apply_units import Batch
-    from walrow.spark.change_rows import Events
-    from walrow.spark.folding import Fold
+    from walrow.spark.net_rows import NetTable
 
 __all__ = ["Share", "stage", "waves"]
 
@@ -82,7 +80,7 @@ def waves(shares: Mapping[Any, Share]) -> list[list[Any]]:
 
 
 def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
-    """Decodes and folds the changes of tables, in one job.
+    """Reads and folds the changes of tables, in one job.
 
     Args:
         session: Spark's session.
@@ -94,18 +92,17 @@ def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
     """
     import pyarrow as pa
 
-    decode = _decoding(wave)
-    folds = {
-        applied.table.oid: (applied.fold(rules), applied.nullable)
-        for applied, _, rules in wave
+    tables = {
+        it.applied.table.oid: it.applied.net_table(it.batch, it.rules) for it in wave
     }
-    count = min(len(decode.units), tasks)
+    units = _units(wave)
+    count = min(len(units), tasks)
     rows = (
-        session.range(0, len(decode.units), 1, count)
-        .mapInArrow(decode, _COLUMNS)
+        session.range(0, len(units), 1, count)
+        .mapInArrow(_Decode(units, tables), _COLUMNS)
         .repartition(min(len(wave), tasks), "oid")
         .sortWithinPartitions("oid", "unit")
-        .mapInArrow(_Folds(folds), _COLUMNS)
+        .mapInArrow(_Folds(tables), _COLUMNS)
         .collect()
     )
     return {
@@ -115,99 +112,54 @@ def stage(session: Any, wave: list[Share], tasks: int) -> dict[int, pa.Table]:
     }
 
 
-def _decoding(wave: list[Share]) -> _Decode:
+def _units(wave: list[Share]) -> list[tuple[tuple[int, int], list[int]]]:
     """The ranges of LSNs, each with all tables that have changes in it."""
     units: dict[tuple[int, int], list[int]] = {}
     for applied, batch, _ in wave:
         for start, end, _ in batch.pieces:
             units.setdefault((start, end), []).append(applied.table.oid)
-    first = wave[0].applied
-    return _Decode(
-        first.log,
-        sorted(units.items()),
-        {it.applied.table.oid: it.applied.events(it.batch, it.rules) for it in wave},
-        dict(first.options),
-    )
+    return sorted(units.items())
 
 
 class _Decode(NamedTuple):
-    """A function for `mapInArrow` over numbers of units: the events of their tables out.
+    """A function for `mapInArrow` over numbers of units: net changes of their tables out.
 
     Attributes:
-        log: The log, which each task opens again.
         units: Ranges of LSNs, and the OIDs of the tables that have changes in them.
-        tables: How the changes of each table become events.
-        options: Other options of `walrow.read`.
+        tables: The tables.
     """
 
-    log: walrow.Log
     units: list[tuple[tuple[int, int], list[int]]]
-    tables: Mapping[int, Events]
-    options: dict[str, Any]
+    tables: Mapping[int, NetTable]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Returns a row for each table of each unit."""
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                place, oids = self.units[number]
-                found = self._unit(place, oids)
-                yield _rows([(oid, number, data) for oid, data in found])
+        for number in numbers(batches):
+            place, oids = self.units[number]
+            given = [(oid, self.tables[oid].reading(*place)) for oid in oids]
+            log = self.tables[oids[0]].log
+            parts = log._log.net_parts(given)
+            yield _rows([(oid, number, _data(part)) for oid, part in parts])
 
-    def _unit(
-        self, place: tuple[int, int], oids: list[int]
-    ) -> list[tuple[int, bytes | None]]:
-        try:
-            return self._events(place, oids)
-        except Error:
-            # One of them is to blame, and the others must not wait for it.
-            if len(oids) == 1:
-                return [(oids[0], None)]
-            half = len(oids) // 2
-            return [
-                *self._unit(place, oids[:half]),
-                *self._unit(place, oids[half:]),
-            ]
 
-    def _events(
-        self, place: tuple[int, int], oids: list[int]
-    ) -> list[tuple[int, bytes | None]]:
-        import pyarrow as pa
-
-        found: dict[int, list[pa.RecordBatch] | None] = {}
-        reader = self.log.read(
-            tables=oids,
-            profile="spark",
-            metadata=METADATA,
-            metadata_prefix=PREFIX,
-            start=place[0],
-            end=place[1],
-            missing_table="ignore",
-            **self.options,
-        )
-        for batch in reader:
-            records, oid = pa.record_batch(batch), batch.relation_oid
-            events = found.setdefault(oid, [])
-            if not records.schema.equals(self.tables[oid].schema):
-                # Another version.
-                found[oid] = None
-            elif events is not None:
-                events.extend(self.tables[oid].of(records))
-        return [
-            (oid, _packed(events))
-            for oid, events in found.items()
-            if events is None or events
-        ]
+def _data(part: NetPart | None) -> bytes | None:
+    """The bytes of a table in a unit. None if it fails: the others must not wait for it."""
+    if part is None:
+        return None
+    try:
+        return b"".join(data for _, data in part.split(1))
+    except Error:
+        return None
 
 
 class _Folds(NamedTuple):
     """A function for `mapInArrow` over rows of tables, each table's in the order of its units.
 
     Attributes:
-        tables: How the events of each table are folded, and which columns may be NULL without
-            having been sent.
+        tables: The tables.
     """
 
-    tables: Mapping[int, tuple[Fold, tuple[str, ...]]]
+    tables: Mapping[int, NetTable]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Returns a row for each table."""
@@ -217,31 +169,27 @@ class _Folds(NamedTuple):
             for row in zip(*batch.to_pydict().values(), strict=True)
         )
         for oid, group in itertools.groupby(rows, key=itemgetter(0)):
-            data = [data for *_, data in group]
-            yield _rows([(oid, 0, None if None in data else self._folded(oid, data))])
+            parts = [(unit, data) for _, unit, data in group]
+            yield _rows([(oid, 0, self._joined(oid, parts))])
 
-    def _folded(self, oid: int, parts: list[bytes]) -> bytes | None:
+    def _joined(self, oid: int, parts: list[tuple[int, bytes | None]]) -> bytes | None:
         import pyarrow as pa
 
-        fold, nullable = self.tables[oid]
-        events = [batch for data in parts for batch in pa.ipc.open_stream(data)]
+        if any(data is None for _, data in parts):
+            return None
+        table = self.tables[oid]
+        sink = pa.BufferOutputStream()
         try:
-            count = sum(it.num_rows for it in events)
-            return _packed(list(tallied(fold, events, count, nullable)))
+            net = table.join([it for it in parts if it[1]])
+            rows = list(table.rows(net))
+            if (entangled := net.entangled) is not None:
+                rows += table.rows(table.join([(0, entangled)], whole=True))
+            with pa.ipc.new_stream(sink, rows[0].schema) as writer:
+                for batch in rows:
+                    writer.write_batch(batch)
         except (Error, pa.ArrowException):
             return None
-
-
-def _packed(batches: list[pa.RecordBatch] | None) -> bytes | None:
-    import pyarrow as pa
-
-    if not batches:
-        return None
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
-        for batch in batches:
-            writer.write_batch(batch)
-    return bytes(sink.getvalue().to_pybytes())
+        return bytes(sink.getvalue().to_pybytes())
 
 
 def _rows(rows: list[tuple[int, int, bytes | None]]) -> pa.RecordBatch:

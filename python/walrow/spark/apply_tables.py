@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import walrow
 from walrow.errors import ApplyError, Remedy, SchemaError
-from walrow.log_tables import find_table, identity, keys_of
+from walrow.log_tables import find_table, keys_of
 from walrow.marks import Why
-from walrow.spark.apply_items import COLUMNS
-from walrow.spark.change_rows import METADATA, PREFIX, Events
-from walrow.spark.folding import Fold
+from walrow.spark.apply_items import COLUMNS, PREFIX
+from walrow.spark.net_rows import METADATA, NetTable
 from walrow.spark.schemas import spark_schema
 
 if TYPE_CHECKING:
@@ -37,7 +36,6 @@ class AppliedTable(NamedTuple):
         schema: The schema of its changes, with metadata columns.
         fields: The columns of the target, as Spark's fields.
         nullable: Columns that some versions lack.
-        whole_images: Whether old images may have more than the key: REPLICA IDENTITY FULL.
         options: The options of `walrow.read` for decoding.
     """
 
@@ -47,7 +45,6 @@ class AppliedTable(NamedTuple):
     schema: pa.Schema
     fields: list[Any]
     nullable: tuple[str, ...]
-    whole_images: bool
     options: dict[str, Any]
 
     @property
@@ -55,26 +52,28 @@ class AppliedTable(NamedTuple):
         """The names of the columns."""
         return [field.name for field in self.fields]
 
-    def events(
-        self, batch: Batch, rules: Rules, *, with_old_images: bool = False
-    ) -> Events:
-        """How executors make events of its changes."""
-        return Events(
+    def net_table(self, batch: Batch, rules: Rules) -> NetTable:
+        """What executors need to know of it."""
+        columns = set(self.columns)
+        known = {it.name for version in self.table.versions for it in version.columns}
+        return NetTable(
             self.log,
             self.table.oid,
-            self.table.name,
             self.schema,
             self.options,
             batch.units,
             self.keys,
-            batch.barrier,
-            rules.deletes,
-            with_old_images,
+            {
+                "deletes": rules.deletes,
+                # A truncate that is an error was refused before.
+                "truncates": "ignore" if rules.truncates == "ignore" else "apply",
+                "columns": "all",
+                "nullable": [*self.nullable, *(known - columns)],
+                # What is lost is counted in the columns that were chosen.
+                "never_sent": "null",
+                "text_keys": [it for it in self.keys if _is_text(self.schema, it)],
+            },
         )
-
-    def fold(self, rules: Rules) -> Fold:
-        """How executors make net changes of its events."""
-        return Fold(self.keys, rules.deletes == "soft", self.whole_images)
 
     @classmethod
     def of(
@@ -114,7 +113,6 @@ class AppliedTable(NamedTuple):
             schema,
             fields,
             tuple(it for it in own.names if not all(it in each for each in versions)),
-            any(set(found) < identity(version) for version in table.versions),
             options,
         )
 
@@ -147,6 +145,13 @@ def refuse_incomplete(
                 f"walrow load --log {log.location} {table.name}"
             )
             raise ApplyError(text, code="incomplete", table=table.name, lsn=mark.since)
+
+
+def _is_text(schema: pa.Schema, name: str) -> bool:
+    from pyarrow import types
+
+    kinds = (types.is_string, types.is_large_string, types.is_string_view)
+    return any(fits(schema.field(name).type) for fits in kinds)
 
 
 def _check_columns(table: LogTable, own: pa.Schema, keys: Sequence[str]) -> None:

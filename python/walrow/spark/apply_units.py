@@ -27,6 +27,7 @@ class Batch(NamedTuple):
         units: Ranges of LSNs, of segments that can be decoded alone.
         pieces: The same ranges before neighbours were joined, with the bytes of each.
         is_truncated: Whether a truncate removes the rows that the target has.
+        is_small: Whether one task can read all.
     """
 
     start: Lsn
@@ -35,6 +36,7 @@ class Batch(NamedTuple):
     units: list[tuple[int, int]]
     pieces: list[tuple[int, int, int]]
     is_truncated: bool = False
+    is_small: bool = False
 
     @property
     def stream_bytes(self) -> int:
@@ -223,7 +225,15 @@ def plan(
     total = sum(size for *_, size in sized)
     size = min(unit_bytes, max(total // max(least_units, 1), _LEAST_BYTES))
     is_truncated = found is not None and truncates == "apply"
-    return Batch(start, end, barrier, _units(sized, size), sized, is_truncated)
+    return Batch(
+        start,
+        end,
+        barrier,
+        _units(sized, size),
+        sized,
+        is_truncated,
+        is_small=total <= unit_bytes,
+    )
 
 
 def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]]:

@@ -99,14 +99,18 @@ class DeltaTarget(Target):
 
     def partitions(self) -> list[str]:
         """The columns whose values become parts of paths."""
+        # Without a job. How partitions are described depends on Spark, so it is only seen if any are.
+        described = self.session.sql(f"DESCRIBE TABLE {self.table}").collect()
+        if not any(row.col_name.startswith("# Part") for row in described):
+            return []
         columns = self.session.catalog.listColumns(self.table)
         return [column.name for column in columns if column.isPartition]
 
     def _history(self, limit: int | None) -> list[Any]:
         """The last commits, the newest first."""
         more = "" if limit is None else f" LIMIT {limit}"
-        history = self.session.sql(f"DESCRIBE HISTORY {self.table}{more}")
-        rows = history.select("version", "operation", "userMetadata").collect()
+        # As it is: to choose columns would be another job.
+        rows = self.session.sql(f"DESCRIBE HISTORY {self.table}{more}").collect()
         return sorted(rows, key=lambda row: -row.version)
 
     def widen(self, column: str, kind: str) -> None:

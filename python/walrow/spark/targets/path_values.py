@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from walrow.errors import ApplyError, Remedy, SchemaError
-from walrow.spark.change_rows import Kind
+from walrow.spark.apply_items import Op
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -69,7 +69,7 @@ def checked(column: Any, place: int, kind: Any = None) -> Any:
 
     is_lost = column.isin(*_LOST)
     if kind is not None:
-        is_lost &= kind.isin(Kind.INSERT, Kind.UPDATE)
+        is_lost &= kind.isin(Op.INSERT, Op.UPDATE)
     return f.when(is_lost, f.raise_error(f.lit(f"{_MARK}{place}"))).otherwise(column)
 
 

@@ -9,7 +9,8 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow.errors import ApplyError, OptionError, Remedy
-from walrow.spark.change_rows import PREFIX, Kind
+from walrow.spark.apply_items import Op
+from walrow.spark.net_rows import GONE, OP, UNSENT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,10 +18,7 @@ if TYPE_CHECKING:
     from walrow.spark.apply_items import NetChanges, Rules, Token
 
 __all__ = [
-    "GONE",
     "NEVER_SENT",
-    "OP",
-    "UNSENT",
     "Commit",
     "Conflict",
     "Found",
@@ -35,7 +33,6 @@ __all__ = [
     "violated",
 ]
 
-OP, UNSENT, GONE = f"{PREFIX}op", f"{PREFIX}unsent", f"{PREFIX}gone"
 #: Before the number of the column: in a MERGE that was to insert a value that was never sent.
 NEVER_SENT = "walrow: never sent: "
 
@@ -242,7 +239,7 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
     for place, name in enumerate(changes.columns):
         column = quoted(name)
         kept = (
-            f"s.{OP} = {Kind.UPDATE} AND array_contains(s.{UNSENT}, {literal(name)})"
+            f"s.{OP} = {Op.UPDATE} AND array_contains(s.{UNSENT}, {literal(name)})"
             if name in changes.kept
             else None
         )
@@ -258,21 +255,20 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
             refusal = f"raise_error('{NEVER_SENT}{place}')"
             values.append(f"CASE WHEN {kept} THEN {refusal} ELSE s.{column} END")
     columns = [quoted(name) for name in changes.columns]
-    inserts = f"s.{OP} <> {Kind.DELETE}"
+    inserts = f"s.{OP} <> {Op.DELETE}"
     if soft:
         marker = quoted(rules.deleted_column)
         columns.append(marker)
         sets.append(f"t.{marker} = s.{GONE}")
         values.append(f"s.{GONE}")
         # What only marks a row has no values for a new one.
-        inserts = f"NOT (s.{GONE} AND s.{OP} = {Kind.UPDATE})"
+        inserts = f"NOT (s.{GONE} AND s.{OP} = {Op.UPDATE})"
     clauses = [f"MERGE INTO {target} t USING {view} s ON {keys}"]
     if not soft and rules.deletes != "ignore":
-        clauses.append(f"WHEN MATCHED AND s.{OP} = {Kind.DELETE} THEN DELETE")
+        clauses.append(f"WHEN MATCHED AND s.{OP} = {Op.DELETE} THEN DELETE")
     if sets:
         clauses.append(
-            f"WHEN MATCHED AND s.{OP} <> {Kind.DELETE} THEN UPDATE SET "
-            + ", ".join(sets)
+            f"WHEN MATCHED AND s.{OP} <> {Op.DELETE} THEN UPDATE SET " + ", ".join(sets)
         )
     clauses.append(
         f"WHEN NOT MATCHED AND {inserts} "
