@@ -441,7 +441,7 @@ class Log(OpenedLog):
         >>> sealed = walrow.seal("tests/data/18/rows.text.wire", log=folder.name)
         >>> net = walrow.Log(folder.name).net("public.item")
         >>> net.keys, net.events, net.rows, net.end == sealed.position
-        (('id',), 9, 4, True)
+        (('id',), 9, 5, True)
         >>> net.to_pyarrow().select(["id", "label", "_change_type"]).to_pylist()[0]
         {'id': 1, 'label': 'uno', '_change_type': 'insert'}
         >>> folder.cleanup()

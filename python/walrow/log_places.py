@@ -58,7 +58,7 @@ def _at_path(path: str) -> LogDirectory | None:
     try:
         return LogDirectory(path)
     except OSError:
-        # The caller reads the path, and its error says what is wrong.
+        # The caller reads the path, and fails with a better error.
         return None
 
 

@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from walrow.net_refusals import Range
     from walrow.unresolved import UnresolvedType
 
-__all__ = ["METADATA", "Chunks", "Net", "NetBarrier"]
+__all__ = ["EVERY_METADATA", "METADATA", "Chunks", "Net", "NetBarrier"]
 
-#: The metadata columns of a net.
+#: The metadata columns of a net. Other ones describe transactions, and a net has none.
 METADATA = ("change_type", "seq", "key_only", "unsent")
+EVERY_METADATA = (*METADATA, "commit_lsn", "commit_timestamp", "xid")
 
 
 class NetBarrier(NamedTuple):
@@ -64,12 +65,12 @@ class Net:
         reader: Reader,
         span: Range,
         keys: tuple[str, ...],
-        unchosen: frozenset[str],
+        others: frozenset[str],
     ) -> None:
-        """Stores its parts. The caller does not want the columns that are unchosen."""
+        """Stores its parts. `others` are columns that a target does not have."""
         self._chunks = chunks
         self._reader = reader
-        self._unchosen = unchosen
+        self._others = others
         self.table = span.table.name
         self.oid = span.table.oid
         self.start, self.end = span.start, span.end
@@ -150,7 +151,7 @@ class Net:
         return self._chosen(self._chunks.tally.partial)
 
     def _chosen(self, columns: list[str]) -> tuple[str, ...]:
-        return tuple(name for name in columns if name not in self._unchosen)
+        return tuple(name for name in columns if name not in self._others)
 
     # ------------------------------------------------------------------ the rows
 
@@ -178,7 +179,7 @@ class Net:
     @property
     def columns(self) -> list[str]:
         """The names of the table's own columns. Reads the log."""
-        return self.schema.names[: -len(METADATA)]
+        return list(self._chosen(self.schema.names))
 
     @property
     def bytes_read(self) -> int:

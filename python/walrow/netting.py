@@ -8,7 +8,7 @@ from walrow._core import Decoder, Reader
 from walrow.errors import ApplyError, OptionError, SchemaError
 from walrow.log_tables import find_table, keys_of, named_at
 from walrow.lsn import Lsn
-from walrow.net import METADATA, Chunks, Net
+from walrow.net import EVERY_METADATA, METADATA, Chunks, Net
 from walrow.net_refusals import Range, allowed
 from walrow.schemas import schema
 from walrow.typing import Deletes, NetOptions, NeverSent, Truncates
@@ -88,8 +88,7 @@ def net_of(
     if isinstance(keys, str):
         text = 'keys is a list of names: ["id"]'
         raise OptionError(text)
-    # Checks the others before anything is read.
-    Decoder(table=0, metadata=METADATA, **options)
+    metadata, more = _metadata(options)
     directory = log._log
     # First: what is erased later is noticed before a row comes out.
     erased = directory.erased()
@@ -121,6 +120,7 @@ def net_of(
         deletes=rules.deletes,
         truncates=rules.truncates,
         columns="last" if options.get("schema") is None else "all",
+        more=more,
         nullable=[*_partial(found), *unchosen],
         never_sent=rules.never_sent,
         spool_memory=options.get("spool_memory"),
@@ -132,9 +132,31 @@ def net_of(
         rows.close()
         raise missed
     reader = Reader(
-        chunks, table=found.oid, framing="wire", metadata=METADATA, **options
+        chunks, table=found.oid, framing="wire", metadata=metadata, **options
     )
-    return Net(chunks, reader, span, key, frozenset(unchosen))
+    prefix = options.get("metadata_prefix", "_")
+    others = {*unchosen, *(prefix + name for name in metadata)}
+    return Net(chunks, reader, span, key, frozenset(others))
+
+
+def _metadata(options: Mapping[str, Any]) -> tuple[Sequence[str], list[str]]:
+    """The metadata columns, and the table's columns in a schema. A schema chooses both.
+
+    Raises:
+        OptionError: Options are invalid, or the schema lacks one.
+    """
+    metadata = METADATA if options.get("schema") is None else EVERY_METADATA
+    # Checks the options before anything is read.
+    schema = Decoder(table=0, metadata=metadata, **options).schema
+    if schema is None:
+        return metadata, []
+    prefix = options.get("metadata_prefix", "_")
+    for name in METADATA:
+        if prefix + name not in schema.names:
+            text = f"the schema lacks the column {prefix}{name}, which a net needs"
+            raise OptionError(text)
+    others = {prefix + name for name in metadata}
+    return metadata, [name for name in schema.names if name not in others]
 
 
 def _span(

@@ -1,8 +1,9 @@
-"""Keeps a SQLite table as a table of a live server is, with kills at any statement."""
+"""Keeps a SQLite table as a table of a live server is, in Python and in Rust, with kills."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import signal
 import sqlite3
@@ -19,17 +20,28 @@ pytest.importorskip("psycopg")
 import walrow
 from servers import EmbeddedServer
 from servers.live_log import History, history
-from sqlite_target import apply, quoted
+from servers.receiving import fault_library
+from sqlite_target import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
+    # Its command, and its environment. With a number, it is killed there.
+    Program = Callable[[int | None], tuple[list[str], dict[str, str]]]
+
+# The Rust program may have to be built.
+pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TABLE = "public.orders"
+#: How often the Python program is killed in each round.
+KILLS = 8 if os.environ.get("WALROW_SLOW") else 1
+#: The Rust program is killed at each of these operations. A transaction has five: SQLite syncs the
+#: journal, its directory, the journal and the database, and then unlinks the journal, which commits.
+#: So a second transaction would be killed, too.
+OPERATIONS = range(1, 8)
 #: Runs the example, and kills it before one of its statements. SIGKILL leaves no time for anything.
-KILLED = """
+COUNTED = """
 import os, signal, sqlite3, sys
 import sqlite_target
 
@@ -103,6 +115,31 @@ def source(server: EmbeddedServer, tmp_path: Path) -> Iterator[History]:
         yield source
 
 
+def in_python(at: int | None) -> tuple[list[str], dict[str, str]]:
+    """The Python program, which is killed at one of its statements."""
+    if at is None:
+        return [sys.executable, str(ROOT / "examples/sqlite_target.py")], {}
+    return [sys.executable, "-c", COUNTED, str(at)], {}
+
+
+def in_rust(at: int | None) -> tuple[list[str], dict[str, str]]:
+    """The Rust program, which is killed at one of its operations on files of the target."""
+    target = Path(os.environ.get("CARGO_TARGET_DIR", ROOT / "target"))
+    command = [str(target / "debug/examples/sqlite_target")]
+    if at is None:
+        return command, {}
+    return command, {"LD_PRELOAD": str(fault_library()), "CRASH_AT": str(at)}
+
+
+def build() -> None:
+    """Builds the Rust program, with what test-rust has built: test_examples.py says how."""
+    command = [
+        *("cargo", "build", "--quiet", "--locked", "--workspace"),
+        *("--profile", "test", "--example", "sqlite_target"),
+    ]
+    subprocess.run(command, check=True, cwd=ROOT)  # noqa: S603
+
+
 def applied(database: Path) -> int:
     """Up to where the target has everything."""
     with contextlib.closing(sqlite3.connect(database)) as db:
@@ -120,43 +157,47 @@ def rows(database: Path, columns: list[str]) -> list[tuple[Any, ...]]:
         return sorted(db.execute(f'SELECT {names} FROM "{TABLE}"'))  # noqa: S608
 
 
-def test_kills_at_any_statement_change_nothing(source: History, tmp_path: Path) -> None:
-    database = tmp_path / "orders.db"
+@pytest.mark.parametrize("program", [in_python, in_rust])
+def test_kills_at_any_time_change_nothing(
+    source: History, tmp_path: Path, program: Program
+) -> None:
+    if program is in_rust:
+        build()
+    database = tmp_path / "target" / "orders.db"
+    database.parent.mkdir()
     choices = random.Random(7)  # noqa: S311
-    killed = end = 0
-    before: tuple[list[str], list[Any]] | None = None
+    killed = found = 0
+    states: dict[int, tuple[list[str], list[Any]]] = {}
     for name, statements in ROUNDS.items():
         source.sql(*statements)
         if name == "load":
             source.load("orders")
         log = walrow.Log(source.take().path)
-        for left in (choices.randrange(2, 12), choices.randrange(12, 30)):
-            command = [sys.executable, "-c", KILLED, str(left), str(log.path), TABLE]
+        cursor = source.conn.execute("SELECT * FROM orders LIMIT 0")
+        columns = [column.name for column in cursor.description or ()]
+        states[log.end] = columns, sorted(source.texts("orders", columns).elements())
+        in_statements = choices.sample(range(2, 30), KILLS)
+        for at in [*(in_statements if program is in_python else OPERATIONS), None]:
+            command, environment = program(at)
+            added = {"FAULT_DIRECTORY": str(database.parent), **environment}
             done = subprocess.run(  # noqa: S603
-                [*command, str(database)],
+                [*command, str(log.path), TABLE, str(database)],
                 check=False,
                 capture_output=True,
                 cwd=ROOT / "examples",
+                env=os.environ | added,
                 text=True,
             )
-            assert done.returncode in (0, -signal.SIGKILL), done.stderr
-            killed += done.returncode != 0
-            found = applied(database)
-            assert found == (log.end if done.returncode == 0 else end)
-            if found != end:
-                break
-            if before is not None:
-                assert rows(database, before[0]) == before[1]
-        with contextlib.closing(connect(database)) as db:
-            assert apply(log, TABLE, db) == log.end
-        cursor = source.conn.execute("SELECT * FROM orders LIMIT 0")
-        columns = [column.name for column in cursor.description or ()]
-        expected = sorted(source.texts("orders", columns).elements())
-        assert rows(database, columns) == expected, name
-        before, end = (columns, expected), log.end
-    assert killed >= len(ROUNDS)
-
-
-def connect(database: Path) -> sqlite3.Connection:
-    """Connects as the example does."""
-    return sqlite3.connect(database, isolation_level=None)
+            is_killed = at is not None and done.returncode == -signal.SIGKILL
+            killed += is_killed
+            was, found = found, applied(database)
+            if is_killed:
+                assert found == was
+            else:
+                assert (done.returncode, done.stderr) == (0, "")
+                assert done.stdout == f"up to {log.end}\n"
+                assert found == log.end
+            if found:
+                names, expected = states[found]
+                assert rows(database, names) == expected, name
+    assert killed > len(ROUNDS) // 2

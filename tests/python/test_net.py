@@ -374,10 +374,16 @@ def test_a_column_that_was_dropped(tmp_path: Path) -> None:
     net = log.net("t", start=START)
     assert (net.columns, net.partial) == (["id"], ("v",))
     assert {row[1] for row in rows_of(net)} == {1, 2, 3}
-    metadata = walrow.net.METADATA
-    schema = walrow.schema(log, "t", metadata=metadata)
-    found = rows_of(log.net("t", start=START, schema=schema))
-    assert pairs(found) == pairs([("I", 2, "b"), ("I", 3, None), ("U", 1, ...)])
+    for metadata in (None, walrow.net.METADATA):
+        schema = walrow.schema(log, "t", metadata=metadata)
+        found = rows_of(log.net("t", start=START, schema=schema))
+        assert pairs(found) == pairs([("I", 2, "b"), ("I", 3, None), ("U", 1, ...)])
+    # A version in the range need not have the column: only the target has its values.
+    net = log.net("t", start=0x2000, schema=walrow.schema(log, "t"))
+    assert (net.columns, net.kept) == (["id", "v"], ("v",))
+    assert pairs(rows_of(net)) == pairs([("I", 3, None), ("U", 1, ...)])
+    with pytest.raises(walrow.OptionError, match="lacks the column _change_type"):
+        log.net("t", schema=walrow.schema(log, "t", metadata=()))
 
 
 def test_chosen_columns(tmp_path: Path) -> None:
@@ -441,6 +447,24 @@ def test_other_keys(tmp_path: Path) -> None:
             log.net("t", keys=keys)
     with pytest.raises(walrow.SchemaError, match="old images lack the key"):
         log_of(tmp_path / "second").net("t", keys=["v"])
+
+
+def test_whole_old_images(tmp_path: Path) -> None:
+    """Under REPLICA IDENTITY FULL, two rows may have one key until the end of a transaction."""
+    full = [Column("id", 23, is_key=True), Column("v", 25, is_key=True)]
+    late = [
+        update(("2", "a"), key=("1", "a"), is_whole=True),
+        delete(("2", "b"), is_whole=True),
+        update(("4", UNSENT), key=("3", "c"), is_whole=True),
+    ]
+    begun = change(START, insert(("1", "a")), insert(("2", "b")), columns=full)
+    log = published(tmp_path / "log", [begun, change(0x2000, *late, columns=full)])
+    net = log.net("t", start=START, keys=["id"])
+    # The old image has the value that the new one lacks.
+    assert (net.heads, net.kept) == (0, ())
+    assert pairs(rows_of(net)) == pairs(
+        [("D", 1), ("I", 2, "a"), ("D", 3), ("I", 4, "c")]
+    )
 
 
 def test_keys_that_are_null_or_not_unique(tmp_path: Path) -> None:
