@@ -36,6 +36,8 @@ __all__ = ["Round", "batches", "kills"]
 MARK = "_is_deleted"
 MODES = ("apply", "apply", "apply", "soft", "ignore")
 KINDS = ("delta", "iceberg")
+#: Of one batch that ends with an error.
+ATTEMPTS = 5
 
 
 class Round:
@@ -180,7 +182,10 @@ def kills(count: int, seed: int, *, seconds: float = 1e9) -> int:
                     given = run.given(name) | {"unit_bytes": 1}
                     is_killed = run.random.random() < 0.9 and done < count
                     kind = run.random.choice(("driver", "executor", "worker", "worker"))
+                    errors: list[str] = []
                     while True:
+                        # Those of a kill come once or twice, others again and again.
+                        assert len(errors) < ATTEMPTS, (run.seed, name, errors[-1])
                         driver.send({"log": str(run.log.path), "given": given})
                         if is_killed:
                             # Calls take some seconds. The first one of a session takes longer.
@@ -193,6 +198,8 @@ def kills(count: int, seed: int, *, seconds: float = 1e9) -> int:
                             break
                         if answer is None:
                             driver = Driver(Path(folder) / "warehouse")
+                        else:
+                            errors.append(answer["error"])
                     driver.send({"rows": run.targets[name][1]})
                     answer = driver.receive()
                     assert answer is not None
