@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EVERY_METADATA", "METADATA", "Chunks", "Net", "NetBarrier"]
 
-#: The metadata columns of a net. Other ones describe transactions, and a net has none.
+#: The metadata columns of a net. Others describe a transaction, which a net lacks.
 METADATA = ("change_type", "seq", "key_only", "unsent")
 EVERY_METADATA = (*METADATA, "commit_lsn", "commit_timestamp", "xid")
 

@@ -101,7 +101,7 @@ def test_the_page_has_every_gap() -> None:
         r"^pub enum Gap \{\n(.*?)^\}", error, re.MULTILINE | re.DOTALL
     )
     found = set(re.findall(r"^    ([A-Z]\w+)(?:,| \{)", kinds, re.MULTILINE))
-    # Those of a target are in net.md.
+    # The gaps of a target are in net.md.
     of_targets = set(re.findall(r"Self::(\w+)[^\n]* => \"\w+\"", error)) | {"Key"}
     assert of_targets < found
     count = len(found - of_targets)

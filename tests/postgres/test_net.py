@@ -87,7 +87,7 @@ class World:
                 self.compare(name, deletes, target)
 
     def recreate(self, name: str) -> None:
-        """Drops a table, and creates another one of its name."""
+        """Drops a table, and creates a new table with its name."""
         self.source.sql("BEGIN", f"DROP TABLE {name}")
         self.churn.create(name)
         self.churn.insert(name)

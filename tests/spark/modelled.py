@@ -35,7 +35,7 @@ class Shape(NamedTuple):
 
     Attributes:
         primary: The columns of the primary key, or of the index, and their types.
-        keys: Those by which the target's rows are found.
+        keys: The columns of the target's key.
         identity: The replica identity's letter: `d`, `i` or `f`.
         is_loose: Whether two rows may have one key until the end of a transaction.
     """
@@ -60,12 +60,12 @@ SHAPES = {
     "zeros": Shape({"f": FLOAT8}, ("f",)),
 }
 VALUES = {"a": INT4, "b": TEXT, "big": TEXT, "big2": TEXT}
-#: Of decoders: the target compares decimals.
+#: The decoder's `types`: the target compares decimals.
 TYPES = {"n": "decimal128(20, 4)"}
 
 
 class Left(NamedTuple):
-    """What a batch leaves where it removes rows, if deletes mark rows, or do nothing.
+    """The rows that a batch leaves behind if deletes mark rows, or do nothing.
 
     Attributes:
         rows: By key, the last values of rows that were deleted. None if they do not matter.
@@ -83,7 +83,7 @@ class Model:
 
     Attributes:
         rows: The rows.
-        left: What the current batch leaves behind.
+        left: The rows that the current batch leaves behind.
     """
 
     def __init__(
@@ -205,12 +205,12 @@ class Model:
                 self._change(row, first)
 
     def _swap(self) -> None:
-        """Two rows get each other's key, by a third one. Or all keys move by one."""
+        """Two rows swap their keys, through a third one. Or all keys move by one."""
         if self.shape.is_loose and self.random.random() < _HALF:
             for row in self.random.sample(self.rows, len(self.rows)):
                 key = {it: row[it] for it in self.shape.primary}
                 key["id"] = str(int(row["id"] or 0) + 1)
-                # Of the server's key itself, only a deferred constraint allows two.
+                # Only a deferred constraint lets two rows have one key of the server.
                 if self.shape.identity == "f" or self._is_free(key, beside=row):
                     self._change(row, key)
             return
@@ -431,11 +431,11 @@ class Model:
 
 
 class Expected:
-    """What a target must have after each batch.
+    """The rows that a target must have after each batch.
 
     Attributes:
         model: The table.
-        deletes: What deletes do.
+        deletes: The effect of deletes: `apply`, `soft` or `ignore`.
         live: The rows of the table, by key.
         gone: Other rows that the target keeps. None where it may have any row, or none.
     """
@@ -448,7 +448,7 @@ class Expected:
         self.gone: dict[Key, Row | None] = {}
 
     def take(self) -> None:
-        """Takes the batch that the model has ended, and begins another one."""
+        """Takes the model's finished batch, and begins the next."""
         model, left = self.model, self.model.left
         gone: dict[Key, Row | None] = {}
         if self.deletes != "apply":

@@ -8,7 +8,7 @@ model. Then drivers, executors and Python workers are killed at any time, with S
 batch is applied again until it is done. The seed of each round is printed: `--seed` repeats it.
 """
 
-# ruff: noqa: T201  (what it finds is printed)
+# ruff: noqa: T201  (the program prints its results)
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
 __all__ = ["Round", "batches", "kills"]
 
-#: Of soft deletes.
+#: The column that soft deletes set.
 MARK = "_is_deleted"
 MODES = ("apply", "apply", "apply", "soft", "ignore")
 KINDS = ("delta", "iceberg")
-#: Of one batch that ends with an error.
+#: The program ends if one batch fails so many times.
 ATTEMPTS = 5
 
 
@@ -184,7 +184,7 @@ def kills(count: int, seed: int, *, seconds: float = 1e9) -> int:
                     kind = run.random.choice(("driver", "executor", "worker", "worker"))
                     errors: list[str] = []
                     while True:
-                        # Those of a kill come once or twice, others again and again.
+                        # Errors of a kill come once or twice, others again and again.
                         assert len(errors) < ATTEMPTS, (run.seed, name, errors[-1])
                         driver.send({"log": str(run.log.path), "given": given})
                         if is_killed:
@@ -212,7 +212,7 @@ def kills(count: int, seed: int, *, seconds: float = 1e9) -> int:
 
 
 class Driver:
-    """A driver in a process of its own, with executors in others."""
+    """A driver in its own process, with executors in other processes."""
 
     def __init__(self, warehouse: Path) -> None:
         """Starts it."""
@@ -293,7 +293,7 @@ def descendants(root: int) -> Iterator[tuple[int, bytes]]:
 
 
 def drive(warehouse: Path) -> None:
-    """Applies what is asked for on the standard input."""
+    """Answers the requests on the standard input."""
     import walrow.spark
 
     spark = session(warehouse, "local-cluster[2,1,1024]")

@@ -1,4 +1,4 @@
-"""The labels by which Spark shuffles parts of net changes."""
+"""The labels that place parts of net changes in Spark's shuffle."""
 
 from __future__ import annotations
 

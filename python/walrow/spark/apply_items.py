@@ -36,7 +36,7 @@ COLUMNS = Remedy("columns", code="[...]")
 
 
 class Op:
-    """What a net change does to a key. Negative numbers are of what is no change."""
+    """The effect of a net change on a key. Negative numbers are not changes."""
 
     INSERT = 0
     UPDATE = 1

@@ -212,7 +212,7 @@ class Net:
         self.kept = sorted({*self.kept, *tally.kept})
         self._refuse_lost(tally.lost, tally.lacking)
         if self.overwrites:
-            # There is no row from before to keep values of.
+            # No earlier row exists whose values could be kept.
             gone = tally.kept - set(self._applied.nullable)
             if gone and self._rules.never_sent == "error":
                 raise never_sent(self._applied.table.name, min(gone))
@@ -314,7 +314,7 @@ class Net:
             values.append(
                 f.when(is_found & lacks, old).otherwise(own).alias(field.name)
             )
-        # With the values of its head, an update is whole.
+        # An update is whole once it has the values of its head.
         is_whole = f.col(HEAD).isNotNull() & (f.col(OP) == Op.UPDATE)
         op = f.when(is_whole, f.lit(Op.INSERT)).otherwise(f.col(OP))
         unsent = f.when(is_found, f.lit(None)).otherwise(f.col(UNSENT))
@@ -342,5 +342,5 @@ def _column(name: str) -> Any:
     return f.col(quoted(name))
 
 
-#: Of the stream: what one task joins, about.
+#: The bytes of the stream that one task joins, about.
 _PARTITION_BYTES = 64 << 20

@@ -53,7 +53,7 @@ class AppliedTable(NamedTuple):
         return [field.name for field in self.fields]
 
     def net_table(self, batch: Batch, rules: Rules) -> NetTable:
-        """What executors need to know of it."""
+        """The table as executors need it, with the rules for its changes."""
         columns = set(self.columns)
         known = {it.name for version in self.table.versions for it in version.columns}
         return NetTable(
@@ -69,7 +69,8 @@ class AppliedTable(NamedTuple):
                 "truncates": "ignore" if rules.truncates == "ignore" else "apply",
                 "columns": "all",
                 "nullable": [*self.nullable, *(known - columns)],
-                # What is lost is counted in the columns that were chosen.
+                # The tally counts lost values of the chosen columns. The driver may
+                # refuse them.
                 "never_sent": "null",
                 "text_keys": [it for it in self.keys if _is_text(self.schema, it)],
             },

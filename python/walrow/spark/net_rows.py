@@ -1,7 +1,8 @@
 """In executors: the net changes of a table, as rows for a MERGE.
 
-Between the tasks that read the log and those that join what it says of some keys, changes travel
-as bytes, so Spark shuffles a row for each partition instead of one for each change:
+Some tasks read the log, and others join its changes of some keys. Between them, changes
+travel as bytes, so Spark shuffles a row for each partition instead of one for each
+change:
 
 ```text
 unit ─► net changes ─► bytes for each partition ─► shuffle ─► joined ─► decoder ─► rows
@@ -14,7 +15,7 @@ A row has the table's columns, and these beside them:
 | `_walrow_op` | what happens to the key, see `Op` |
 | `_walrow_unsent` | the columns whose values are the target's, or were never sent |
 | `_walrow_gone` | whether the row was deleted, and is only marked |
-| `_walrow_head` | the key under which the target has the row, if it has another one now |
+| `_walrow_head` | the row's key in the target, if the row has a different key now |
 | `_walrow_data` | a tally, or changes of keys that rows leave and get |
 """
 
@@ -56,7 +57,7 @@ __all__ = [
     "row_fields",
 ]
 
-#: Of the decoder.
+#: The metadata columns that the decoder adds.
 METADATA = ("change_type", "commit_lsn", "key_only", "unsent")
 OP, UNSENT, GONE, HEAD, DATA = (
     PREFIX + name for name in ("op", "unsent", "gone", "head", "data")
@@ -90,7 +91,7 @@ def row_fields(keys: list[Any]) -> list[Any]:
 
 
 class Tally(NamedTuple):
-    """What a driver needs to know of net changes before it uses them.
+    """The counts that a driver needs before it uses the net changes.
 
     Attributes:
         events: The number of changes before the fold.
@@ -121,20 +122,20 @@ class Tally(NamedTuple):
             return found
         places, names = pc.list_parent_indices(unsent), pc.list_flatten(unsent)
         is_update = pc.equal(rows.column(OP).take(places), Op.UPDATE)
-        # What a row keeps that has another key now is added later.
+        # A row with a new key gets its kept values later.
         is_kept = pc.and_(is_update, pc.is_null(head.take(places)))
         kept = pc.unique(names.filter(is_kept)).to_pylist()
         return found._replace(kept=frozenset(kept))
 
     @classmethod
     def from_json(cls, text: bytes) -> Tally:
-        """Reads that of a task."""
+        """Reads the tally of a task."""
         *counts, kept, lacking = json.loads(text)
         found: Any = (*counts, frozenset(kept), frozenset(lacking))
         return cls(*found)
 
     def plus(self, more: Tally) -> Tally:
-        """That of both."""
+        """The sum of both tallies."""
         return Tally(
             self.events + more.events,
             self.rows + more.rows,
@@ -146,7 +147,7 @@ class Tally(NamedTuple):
         )
 
     def to_json(self) -> bytes:
-        """Writes it for the driver."""
+        """Writes the tally for the driver."""
         return json.dumps([*self[:5], sorted(self.kept), sorted(self.lacking)]).encode()
 
 
@@ -195,7 +196,7 @@ class NetTable(NamedTuple):
             raise refusal from None
 
     def join(self, parts: list[tuple[int, Any]], *, whole: bool = False) -> Any:
-        """What units say of some keys. `whole` if they are joined for the last time."""
+        """Joins the units' changes of some keys. `whole` if this is the last join."""
         return NetJoin(parts, keys=self.keys, whole=whole, **self.fold)
 
     def rows(self, net: Any, entangled: int = 0) -> Iterator[pa.RecordBatch]:
@@ -209,7 +210,7 @@ class NetTable(NamedTuple):
                 tally = tally.plus(Tally.of(rows))
                 yield rows
         tally = tally._replace(
-            # It is two rows: one with the old key, and one with the new key.
+            # A move is two rows: one with the old key, and one with the new key.
             events=known.events + known.moves,
             lost=known.never_sent,
             lacking=frozenset(known.lacking),
@@ -246,10 +247,10 @@ class NetTable(NamedTuple):
         is_before = pc.equal(op, _PREIMAGE)
         is_gone = pa.nulls(count, pa.bool_()).fill_null(False)
         if self.fold["deletes"] == "soft":
-            # Of a row that is gone, and had another key, the old image is whole.
+            # If a deleted row had another key, its old image is whole.
             is_deleted = pc.equal(op, Op.DELETE)
             is_gone = pc.or_(is_deleted, _next(pc.and_not(is_before, key_only)))
-            # A mark is all that a row without its values can get.
+            # A row without its values can only get a mark.
             marks = pc.if_else(pc.is_null(unsent), _int8(Op.INSERT), _int8(Op.UPDATE))
             op = pc.if_else(is_deleted, marks, op)
         found = pa.RecordBatch.from_arrays(
@@ -296,7 +297,7 @@ class NetTable(NamedTuple):
         return list(self.schema.names[: -len(METADATA)])
 
     def other(self, op: int, data: bytes) -> pa.RecordBatch:
-        """What is no row of the table."""
+        """A row for a tally or for entangled changes, without the table's values."""
         import pyarrow as pa
 
         own = list(self.schema)[: -len(METADATA)]
@@ -331,7 +332,7 @@ class Split(NamedTuple):
     partitions: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Returns what the log says, in parts."""
+        """Returns the changes of the log, in parts."""
         import pyarrow as pa
 
         table = self.table
@@ -374,7 +375,7 @@ class Join(NamedTuple):
 
 
 class Entangled(NamedTuple):
-    """A function for `mapInArrow` over what is joined later: rows out."""
+    """A function for `mapInArrow` over entangled changes: rows out."""
 
     table: NetTable
 
@@ -419,7 +420,7 @@ def partition_labels(count: int) -> list[int]:
     """For each of Spark's partitions, an integer that `repartition` puts there.
 
     Spark takes the Murmur hash of a value, so consecutive numbers would leave some partitions
-    empty. If it took another one, nothing but the balance of the tasks would change.
+    empty. With a different hash, only the balance of the tasks would change.
     """
     labels: dict[int, int] = {}
     number = 0
