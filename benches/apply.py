@@ -1,14 +1,14 @@
 """`walrow.spark.apply_changes` beside a MERGE of the same net rows: apply.py [DIR] [--rows N] ...
 
-A load of all rows into a new target, and then updates of some keys, a fifth of which do not send one
-column, in three ways:
+A load of all rows into a new target, and then updates of some keys. A fifth of the updates do not
+send one column. There are three ways:
 
     apply   walrow.spark.apply_changes: reads the log, folds, merges, and keeps its record
     merge   MERGE of the net rows, ready-made as Parquet
     json    the changes as Debezium's JSON: from_json, the last one of each key, MERGE
 
 Each way runs on the same table, which is set back before. The ways take turns, and ratios are the
-medians of all turns but the first, in which the JVM is cold. For each way there are elapsed seconds
+medians of all turns but the first, when the JVM is cold. For each way there are elapsed seconds
 and the CPU's, which tell more on a machine that does other work, too. For `apply`, there are also the
 largest memory of a Python worker, and the number of Spark's jobs. `*` marks what misses its aim. The
 log and the tables stay in DIR for the next run. Needs Spark with Delta and Iceberg:
@@ -51,7 +51,7 @@ UNSENT = 0.2
 AIMS = {"changes": 1.2, "load": 1.3}
 #: At least this many times as fast as JSON.
 JSON_AIM = 5.0
-#: Of a Python worker, in MiB.
+#: The largest memory of a Python worker, in MiB.
 MEMORY_AIM = 256
 COLUMNS = {"id": 20, "customer": 23, "note": 25, "total": 701, "body": 25}
 SCHEMA = "id bigint, customer int, note string, total double, body string"

@@ -1,7 +1,8 @@
-"""Instructions a row, walrow's beside the floor's, and those of a log: instructions.py [DIR].
+"""Instructions a row, for walrow, for the floor and for a log: instructions.py [DIR].
 
-A log is appended to, decoded, and makes the state of its largest table with a key. Counted by valgrind, so the same on a busy machine as on a quiet one; says so and ends
-where there is no valgrind.
+A log is appended to, decoded, and makes the state of its largest table with a key. Valgrind counts,
+so a busy machine gives the same numbers as a quiet one. Without valgrind, it ends with a
+message.
 """
 
 from __future__ import annotations

@@ -837,13 +837,13 @@ class LogDirectory:
     ) -> LogNet:
         """The net changes of a table between two LSNs.
 
-        `keys` are the columns by which rows are found, by default those of the replica identity,
-        or of the primary key under FULL. Of these, `text_keys` are texts in the target, and compared as such.
-        `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is `"apply"`, `"error"` or
-        `"ignore"`. `columns` are those of the `"last"` version, or of `"all"` versions. `more` are
-        names of columns beside these that the target has: they are NULL in new rows, and kept in
-        others. A value that was never sent is an `"error"` or `"null"`. In the columns `nullable`, it is
-        neither noticed nor counted.
+        Rows are found by the columns `keys`. By default, these are the columns of the replica
+        identity, or of the primary key under FULL. The keys in `text_keys` are texts in the target,
+        and are compared as texts. `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is
+        `"apply"`, `"error"` or `"ignore"`. `columns` chooses the columns of the `"last"` version,
+        or of `"all"` versions. `more` names further columns that the target has: they are NULL in
+        new rows, and kept in others. A value that was never sent is an `"error"` or `"null"`. In
+        the columns `nullable`, it is neither noticed nor counted.
         """
 
     def net_part(
@@ -865,7 +865,7 @@ class LogDirectory:
     ) -> NetPart:
         """Reads the changes of a unit: its net changes can be divided and joined with others.
 
-        The options are those of `net`.
+        It takes the options of `net`.
         """
 
     def net_parts(
@@ -1075,7 +1075,7 @@ class LogNet:
 
     @property
     def tally(self) -> NetTally:
-        """What the rows are. It reads all changes first, if they were not read yet."""
+        """The tally of the rows. It reads all changes first, if they were not read yet."""
 
     def close(self) -> None:
         """Frees the rows. There are no more chunks."""
@@ -1104,9 +1104,9 @@ class NetJoin:
 
     Changes of keys that take part in moves are left out, and are `entangled`.
 
-    `parts` have the numbers of their units, in any order. With `whole`, their bytes are what
-    `entangled` returned for all partitions: they have numbers of their own, and nothing is left
-    out. Options are those of `net`.
+    `parts` have the numbers of their units, in any order. With `whole`, their bytes come from
+    `entangled` of all partitions. These bytes have unit numbers inside, and no change is left out.
+    It takes the options of `net`.
     """
 
     def __new__(
@@ -1139,18 +1139,18 @@ class NetJoin:
 
     @property
     def entangled(self) -> bytes | None:
-        """The changes that were left out. Their bytes stand alone. `None` if there are none."""
+        """The changes that were left out. Their bytes stand alone. `None` without such changes."""
 
     @property
     def tally(self) -> NetTally:
-        """What the rows are, without those that were left out."""
+        """The tally of the rows, without the changes that were left out."""
 
     def close(self) -> None:
         """Frees the rows. There are no more chunks."""
 
 @final
 class NetTally:
-    """What net changes are, before the first of them comes."""
+    """Counts and columns of net changes, known before their first row."""
 
     @property
     def events(self) -> int:
@@ -1162,7 +1162,7 @@ class NetTally:
 
     @property
     def moves(self) -> int:
-        """Of the row changes, the number of updates that gave a row another key."""
+        """The number of updates that gave a row another key, since the last barrier."""
 
     @property
     def heads(self) -> int:
@@ -1170,7 +1170,7 @@ class NetTally:
 
     @property
     def kept(self) -> list[str]:
-        """The columns of which some updates, or deletes that mark rows, keep the target's values."""
+        """The columns where some updates, or deletes that mark rows, keep the target's values."""
 
     @property
     def never_sent(self) -> int:

@@ -1,4 +1,4 @@
-//! The bytes by which keys are compared as values: as numbers and moments, and not as their texts.
+//! The bytes of keys: equal numbers and equal moments have equal bytes, whatever their texts.
 
 use crate::cell_text::cell_text;
 use std::sync::Arc;
@@ -9,10 +9,10 @@ use walrow_wire::{Cell, Oid};
 
 /// Finds how the key bytes of a column are written. `None` if a value has one text only.
 ///
-/// With it, [`Net`](walrow_stream::Net) finds rows by their keys as a target compares them. So 1.0
-/// and 1.00 are one key, and so are 0 and -0, and one moment in two time zones. A target that keeps
-/// such a column as text compares texts. All other types have one text for one value. That of
-/// `character(n)` has the blanks that the type adds, which a target compares, too.
+/// A [`Net`](walrow_stream::Net) with key bytes finds rows by their keys as a target compares them:
+/// 1.0 and 1.00 are one key, 0 and -0 are one key, and one moment in two time zones is one key. A
+/// target that keeps such a column as text compares texts. All other types have one text for one
+/// value. The text of `character(n)` has the blanks that the type adds, and a target compares them.
 pub fn key_bytes(column: &Column, catalog: &Catalog) -> Option<KeyBytes> {
     let kind = Kind::of(base_of(column.type_oid, catalog))?;
     let text_of = cell_text(column, catalog);
@@ -58,7 +58,7 @@ impl Kind {
             Self::Numeric => out.extend_from_slice(shortest(text)),
             Self::Moment => match Timestamptz.text(text) {
                 Ok(Micros(micros)) => out.extend_from_slice(&micros.to_be_bytes()),
-                // Infinities, and what is outside of Arrow's range, have one text.
+                // An infinity, or a moment outside of Arrow's range, has one text only.
                 Err(_) => return false,
             },
         }

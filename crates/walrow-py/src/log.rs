@@ -245,13 +245,13 @@ impl LogDirectory {
 
     /// The net changes of a table between two LSNs.
     ///
-    /// `keys` are the columns by which rows are found, by default those of the replica identity,
-    /// or of the primary key under FULL. Of these, `text_keys` are texts in the target, and compared as such.
-    /// `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is `"apply"`, `"error"` or
-    /// `"ignore"`. `columns` are those of the `"last"` version, or of `"all"` versions. `more` are
-    /// names of columns beside these that the target has: they are NULL in new rows, and kept in
-    /// others. A value that was never sent is an `"error"` or `"null"`. In the columns `nullable`, it is
-    /// neither noticed nor counted.
+    /// Rows are found by the columns `keys`. By default, these are the columns of the replica
+    /// identity, or of the primary key under FULL. The keys in `text_keys` are texts in the target,
+    /// and are compared as texts. `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is
+    /// `"apply"`, `"error"` or `"ignore"`. `columns` chooses the columns of the `"last"` version,
+    /// or of `"all"` versions. `more` names further columns that the target has: they are NULL in
+    /// new rows, and kept in others. A value that was never sent is an `"error"` or `"null"`. In
+    /// the columns `nullable`, it is neither noticed nor counted.
     #[pyo3(
         signature = (table, **options),
         text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
@@ -267,7 +267,7 @@ impl LogDirectory {
 
     /// Reads the changes of a unit: its net changes can be divided and joined with others.
     ///
-    /// The options are those of `net`.
+    /// It takes the options of `net`.
     #[pyo3(
         signature = (table, **options),
         text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"

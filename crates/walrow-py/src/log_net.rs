@@ -211,7 +211,7 @@ impl LogNet {
         Ok(lock(&self.0)?.progress.1)
     }
 
-    /// What the rows are. It reads all changes first, if they were not read yet.
+    /// The tally of the rows. It reads all changes first, if they were not read yet.
     #[getter]
     fn tally(&self, py: Python<'_>) -> PyResult<NetTally> {
         let mut reading = lock(&self.0)?;
@@ -258,7 +258,7 @@ impl NetPart {
         }
     }
 
-    /// Those of several tables, by OID. `None` if the changes do not give them.
+    /// The parts of several tables, by OID. `None` if the changes of a table do not give its part.
     pub(crate) fn read_all(
         py: Python<'_>,
         mut reader: NetsReader,
@@ -316,9 +316,9 @@ impl NetPart {
 ///
 /// Changes of keys that take part in moves are left out, and are `entangled`.
 ///
-/// `parts` have the numbers of their units, in any order. With `whole`, their bytes are what
-/// `entangled` returned for all partitions: they have numbers of their own, and nothing is left
-/// out. Options are those of `net`.
+/// `parts` have the numbers of their units, in any order. With `whole`, their bytes come from
+/// `entangled` of all partitions. These bytes have unit numbers inside, and no change is left out.
+/// It takes the options of `net`.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct NetJoin {
     rows: Mutex<(Option<NetRows>, Vec<u8>)>,
@@ -404,14 +404,14 @@ impl NetJoin {
         self.oid
     }
 
-    /// The changes that were left out. Their bytes stand alone. `None` if there are none.
+    /// The changes that were left out. Their bytes stand alone. `None` without such changes.
     #[getter]
     fn entangled<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         let entangled = self.entangled.as_deref();
         entangled.map(|bytes| PyBytes::new(py, bytes))
     }
 
-    /// What the rows are, without those that were left out.
+    /// The tally of the rows, without the changes that were left out.
     #[getter]
     fn tally(&self) -> NetTally {
         NetTally(self.tally.clone())
@@ -440,7 +440,7 @@ fn join(mut join: Join, parts: &[(u64, PyBackedBytes)], is_whole: bool) -> Resul
     Ok(join)
 }
 
-/// What net changes are, before the first of them comes.
+/// Counts and columns of net changes, known before their first row.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct NetTally(Tally);
 
@@ -458,7 +458,7 @@ impl NetTally {
         self.0.rows
     }
 
-    /// Of the row changes, the number of updates that gave a row another key.
+    /// The number of updates that gave a row another key, since the last barrier.
     #[getter]
     const fn moves(&self) -> u64 {
         self.0.moves
@@ -470,7 +470,7 @@ impl NetTally {
         self.0.heads
     }
 
-    /// The columns of which some updates, or deletes that mark rows, keep the target's values.
+    /// The columns where some updates, or deletes that mark rows, keep the target's values.
     #[getter]
     fn kept(&self) -> Vec<&str> {
         listed(&self.0.kept)

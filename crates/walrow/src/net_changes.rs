@@ -135,19 +135,19 @@ pub fn net_changes(
 pub struct NetChanges {
     reader: NetReader,
     decoder: Decoder,
-    /// Bytes of the stream, of which `at` were decoded.
+    /// Bytes of the stream. The first `at` of them were decoded.
     chunk: Vec<u8>,
     at: usize,
     is_ended: bool,
 }
 
 impl NetChanges {
-    /// What the target has once it has all batches: the start of the next range.
+    /// The LSN where the next range starts, once the target has all batches.
     pub const fn position(&self) -> Lsn {
         self.reader.at()
     }
 
-    /// What the net changes are. It reads all changes first.
+    /// The tally of the net changes. It reads all changes first.
     ///
     /// # Errors
     /// The changes do not give the net changes. A segment is damaged, or the spool failed.

@@ -6,7 +6,7 @@ use crate::read::segment_reader::SegmentReader;
 use std::io;
 use walrow_stream::{Assembler, Event, Net, NetError};
 
-/// The changes that are left to take, and what they give so far.
+/// The changes that are left to take, and the net so far.
 #[derive(Debug)]
 pub(crate) struct Changes {
     segments: PlanReader,
@@ -27,7 +27,7 @@ impl Changes {
         }
     }
 
-    /// What the changes give.
+    /// The net of the changes that were taken.
     pub(crate) fn into_net(self) -> Net {
         self.net
     }

@@ -18,9 +18,9 @@ use walrow_wire::{Framing, Lsn, Oid};
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct LogNetOptions {
-    /// The LSN up to which the target has all changes. Default: it has none.
+    /// The target has all changes up to this LSN. Default: it has no changes.
     pub start: Lsn,
-    /// The LSN or the time up to which the net changes go. Default: the end of the log.
+    /// The LSN or the time where the net changes end. Default: the end of the log.
     pub end: Option<End>,
     /// Whether rows may have been erased in the range. The target may then still have them.
     pub allows_erased: bool,
@@ -178,7 +178,7 @@ impl Log {
         columns
     }
 
-    /// Refuses a range in which another table had the name. Its rows would stay in the target.
+    /// Refuses a range where another table had the name. Its rows would stay in the target.
     fn check_others(&self, wants: &Wants<'_>, oid: Oid, start: Lsn, at: Lsn) -> Result<(), Error> {
         let is_other = |it: &TableVersion| it.oid != oid && wants(it.oid, &it.schema, &it.name);
         if !self.versions().iter().any(|it| is_other(it)) {
@@ -253,7 +253,7 @@ impl NetReader {
         self.oid
     }
 
-    /// The LSN up to which the target has all changes once it has the net changes.
+    /// The target has all changes up to this LSN once it has the net changes.
     pub const fn at(&self) -> Lsn {
         self.at
     }
@@ -268,7 +268,7 @@ impl NetReader {
         (self.read_bytes, self.stream_bytes)
     }
 
-    /// What the net changes are. `None` until all changes were read: [`NetReader::advance`].
+    /// The tally of the net changes. `None` until all changes were read: [`NetReader::advance`].
     pub fn tally(&self) -> Option<&Tally> {
         match &self.phase {
             Phase::Rows(rows) => rows.tally(),
@@ -321,7 +321,7 @@ impl NetReader {
         }
     }
 
-    /// What the changes that were taken so far give. `None` if rows were already read.
+    /// The net of the changes that were taken so far. `None` if rows were already read.
     pub fn into_net(self) -> Option<Net> {
         match self.phase {
             Phase::Changes(changes) => Some(changes.into_net()),

@@ -13,8 +13,8 @@ use walrow_stream::{Assembler, Change, Encoding, End, Event, Net, NetError, Unre
 use walrow_wire::{Framing, Lsn, Oid};
 
 impl Log {
-    /// Reads the changes of several tables in a range of whole transactions, in one pass. Each table
-    /// has options of its own, of which the range and the memory of the reader are those of the first.
+    /// Reads the changes of several tables in a range of whole transactions, in one pass. Each
+    /// table has its own options. The reader uses the range, memory and spool of the first table.
     ///
     /// # Errors
     /// As [`Log::net`], of all tables.
@@ -69,7 +69,7 @@ pub struct NetsReader {
 }
 
 impl NetsReader {
-    /// The LSN up to which changes are read.
+    /// Changes are read up to this LSN.
     pub const fn at(&self) -> Lsn {
         self.at
     }
@@ -127,7 +127,7 @@ impl NetsReader {
         Ok(true)
     }
 
-    /// What the changes give, by OID, or why they give nothing.
+    /// The net or the error of each table, by OID.
     pub fn into_nets(self) -> impl Iterator<Item = (Oid, Result<Net, Error>)> {
         let tables = self.tables.into_iter();
         tables.map(|(oid, net)| (oid, net.map_err(|error| failed(error, 0))))

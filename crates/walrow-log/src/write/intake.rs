@@ -205,7 +205,7 @@ impl Intake {
         found: impl FnOnce() -> Taken,
         end: Lsn,
     ) -> Result<bool, Error> {
-        // The usual case is a server that was compared: nothing is made for that.
+        // Usually, the server was compared already. Then `found` is not called.
         if !self.session.is_compared() {
             let facts = self.session.meet(&found(), end)?;
             buffer.note(facts);

@@ -1,5 +1,5 @@
-//! Net changes of a table whose earlier rows are not known: row changes are applied to what is
-//! known of their keys.
+//! Net changes of a table whose earlier rows are unknown: a row change is applied to the records of
+//! its keys.
 
 use crate::net::error::{Gap, NetError, damaged};
 use crate::net::heap::{Id, Version};
@@ -14,14 +14,14 @@ use crate::transaction::{RowChange, Truncate};
 use std::collections::BTreeMap;
 use walrow_wire::{Cell, OldTuple, Tuple};
 
-/// What is known of a range, besides the records of its keys.
+/// The state of a range, except the records of its keys.
 #[derive(Debug)]
 pub(super) struct Changes {
     pub(super) options: NetOptions,
     pub(super) layout: Layout,
     /// The number of row changes since the barrier.
     pub(super) events: u64,
-    /// Of these, the number of updates that gave a row another key.
+    /// The number of updates since the barrier that gave a row another key.
     pub(super) moves: u64,
     pub(super) barrier: Option<Barrier>,
     /// Whether the target's other rows go.
@@ -82,7 +82,7 @@ impl Changes {
         let is_load = table.loads;
         match self.options.truncates {
             Truncates::Error if !is_load => return Err(table.gap(Gap::Truncated)),
-            // What comes after it replaces what came before it.
+            // Rows after the truncate replace rows before it, as in a later transaction.
             Truncates::Ignore if !is_load => return self.begin(table),
             _ => {}
         }
@@ -96,7 +96,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Forgets what came before a barrier.
+    /// Forgets all changes before a barrier.
     pub(super) fn clear(&mut self, table: &mut Table, barrier: Barrier, events: u64) {
         table.heap.clear();
         self.others.clear();
@@ -234,7 +234,7 @@ impl Changes {
             row,
             keep,
         )?;
-        // A row that comes and goes in one transaction may do so beside the one from before.
+        // A row may come and go in one transaction while the earlier row of its key stays.
         let is_brief = is_whole && row.since == self.transaction;
         let is_kept = self.options.deletes != Deletes::Apply && !is_brief;
         if !is_kept {

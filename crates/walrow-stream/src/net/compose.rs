@@ -1,4 +1,4 @@
-//! What a key has after two ranges.
+//! The record of a key after two ranges.
 
 use crate::net::changes::Changes;
 use crate::net::error::NetError;
@@ -10,10 +10,10 @@ use crate::net::table::{Table, unsent};
 use walrow_wire::Tuple;
 
 impl Changes {
-    /// Makes what a key has after a later range: what that range says of it continues what its head
-    /// has now. Writes nothing to the table.
+    /// Makes the record of a key after a later range: the later record continues the record that
+    /// its head has now. Writes nothing to the table.
     ///
-    /// Returns false if the key has no row, and had none before the range.
+    /// Returns false if the key has no row, and had no row before the range.
     pub(super) fn compose(
         &self,
         table: &mut Table,

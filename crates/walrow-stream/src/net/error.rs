@@ -105,7 +105,7 @@ impl Gap {
     }
 }
 
-/// What was stored cannot be read.
+/// The error for stored bytes that cannot be read.
 #[cold]
 pub(super) fn damaged() -> NetError {
     let kind = io::ErrorKind::InvalidData;

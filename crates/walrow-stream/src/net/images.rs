@@ -1,4 +1,4 @@
-//! Which of several rows of a key an old image means.
+//! Finds the row that an old image means, among several rows of a key.
 //!
 //! Old images may have more than the key: whole rows under REPLICA IDENTITY FULL, or more columns of
 //! an index. Then two rows may have one key until the end of a transaction, as deferrable constraints
@@ -20,8 +20,8 @@ pub(super) struct Image<'a> {
 }
 
 impl Image<'_> {
-    /// How many values of this image the row of a record lacks. `None` if it has others: then the
-    /// image is not that of the row.
+    /// How many values of this image the row of a record lacks. `None` if the row has other values:
+    /// then the image does not mean this row.
     pub(super) fn lacking(
         self,
         table: &Table,

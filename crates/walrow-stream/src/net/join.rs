@@ -62,7 +62,7 @@ struct Scratch {
 }
 
 impl NetJoin {
-    /// Begins with net changes without a change. If the table's OID is 0, it is that of the parts.
+    /// Begins with net changes without a change. The parts give the table's OID if it is 0.
     pub fn new(net: Net) -> Self {
         Self {
             net,
@@ -142,7 +142,7 @@ impl NetJoin {
         Ok(())
     }
 
-    /// Adds all entries of a unit at once: none sees what another one writes.
+    /// Adds all entries of a unit at once: no entry sees the records that the others write.
     fn add_at_once(&mut self, blocks: &[Block<'_>]) -> Result<(), NetError> {
         let mut staged: Vec<(Id, Option<usize>)> = Vec::new();
         let mut bytes = Vec::new();
@@ -248,8 +248,8 @@ impl NetJoin {
         Ok(())
     }
 
-    /// Makes the record of an entry, as it continues what was before. Returns its key, and whether
-    /// the key has the record: if not, it has none.
+    /// Makes the record of an entry, which continues the earlier record of its head. Returns its
+    /// key, and whether the key gets the record. If not, the key loses its record.
     fn compose(&mut self, entry: &Entry<'_>) -> Result<(Id, bool), NetError> {
         let (table, changes, scratch) = self.parts()?;
         let Scratch {
@@ -292,7 +292,7 @@ impl NetJoin {
 }
 
 impl Net {
-    /// The net changes of this range and of the one after it, which ends at `end`.
+    /// The net changes of this range and of the next range, which ends at `end`.
     ///
     /// # Errors
     /// The columns of the two do not fit together. At the end of one, several rows have one key. The

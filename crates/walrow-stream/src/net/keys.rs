@@ -10,7 +10,7 @@ use crate::net::stored::{Keep, load, store};
 use crate::net::table::{Table, cell_at, unsent};
 use walrow_wire::Tuple;
 
-/// What a key has without the row that was taken from it.
+/// The row that a key still has after one row was taken from it.
 #[derive(Debug)]
 pub(super) enum Left {
     /// The row from before the transaction may be there.
@@ -19,14 +19,14 @@ pub(super) enum Left {
     Nothing,
     /// Another row, which is stored beside.
     Other(Version, Vec<u8>),
-    /// The row that is stored: the one that was taken was beside it.
+    /// The stored row. The row that was taken was beside it.
     Stored,
-    /// The row that is stored. The one from before the transaction was taken.
+    /// The stored row. The row from before the transaction was taken.
     StoredAlone,
 }
 
 impl Changes {
-    /// What a key has, for a row that comes there.
+    /// The row that a key has when another row comes there.
     pub(super) fn left_at(
         &self,
         table: &mut Table,
@@ -79,8 +79,8 @@ impl Changes {
         }
         let identity = &*self.layout.identity;
         let mut others = self.others.remove(&id).unwrap_or_default();
-        // One that came in this transaction, and then the one that lacks least: what is known of
-        // the others is not known in every part of a range.
+        // A row of this transaction is best, and then the row that lacks the fewest values.
+        // Earlier rows come second, since not every part of a range knows their values.
         let rank = |record: &Record<'_>, lacking| (record.since != self.transaction, lacking);
         let own = image.lacking(table, version, &record, identity, &mut keep.projected)?;
         let mut best = own.map(|lacking| (rank(&record, lacking), None));
@@ -94,7 +94,7 @@ impl Changes {
                 best = Some((rank, Some(place)));
             }
         }
-        // Without such a row, it is the one from before, which may have any image.
+        // If no row fits, the image means the row from before, which may have any image.
         let place = match best {
             Some((_, None)) => None,
             Some((_, place)) => place,
@@ -242,7 +242,7 @@ impl Changes {
                 let columns = places.map(|place| table.column(Some(*place))).collect();
                 return Err(table.gap(Gap::DuplicateKey { columns }));
             }
-            // One that came replaces one from before the transaction, which a target has no more.
+            // A row of this transaction replaces an earlier row, which the target no longer has.
             let found = found.or_else(|| rows.iter().find(|(_, it)| is_new(it).is_some()));
             if let Some((version, bytes)) = found.or_else(|| rows.last()) {
                 table.heap.replace(id, *version, bytes)?;

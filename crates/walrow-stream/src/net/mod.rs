@@ -8,14 +8,14 @@
 //!
 //! A [`Net`] begins in one of two ways:
 //!
-//! - [`Net::state`]: the table begins empty. What comes out are its rows, as inserts. A change of a
-//!   row that is not there is a [`Gap`]. Rows are found by the replica identity, and equal rows are
+//! - [`Net::state`]: the table begins empty. The result is its rows, as inserts. A change of a row
+//!   that is not there is a [`Gap`]. Rows are found by the replica identity, and equal rows are
 //!   counted.
-//! - [`Net::changes`]: the table has rows that are not known: those of a *target*. What comes out is
-//!   what makes the target's rows those after the range. Rows are found by a key, as the target
+//! - [`Net::changes`]: a *target* has the earlier rows, and they are unknown here. The result turns
+//!   the target's rows into the rows after the range. Rows are found by a key, as the target
 //!   compares it.
 //!
-//! # What a key has
+//! # Keys, rows and heads
 //!
 //! The net of a range is a map of keys. A key that is not in the map is as it was. A key in the map
 //! has a row, or it is *gone*: its row was deleted, or got another key. A row has, in each column, a
@@ -32,14 +32,15 @@
 //!
 //! # `then`
 //!
-//! Let `a` be the net of a range, and `b` that of the range after it. `a.then(b)` is the net of both:
+//! Let `a` be the net of a range, and `b` the net of the next range. `a.then(b)` is the net of
+//! both:
 //!
 //! - if `b` has a barrier, it is `b`;
-//! - otherwise, keys that are only in `a` stay as they are, and each key of `b` replaces that of
-//!   `a`. A row of `b` without a head, or a key that is gone, is taken as it is. A row of `b` with the
-//!   head `h` continues what `a` has at `h`: that row's head, and its values in the holes. If `h`
-//!   is not in `a`, the row stays as it is. If `h` is gone in `a`, or `a` has a barrier and not `h`,
-//!   the row has no head.
+//! - otherwise, keys that are only in `a` stay as they are, and each key of `b` replaces its entry
+//!   in `a`. A row of `b` without a head, or a key that is gone, is taken as it is. A row of `b`
+//!   with the head `h` continues what `a` has at `h`: that row's head, and its values in the holes.
+//!   If `h` is not in `a`, the row stays as it is. If `h` is gone in `a`, or `a` has a barrier and
+//!   not `h`, the row has no head.
 //!
 //! All keys of `b` are replaced at once, so swaps need no order. A row change is the net of a range
 //! with one change, which has at most two keys. So folding changes one by one is `then`, again and
@@ -55,27 +56,27 @@
 //!
 //! # Parts
 //!
-//! A *unit* is a range of whole transactions. Its net is divided by the hashes of its keys. All parts
-//! of one partition are joined in the order of their units, in one place. For that, a row with
+//! A *unit* is a range of whole transactions. Its net is divided by the hashes of its keys. All
+//! parts of one partition are joined in the order of their units, in one place. There, a row with
 //! another key as its head needs that key, which may be in another partition. A key that is such a
-//! head, or has such a row, in any unit, is *entangled*. All its entries of all units are left out of
-//! the join of its partition, and joined with those of all other partitions in one place. The heads
-//! of entangled rows are entangled, so nothing else is needed there.
+//! head, or has such a row, in any unit, is *entangled*. The join of a partition leaves out all
+//! entries of entangled keys, in all units. One more join takes these entries of all partitions. It
+//! needs no other entries, since the heads of entangled rows are entangled.
 //!
 //! # Images with more than the key
 //!
 //! Under REPLICA IDENTITY FULL, and if the key is a part of the identity, two rows may have one key
-//! until the end of a transaction. Then a key has a list of rows, of which an old image chooses one:
+//! until the end of a transaction. Then a key has a list of rows, and an old image chooses one:
 //! `images.rs`. The row from before the transaction may have any image, so it is chosen if no other
-//! row is like the image. At the end of the transaction there is one row, or that is an error. So nets
-//! of whole transactions need no lists. A row that comes and goes in one transaction leaves nothing
-//! behind then, even if deletes only mark rows: the row from before may be there beside it.
+//! row is like the image. At the end of the transaction there is one row, or that is an error. So
+//! nets of whole transactions need no lists. A row that comes and goes in one transaction leaves
+//! nothing behind then, even if deletes only mark rows: the row from before may be there beside it.
 //!
-//! # What comes out
+//! # The result
 //!
-//! One transaction, whose Commit has the end of the range. The rows with another head come first, so
-//! that they can be looked up before the target is changed. The others come in the order of their
-//! last change. Each key comes once.
+//! One transaction, whose Commit has the end of the range. The rows with another head come first,
+//! so that they can be looked up before the target is changed. The others come in the order of
+//! their last change. Each key comes once.
 //!
 //! | message | meaning |
 //! |---|---|
@@ -87,10 +88,10 @@
 //! | `D` with `O` | [`Deletes::Soft`]: it is gone, and keeps these values. `u` keeps the target's value |
 //! | `U` with `O` | [`Deletes::Soft`]: as `U` with `K`, and the row is gone. The old image has the key, and `u` in all other columns |
 //!
-//! A row that moved and kept nothing is an `I`, and its old key a `D`, unless that key has a row again.
+//! A row that moved and keeps no value is an `I`. Its old key is a `D`, unless it has a row again.
 //! With [`Deletes::Soft`], a key whose row got another key is a `D` with `O` that keeps all values.
-//! With [`Deletes::Ignore`], no `D` comes: deleted rows stay, and so do those that got another key.
-//! After a `T`, no `D` comes of a row that was only known from before.
+//! With [`Deletes::Ignore`], no `D` comes: deleted rows stay, and moved rows also stay at their
+//! old keys. After a `T`, no `D` comes of a row that was only known from before.
 //!
 //! No server sends an old image with `u`, and pgoutput's readers need not know it. Relations in the
 //! stream say which columns are the key.
@@ -132,7 +133,7 @@ use table::Table;
 pub use tally::{Barrier, Tally};
 use walrow_wire::Oid;
 
-/// What the changes of one table give. It takes them in their order.
+/// The net of one table's changes. It takes them in their order.
 ///
 /// ```
 /// use walrow_stream::{Assembler, Event, Net};
@@ -162,12 +163,12 @@ pub struct Net {
     base: Base,
 }
 
-/// What is known of the rows before the changes.
+/// The rows before the changes.
 #[derive(Debug)]
 enum Base {
-    /// There are none.
+    /// No rows: the table begins empty.
     Empty(State),
-    /// Nothing: they are those of a target.
+    /// The rows of a target, which are unknown here.
     Unknown(Box<Changes>),
 }
 

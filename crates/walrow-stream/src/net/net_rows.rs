@@ -33,7 +33,7 @@ struct Scratch {
 /// How a record comes out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// Not at all: nothing has changed.
+    /// Without a message: the target stays as it is.
     Nothing,
     Insert,
     Update,
@@ -161,7 +161,7 @@ impl Changed {
         })
     }
 
-    /// Writes the next message. Returns false if there is none.
+    /// Writes the next message. Returns false at the end.
     pub(super) fn put(&mut self, table: &mut Table, out: &mut Vec<u8>) -> io::Result<bool> {
         loop {
             let Some(found) = table.heap.next(&mut self.scan)? else {

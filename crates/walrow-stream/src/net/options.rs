@@ -6,15 +6,15 @@ use crate::catalog::CatalogColumn;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NetOptions {
-    /// The columns by which the target finds rows. Default: those of the replica identity, or of the
-    /// primary key in the catalog under REPLICA IDENTITY FULL.
+    /// The target finds rows by these columns. Default: the columns of the replica identity, or of
+    /// the primary key in the catalog under REPLICA IDENTITY FULL.
     pub keys: Option<Vec<String>>,
-    /// Those of the keys that are texts in the target. They are compared as PostgreSQL's text, so
-    /// that `1.0` and `1.00` are two keys.
+    /// The keys that are texts in the target. They are compared as PostgreSQL's text, so `1.0` and
+    /// `1.00` are two keys.
     pub text_keys: Vec<String>,
-    /// What deletes do.
+    /// The effect of deletes.
     pub deletes: Deletes,
-    /// What truncates do.
+    /// The effect of truncates.
     pub truncates: Truncates,
     /// The columns of the net rows.
     pub columns: NetColumns,
@@ -23,11 +23,11 @@ pub struct NetOptions {
     pub known: Vec<CatalogColumn>,
     /// Columns that may lack a value that was never sent. It is neither an error nor counted.
     pub nullable: Vec<String>,
-    /// What happens with other values that were never sent.
+    /// The effect of other values that were never sent.
     pub never_sent: NeverSent,
 }
 
-/// What deletes do to the rows of a target.
+/// The effect of deletes on the rows of a target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must know each of them")]
 pub enum Deletes {
@@ -40,7 +40,7 @@ pub enum Deletes {
     Ignore,
 }
 
-/// What truncates do. A load is none.
+/// The effect of truncates. A load is not a truncate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must know each of them")]
 pub enum Truncates {
@@ -57,16 +57,16 @@ pub enum Truncates {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must know each of them")]
 pub enum NetColumns {
-    /// Those of the last version. A change of a column that does not give its old values is an
-    /// error, as in a state.
+    /// The columns of the last version. A change of a column that does not give its old values is
+    /// an error, as in a state.
     #[default]
     Last,
-    /// Those of all versions, by their names, with the types of the last version that has them. So a
-    /// dropped column keeps the values that were sent, and a renamed column is a new one.
+    /// The columns of all versions, by their names, with the types of the last version that has
+    /// them. So a dropped column keeps the values that were sent, and a renamed column is new.
     All,
 }
 
-/// What happens with values that were never sent, of rows that the target does not have.
+/// The effect of values that were never sent, in rows that the target does not have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[expect(clippy::exhaustive_enums, reason = "a caller must know each of them")]
 pub enum NeverSent {

@@ -27,7 +27,7 @@ const MAGIC: &[u8; 5] = b"wnet\x01";
 /// The most columns of a table.
 const MAX_COLUMNS: usize = 1600;
 
-/// What all parts of a unit have.
+/// The header of all parts of a unit.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Header {
     pub(super) oid: Oid,

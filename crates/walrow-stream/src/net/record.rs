@@ -1,4 +1,4 @@
-//! What is stored for a key whose earlier row is not known.
+//! The stored record of a key whose earlier row is unknown.
 //!
 //! ```text
 //! ┌───────┬───────────┬──────────────────────────┬──────────────────────────┐
@@ -10,16 +10,16 @@
 /// Where a row was before the range.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Head {
-    /// Nowhere: it was inserted. What it lacks was never sent.
+    /// Nowhere: it was inserted. The values that it lacks were never sent.
     #[default]
     None,
-    /// Under its own key. What it lacks is as it was.
+    /// Under its own key. The values that it lacks are as they were.
     Own,
-    /// Under another key. What it lacks is as it was there.
+    /// Under another key. The values that it lacks are as they were there.
     Other,
 }
 
-/// What a key has.
+/// The record of a key.
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
@@ -27,7 +27,7 @@ pub(super) enum Head {
 )]
 pub(super) struct Record<'a> {
     pub(super) head: Head,
-    /// The cells of the head's key, if it is another one.
+    /// The cells of the head's key, if that is another key.
     pub(super) head_key: &'a [u8],
     /// Whether there is a row. If not, the row was taken: it was deleted, or got another key.
     pub(super) is_row: bool,
@@ -65,7 +65,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    /// Reads a record. `None` if it is none. The cells are not checked.
+    /// Reads a record. `None` if the bytes are not a record. The cells are not checked.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (flags, rest) = bytes.split_first()?;
         let (since, mut rest) = rest.split_first_chunk()?;

@@ -1,4 +1,4 @@
-//! What comes out of a net as a stream.
+//! The result of a net, as a stream.
 
 use crate::catalog::CatalogColumn;
 use crate::encode::put_relation;
@@ -51,8 +51,8 @@ struct Stored {
 }
 
 impl Net {
-    /// What comes out, as one transaction. Names are written in this encoding. The rows have the
-    /// same encoding.
+    /// The result, as one transaction. Names are written in this encoding. The rows have the same
+    /// encoding.
     ///
     /// # Errors
     /// At the end, several rows have one key. A value was never sent: [`NetOptions::never_sent`]. The
@@ -115,7 +115,7 @@ impl NetRows {
         self
     }
 
-    /// What the net changes are. `None` for a state.
+    /// The tally of the net changes. `None` for a state.
     pub const fn tally(&self) -> Option<&Tally> {
         match &self.source {
             Source::State(_) => None,
@@ -164,7 +164,7 @@ impl NetRows {
         Ok(true)
     }
 
-    /// Writes what comes before all rows.
+    /// Writes the messages before all rows.
     fn begin(&mut self, out: &mut Vec<u8>) {
         let Some(relation) = &self.table.relation else {
             return;
@@ -204,7 +204,7 @@ impl NetRows {
 }
 
 impl Stored {
-    /// Writes the next row. Returns false if there is none.
+    /// Writes the next row. Returns false at the end.
     fn put(&mut self, table: &mut Table, out: &mut Vec<u8>) -> io::Result<bool> {
         while self.left.0 == 0 {
             let Some(row) = table.heap.next(&mut self.scan)? else {

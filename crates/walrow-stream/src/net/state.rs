@@ -10,7 +10,7 @@ use crate::transaction::RowChange;
 use std::sync::Arc;
 use walrow_wire::{Cell, OldTuple, Tuple};
 
-/// What applies the changes.
+/// Applies the changes.
 #[derive(Debug, Default)]
 pub(super) struct State {
     /// Whether the rows before a load are still skipped.

@@ -1,4 +1,4 @@
-//! Rows and what is stored of them: their cells in the columns of the layout.
+//! Rows and their stored records, with cells in the columns of the layout.
 
 use crate::net::error::{NetError, damaged};
 use crate::net::heap::{Id, Version};
@@ -6,7 +6,7 @@ use crate::net::record::{Record, Row};
 use crate::net::table::Table;
 use walrow_wire::{Cell, Tuple};
 
-/// Memory for what is stored.
+/// Memory for stored rows, records and keys.
 #[derive(Debug, Default)]
 pub(super) struct Keep {
     pub(super) stored: Vec<u8>,
@@ -44,7 +44,7 @@ pub(super) fn store(
     Ok(table.heap.replace(id, version, buffer)?)
 }
 
-/// The cells of a row, and those of the row before where it lacks a value.
+/// The cells of a row. The values that it lacks come from the row before.
 pub(super) fn over<'a>(
     row: Tuple<'_>,
     before: Tuple<'_>,

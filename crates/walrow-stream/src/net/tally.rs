@@ -1,21 +1,21 @@
-//! What net changes are, known before the first of them is written.
+//! Counts and columns of net changes, known before their first row is written.
 
 use std::collections::BTreeSet;
 use walrow_wire::Lsn;
 
-/// What the net changes of a range are.
+/// Counts and columns of the net changes of a range.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
     /// The number of row changes that were read, since the last barrier.
     pub events: u64,
-    /// Of these, the number of updates that gave a row another key.
+    /// The number of updates that gave a row another key, since the last barrier.
     pub moves: u64,
     /// The number of net rows.
     pub rows: u64,
-    /// Of these, the number of rows that keep values of a row with another key.
+    /// The number of net rows that keep values of a row with another key.
     pub heads: u64,
-    /// The columns of which some rows keep the target's values, under their own key.
+    /// The columns where some rows keep the target's values, under their own key.
     pub kept: BTreeSet<String>,
     /// The number of new rows without a value in a column that is not nullable.
     pub never_sent: u64,

@@ -116,7 +116,7 @@ fn rows(net: Net) -> Result<NetRows, NetError> {
     Ok(net.into_rows(Encoding::Utf8)?.with_end(END))
 }
 
-/// The parts of units, divided and joined again: those of each partition, and what is entangled.
+/// Divides units into parts, joins the parts of each partition, and then all entangled entries.
 fn joined(
     units: Vec<Net>,
     partitions: u32,

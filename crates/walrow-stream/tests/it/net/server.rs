@@ -23,13 +23,13 @@ pub(super) type Values = BTreeMap<String, Option<String>>;
 /// A row.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// Of the current columns, as the server has them.
+    /// The values of the current columns, as the server has them.
     now: Values,
-    /// What was sent of it, of all columns.
+    /// The values that were sent, of all columns.
     pub(super) sent: Values,
 }
 
-/// What old images have.
+/// The contents of old images.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Identity {
     Id,
@@ -38,7 +38,7 @@ enum Identity {
     Full,
 }
 
-/// A step of a history. One that makes no sense does nothing. Numbers choose rows and values.
+/// A step of a history. A step that makes no sense does nothing. Numbers choose rows and values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Arbitrary)]
 pub(super) enum Step {
     Insert {
@@ -146,7 +146,7 @@ impl Server {
         server
     }
 
-    /// What a target has: the rows, as they were sent.
+    /// The rows of a target, as they were sent.
     pub(super) fn sent(&self) -> Vec<Values> {
         self.rows.iter().map(|row| row.sent.clone()).collect()
     }
@@ -187,7 +187,7 @@ impl Server {
             Identity::Wide => !self.rows.iter().any(|row| {
                 number(row.now["id"].as_ref()) == id && row.now["part"] == new.now["part"]
             }),
-            // Which of two equal rows is meant matters if they had other columns before.
+            // Equal rows are not interchangeable if they had other columns before.
             Identity::Full => !self.is_altered || !self.rows.iter().any(|row| row.now == new.now),
         }
     }

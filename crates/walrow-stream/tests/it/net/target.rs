@@ -84,7 +84,7 @@ impl Target {
         }
         for (row, is_gone) in after.rows.values_mut() {
             if *is_gone && !self.is_text {
-                // Which text of its key a row that is gone has does not matter.
+                // A row that is gone may have any text of its key.
                 let id = number(row["id"].as_ref());
                 row.insert("id".to_owned(), Some(id));
             }
@@ -168,7 +168,7 @@ impl Target {
         }
     }
 
-    /// The rows that are not marked, of these columns or of all, without what is NULL.
+    /// The rows that are not marked, of these columns or of all, without NULL values.
     pub(super) fn live(&self, columns: Option<&[String]>) -> BTreeMap<String, Values> {
         let live = self.rows.iter().filter(|(_, row)| !row.1);
         let plain = |row: &Values| {
