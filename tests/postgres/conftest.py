@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+#: Each process collects all tests, so those of npm's servers are made only if they run.
 SERVERS = [
     *(
         pytest.param((EmbeddedServer, major), id=f"embedded-{major}")
@@ -23,6 +25,7 @@ SERVERS = [
     *(
         pytest.param((NpmServer, major), marks=pytest.mark.slow, id=f"npm-{major}")
         for major in VERSIONS
+        if os.environ.get("WALROW_SLOW")
     ),
 ]
 

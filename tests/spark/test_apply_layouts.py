@@ -110,7 +110,8 @@ def test_keys_that_are_null(source: History, lake: Lake) -> None:
         lake.apply(source.take(), keys=["code"])
     error = it.value
     assert (error.code, error.table, error.column) == ("null_key", "public.t", "code")
-    assert str(error).endswith("choose columns that are never NULL with keys=[...]")
+    assert "; choose columns that are never NULL with keys=[...]" in str(error)
+    assert error.lsn is not None
     # No commit, and no record of one.
     assert not lake.rows()
     assert lake.apply(source, keys=["id"]).committed

@@ -11,7 +11,7 @@ use crate::net::stored::{Keep, over};
 use crate::net::table::{Table, cell_at, unsent};
 use crate::net::tally::Barrier;
 use crate::transaction::{RowChange, Truncate};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use walrow_wire::{Cell, OldTuple, Tuple};
 
 /// The state of a range, except the records of its keys.
@@ -30,6 +30,8 @@ pub(super) struct Changes {
     pub(super) transaction: u32,
     /// More rows that a key has, until the end of the transaction.
     pub(super) others: BTreeMap<Id, Vec<(Version, Vec<u8>)>>,
+    /// The keys that an update gave to a row, beside a known row, in the transaction.
+    pub(super) arrivals: BTreeSet<Id>,
     pub(super) scratch: Scratch,
 }
 
@@ -57,6 +59,7 @@ impl Changes {
             clears: false,
             transaction: 0,
             others: BTreeMap::new(),
+            arrivals: BTreeSet::new(),
             scratch: Scratch::default(),
         }
     }
@@ -100,6 +103,7 @@ impl Changes {
     pub(super) fn clear(&mut self, table: &mut Table, barrier: Barrier, events: u64) {
         table.heap.clear();
         self.others.clear();
+        self.arrivals.clear();
         self.barrier = Some(barrier);
         self.events = events;
         self.moves = 0;
@@ -199,6 +203,9 @@ impl Changes {
         row.since = self.transaction;
         self.leave(table, old_id, left, old, keep)?;
         let left = self.left_at(table, new_id, keep)?;
+        if left.is_stored() {
+            self.arrivals.insert(new_id);
+        }
         self.put(table, new_id, left, (row, whole), keep)
     }
 

@@ -25,6 +25,13 @@ pub(super) enum Left {
     StoredAlone,
 }
 
+impl Left {
+    /// Whether the key has a known row.
+    pub(super) const fn is_stored(&self) -> bool {
+        matches!(self, Self::Stored)
+    }
+}
+
 impl Changes {
     /// The row that a key has when another row comes there.
     pub(super) fn left_at(
@@ -227,6 +234,7 @@ impl Changes {
     /// Ends a transaction: each key has one row.
     pub(super) fn settle(&mut self, table: &mut Table) -> Result<(), NetError> {
         let keep = &mut self.scratch.keep;
+        let arrivals = std::mem::take(&mut self.arrivals);
         for (id, mut rows) in std::mem::take(&mut self.others) {
             if let Some(version) = table.heap.read(id, &mut keep.stored)? {
                 rows.push((version, keep.stored.clone()));
@@ -235,9 +243,13 @@ impl Changes {
                 let record = Record::parse(bytes)?;
                 (record.is_row && !record.is_marked).then_some(record.since == self.transaction)
             };
+            // Without published deletes, an insert may replace a row. An update that gives another
+            // row its key may not.
+            let arrived = arrivals.contains(&id);
+            let live = rows.iter().filter(|(_, it)| is_new(it).is_some()).count();
             let mut new = rows.iter().filter(|(_, it)| is_new(it) == Some(true));
             let found = new.next();
-            if new.next().is_some() {
+            if new.next().is_some() || arrived && found.is_some() && live > 1 {
                 let places = table.identity.places.iter();
                 let columns = places.map(|place| table.column(Some(*place))).collect();
                 return Err(table.gap(Gap::DuplicateKey { columns }));

@@ -68,7 +68,8 @@
 //! Under REPLICA IDENTITY FULL, and if the key is a part of the identity, two rows may have one key
 //! until the end of a transaction. Then a key has a list of rows, and an old image chooses one:
 //! `images.rs`. The row from before the transaction may have any image, so it is chosen if no other
-//! row is like the image. At the end of the transaction there is one row, or that is an error. So
+//! row is like the image. At the end of the transaction there is one row, or that is an error. An
+//! insert may replace a row of an earlier transaction, because its delete may not be published. So
 //! nets of whole transactions need no lists. A row that comes and goes in one transaction leaves
 //! nothing behind then, even if deletes only mark rows: the row from before may be there beside it.
 //!
