@@ -12,7 +12,7 @@ import pytest
 
 import walrow
 from captures import capture
-from logs import transaction
+from logs import published, transaction, transactions
 from walrow._core import LogWriter
 
 if TYPE_CHECKING:
@@ -109,6 +109,17 @@ def test_each_thread_may_have_its_own_reader() -> None:
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(work, range(8))) == [5 * 50 * EXPECTED] * 8
+
+
+def test_threads_wait_for_each_other_on_one_log(tmp_path: Path) -> None:
+    log = published(tmp_path / "log", transactions())._log
+
+    def work(_: int) -> set[Any]:
+        # The first one reads a file without the interpreter.
+        return {(len(log.erased()), log.end) for _ in range(300)}
+
+    with ThreadPoolExecutor(4) as pool:
+        assert set().union(*pool.map(work, range(4))) == {(0, log.end)}
 
 
 def test_others_run_while_bytes_are_decoded() -> None:

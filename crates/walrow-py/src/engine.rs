@@ -16,6 +16,7 @@ use pyo3::types::{PyBytes, PyDict, PyIterator, PyMemoryView, PyString, PyTuple};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::Duration;
 use walrow::{Batch, Decoder, DecoderBuilder, Framing, Lsn};
 
 /// A decoder and its next steps.
@@ -514,10 +515,29 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
     mutex.try_lock().map_err(|error| {
         PyRuntimeError::new_err(match error {
             TryLockError::WouldBlock => "already in use by another thread",
-            TryLockError::Poisoned(_) => "unusable after an internal error",
+            TryLockError::Poisoned(_) => UNUSABLE,
         })
     })
 }
+
+/// Locks an object that several threads may use. Waits for another thread, and looks for signals.
+pub(crate) fn wait_for<T>(mutex: &Mutex<T>) -> PyResult<MutexGuard<'_, T>> {
+    loop {
+        match mutex.try_lock() {
+            Ok(guard) => return Ok(guard),
+            Err(TryLockError::Poisoned(_)) => return Err(PyRuntimeError::new_err(UNUSABLE)),
+            Err(TryLockError::WouldBlock) => {
+                signals::check()?;
+                // The other thread may need the interpreter to end its work.
+                Python::attach(|py| py.detach(|| std::thread::sleep(PAUSE)));
+            }
+        }
+    }
+}
+
+const UNUSABLE: &str = "unusable after an internal error";
+/// Between two looks at a lock.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The open transactions as dictionaries.
 pub(crate) fn open_transactions<'py>(

@@ -1,6 +1,6 @@
 //! Logs: their segments, and the stream of some of them as a file.
 
-use crate::engine::lock;
+use crate::engine::{lock, wait_for};
 use crate::errors::{self, Fail};
 use crate::log_block::{BlockMemory, LogBlock};
 use crate::log_net::{LogNet, NetPart, Options};
@@ -69,7 +69,7 @@ impl LogDirectory {
         table: &TableName,
         read: impl FnOnce(&Log, &Wants<'_>) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        let log = lock(&self.0)?;
+        let log = wait_for(&self.0)?;
         let log: &Log = &log;
         let wants = |oid: u32, schema: &str, name: &str| table.matches(oid, schema, name);
         py.detach(|| read(log, &wants))
@@ -121,19 +121,19 @@ impl LogDirectory {
     /// Where the changes come from.
     #[getter]
     fn source<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        source(py, lock(&self.0)?.source())
+        source(py, wait_for(&self.0)?.source())
     }
 
     /// Where the log begins.
     #[getter]
     fn start<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        lsn::new(py, lock(&self.0)?.start())
+        lsn::new(py, wait_for(&self.0)?.start())
     }
 
     /// Where the log ends.
     #[getter]
     fn end<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        lsn::new(py, lock(&self.0)?.end())
+        lsn::new(py, wait_for(&self.0)?.end())
     }
 
     /// Where the last transaction ends of which rows were erased by now, by OID.
@@ -148,12 +148,12 @@ impl LogDirectory {
 
     /// The number of segments.
     fn __len__(&self) -> PyResult<usize> {
-        Ok(lock(&self.0)?.segments().len())
+        Ok(wait_for(&self.0)?.segments().len())
     }
 
     /// A segment, as a dictionary.
     fn segment<'py>(&self, py: Python<'py>, place: usize) -> PyResult<Option<Bound<'py, PyDict>>> {
-        let log = lock(&self.0)?;
+        let log = wait_for(&self.0)?;
         let segment = log.segments().get(place);
         segment.map(|segment| describe(py, segment)).transpose()
     }
@@ -171,7 +171,7 @@ impl LogDirectory {
             &'static str,
         )>,
     > {
-        let log = lock(&self.0)?;
+        let log = wait_for(&self.0)?;
         let versions = log.versions().iter().map(|it| {
             let (schema, name) = (it.schema.clone(), it.name.clone());
             let identity = u8::try_from(it.identity).ok();
@@ -198,7 +198,7 @@ impl LogDirectory {
         let tables = tables.map(|it| options::tables(it, "tables")).transpose()?;
         let start = start.map(|it| options::read_lsn(it, "start")).transpose()?;
         let end = end.map(|it| options::end(it, "end")).transpose()?;
-        let log = lock(&self.0)?;
+        let log = wait_for(&self.0)?;
         let start = start.unwrap_or_default();
         let names = plan(&log, tables.as_deref(), start, end, &columns);
         let names = names.map_err(|error| errors::log_error(py, error))?;
@@ -208,7 +208,7 @@ impl LogDirectory {
     /// The stream of segments that have each relation version of a table.
     fn examples(&self, table: &Bound<'_, PyAny>) -> PyResult<LogFile> {
         let table = options::table(table, "table")?;
-        let log = lock(&self.0)?;
+        let log = wait_for(&self.0)?;
         let names = log.examples(&|it| table.matches(it.oid, &it.schema, &it.name));
         Ok(LogFile::new(&log, &names, Lsn::INVALID))
     }
@@ -296,7 +296,7 @@ impl LogDirectory {
         });
         let tables = tables.collect::<PyResult<Vec<_>>>()?;
         let reader = {
-            let log = lock(&self.0)?;
+            let log = wait_for(&self.0)?;
             let log = &*log;
             py.detach(|| log.nets(&tables))
         };
@@ -305,7 +305,7 @@ impl LogDirectory {
 
     /// Looks for new segments. Returns how many there are.
     fn follow(&self, py: Python<'_>) -> PyResult<usize> {
-        let mut log = lock(&self.0)?;
+        let mut log = wait_for(&self.0)?;
         let log = &mut *log;
         py.detach(|| log.follow())
             .map_err(|error| errors::log_error(py, error))
@@ -314,7 +314,7 @@ impl LogDirectory {
     /// All bytes of a small object of the log.
     fn read_object<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyBytes>> {
         // Other threads may use the log meanwhile.
-        let objects = lock(&self.0)?.objects();
+        let objects = wait_for(&self.0)?.objects();
         let read = py.detach(|| read_object(&*objects, name));
         let (bytes, _) = read.map_err(|error| log_objects::failure(py, name, error))?;
         Ok(PyBytes::new(py, &bytes))
@@ -322,7 +322,7 @@ impl LogDirectory {
 
     /// What the next writer will repair, in words.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
-        let log = lock(&self.0)?;
+        let log = wait_for(&self.0)?;
         let repairs = match &*log {
             // Nobody writes to a copy.
             Opened::Read(log) => match log.missing() {
@@ -337,7 +337,7 @@ impl LogDirectory {
 
     /// Reads a segment, and compares it with its checksums.
     fn verify(&self, py: Python<'_>, place: usize) -> PyResult<()> {
-        let log = lock(&self.0)?;
+        let log = wait_for(&self.0)?;
         let log = &*log;
         let verified = py.detach(|| {
             signals::in_steps(|step| {
@@ -372,7 +372,7 @@ impl LogDirectory {
 
     /// Merges small segments. Returns how many, into how many, and the copied bytes.
     fn compact(&self, py: Python<'_>, segment_bytes: u64) -> PyResult<(usize, usize, u64)> {
-        let mut log = lock(&self.0)?;
+        let mut log = wait_for(&self.0)?;
         let log = &mut *log;
         let done = py.detach(|| {
             signals::in_steps(|step| log.upkeep()?.compact_in_steps(segment_bytes, step))
@@ -436,7 +436,7 @@ impl LogDirectory {
         py: Python<'_>,
         change: impl FnOnce(&mut Opened) -> Result<T, Error> + Send,
     ) -> PyResult<T> {
-        let mut log = lock(&self.0)?;
+        let mut log = wait_for(&self.0)?;
         let log = &mut *log;
         py.detach(|| change(log))
             .map_err(|error| errors::log_error(py, error))
