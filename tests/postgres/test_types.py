@@ -38,16 +38,11 @@ SLOW = [
     ),
 ]
 Server = tuple[type[EmbeddedServer], int, frozenset[str], int]
-#: The class, the version, the extensions, and the number of random values per type. Each process
-#: collects all tests, so those of npm's servers are made only if they run.
+#: The class, the version, the extensions, and the number of random values per type.
 SERVERS: tuple[Server, ...] = (
     (EmbeddedServer, 16, every.PGVECTOR, 60),
     (EmbeddedServer, 18, every.PGVECTOR, 60),
-    *(
-        (NpmServer, major, every.CONTRIB, 2000)
-        for major in VERSIONS
-        if os.environ.get("WALROW_SLOW")
-    ),
+    *((NpmServer, major, every.CONTRIB, 2000) for major in VERSIONS),
 )
 PROFILES = ("arrow", "spark")
 
@@ -78,7 +73,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     of_kinds = "name" in metafunc.fixturenames
     wanted = _ABOUT.get(metafunc.function)
     values = []
-    for server in SERVERS:
+    # Each process collects all tests, so those of npm's servers are made only if they run.
+    are_slow_run = bool(os.environ.get("WALROW_SLOW"))
+    for server in (it for it in SERVERS if are_slow_run or it[0] is not NpmServer):
         name = f"{server[0].__name__.removesuffix('Server').lower()}-{server[1]}"
         marks = SLOW if server[0] is NpmServer else ()
         if not of_kinds:

@@ -1,6 +1,7 @@
-"""Batches of modelled tables, applied by Spark, with kills between: python -m spark.modelled_batches.
+r"""Batches of modelled tables, applied by Spark, with kills between: python -m spark.modelled_batches.
 
-    cd tests && PYTHONPATH=../python:. python -m spark.modelled_batches --batches 3200 --kills 200
+    cd tests && PYTHONPATH=../python:.:../examples \
+      python -m spark.modelled_batches --batches 3200 --kills 200
 
 Tables of all shapes change by chance, and each batch is applied to Delta and Iceberg in one of several
 ways: alone or with others, in one task or many. After each batch, every target is compared with the
