@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-#: Each process collects all tests, so those of npm's servers are made only if they run.
+#: Each process collects all tests. So tests on npm's servers are made only if they run.
 SERVERS = [
     *(
         pytest.param((EmbeddedServer, major), id=f"embedded-{major}")

@@ -73,7 +73,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     of_kinds = "name" in metafunc.fixturenames
     wanted = _ABOUT.get(metafunc.function)
     values = []
-    # Each process collects all tests, so those of npm's servers are made only if they run.
+    # Each process collects all tests. So tests on npm's servers are made only if they run.
     are_slow_run = bool(os.environ.get("WALROW_SLOW"))
     for server in (it for it in SERVERS if are_slow_run or it[0] is not NpmServer):
         name = f"{server[0].__name__.removesuffix('Server').lower()}-{server[1]}"

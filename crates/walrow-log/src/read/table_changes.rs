@@ -1,10 +1,36 @@
 //! The changes of a table in segments, which a net takes a chunk at a time.
 
 use crate::error::{Error, ErrorKind};
+use crate::read::log::Log;
 use crate::read::resolve::PlanReader;
 use crate::read::segment_reader::SegmentReader;
 use std::io;
-use walrow_stream::{Assembler, Event, Net, NetError};
+use std::sync::Arc;
+use walrow_stream::{Assembler, End, Event, Net, NetError, Spool};
+use walrow_wire::{Framing, Lsn};
+
+impl Log {
+    /// An assembler for the transactions of a range.
+    pub(crate) fn assembler(
+        &self,
+        start: Lsn,
+        at: Lsn,
+        memory: Option<usize>,
+        spool: Option<&Arc<dyn Spool>>,
+    ) -> Assembler {
+        let mut assembler = Assembler::new(Framing::Wire)
+            .with_start(start)
+            .with_end(End::Lsn(at))
+            .with_encoding(self.encoding());
+        if let Some(memory) = memory {
+            assembler = assembler.with_spool_memory(memory);
+        }
+        if let Some(spool) = spool {
+            assembler = assembler.with_spool(Arc::clone(spool));
+        }
+        assembler
+    }
+}
 
 /// The changes that are left to take, and the net so far.
 #[derive(Debug)]

@@ -9,10 +9,10 @@ use crate::read::log::{Log, Plan, chains};
 use crate::read::table_changes::{Changes, failed, spool};
 use std::sync::Arc;
 use walrow_stream::{
-    Assembler, CatalogColumn, CellTextOf, Deletes, Encoding, End, KeyBytesOf, Net, NetColumns,
-    NetOptions, NetRows, Spool, Tally, Truncates,
+    CatalogColumn, CellTextOf, Deletes, Encoding, End, KeyBytesOf, Net, NetColumns, NetOptions,
+    NetRows, Spool, Tally, Truncates,
 };
-use walrow_wire::{Framing, Lsn, Oid};
+use walrow_wire::{Lsn, Oid};
 
 /// The options of [`Log::net`].
 #[derive(Clone, Debug, Default)]
@@ -117,16 +117,7 @@ impl Log {
         let found = segments.iter().filter_map(|name| self.segment_of(*name));
         let stream_bytes = found.map(|segment| segment.stream_bytes).sum();
         let encoding = self.encoding();
-        let mut assembler = Assembler::new(Framing::Wire)
-            .with_start(start)
-            .with_end(End::Lsn(at))
-            .with_encoding(encoding);
-        if let Some(memory) = options.memory {
-            assembler = assembler.with_spool_memory(memory);
-        }
-        if let Some(spool) = &options.spool {
-            assembler = assembler.with_spool(Arc::clone(spool));
-        }
+        let assembler = self.assembler(start, at, options.memory, options.spool.as_ref());
         let segments = self.read(&segments, start);
         let net = self.begin(oid, options);
         Ok(NetReader {

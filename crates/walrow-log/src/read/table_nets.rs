@@ -8,9 +8,8 @@ use crate::read::segment_reader::SegmentReader;
 use crate::read::table_changes::failed;
 use crate::read::table_net::LogNetOptions;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use walrow_stream::{Assembler, Change, Encoding, End, Event, Net, NetError, Unread};
-use walrow_wire::{Framing, Lsn, Oid};
+use walrow_wire::{Lsn, Oid};
 
 impl Log {
     /// Reads the changes of several tables in a range of whole transactions, in one pass. Each
@@ -29,20 +28,9 @@ impl Log {
             table: Some(&is_wanted),
         })?;
         let encoding = self.encoding();
-        let mut assembler = Assembler::new(Framing::Wire)
-            .with_start(start)
-            .with_end(End::Lsn(at))
-            .with_encoding(encoding);
-        if let Some(memory) = first.memory {
-            assembler = assembler.with_spool_memory(memory);
-        }
-        if let Some(spool) = &first.spool {
-            assembler = assembler.with_spool(Arc::clone(spool));
-        }
-        let begin = |oid: Oid, options: &LogNetOptions| Ok(self.begin(oid, options.clone()));
-        let tables = tables
-            .iter()
-            .map(|(oid, options)| (*oid, begin(*oid, options)));
+        let assembler = self.assembler(start, at, first.memory, first.spool.as_ref());
+        let tables = tables.iter();
+        let tables = tables.map(|(oid, options)| (*oid, Ok(self.begin(*oid, options.clone()))));
         Ok(NetsReader {
             at,
             encoding,

@@ -5,8 +5,8 @@ use crate::read::as_of::Part;
 use crate::read::log::Log;
 use crate::read::table_changes::{Changes, failed, spool};
 use std::sync::Arc;
-use walrow_stream::{Assembler, CatalogColumn, CellTextOf, Encoding, End, Net, NetRows, Spool};
-use walrow_wire::{Framing, Lsn, Oid};
+use walrow_stream::{CatalogColumn, CellTextOf, Encoding, End, Net, NetRows, Spool};
+use walrow_wire::{Lsn, Oid};
 
 /// The options of [`Log::state`].
 #[derive(Clone, Debug, Default)]
@@ -77,17 +77,13 @@ impl Log {
             net = net.with_cell_text(cell_text);
         }
         let encoding = self.encoding();
-        let mut assembler = Assembler::new(Framing::Wire)
-            .with_start(part.start())
-            .with_end(End::Lsn(part.at))
-            .with_encoding(encoding);
+        let (memory, spool) = (options.memory, options.spool.as_ref());
+        let assembler = self.assembler(part.start(), part.at, memory, spool);
         if let Some(memory) = options.memory {
             net = net.with_memory(memory);
-            assembler = assembler.with_spool_memory(memory);
         }
         if let Some(spool) = options.spool {
-            net = net.with_spool(Arc::clone(&spool));
-            assembler = assembler.with_spool(spool);
+            net = net.with_spool(spool);
         }
         let Part { oid, at, .. } = part;
         Ok(StateReader {
