@@ -32,6 +32,9 @@ pub(super) struct Changes {
     pub(super) others: BTreeMap<Id, Vec<(Version, Vec<u8>)>>,
     /// The keys that an update gave to a row, beside a known row, in the transaction.
     pub(super) arrivals: BTreeSet<Id>,
+    /// The first transaction after the last ignored truncate. Rows from before it are gone on the
+    /// server, so an update may give their keys to other rows.
+    pub(super) ignored_truncate: u32,
     pub(super) scratch: Scratch,
 }
 
@@ -60,6 +63,7 @@ impl Changes {
             transaction: 0,
             others: BTreeMap::new(),
             arrivals: BTreeSet::new(),
+            ignored_truncate: 0,
             scratch: Scratch::default(),
         }
     }
@@ -86,7 +90,11 @@ impl Changes {
         match self.options.truncates {
             Truncates::Error if !is_load => return Err(table.gap(Gap::Truncated)),
             // Rows after the truncate replace rows before it, as in a later transaction.
-            Truncates::Ignore if !is_load => return self.begin(table),
+            Truncates::Ignore if !is_load => {
+                self.begin(table)?;
+                self.ignored_truncate = self.transaction;
+                return Ok(());
+            }
             _ => {}
         }
         let barrier = Barrier {
@@ -203,7 +211,7 @@ impl Changes {
         row.since = self.transaction;
         self.leave(table, old_id, left, old, keep)?;
         let left = self.left_at(table, new_id, keep)?;
-        if left.is_stored() {
+        if self.is_known(&left, keep)? {
             self.arrivals.insert(new_id);
         }
         self.put(table, new_id, left, (row, whole), keep)

@@ -25,13 +25,6 @@ pub(super) enum Left {
     StoredAlone,
 }
 
-impl Left {
-    /// Whether the key has a known row.
-    pub(super) const fn is_stored(&self) -> bool {
-        matches!(self, Self::Stored)
-    }
-}
-
 impl Changes {
     /// The row that a key has when another row comes there.
     pub(super) fn left_at(
@@ -57,6 +50,15 @@ impl Changes {
         } else {
             Left::Nothing
         })
+    }
+
+    /// Whether the key has a row that the server still has, after [`Self::left_at`] read it.
+    pub(super) fn is_known(&self, left: &Left, keep: &Keep) -> Result<bool, NetError> {
+        if !matches!(left, Left::Stored) {
+            return Ok(false);
+        }
+        let record = Record::parse(&keep.stored).ok_or_else(damaged)?;
+        Ok(record.since >= self.ignored_truncate)
     }
 
     /// Takes the row of a key, with its cells in the columns of the layout.

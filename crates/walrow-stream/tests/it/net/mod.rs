@@ -246,6 +246,35 @@ fn check(choices: Choices, steps: &[Step]) {
     assert_eq!(start.after(parts), single, "in {partitions} partitions");
 }
 
+/// The rows from before an ignored truncate may stay in the target, and their keys are free.
+#[test]
+fn an_update_may_take_a_key_from_before_an_ignored_truncate() {
+    let choices = Choices {
+        identity: 1,
+        rows: 0,
+        deletes: 0,
+        is_text: false,
+        is_last: false,
+        ignores_truncates: true,
+        partitions: 0,
+        cuts: 0,
+        order: 0,
+    };
+    let insert = Step::Insert {
+        id: 0,
+        value: 0,
+        lost: false,
+    };
+    let moved = Step::Move {
+        row: 0,
+        id: 1,
+        big: false,
+    };
+    let swap = Step::Swap { one: 1, other: 0 };
+    let truncate = Step::Truncate { chance: 0 };
+    check(choices, &[insert, truncate, insert, moved, insert, swap]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: ProptestConfig::default().cases.max(400),
