@@ -4,6 +4,7 @@
 use crate::net::error::{Gap, NetError, damaged};
 use crate::net::heap::{Id, Version};
 use crate::net::images::Image;
+use crate::net::keys::Left;
 use crate::net::layout::Layout;
 use crate::net::options::{Deletes, NetOptions, Truncates};
 use crate::net::record::{Head, Row};
@@ -32,8 +33,8 @@ pub(super) struct Changes {
     pub(super) others: BTreeMap<Id, Vec<(Version, Vec<u8>)>>,
     /// The keys that an update gave to a row, beside a known row, in the transaction.
     pub(super) arrivals: BTreeSet<Id>,
-    /// The first transaction after the last ignored truncate. Rows from before it are gone on the
-    /// server, so an update may give their keys to other rows.
+    /// The first transaction after the last ignored truncate. The server no longer has rows from
+    /// before it, so other rows may get their keys.
     pub(super) ignored_truncate: u32,
     pub(super) scratch: Scratch,
 }
@@ -211,7 +212,7 @@ impl Changes {
         row.since = self.transaction;
         self.leave(table, old_id, left, old, keep)?;
         let left = self.left_at(table, new_id, keep)?;
-        if self.is_known(&left, keep)? {
+        if matches!(left, Left::Stored) {
             self.arrivals.insert(new_id);
         }
         self.put(table, new_id, left, (row, whole), keep)

@@ -52,15 +52,6 @@ impl Changes {
         })
     }
 
-    /// Whether the key has a row that the server still has, after [`Self::left_at`] read it.
-    pub(super) fn is_known(&self, left: &Left, keep: &Keep) -> Result<bool, NetError> {
-        if !matches!(left, Left::Stored) {
-            return Ok(false);
-        }
-        let record = Record::parse(&keep.stored).ok_or_else(damaged)?;
-        Ok(record.since >= self.ignored_truncate)
-    }
-
     /// Takes the row of a key, with its cells in the columns of the layout.
     pub(super) fn take(
         &mut self,
@@ -248,7 +239,11 @@ impl Changes {
             // Without published deletes, an insert may replace a row. An update that gives another
             // row its key may not.
             let arrived = arrivals.contains(&id);
-            let live = rows.iter().filter(|(_, it)| is_new(it).is_some()).count();
+            let is_live = |bytes: &[u8]| {
+                is_new(bytes).is_some()
+                    && Record::parse(bytes).is_some_and(|it| it.since >= self.ignored_truncate)
+            };
+            let live = rows.iter().filter(|(_, it)| is_live(it)).count();
             let mut new = rows.iter().filter(|(_, it)| is_new(it) == Some(true));
             let found = new.next();
             if new.next().is_some() || arrived && found.is_some() && live > 1 {

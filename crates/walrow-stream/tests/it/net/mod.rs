@@ -273,6 +273,14 @@ fn an_update_may_take_a_key_from_before_an_ignored_truncate() {
     let swap = Step::Swap { one: 1, other: 0 };
     let truncate = Step::Truncate { chance: 0 };
     check(choices, &[insert, truncate, insert, moved, insert, swap]);
+    // And two rows may share it for a while.
+    let add = Step::AddColumn { chance: 0 };
+    let moved = Step::Move {
+        row: 0,
+        id: 0,
+        big: false,
+    };
+    check(choices, &[insert, truncate, add, insert, moved]);
 }
 
 proptest! {
