@@ -5,6 +5,7 @@ use crate::net::error::damaged;
 use crate::net::error::{Gap, NetError};
 use crate::net::heap::{Id, Version};
 use crate::net::images::Image;
+use crate::net::options::Deletes;
 use crate::net::record::{Head, Record, Row, set_beside};
 use crate::net::stored::{Keep, load, store};
 use crate::net::table::{Table, cell_at, unsent};
@@ -237,8 +238,8 @@ impl Changes {
                 (record.is_row && !record.is_marked).then_some(record.since == self.transaction)
             };
             // Without published deletes, an insert may replace a row. An update that gives another
-            // row its key may not.
-            let arrived = arrivals.contains(&id);
+            // row its key may not. If deletes are ignored, the row may have been deleted.
+            let arrived = arrivals.contains(&id) && self.options.deletes != Deletes::Ignore;
             let is_live = |bytes: &[u8]| {
                 is_new(bytes).is_some()
                     && Record::parse(bytes).is_some_and(|it| it.since >= self.ignored_truncate)

@@ -246,41 +246,73 @@ fn check(choices: Choices, steps: &[Step]) {
     assert_eq!(start.after(parts), single, "in {partitions} partitions");
 }
 
-/// The rows from before an ignored truncate may stay in the target, and their keys are free.
+const CHOICES: Choices = Choices {
+    identity: 1,
+    rows: 0,
+    deletes: 0,
+    is_text: false,
+    is_last: false,
+    ignores_truncates: false,
+    partitions: 0,
+    cuts: 0,
+    order: 0,
+};
+
+const fn insert(id: u8) -> Step {
+    Step::Insert {
+        id,
+        value: 0,
+        lost: false,
+    }
+}
+
+const fn moved(row: u8, id: u8) -> Step {
+    Step::Move {
+        row,
+        id,
+        big: false,
+    }
+}
+
+/// The target keeps rows from before an ignored truncate, and other rows may get their keys.
 #[test]
 fn an_update_may_take_a_key_from_before_an_ignored_truncate() {
     let choices = Choices {
-        identity: 1,
-        rows: 0,
-        deletes: 0,
-        is_text: false,
-        is_last: false,
         ignores_truncates: true,
-        partitions: 0,
-        cuts: 0,
-        order: 0,
+        ..CHOICES
     };
-    let insert = Step::Insert {
-        id: 0,
-        value: 0,
-        lost: false,
-    };
-    let moved = Step::Move {
-        row: 0,
-        id: 1,
-        big: false,
-    };
-    let swap = Step::Swap { one: 1, other: 0 };
     let truncate = Step::Truncate { chance: 0 };
-    check(choices, &[insert, truncate, insert, moved, insert, swap]);
+    let swap = Step::Swap { one: 1, other: 0 };
+    check(
+        choices,
+        &[insert(0), truncate, insert(0), moved(0, 1), insert(0), swap],
+    );
     // And two rows may share it for a while.
     let add = Step::AddColumn { chance: 0 };
-    let moved = Step::Move {
-        row: 0,
-        id: 0,
-        big: false,
+    check(choices, &[insert(0), truncate, add, insert(0), moved(0, 0)]);
+}
+
+/// So does the target with rows whose delete is ignored.
+#[test]
+fn an_update_may_take_the_key_of_an_ignored_delete() {
+    let choices = Choices {
+        identity: 0,
+        deletes: 1,
+        is_text: true,
+        ..CHOICES
     };
-    check(choices, &[insert, truncate, add, insert, moved]);
+    let delete = Step::Delete { row: 0 };
+    let wide = Step::Identity { which: 1 };
+    let one = Step::Insert {
+        id: 1,
+        value: 2,
+        lost: false,
+    };
+    let respell = Step::Respell { row: 0, form: 2 };
+    check(
+        choices,
+        &[one, delete, insert(1), Step::Commit, wide, respell],
+    );
 }
 
 proptest! {

@@ -339,6 +339,9 @@ impl Server {
     }
 
     fn insert(&mut self, mut row: Row, is_lost: bool) {
+        // Without the value, an image of an earlier row with this key may mean either.
+        let is_full = self.identity == Identity::Full;
+        let is_lost = is_lost && !(is_full && self.has(&number(row.now["id"].as_ref())));
         self.is_altered |= is_lost;
         if !self.may_have(&row) {
             return;
