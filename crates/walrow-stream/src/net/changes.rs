@@ -4,7 +4,6 @@
 use crate::net::error::{Gap, NetError, damaged};
 use crate::net::heap::{Id, Version};
 use crate::net::images::Image;
-use crate::net::keys::Left;
 use crate::net::layout::Layout;
 use crate::net::options::{Deletes, NetOptions, Truncates};
 use crate::net::record::{Head, Row};
@@ -212,7 +211,7 @@ impl Changes {
         row.since = self.transaction;
         self.leave(table, old_id, left, old, keep)?;
         let left = self.left_at(table, new_id, keep)?;
-        if matches!(left, Left::Stored) {
+        if left.is_stored() {
             self.arrivals.insert(new_id);
         }
         self.put(table, new_id, left, (row, whole), keep)

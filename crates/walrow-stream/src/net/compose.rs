@@ -40,6 +40,7 @@ impl Changes {
             let record = Record {
                 is_beside: false,
                 since: 0,
+                changed: 0,
                 ..*later
             };
             record.encode(out);
@@ -80,6 +81,7 @@ impl Changes {
             is_beside: false,
             has_unsent: unsent(cells).is_some(),
             since: 0,
+            changed: 0,
             cells: cells.bytes(),
         };
         record.encode(out);

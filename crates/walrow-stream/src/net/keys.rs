@@ -26,6 +26,13 @@ pub(super) enum Left {
     StoredAlone,
 }
 
+impl Left {
+    /// Whether the key has a known row.
+    pub(super) const fn is_stored(&self) -> bool {
+        matches!(self, Self::Stored)
+    }
+}
+
 impl Changes {
     /// The row that a key has when another row comes there.
     pub(super) fn left_at(
@@ -80,9 +87,9 @@ impl Changes {
         }
         let identity = &*self.layout.identity;
         let mut others = self.others.remove(&id).unwrap_or_default();
-        // A row of this transaction is best, and then the row that lacks the fewest values.
-        // Earlier rows come second, since not every part of a range knows their values.
-        let rank = |record: &Record<'_>, lacking| (record.since != self.transaction, lacking);
+        // A row that this transaction changed is best, and then the row that lacks the fewest values.
+        // Other rows come second, since not every part of a range knows their values.
+        let rank = |record: &Record<'_>, lacking| (record.changed != self.transaction, lacking);
         let own = image.lacking(table, version, &record, identity, &mut keep.projected)?;
         let mut best = own.map(|lacking| (rank(&record, lacking), None));
         for (place, (version, bytes)) in others.iter().enumerate() {
@@ -220,6 +227,7 @@ impl Changes {
             is_beside,
             has_unsent: unsent(cells).is_some(),
             since: row.since,
+            changed: self.transaction,
             cells: cells.bytes(),
         };
         store(table, id, &record, &mut keep.record)

@@ -284,7 +284,7 @@ impl Net {
         let (mut scan, mut projected, mut bytes) = (Scan::default(), Vec::new(), Vec::new());
         while let Some(row) = table.heap.next(&mut scan)? {
             let mut record = Record::parse(&scan.cells).ok_or_else(damaged)?;
-            (record.since, record.is_beside) = (0, false);
+            (record.since, record.changed, record.is_beside) = (0, 0, false);
             let id = if record.is_row {
                 record.has_unsent |= !table.versions.is_last(row.version);
                 let cells = table.cells_of(row.version, &record, &mut projected);

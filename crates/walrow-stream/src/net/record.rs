@@ -1,10 +1,10 @@
 //! The stored record of a key whose earlier row is unknown.
 //!
 //! ```text
-//! ┌───────┬───────────┬──────────────────────────┬──────────────────────────┐
-//! │ flags │ since (4) │ of a head: length (4),   │ a row: all cells         │
-//! │       │           │ cells of the key it had  │ gone: cells of the key   │
-//! └───────┴───────────┴──────────────────────────┴──────────────────────────┘
+//! ┌───────┬─────────────┬──────────────────────────┬──────────────────────────┐
+//! │ flags │ since (4),  │ of a head: length (4),   │ a row: all cells         │
+//! │       │ changed (4) │ cells of the key it had  │ gone: cells of the key   │
+//! └───────┴─────────────┴──────────────────────────┴──────────────────────────┘
 //! ```
 
 /// Where a row was before the range.
@@ -39,6 +39,8 @@ pub(super) struct Record<'a> {
     pub(super) has_unsent: bool,
     /// The transaction that gave the row its key. 0 if none did.
     pub(super) since: u32,
+    /// The last transaction that changed the row.
+    pub(super) changed: u32,
     /// The cells of the row, or of the key.
     pub(super) cells: &'a [u8],
 }
@@ -61,6 +63,7 @@ impl<'a> Record<'a> {
             is_beside: false,
             has_unsent: false,
             since: 0,
+            changed: 0,
             cells: key,
         }
     }
@@ -68,7 +71,8 @@ impl<'a> Record<'a> {
     /// Reads a record. `None` if the bytes are not a record. The cells are not checked.
     pub(super) fn parse(bytes: &'a [u8]) -> Option<Self> {
         let (flags, rest) = bytes.split_first()?;
-        let (since, mut rest) = rest.split_first_chunk()?;
+        let (since, rest) = rest.split_first_chunk()?;
+        let (changed, mut rest) = rest.split_first_chunk()?;
         let head = match flags & HEAD {
             0 => Head::None,
             1 => Head::Own,
@@ -94,6 +98,7 @@ impl<'a> Record<'a> {
             is_beside: has(BESIDE),
             has_unsent: has(UNSENT),
             since: u32::from_le_bytes(*since),
+            changed: u32::from_le_bytes(*changed),
             cells: rest,
         })
     }
@@ -113,6 +118,7 @@ impl<'a> Record<'a> {
                 | flag(self.has_unsent, UNSENT),
         );
         out.extend_from_slice(&self.since.to_le_bytes());
+        out.extend_from_slice(&self.changed.to_le_bytes());
         if self.head == Head::Other {
             let size = u32::try_from(self.head_key.len()).unwrap_or(u32::MAX);
             out.extend_from_slice(&size.to_le_bytes());

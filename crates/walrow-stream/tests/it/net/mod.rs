@@ -185,6 +185,9 @@ fn check(choices: Choices, steps: &[Step]) {
     }
     server.commit();
     let bytes = server.stream.bytes();
+    if std::env::var("DBG").is_ok() {
+        std::fs::write("/tmp/dbg.wire", &bytes).unwrap();
+    }
     let mut options = NetOptions::default();
     options.keys = Some(vec!["id".to_owned()]);
     options.deletes = deletes;
