@@ -50,4 +50,4 @@ def capture(
                 # A quiet server does not say by itself how far it has read: it is asked.
                 stream.confirm(stream.flushed, reply=True)
     text = "the server was shut down"
-    raise walrow.ConnectionLostError(text)
+    raise walrow.errors.ConnectionLostError(text)

@@ -25,75 +25,82 @@ libraries.
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from walrow import errors
 from walrow._core import (
     UNCHANGED,
     Batch,
     Catalog,
     Decoder,
-    Frame,
-    Message,
     Reader,
     Schema,
     __version__,
 )
-from walrow.errors import (
-    ApplyError,
-    ConnectionLostError,
-    DecodeError,
-    Error,
-    LogError,
-    OptionError,
-    Remedy,
-    ReplicationError,
-    SchemaError,
-    SettingError,
-    SpoolError,
-    UnfinishedError,
-    UnrepresentableError,
-)
-from walrow.load_requests import cancel_load, load
-from walrow.log import Log
-from walrow.lsn import Lsn
-from walrow.reading import frames, messages, read
-from walrow.receiving import receive
-from walrow.schemas import schema
-from walrow.sealing import seal
-from walrow.survey import tables
-from walrow.unresolved import UnresolvedType
+from walrow._lsn import Lsn
+from walrow.errors import Error
+
+if TYPE_CHECKING:
+    from walrow import log, postgres, spark, typing
+    from walrow._log.requests import load
+    from walrow._log.sealing import seal
+    from walrow._read.reading import frames, messages, read
+    from walrow._read.schemas import schema
+    from walrow._read.survey import tables
+    from walrow._receive.receiving import receive
+    from walrow.log import Log
 
 __all__ = [
     "UNCHANGED",
-    "ApplyError",
     "Batch",
     "Catalog",
-    "ConnectionLostError",
-    "DecodeError",
     "Decoder",
     "Error",
-    "Frame",
     "Log",
-    "LogError",
     "Lsn",
-    "Message",
-    "OptionError",
     "Reader",
-    "Remedy",
-    "ReplicationError",
     "Schema",
-    "SchemaError",
-    "SettingError",
-    "SpoolError",
-    "UnfinishedError",
-    "UnrepresentableError",
-    "UnresolvedType",
     "__version__",
-    "cancel_load",
+    "errors",
     "frames",
     "load",
+    "log",
     "messages",
+    "postgres",
     "read",
     "receive",
     "schema",
     "seal",
+    "spark",
     "tables",
+    "typing",
 ]
+
+#: Where each name is that is imported when it is used.
+_PLACES = {
+    "Log": "walrow.log",
+    "frames": "walrow._read.reading",
+    "load": "walrow._log.requests",
+    "messages": "walrow._read.reading",
+    "read": "walrow._read.reading",
+    "receive": "walrow._receive.receiving",
+    "schema": "walrow._read.schemas",
+    "seal": "walrow._log.sealing",
+    "tables": "walrow._read.survey",
+}
+_MODULES = ("log", "postgres", "spark", "typing")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return import_module(f"{__name__}.{name}")
+    if name in _PLACES:
+        value = globals()[name] = getattr(import_module(_PLACES[name]), name)
+        return value
+    text = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(text)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,10 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from inspect import Signature
 from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
-from walrow.log_store import LogStore
-from walrow.lsn import Lsn
-from walrow.typing import Absence, Buffer, Framing, Options, TableName
-from walrow.unresolved import UnresolvedType
+from walrow._lsn import Lsn
+from walrow._sources.log_objects import LogStore
+from walrow.typing import Absence, Buffer, Framing, Options, TableName, UnresolvedType
 
 __all__ = [
     "FRAME_HEADER",

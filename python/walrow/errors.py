@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from walrow.lsn import Lsn
+    from walrow._lsn import Lsn
 
 __all__ = [
     "ApplyError",

@@ -17,35 +17,36 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walrow import reading, schemas
 from walrow._core import Decoder, LogDirectory, Reader
-from walrow.conninfo import without_credentials
-from walrow.erasure import Erased, erase
+from walrow._log.erasing import Erased, erase
+from walrow._log.following import Follower
+from walrow._log.items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
+from walrow._log.marks import Why, needs_of
+from walrow._log.needs import accept, read_record
+from walrow._log.net_range import NetRules, net_of
+from walrow._log.readers import LogReader
+from walrow._log.requests import cancel_load
+from walrow._log.retention import Compacted, Retained, Retention
+from walrow._log.stopped import resume
+from walrow._log.young_tables import plain_name
+from walrow._lsn import Lsn
+from walrow._read import reading, schemas
+from walrow._read.signatures import with_options
+from walrow._secrets import without_credentials
+from walrow._sources.log_objects import LogStore
+from walrow._sources.logs import OpenedLog, directory_of, is_named, refuse_conninfo
+from walrow._sources.urls import is_url
 from walrow.errors import LogError, OptionError, SchemaError
-from walrow.following import Follower
-from walrow.load_needed import accept, read_record
-from walrow.log_items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
-from walrow.log_places import OpenedLog, directory_of, is_named, refuse_conninfo
-from walrow.log_readers import LogReader
-from walrow.log_store import LogStore
-from walrow.lsn import Lsn
-from walrow.marks import Why, needs_of
-from walrow.netting import NetRules, net_of
-from walrow.retention import Compacted, Retained, Retention
-from walrow.signatures import with_options
-from walrow.stopped import resume
 from walrow.typing import NetOptions, Options, StateOptions
-from walrow.urls import is_url
-from walrow.young_tables import plain_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Unpack
 
     from walrow._core import Schema
-    from walrow.looks import Published
-    from walrow.marks import Mark
-    from walrow.net import Net
+    from walrow._log.marks import Mark
+    from walrow._log.needs import Published
+    from walrow._log.net import Net
     from walrow.typing import (
         Deletes,
         NeverSent,
@@ -66,6 +67,7 @@ __all__ = [
     "Retention",
     "Segment",
     "SourceIdentity",
+    "cancel_load",
 ]
 
 

@@ -15,7 +15,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
-from walrow._core import Catalog  # noqa: TC001 - get_type_hints looks it up
+from walrow._core import Catalog, Frame, Message
+from walrow._unresolved import UnresolvedType
 
 __all__ = [
     "Absence",
@@ -27,9 +28,11 @@ __all__ = [
     "ChangesOptions",
     "DataSourceOptions",
     "Deletes",
+    "Frame",
     "Framing",
     "LiveSchemaOptions",
     "MemoryOptions",
+    "Message",
     "NetOptions",
     "NeverSent",
     "Options",
@@ -46,6 +49,7 @@ __all__ = [
     "TableName",
     "TableOptions",
     "Truncates",
+    "UnresolvedType",
     "ValueOptions",
 ]
 

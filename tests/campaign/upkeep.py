@@ -189,7 +189,7 @@ def _request(day: Day, table: int) -> bool:
 def cancel_load(day: Day) -> None:
     """Somebody cancels all loads, also one that has begun."""
     with contextlib.suppress(walrow.Error):
-        walrow.cancel_load(log=day.log)
+        walrow.log.cancel_load(log=day.log)
 
 
 @step(3, is_harmless=True)

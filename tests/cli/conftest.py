@@ -69,7 +69,7 @@ def invoke() -> Callable[..., str]:
     def invoke(*arguments: Any) -> str:
         result = CliRunner().invoke(cli, [*map(str, arguments)])
         if re.search(r"/error-|/16/missing-publication", str(arguments[-1])):
-            assert type(result.exception) is walrow.ReplicationError
+            assert type(result.exception) is walrow.errors.ReplicationError
         elif result.exception is not None:
             raise result.exception
         return result.stdout

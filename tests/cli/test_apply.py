@@ -91,8 +91,10 @@ def applied(token: str | None) -> Applied:
     return Applied("public.t", "delta:/t", walrow.Lsn(1), walrow.Lsn(2), token=token)
 
 
-def conflict() -> walrow.ApplyError:
-    return walrow.ApplyError("others were first", code="conflict", target="delta:/t")
+def conflict() -> walrow.errors.ApplyError:
+    return walrow.errors.ApplyError(
+        "others were first", code="conflict", target="delta:/t"
+    )
 
 
 def test_a_conflict_ends_only_a_single_call(
@@ -108,7 +110,7 @@ def test_a_conflict_ends_only_a_single_call(
     assert "Traceback" not in said
     applying(monkeypatch, conflict())
     assert app.run([*ARGUMENTS, "delta:/t"]) == 1
-    other = walrow.ApplyError("load it", code="incomplete", table="public.t")
+    other = walrow.errors.ApplyError("load it", code="incomplete", table="public.t")
     applying(monkeypatch, applied("{}"), other)
     assert app.run([*ARGUMENTS, "delta:/t", "--every", "0.01"]) == 1
     assert spark.stopped == 3

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import walrow
-from walrow.load_needed import write_published
-from walrow.looks import Published
-from walrow.lsn import Lsn
-from walrow.marks import Mark, Why
-from walrow.stopped import read_stopped, stop
+from walrow._log.marks import Mark, Why
+from walrow._log.needs import Published, write_published
+from walrow._log.stopped import read_stopped, stop
+from walrow._lsn import Lsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -37,7 +37,7 @@ def test_json_lines_are_the_rows(log: Path, run: Callable[..., Any]) -> None:
 def test_a_file_has_the_rows_as_of_a_point(
     log: Path, tmp_path: Path, invoke: Callable[..., str]
 ) -> None:
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         walrow.Log(log).state("item", as_of=0)
     first = raised.value.lsn
     out = tmp_path / "item.parquet"

@@ -49,7 +49,9 @@ def test_fold_gives_what_the_server_held(path: Path, tmp_path: Path) -> None:
             assert held["rows"] == [], name
             continue
         if path.name.startswith(("alter-columns", "alter-transaction")):
-            with pytest.raises(walrow.LogError, match="type of column b changed"):
+            with pytest.raises(
+                walrow.errors.LogError, match="type of column b changed"
+            ):
                 list(tables[name])
             continue
         found = tables[name].to_pyarrow()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import walrow
 from streams import Column, begin, commit, insert, relation, update, wired
-from walrow.net import Net
+from walrow._log.net import Net
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs/net.md").read_text()

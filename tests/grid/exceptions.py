@@ -82,7 +82,7 @@ def _is_error(seen: Seen) -> None:
     """The default policy stops at the first value."""
     row = seen.text.is_valid().to_pylist().index(True)
     stream = one_row(seen.live.streams[seen.table.name, "binary"], row)
-    with pytest.raises(walrow.UnrepresentableError, match="the binary form"):
+    with pytest.raises(walrow.errors.UnrepresentableError, match="the binary form"):
         decode(seen.live, stream, profile=seen.profile)
 
 

@@ -22,7 +22,7 @@ import walrow.postgres
 from reference import messages
 from reference.reader import Relation
 from servers import EmbeddedServer, NpmServer, record
-from walrow.postgres.published import PublishedTable, published_tables
+from walrow._postgres.published import PublishedTable, published_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -514,7 +514,7 @@ def test_partitions_are_their_root_or_themselves(database: Database) -> None:
 def test_unknown_publications_are_named(database: Database) -> None:
     database.run("CREATE PUBLICATION p")
     asked = ["p", "it's \\ %s", 'other "one"']
-    with pytest.raises(walrow.OptionError) as caught:
+    with pytest.raises(walrow.errors.OptionError) as caught:
         database.catalog(publications=asked)
     assert str(caught.value) == (
         'no publication it\'s \\ %s, other "one" in this database'
@@ -554,13 +554,13 @@ def test_any_connection_is_accepted_and_left_unchanged(database: Database) -> No
             for _ in range(7):
                 assert read(conn, publications=["p"]) == expected
                 assert conn.info.transaction_status == idle
-            with pytest.raises(walrow.OptionError):
+            with pytest.raises(walrow.errors.OptionError):
                 read(conn, publications="none")
             assert conn.info.transaction_status == idle
             with conn.transaction():
                 conn.pgconn.exec_(b"CREATE TABLE kept (n int)")
                 assert read(conn) == expected
-                with pytest.raises(walrow.OptionError):
+                with pytest.raises(walrow.errors.OptionError):
                     read(conn, publications="none")
                 assert conn.info.transaction_status == open_
                 assert conn.pgconn.exec_(b"SHOW search_path").get_value(0, 0) == path
@@ -583,7 +583,7 @@ def test_a_failed_transaction_of_the_caller_stays_failed(database: Database) -> 
 def test_a_connection_in_pipeline_mode_is_refused(database: Database) -> None:
     with psycopg.connect(database.dsn) as conn, conn.pipeline():
         for ask in (walrow.postgres.catalog, walrow.postgres.check_settings):
-            with pytest.raises(walrow.OptionError, match="pipeline"):
+            with pytest.raises(walrow.errors.OptionError, match="pipeline"):
                 ask(conn)
 
 
@@ -598,13 +598,13 @@ def test_name_that_is_no_text_is_an_error(ascii_only: str) -> None:
         conn.execute("CREATE TYPE étage AS ENUM ('é')".encode())
         assert '"étage"' in walrow.postgres.catalog(conn).to_json()
         conn.execute("CREATE TYPE etage AS ENUM ('é')".encode("latin-1"))
-        with pytest.raises(walrow.SchemaError, match="is not in utf-8"):
+        with pytest.raises(walrow.errors.SchemaError, match="is not in utf-8"):
             walrow.postgres.catalog(conn)
         options = walrow.postgres.options(server_encoding="SQL_ASCII")
     with psycopg.connect(ascii_only, options=options) as conn:
         walrow.postgres.check_settings(conn)
     with psycopg.connect(ascii_only, options=walrow.postgres.options()) as conn:
-        with pytest.raises(walrow.SettingError) as caught:
+        with pytest.raises(walrow.errors.SettingError) as caught:
             walrow.postgres.check_settings(conn)
         assert caught.value.setting == "client_encoding"
         assert caught.value.wanted == "SQL_ASCII"
@@ -634,7 +634,7 @@ def test_settings_are_pinned_and_checked(
         )
     )
     connect = partial(psycopg.connect, database.dsn, replication=replication)
-    with connect() as conn, pytest.raises(walrow.SettingError):
+    with connect() as conn, pytest.raises(walrow.errors.SettingError):
         walrow.postgres.check_settings(conn)
     with connect(options=walrow.postgres.options()) as conn:
         walrow.postgres.check_settings(conn)
@@ -649,7 +649,7 @@ def test_settings_are_pinned_and_checked(
         assert shown == {name: wanted[name] for name in shown}
         for name, (value, found, _) in SETTINGS.items():
             conn.pgconn.exec_(f"SET {name} = '{value}'".encode())
-            with pytest.raises(walrow.SettingError) as caught:
+            with pytest.raises(walrow.errors.SettingError) as caught:
                 walrow.postgres.check_settings(conn)
             error = caught.value
             assert (error.setting, error.value) == (name, found)
@@ -667,7 +667,7 @@ def test_settings_from_the_environment_are_detected(
     monkeypatch.setenv("PGTZ", "Asia/Kolkata")
     with (
         psycopg.connect(database.dsn, options=walrow.postgres.options()) as conn,
-        pytest.raises(walrow.SettingError, match="TimeZone is 'Asia/Kolkata'"),
+        pytest.raises(walrow.errors.SettingError, match="TimeZone is 'Asia/Kolkata'"),
     ):
         walrow.postgres.check_settings(conn)
 

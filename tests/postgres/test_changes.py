@@ -20,7 +20,7 @@ import pytest
 import walrow
 from servers import EmbeddedServer, Proxy, create_slot
 from servers.receiving import execute
-from walrow import (
+from walrow.errors import (
     ConnectionLostError,
     OptionError,
     ReplicationError,
@@ -329,7 +329,7 @@ def test_ctrl_c_while_the_slot_waits_for_a_transaction(shop: str) -> None:
 def test_a_lock_on_the_table_says_who_has_it(
     shop: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walrow.postgres.temporary_publication._LOCK_SECONDS", 1)
+    monkeypatch.setattr("walrow._postgres.temporary_publication._LOCK_SECONDS", 1)
     with psycopg.connect(shop, application_name="cleaner") as holder:
         # As a VACUUM does.
         holder.execute("LOCK TABLE t IN SHARE UPDATE EXCLUSIVE MODE")

@@ -97,12 +97,12 @@ def test_commands_leave_no_transaction_open(server: EmbeddedServer) -> None:
 def test_the_first_timeline_has_no_history(replication: Connection) -> None:
     assert postgres.timeline_history(replication, 1) == []
     with pytest.raises(
-        walrow.ReplicationError, match="history of timeline 2"
+        walrow.errors.ReplicationError, match="history of timeline 2"
     ) as caught:
         postgres.timeline_history(replication, 2)
     assert caught.value.sqlstate == "58P01"
     for timeline in (0, -1, 1 << 32):
-        with pytest.raises(walrow.OptionError, match="a number from 1"):
+        with pytest.raises(walrow.errors.OptionError, match="a number from 1"):
             postgres.timeline_history(replication, timeline)
 
 
@@ -122,7 +122,9 @@ def test_a_history_lists_earlier_timelines(
             (2, walrow.Lsn("0/5000110"), "before noon"),
         ]
         history.write_text("1\tsecret\n")
-        with pytest.raises(walrow.ReplicationError, match="switch point is not") as it:
+        with pytest.raises(
+            walrow.errors.ReplicationError, match="switch point is not"
+        ) as it:
             postgres.timeline_history(replication, 3)
         assert "secret" not in str(it.value)
     finally:
@@ -153,7 +155,9 @@ def test_options_of_a_slot_depend_on_the_version(
     )
     for options, since in cases:
         if server.major < since:
-            with pytest.raises(walrow.OptionError, match=f"needs PostgreSQL {since} "):
+            with pytest.raises(
+                walrow.errors.OptionError, match=f"needs PostgreSQL {since} "
+            ):
                 postgres.create_slot(conn, name, **options)
             assert slots(sql, name) == []
         else:
@@ -199,19 +203,21 @@ def test_a_slot_is_altered_from_17_on(
     for options, since in (({"failover": True}, 17), ({"two_phase": True}, 18)):
         if server.major < since:
             first = since if server.major >= 17 else 17
-            with pytest.raises(walrow.OptionError, match=f"PostgreSQL {first} or"):
+            with pytest.raises(
+                walrow.errors.OptionError, match=f"PostgreSQL {first} or"
+            ):
                 postgres.alter_slot(replication, name, **options)
             continue
         postgres.alter_slot(replication, name, **options)
         (slot,) = slots(sql, name)
         assert {key: slot[key] for key in options} == options
-    with pytest.raises(walrow.OptionError, match="changes nothing"):
+    with pytest.raises(walrow.errors.OptionError, match="changes nothing"):
         postgres.alter_slot(replication, name)
 
 
 @kinds("replication", "sql")
 def test_refusals_say_what_to_do(conn: Connection, name: str) -> None:
-    with pytest.raises(walrow.ReplicationError) as caught:
+    with pytest.raises(walrow.errors.ReplicationError) as caught:
         postgres.drop_slot(conn, name)
     error = caught.value
     assert (error.sqlstate, error.slot) == ("42704", name)
@@ -224,15 +230,17 @@ def test_refusals_say_what_to_do(conn: Connection, name: str) -> None:
     assert pickle.loads(pickle.dumps(error)).slot == name
 
     postgres.create_slot(conn, name)
-    with pytest.raises(walrow.ReplicationError, match="already exists; drop it") as it:
+    with pytest.raises(
+        walrow.errors.ReplicationError, match="already exists; drop it"
+    ) as it:
         postgres.create_slot(conn, name)
     assert it.value.sqlstate == "42710"
     for other, sqlstate in (("Upper case", "42602"), ("", "42602"), ("é", "42602")):
-        with pytest.raises(walrow.ReplicationError, match="name") as it:
+        with pytest.raises(walrow.errors.ReplicationError, match="name") as it:
             postgres.create_slot(conn, other)
         assert it.value.sqlstate == sqlstate
         assert it.value.hint is None or "lower case" in it.value.hint
-    with pytest.raises(walrow.ReplicationError, match="use pgoutput") as it:
+    with pytest.raises(walrow.errors.ReplicationError, match="use pgoutput") as it:
         postgres.create_slot(conn, f"{name}_2", plugin="no 'such plugin")
     assert it.value.sqlstate == "58P01"
 
@@ -245,11 +253,15 @@ def test_a_slot_in_use_is_not_dropped(
     command = postgres.start_replication_command(name, 0, options)
     replication.pgconn.exec_(command.encode())
     assert replication.pgconn.transaction_status == pq.TransactionStatus.ACTIVE
-    with pytest.raises(walrow.ReplicationError, match="walrow slot list") as caught:
+    with pytest.raises(
+        walrow.errors.ReplicationError, match="walrow slot list"
+    ) as caught:
         postgres.drop_slot(sql, name)
     assert caught.value.sqlstate == "55006"
     # The stream occupies the connection.
-    with pytest.raises(walrow.ReplicationError, match="cannot identify the system"):
+    with pytest.raises(
+        walrow.errors.ReplicationError, match="cannot identify the system"
+    ):
         postgres.identify_system(replication)
 
     with psycopg.connect(server.dsn, replication="database") as other:
@@ -265,7 +277,7 @@ def test_a_role_needs_the_attribute(server: EmbeddedServer, sql: Connection) -> 
     try:
         with (
             psycopg.connect(server.dsn, user="plain", autocommit=True) as conn,
-            pytest.raises(walrow.ReplicationError, match="ALTER ROLE") as caught,
+            pytest.raises(walrow.errors.ReplicationError, match="ALTER ROLE") as caught,
         ):
             postgres.create_slot(conn, "never")
         assert caught.value.sqlstate == "42501"
@@ -318,22 +330,22 @@ def test_what_no_command_can_contain_is_refused(replication: Connection) -> None
             "a", 0, {"publication_names": ["\0"]}
         ),
     ):
-        with pytest.raises(walrow.OptionError, match="NUL"):
+        with pytest.raises(walrow.errors.OptionError, match="NUL"):
             call()
     with pytest.raises(TypeError, match="option b must be a text"):
         postgres.start_replication_command("a", 0, {"b": object()})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="an LSN is"):
         postgres.start_replication_command("a", "yesterday", {})
-    with pytest.raises(walrow.OptionError, match="'export', 'nothing' or 'use'"):
+    with pytest.raises(walrow.errors.OptionError, match="'export', 'nothing' or 'use'"):
         postgres.create_slot(replication, "a", snapshot="all")  # type: ignore[arg-type]
 
 
 def test_names_must_be_in_the_connections_encoding(server: EmbeddedServer) -> None:
     with psycopg.connect(server.dsn, client_encoding="LATIN1") as conn:
-        with pytest.raises(walrow.ReplicationError, match="Réplique") as caught:
+        with pytest.raises(walrow.errors.ReplicationError, match="Réplique") as caught:
             postgres.drop_slot(conn, "Réplique")
         assert caught.value.sqlstate == "42704"
-        with pytest.raises(walrow.OptionError, match="encoding, iso8859-1"):
+        with pytest.raises(walrow.errors.OptionError, match="encoding, iso8859-1"):
             postgres.drop_slot(conn, "複製")
 
 
@@ -344,7 +356,7 @@ def test_some_commands_need_a_replication_connection(sql: Connection) -> None:
         lambda: postgres.drop_slot(sql, "a", wait=True),
         lambda: postgres.alter_slot(sql, "a", failover=True),
     ):
-        with pytest.raises(walrow.OptionError, match='replication="database"'):
+        with pytest.raises(walrow.errors.OptionError, match='replication="database"'):
             call()
 
 
@@ -353,10 +365,12 @@ def test_a_connection_that_is_closed_or_lost(server: EmbeddedServer) -> None:
     with psycopg.connect(server.dsn, autocommit=True) as other:
         other.execute("SELECT pg_terminate_backend(%s)", [conn.info.backend_pid])
     time.sleep(0.1)
-    with pytest.raises(walrow.ReplicationError, match="cannot identify the system"):
+    with pytest.raises(
+        walrow.errors.ReplicationError, match="cannot identify the system"
+    ):
         postgres.identify_system(conn)
     conn.close()
-    with pytest.raises(walrow.OptionError, match="the connection is closed"):
+    with pytest.raises(walrow.errors.OptionError, match="the connection is closed"):
         postgres.identify_system(conn)
 
 

@@ -125,7 +125,7 @@ def test_what_makes_a_table_incomplete_is_noticed(
     ((load,),) = (set(loads(log).values()) - {min(filter(None, loads(log).values()))},)
     assert load is not None
     # Before the load, the table was not whole, and it still is not.
-    with pytest.raises(walrow.LogError, match="load the table again") as caught:
+    with pytest.raises(walrow.errors.LogError, match="load the table again") as caught:
         found.state("public.item", as_of=load - 1)
     assert caught.value.code == "incomplete"
     assert found.state("public.item", as_of=load).to_pyarrow().num_rows >= 30
@@ -281,7 +281,7 @@ def test_tables_that_have_rows_before_the_slot(
     reason = "it had rows before the slot was created"
     assert needed(log) == {"public.item": reason, "public.audit": reason}
     assert sum(len(batch) for batch in walrow.Log(log).state("wide")) == 1
-    with pytest.raises(walrow.LogError, match="rows before the slot"):
+    with pytest.raises(walrow.errors.LogError, match="rows before the slot"):
         walrow.Log(log).state("item")
 
 
@@ -359,7 +359,7 @@ def test_tables_that_are_altered_before_the_first_look(
             execute(server.dsn, "; ".join(statements))
         until(lambda: needed(log) == expected)
         for name in expected:
-            with pytest.raises(walrow.LogError, match="load the table again"):
+            with pytest.raises(walrow.errors.LogError, match="load the table again"):
                 walrow.Log(log).state(name)
         walrow.load(list(expected), log=log, timeout=60)
         assert needed(log) == {}

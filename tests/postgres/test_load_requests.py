@@ -135,7 +135,7 @@ def test_a_load_that_is_refused_says_why(
     log = tmp_path / "log"
     with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
         receiver.until(is_loaded)
-        with pytest.raises(walrow.LogError, match=r"no table public\.nobody"):
+        with pytest.raises(walrow.errors.LogError, match=r"no table public\.nobody"):
             walrow.load("public.nobody", log=log, timeout=60)
         # It goes on.
         execute(server.dsn, "INSERT INTO audit (what) VALUES ('later')")
@@ -177,7 +177,7 @@ def test_a_load_is_given_up_when_too_much_waits(
     try:
         with Load(server.dsn, seed=6, pause=0) as load:
             until(lambda: load.transactions > 10)
-            with pytest.raises(walrow.LogError, match="waited for it"):
+            with pytest.raises(walrow.errors.LogError, match="waited for it"):
                 walrow.load(log=log, timeout=60)
             assert loads(log) == before
             time.sleep(0.5)
@@ -199,10 +199,10 @@ def test_a_full_disk_only_delays_a_load(
     with receiver, Load(server.dsn, seed=7):
         receiver.until(is_loaded)
         with disk.has("full"):
-            request = walrow.load_requests.request(log, None, is_awaited=True)
+            request = walrow._log.requests.request(log, None, is_awaited=True)
             time.sleep(3)
         deadline = time.monotonic() + 60
-        while walrow.load_requests.result_of(log, request) is None:
+        while walrow._log.requests.result_of(log, request) is None:
             assert time.monotonic() < deadline, receiver.states[-3:]
             time.sleep(0.1)
     receive_rest(server, log, slot)
@@ -219,14 +219,14 @@ def test_the_result_of_a_load_does_not_hold_up_the_stream(
     disk = Disk(log)
     with ReceiverProcess(server.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
         receiver.until_streaming()
-        request = walrow.load_requests.request(log, ["public.nobody"], is_awaited=True)
+        request = walrow._log.requests.request(log, ["public.nobody"], is_awaited=True)
         with disk.has("stalled"):
             receiver.until(lambda it: "was given up" in (it["note"] or ""))
             receiver.until_streaming()
-            assert walrow.load_requests.result_of(log, request) is None
-        until(lambda: walrow.load_requests.result_of(log, request) is not None)
+            assert walrow._log.requests.result_of(log, request) is None
+        until(lambda: walrow._log.requests.result_of(log, request) is not None)
         with disk.has("stalled"):
-            walrow.load_requests.request(log, ["public.nobody"], is_awaited=True)
+            walrow._log.requests.request(log, ["public.nobody"], is_awaited=True)
             receiver.until(lambda it: "was given up" in (it["note"] or ""))
             time.sleep(0.5)
             assert receiver.stop() < 2
@@ -248,12 +248,12 @@ def test_a_lost_connection_only_delays_a_load(
         Load(server.dsn, seed=8),
     ):
         receiver.until_streaming()
-        request = walrow.load_requests.request(log, None, is_awaited=True)
+        request = walrow._log.requests.request(log, None, is_awaited=True)
         for _ in range(4):
             execute(server.dsn, end_all)
             time.sleep(0.25)
         deadline = time.monotonic() + 60
-        while walrow.load_requests.result_of(log, request) is None:
+        while walrow._log.requests.result_of(log, request) is None:
             assert time.monotonic() < deadline, receiver.states[-3:]
             time.sleep(0.1)
     receive_rest(server, log, slot)
@@ -277,7 +277,7 @@ def test_two_requests_have_two_results(
         def fail() -> None:
             try:
                 walrow.load("public.nobody", log=log, timeout=60)
-            except walrow.LogError as error:
+            except walrow.errors.LogError as error:
                 failures.append(str(error))
 
         failing = threading.Thread(target=fail)
@@ -295,22 +295,22 @@ def test_a_load_that_waits_for_a_transaction_lets_the_log_go_on(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walrow.receiver_loads._PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr("walrow._receive.loads._PAUSE_SECONDS", 1.0)
     log = tmp_path / "log"
     with receiving(server, log, slot, monkeypatch):
         until_loaded(log)
         with psycopg.connect(server.dsn) as idle:
             idle.execute("INSERT INTO audit (what) VALUES ('waits')")
-            request = walrow.load_requests.request(
+            request = walrow._log.requests.request(
                 log, ["public.item"], is_awaited=True
             )
             time.sleep(0.5)
             execute(server.dsn, "INSERT INTO item VALUES (900, 1)")
             end = walrow.Lsn(end_of_wal(server.dsn))
             until(lambda: walrow.Log(log).end >= end)
-            assert walrow.load_requests.result_of(log, request) is None
-        until(lambda: walrow.load_requests.result_of(log, request) is not None)
-        found = walrow.load_requests.result_of(log, request)
+            assert walrow._log.requests.result_of(log, request) is None
+        until(lambda: walrow._log.requests.result_of(log, request) is not None)
+        found = walrow._log.requests.result_of(log, request)
         assert found is not None
         assert found.failure is None
     check_log(server.dsn, log, Load.TABLES)
@@ -331,7 +331,7 @@ def test_a_load_that_is_cancelled_leaves_no_trace(
             idle.execute("INSERT INTO audit (what) VALUES ('waits')")
             walrow.load("public.item", log=log, wait=False)
             until(lambda: execute(server.dsn, slots))
-            assert walrow.cancel_load("public.item", log=log) == 1
+            assert walrow.log.cancel_load("public.item", log=log) == 1
             until(lambda: not execute(server.dsn, slots))
             # The log goes on, and another load does not wait for that one.
             execute(server.dsn, "INSERT INTO item VALUES (901, 1)")
@@ -361,17 +361,17 @@ def test_a_table_that_is_locked_for_long_ends_only_the_load(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walrow.receiver_loads._ATTEMPTS", 2)
+    monkeypatch.setattr("walrow._receive.loads._ATTEMPTS", 2)
     log = tmp_path / "log"
     with receiving(server, log, slot, monkeypatch):
         until_loaded(log)
         with psycopg.connect(server.dsn) as other:
             other.execute("LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
-            with pytest.raises((walrow.LogError, TimeoutError)) as caught:
+            with pytest.raises((walrow.errors.LogError, TimeoutError)) as caught:
                 walrow.load("public.item", log=log, timeout=20)
             # Old servers do not open the tables of a publication, so the load waits for the
             # transaction that has the lock, as for each other.
-            if isinstance(caught.value, walrow.LogError):
+            if isinstance(caught.value, walrow.errors.LogError):
                 assert "lock timeout" in str(caught.value)
         until(lambda: not requests(log))
         walrow.load("public.item", log=log, timeout=60)

@@ -37,15 +37,15 @@ from servers.receiving import (
     end_of_wal,
     execute,
 )
-from walrow.interruption import Step
-from walrow.loading import TableLoad
-from walrow.postgres import copying
+from walrow._postgres import copying
+from walrow._receive.interruption import Step
+from walrow._receive.loading import TableLoad
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from servers import EmbeddedServer
-    from walrow.postgres.published import PublishedTable
+    from walrow._postgres.published import PublishedTable
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
@@ -147,7 +147,7 @@ def test_a_load_has_what_the_publication_has(
 def test_a_large_table_comes_in_ranges_over_several_connections(
     server: EmbeddedServer, slot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walrow.postgres.copying._PIECE_PAGES", 16)
+    monkeypatch.setattr("walrow._postgres.copying._PIECE_PAGES", 16)
     pieces: list[copying.Piece] = []
 
     def pieces_of(tables: Sequence[PublishedTable]) -> list[copying.Piece]:
@@ -155,7 +155,7 @@ def test_a_large_table_comes_in_ranges_over_several_connections(
         return found
 
     cut = copying.pieces_of
-    monkeypatch.setattr(copying, "pieces_of", pieces_of)
+    monkeypatch.setattr("walrow._receive.loading.pieces_of", pieces_of)
     log = tmp_path / "log"
     walrow.receive(
         server.dsn,
@@ -325,11 +325,11 @@ def test_the_error_of_a_load_has_no_value_of_a_row(
         assert "s3cret" not in receiver.output + text
     with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
         receiver.until_streaming()
-        request = walrow.load_requests.request(log, ["public.audit"], is_awaited=True)
-        until(lambda: walrow.load_requests.result_of(log, request) is not None)
+        request = walrow._log.requests.request(log, ["public.audit"], is_awaited=True)
+        until(lambda: walrow._log.requests.result_of(log, request) is not None)
         receiver.stop()
         # It is what `walrow.load` raises, and a file of the log.
-        result = walrow.load_requests.result_of(log, request)
+        result = walrow._log.requests.result_of(log, request)
         assert "SQLSTATE 22023" in str(result)
         assert "s3cret" not in f"{result}{receiver.output}{receiver.errors}"
 
@@ -392,7 +392,7 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
     def slow_at_first(load: TableLoad, snapshot: str) -> Any:
         begun.append((load, threading.current_thread()))
         if len(begun) == 1:
-            monkeypatch.setattr("walrow.receiver._CONNECT_SECONDS", 0.5)
+            monkeypatch.setattr("walrow._receive.receiver._CONNECT_SECONDS", 0.5)
             assert next_loads.wait(60)
         else:
             next_loads.set()
@@ -400,7 +400,7 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
 
     def left(step: Step[Any]) -> None:
         # The next attempt has the usual time: the machine may be busy.
-        monkeypatch.setattr("walrow.receiver._CONNECT_SECONDS", 90)
+        monkeypatch.setattr("walrow._receive.receiver._CONNECT_SECONDS", 90)
         leave(step)
 
     monkeypatch.setattr(TableLoad, "_share", slow_at_first)

@@ -107,11 +107,11 @@ class World:
         }
         try:
             net = log.net(f"public.{name}", start=target.end, **options)
-        except walrow.SchemaError as error:
+        except walrow.errors.SchemaError as error:
             if "no table" not in str(error):
                 raise
             return
-        except walrow.ApplyError as error:
+        except walrow.errors.ApplyError as error:
             if error.code != "other_table":
                 raise
             # It was dropped and created again.

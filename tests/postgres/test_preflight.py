@@ -17,8 +17,8 @@ from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
 from servers.receiving import drop_if_there
 from walrow import postgres
-from walrow.postgres.preflight import locked
-from walrow.postgres.preflight.server import check_server, check_version
+from walrow._postgres.preflight import locked
+from walrow._postgres.preflight.server import check_server, check_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -269,7 +269,7 @@ def test_a_physical_slot(database: Database) -> None:
 def test_a_slot_of_another_plugin(database: Database) -> None:
     try:
         postgres.create_slot(database.conn, "decoding", plugin="test_decoding")
-    except walrow.ReplicationError:
+    except walrow.errors.ReplicationError:
         pytest.skip("this server has no other plugin")
     try:
         found = database.one("slot-plugin", "error", slot="decoding")
@@ -397,7 +397,9 @@ def test_tables_that_cannot_be_published(database: Database) -> None:
     assert len(database.findings("table-kind", tables=tables)) == 4
     # The server says the same.
     for table in tables[2:]:
-        with pytest.raises(walrow.ReplicationError, match="cannot create publication"):
+        with pytest.raises(
+            walrow.errors.ReplicationError, match="cannot create publication"
+        ):
             postgres.create_publication(database.conn, "never", [table])
 
 
@@ -422,7 +424,7 @@ def test_a_table_that_is_locked_is_an_error_that_says_by_whom(
     ):
         for name, table in [("shop", "item"), ("days", "day_1")]:
             holder.execute(f"LOCK TABLE unpublished, {table}".encode())
-            with pytest.raises(walrow.ReplicationError) as caught:
+            with pytest.raises(walrow.errors.ReplicationError) as caught:
                 postgres.preflight(conn, publications=name)
             assert caught.value.sqlstate == "55P03"
             assert str(caught.value) == (
@@ -635,25 +637,31 @@ def test_publications_are_created_with_exact_names(database: Database) -> None:
         ("public", "item"),
         ("public", "select"),
     ]
-    with pytest.raises(walrow.ReplicationError, match="already exists; drop it") as it:
+    with pytest.raises(
+        walrow.errors.ReplicationError, match="already exists; drop it"
+    ) as it:
         postgres.create_publication(conn, name)
     assert (it.value.sqlstate, it.value.publication) == ("42710", name)
     postgres.drop_publication(conn, name)
     assert conn.execute(query, [name]).fetchall() == []
-    with pytest.raises(walrow.ReplicationError, match="CREATE PUBLICATION") as it:
+    with pytest.raises(
+        walrow.errors.ReplicationError, match="CREATE PUBLICATION"
+    ) as it:
         postgres.drop_publication(conn, name)
     assert it.value.sqlstate == "42704"
 
     postgres.create_publication(conn, name, publish_via_partition_root=True)
     query = "SELECT puballtables, pubviaroot FROM pg_publication WHERE pubname = %s"
     assert conn.execute(query, [name]).fetchall() == [(True, True)]
-    with pytest.raises(walrow.OptionError, match=r"no table gone, public\.lost in"):
+    with pytest.raises(
+        walrow.errors.OptionError, match=r"no table gone, public\.lost in"
+    ):
         postgres.create_publication(conn, "p", ["item", "gone", ("public", "lost")])
-    with pytest.raises(walrow.OptionError, match="a publication needs a table"):
+    with pytest.raises(walrow.errors.OptionError, match="a publication needs a table"):
         postgres.create_publication(conn, "p", [])
-    with pytest.raises(walrow.OptionError, match="a list of names"):
+    with pytest.raises(walrow.errors.OptionError, match="a list of names"):
         postgres.create_publication(conn, "p", "item")
-    with pytest.raises(walrow.OptionError, match="NUL"):
+    with pytest.raises(walrow.errors.OptionError, match="NUL"):
         postgres.create_publication(conn, "a\0b")
 
 
@@ -662,7 +670,9 @@ def test_a_publication_needs_the_owner_of_its_tables(database: Database) -> None
     try:
         with psycopg.connect(database.dsn, user="plain", autocommit=True) as conn:
             for tables in (["item"], None):
-                with pytest.raises(walrow.ReplicationError, match="must own") as it:
+                with pytest.raises(
+                    walrow.errors.ReplicationError, match="must own"
+                ) as it:
                     postgres.create_publication(conn, "p", tables)
                 assert it.value.sqlstate == "42501"
     finally:
@@ -773,7 +783,7 @@ def check_small(small: EmbeddedServer) -> None:
         inside = [it.code for it in postgres.preflight(conn, slot="only")]
         assert "wal-senders-used-up" not in inside
         with pytest.raises(
-            walrow.ReplicationError, match="raise max_replication"
+            walrow.errors.ReplicationError, match="raise max_replication"
         ) as it:
             postgres.create_slot(conn, "other")
         assert it.value.sqlstate == "53400"
@@ -804,7 +814,7 @@ def check_standby(conn: Connection, major: int) -> None:
         return [each for each in found if each.code.startswith("standby")]
 
     (found,) = findings()
-    with pytest.raises(walrow.ReplicationError, match="recovery is in progress"):
+    with pytest.raises(walrow.errors.ReplicationError, match="recovery is in progress"):
         postgres.identify_system(conn)
     if major < 16:
         assert (found.code, found.severity) == ("standby", "error")

@@ -132,7 +132,9 @@ def test_rows_of_another_session_are_missing_unless_its_state_is_here(
     data = slot.session()
     assert "b" not in kinds(data)
     start = first.prepared[0]["prepare_end_lsn"]
-    with pytest.raises(walrow.DecodeError, match="restore the prepared transactions"):
+    with pytest.raises(
+        walrow.errors.DecodeError, match="restore the prepared transactions"
+    ):
         rows(data, start=start)
     assert rows(data, start=start, late_start=True) == 1
     second = walrow.Decoder(start=start)

@@ -16,14 +16,14 @@ import pytest
 import walrow
 from servers.loads import until
 from servers.receiving import drop_if_there, execute, slot_for_load
-from walrow.load_requests import request
+from walrow._log.requests import request
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from servers import EmbeddedServer
-    from walrow.receiver_state import Received, Status
+    from walrow._receive.status import Received, Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
@@ -130,9 +130,9 @@ def test_an_idle_receiver_keeps_one_connection_for_questions(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walrow.completeness._LOOK_SECONDS", 0.05)
-    monkeypatch.setattr("walrow.postgres.watch._WATCH_SECONDS", 0.05)
-    monkeypatch.setattr("walrow.receiver._REPORT_SECONDS", 0.05)
+    monkeypatch.setattr("walrow._receive.completeness._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("walrow._receive.watch._WATCH_SECONDS", 0.05)
+    monkeypatch.setattr("walrow._receive.receiver._REPORT_SECONDS", 0.05)
     own = (
         "SELECT pid, application_name, state, query_start FROM pg_stat_activity"
         " WHERE application_name LIKE 'walrow (questions%'"
@@ -181,7 +181,7 @@ def test_an_idle_receiver_keeps_one_connection_for_questions(
         assert second != first
 
         # An hour is over.
-        monkeypatch.setattr("walrow.askers._RENEWED_SECONDS", 0)
+        monkeypatch.setattr("walrow._receive.askers._RENEWED_SECONDS", 0)
         until(lambda: opened() > before + 1)
         monkeypatch.undo()
         assert [it.note for it in receiver.states[begin:] if it.note] == []
@@ -196,7 +196,7 @@ def test_stop_while_a_look_waits_for_a_lock(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walrow.completeness._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("walrow._receive.completeness._LOOK_SECONDS", 0.05)
     waits = (
         "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         " AND application_name LIKE 'walrow%'"
@@ -309,8 +309,8 @@ def test_no_query_is_compiled(
         return conn
 
     log = tmp_path / "log"
-    monkeypatch.setattr("walrow.loading._WAIT_SECONDS", 0.1)
-    monkeypatch.setattr("walrow.receiver_loads._PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr("walrow._receive.loading._WAIT_SECONDS", 0.1)
+    monkeypatch.setattr("walrow._receive.loads._PAUSE_SECONDS", 0.5)
     with configured(server, jit="on"):
         assert execute(server.dsn, "SHOW jit") == [("on",)]
         with monkeypatch.context() as patched:
@@ -345,7 +345,7 @@ def test_no_query_is_compiled(
 MANY = """
 import os, resource, sys, threading
 import walrow
-from walrow.load_requests import request, result_of
+from walrow._log.requests import request, result_of
 
 most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, most))

@@ -22,7 +22,7 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
-from walrow import ReplicationError
+from walrow.errors import ReplicationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,7 +180,7 @@ def test_names_that_are_no_text_are_named(
         with psycopg.connect(dsn, client_encoding="SQL_ASCII") as connection:
             connection.execute("CREATE TYPE mood AS ENUM ('génial')".encode("latin-1"))
             connection.execute("CREATE PUBLICATION p FOR ALL TABLES")
-        with pytest.raises(walrow.SchemaError) as caught:
+        with pytest.raises(walrow.errors.SchemaError) as caught:
             walrow.receive(
                 dsn, log=tmp_path / "log", slot="ascii", publications="p", create=True
             )
@@ -405,7 +405,7 @@ def test_origin_none(server: EmbeddedServer, slot: str, tmp_path: Path) -> None:
     )
     log = tmp_path / "log"
     if server.major < 16:
-        with pytest.raises(walrow.OptionError, match="origin"):
+        with pytest.raises(walrow.errors.OptionError, match="origin"):
             receive(server, log, slot, origin="none")
     else:
         receive(server, log, slot, origin="none")

@@ -17,15 +17,15 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
-from walrow.load_requests import request
-from walrow.receiver_state import PendingLoad
+from walrow._log.requests import request
+from walrow._receive.status import PendingLoad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from servers import EmbeddedServer
-    from walrow.receiver_state import Received
+    from walrow._receive.status import Received
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
@@ -57,7 +57,7 @@ def test_what_waits_for_somebody_is_left_and_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walrow.receiver_loads._PAUSE_SECONDS", 3)
+    monkeypatch.setattr("walrow._receive.loads._PAUSE_SECONDS", 3)
     log = tmp_path / "log"
     assert receive(server, log, slot).left == ()
     prepare(server, "mine", "INSERT INTO item VALUES (1, 1)")

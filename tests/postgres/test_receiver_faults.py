@@ -24,7 +24,7 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
-from walrow import load_requests
+from walrow._log import requests as load_requests
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -51,7 +51,7 @@ def locked(server: EmbeddedServer, table: str) -> Iterator[int]:
 
 def rows_of(log: Path, table: str) -> int:
     """The rows of a table that readers see."""
-    with contextlib.suppress(walrow.LogError):
+    with contextlib.suppress(walrow.errors.LogError):
         return {it.name: it.rows for it in walrow.Log(log).tables()}.get(table, 0)
     return 0
 

@@ -41,7 +41,7 @@ NOWHERE = "host=/nowhere dbname=postgres"
 )
 def test_numbers_that_make_no_sense(tmp_path: Path, name: str, value: float) -> None:
     log = tmp_path / "log"
-    with pytest.raises(walrow.OptionError) as caught:
+    with pytest.raises(walrow.errors.OptionError) as caught:
         walrow.receive(NOWHERE, log=log, slot="s", publications="p", **{name: value})  # type: ignore[arg-type]
     assert f"{name} is {value}: it must be from" in str(caught.value)
     assert not log.exists()
@@ -51,19 +51,19 @@ def test_numbers_that_make_no_sense(tmp_path: Path, name: str, value: float) -> 
 def test_ends_that_do_not_exist(tmp_path: Path, until: object) -> None:
     """They would never come."""
     log = tmp_path / "log"
-    with pytest.raises(walrow.OptionError) as caught:
+    with pytest.raises(walrow.errors.OptionError) as caught:
         walrow.receive(NOWHERE, log=log, slot="s", publications="p", until=until)  # type: ignore[arg-type]
     assert str(caught.value).startswith(f"until is {until!r}: it must be 'now'")
     assert not log.exists()
 
 
 def test_a_log_has_a_name() -> None:
-    with pytest.raises(walrow.OptionError, match="log is empty"):
+    with pytest.raises(walrow.errors.OptionError, match="log is empty"):
         walrow.receive(NOWHERE, log="", slot="s", publications="p")
 
 
 def test_a_receiver_may_try_for_ever(tmp_path: Path) -> None:
-    with pytest.raises(walrow.ReplicationError):
+    with pytest.raises(walrow.errors.ReplicationError):
         walrow.receive(
             NOWHERE,
             log=tmp_path / "log",

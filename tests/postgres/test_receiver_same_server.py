@@ -12,14 +12,14 @@ import pytest
 import walrow
 from servers import EmbeddedServer
 from servers.receiving import check_log, end_of_wal, execute
-from walrow import ReplicationError
-from walrow.stopped import read_stopped
+from walrow._log.stopped import read_stopped
+from walrow.errors import ReplicationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walrow.receiver_state import Received, Status
+    from walrow._receive.status import Received, Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

@@ -21,14 +21,15 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
-from walrow import LogError, Lsn, ReplicationError
-from walrow.postgres.resuming import check_timeline
+from walrow import Lsn
+from walrow._receive.resuming import check_timeline
+from walrow.errors import LogError, ReplicationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walrow.receiver_state import Received
+    from walrow._receive.status import Received
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
@@ -273,7 +274,7 @@ def test_what_is_asked_of_a_slot_that_exists(
             receive_all(own.dsn, tmp_path / "log", "--failover", slot=slot)
             assert execute(own.dsn, copied) == [(True,)]
         else:
-            with pytest.raises(walrow.OptionError, match="17"):
+            with pytest.raises(walrow.errors.OptionError, match="17"):
                 walrow.receive(
                     own.dsn,
                     log=tmp_path / "log",

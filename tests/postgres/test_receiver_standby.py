@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from walrow.receiver_state import Status
+    from walrow._receive.status import Status
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -39,7 +39,7 @@ def test_a_standby_that_is_promoted_while_it_streams(
     is_changed: bool,
 ) -> None:
     """Its walsender goes on. The log must not have the new timeline's changes as the old one's."""
-    monkeypatch.setattr("walrow.postgres.watch._TIMELINE_SECONDS", interval)
+    monkeypatch.setattr("walrow._receive.watch._TIMELINE_SECONDS", interval)
     log = tmp_path / "log"
     with EmbeddedServer(18) as primary, Standby(primary) as standby:
         execute(

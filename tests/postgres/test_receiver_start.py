@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walrow.receiver_state import Received, Status
+    from walrow._receive.status import Received, Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
@@ -80,7 +80,7 @@ def test_a_server_that_does_not_come(tmp_path: Path) -> None:
         ("host=127.0.0.1 port=1 dbname=postgres", "refused"),
     ):
         began = time.monotonic()
-        with pytest.raises(walrow.ReplicationError, match=text):
+        with pytest.raises(walrow.errors.ReplicationError, match=text):
             receive(dsn, tmp_path / "log", start_within=1, status=status)
         assert 1 <= time.monotonic() - began < 20
         assert notes[-1] == "no server was reached within 1 s"

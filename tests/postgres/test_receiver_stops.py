@@ -26,14 +26,14 @@ from servers.receiving import (
     slot_for_load,
 )
 from walrow._core import LogWriter
-from walrow.receiver_loads import Loads
+from walrow._receive.loads import Loads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from servers import EmbeddedServer
-    from walrow.receiver_state import Status
+    from walrow._receive.status import Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
@@ -177,7 +177,7 @@ def test_log_whose_opening_was_left_is_closed(
     log = tmp_path / "log"
     stop = threading.Event()
     with monkeypatch.context() as patched:
-        patched.setattr("walrow.receiver.LogWriter", slow)
+        patched.setattr("walrow._receive.receiver.LogWriter", slow)
         receiver = threading.Thread(
             target=receive, args=(server, log, slot), kwargs={"stop": stop}
         )
@@ -216,12 +216,12 @@ def test_publication_that_waits_for_a_lock_says_who_has_it(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walrow.postgres.temporary_publication._LOCK_SECONDS", 1)
+    monkeypatch.setattr("walrow._postgres.temporary_publication._LOCK_SECONDS", 1)
     options: dict[str, Any] = {"create": True, "tables": ["item"]}
     with psycopg.connect(server.dsn, application_name="holder") as connection:
         connection.execute("LOCK TABLE item IN SHARE UPDATE EXCLUSIVE MODE")
         pid = connection.info.backend_pid
-        with pytest.raises(walrow.ReplicationError) as caught:
+        with pytest.raises(walrow.errors.ReplicationError) as caught:
             walrow.receive(
                 server.dsn,
                 log=tmp_path / "log",
@@ -315,11 +315,14 @@ def test_keyboard_interrupt(server: EmbeddedServer, slot: str, tmp_path: Path) -
 @pytest.mark.parametrize(
     ("blocked", "options"),
     [
-        ("walrow.postgres.published.last_oid", {"until": "now"}),
-        ("walrow.retention.Retention.apply", {"retain": walrow.log.Retention(age=0)}),
+        ("walrow._postgres.published.last_oid", {"until": "now"}),
+        (
+            "walrow._log.retention.Retention.apply",
+            {"retain": walrow.log.Retention(age=0)},
+        ),
         (
             # After a first load that was given up.
-            "walrow.postgres.commands.drop_slot",
+            "walrow._postgres.commands.drop_slot",
             {"create": True, "snapshot": True, "max_hold": 0, "jobs": 1},
         ),
     ],
@@ -339,7 +342,7 @@ def test_stop_while_something_takes_long_at_the_end(
         begun.set()
         go_on.wait(30)
         text = "it took too long"
-        raise walrow.LogError(text)
+        raise walrow.errors.LogError(text)
 
     monkeypatch.setattr(blocked, block)
     execute(
@@ -347,12 +350,12 @@ def test_stop_while_something_takes_long_at_the_end(
         "INSERT INTO audit (what) SELECT repeat('x', 1000) FROM generate_series(1, 50000)",
     )
     slot = f"{slot}_2" if "create" in options else slot
-    errors: list[walrow.LogError] = []
+    errors: list[walrow.errors.LogError] = []
 
     def run() -> None:
         try:
             receive(server, tmp_path / "log", slot, stop=stop, **options)
-        except walrow.LogError as error:
+        except walrow.errors.LogError as error:
             errors.append(error)
 
     receiver = threading.Thread(target=run)

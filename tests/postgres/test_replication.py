@@ -20,10 +20,15 @@ import pytest
 import walrow
 from servers import EmbeddedServer, NpmServer, Proxy, create_slot, drop_slot, wal_end
 from servers.receiving import execute
-from walrow import ConnectionLostError, OptionError, ReplicationError, SettingError
+from walrow._postgres.stream_options import stream_options
+from walrow.errors import (
+    ConnectionLostError,
+    OptionError,
+    ReplicationError,
+    SettingError,
+)
 from walrow.postgres import ReplicationStream, deserves_reconnect
 from walrow.postgres import create_slot as create_logical_slot
-from walrow.postgres.stream_options import stream_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

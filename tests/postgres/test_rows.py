@@ -100,9 +100,9 @@ def test_rows_of_psycopg2_are_read(
             cursor.execute(ALL)
             assert outcome(walrow.read(cursor)) == expected
         for refused in (other, cursor):
-            with pytest.raises(walrow.OptionError, match="psycopg"):
+            with pytest.raises(walrow.errors.OptionError, match="psycopg"):
                 walrow.postgres.catalog(refused)
-        with pytest.raises(walrow.OptionError, match="database connection"):
+        with pytest.raises(walrow.errors.OptionError, match="database connection"):
             walrow.read(other)
     finally:
         other.close()
@@ -112,23 +112,25 @@ def test_connections_are_refused_with_what_to_do(
     server: EmbeddedServer, conn: psycopg.Connection[Any]
 ) -> None:
     with pytest.raises(
-        walrow.OptionError, match=r"database connection: .*pg_recvlogical"
+        walrow.errors.OptionError, match=r"database connection: .*pg_recvlogical"
     ):
         walrow.read(conn)  # type: ignore[arg-type]
-    with pytest.raises(walrow.OptionError, match=r"psycopg\.connect"):
+    with pytest.raises(walrow.errors.OptionError, match=r"psycopg\.connect"):
         walrow.postgres.catalog(server.dsn)  # type: ignore[arg-type]
     for wrong in (conn.cursor(), object()):
-        with pytest.raises(walrow.OptionError, match="is not a connection"):
+        with pytest.raises(walrow.errors.OptionError, match="is not a connection"):
             walrow.postgres.check_settings(wrong)  # type: ignore[arg-type]
 
     async def asynchronous() -> None:
         async with await psycopg.AsyncConnection.connect(server.dsn) as other:
-            with pytest.raises(walrow.OptionError, match="asynchronous connection"):
+            with pytest.raises(
+                walrow.errors.OptionError, match="asynchronous connection"
+            ):
                 walrow.read(other)  # type: ignore[arg-type]
-            with pytest.raises(walrow.OptionError, match="asynchronous"):
+            with pytest.raises(walrow.errors.OptionError, match="asynchronous"):
                 walrow.postgres.catalog(other)  # type: ignore[arg-type]
             cursor = await other.execute(ALL.encode())
-            with pytest.raises(walrow.OptionError, match="await"):
+            with pytest.raises(walrow.errors.OptionError, match="await"):
                 walrow.read(cursor)  # type: ignore[arg-type]
             assert (
                 sum(len(batch) for batch in walrow.read(await cursor.fetchall())) == 4

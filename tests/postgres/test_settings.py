@@ -164,7 +164,7 @@ def test_dates_of_another_style_are_refused_without_a_session(
 ) -> None:
     data = streams.record("moments", datestyle=style)
     with pytest.raises(
-        walrow.DecodeError, match="for another DateStyle, use the option session"
+        walrow.errors.DecodeError, match="for another DateStyle, use the option session"
     ) as caught:
         table(data)
     assert caught.value.table == "public.moments"
@@ -178,7 +178,7 @@ def test_a_wrong_date_style_is_an_error(streams: Streams) -> None:
         for claimed in ["SQL, MDY", "German", "Postgres, DMY"]:
             if recorded == claimed:
                 continue
-            with pytest.raises(walrow.DecodeError):
+            with pytest.raises(walrow.errors.DecodeError):
                 table(data, session={"DateStyle": claimed}, unrepresentable="null")
 
 
@@ -194,7 +194,7 @@ def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) ->
     if zone.startswith("<"):
         assert table(data, **options).select(columns).equals(pinned)
         return
-    with pytest.raises(walrow.DecodeError, match="an offset in digits"):
+    with pytest.raises(walrow.errors.DecodeError, match="an offset in digits"):
         table(data, **options)
 
 
@@ -202,7 +202,7 @@ def test_zone_names_that_look_like_offsets_are_refused(streams: Streams) -> None
     # The meaning of `UTC` is only known with `TimeZone`.
     for zone, settings in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
         data = streams.record("moments", datestyle="SQL", timezone=zone)
-        with pytest.raises(walrow.DecodeError, match="TimeZone"):
+        with pytest.raises(walrow.errors.DecodeError, match="TimeZone"):
             table(
                 data,
                 session={"DateStyle": "SQL, MDY", **settings},
@@ -235,7 +235,7 @@ def test_intervals_are_read_in_the_style_of_the_session(
     assert table(data, session=session, **options).equals(pinned)
     if style != "iso_8601":
         with pytest.raises(
-            walrow.DecodeError, match="for another one, use the option session"
+            walrow.errors.DecodeError, match="for another one, use the option session"
         ):
             table(data, **options)
 
@@ -307,7 +307,7 @@ def test_latin1_is_read_if_the_session_names_it(
     assert expected["Länge"].to_pylist() == ["éÿ¡", "plain"]
     assert read.equals(expected)
     assert read.schema.metadata[b"pg.table"] == "Maß".encode()
-    with pytest.raises(walrow.DecodeError, match="UTF-8"):
+    with pytest.raises(walrow.errors.DecodeError, match="UTF-8"):
         table(latin1, profile=profile, catalog=catalog)
 
 
@@ -390,7 +390,7 @@ def test_bytes_that_are_not_utf8_are_read_as_binary(
     encoding = "SQL_ASCII"
     data = ascii_only.record("anything", binary=binary, client_encoding=encoding)
     session = {"client_encoding": "SQL_ASCII"}
-    with pytest.raises(walrow.UnrepresentableError) as caught:
+    with pytest.raises(walrow.errors.UnrepresentableError) as caught:
         table(data, session=session)
     (remedy,) = caught.value.remedies
     read = table(data, session=session, **remedy.options())
@@ -410,7 +410,7 @@ def test_bytes_that_are_not_utf8_are_read_as_binary(
 def test_settings_that_say_nothing_are_refused(
     session: dict[str, str], text: str
 ) -> None:
-    with pytest.raises(walrow.OptionError, match=text):
+    with pytest.raises(walrow.errors.OptionError, match=text):
         walrow.Decoder(session=session)
 
 

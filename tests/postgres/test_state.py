@@ -126,7 +126,7 @@ def test_states_are_the_tables_of_the_server(
         for name, (oid, columns, expected) in tables.items():
             loads = world.loads.get(oid, [])
             if loads and lsn < loads[0]:
-                with pytest.raises(walrow.LogError) as raised:
+                with pytest.raises(walrow.errors.LogError) as raised:
                     log.state(f"public.{name}", as_of=lsn)
                 assert (raised.value.code, raised.value.lsn) == ("too_early", loads[0])
                 refused += 1
@@ -134,7 +134,7 @@ def test_states_are_the_tables_of_the_server(
             try:
                 state = log.state(f"public.{name}", as_of=lsn, profile="text")
                 found = state.to_pyarrow()
-            except walrow.LogError as error:
+            except walrow.errors.LogError as error:
                 # The stream has no change of the table yet.
                 if error.code != "too_early" or loads or expected:
                     raise
@@ -236,7 +236,7 @@ def test_states_of_a_receiver_that_loads_beside_changes(
     for lsn, rows in busy.points:
         try:
             state = found.state("busy", as_of=lsn).to_pyarrow()
-        except walrow.LogError as error:
+        except walrow.errors.LogError as error:
             if error.code != "too_early" or error.lsn is None or error.lsn <= lsn:
                 raise
             first = error.lsn

@@ -290,7 +290,7 @@ def refused(
 ) -> None:
     """The error names the column and a remedy that works, and never contains the value."""
     stream = one_row(live.streams[table.name, form], row)
-    with pytest.raises(walrow.UnrepresentableError) as caught:
+    with pytest.raises(walrow.errors.UnrepresentableError) as caught:
         decode(live, stream, profile=profile)
     text = str(caught.value)
     assert text.startswith(

@@ -171,7 +171,7 @@ def change(
 
 def fault(call: Callable[[], object]) -> tuple[str | None, str | None]:
     """The code and the file of the `LogError` that a function raises."""
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         call()
     return raised.value.code, raised.value.file
 

@@ -179,11 +179,26 @@ def test_no_circle_of_modules() -> None:
     # At the top, in a function, for types, and a module of a package.
     assert "walrow.log" in graph["walrow"]
     assert "walrow._core" in graph["walrow.log"]
-    assert "walrow.lsn" in graph["walrow._core"]
-    assert "walrow.postgres.connecting" in graph["walrow.completeness"]
-    assert "walrow.lsn" in graph["walrow.errors"]
-    assert "walrow.schemas" in graph["walrow.postgres.changes"]
+    assert "walrow._lsn" in graph["walrow._core"]
+    assert "walrow._postgres.connecting" in graph["walrow._receive.completeness"]
+    assert "walrow._lsn" in graph["walrow.errors"]
+    assert "walrow._read.schemas" in graph["walrow._postgres.changes"]
     refuse_circles(graph)
+
+
+def test_the_rooms_of_python_know_each_other_in_one_direction() -> None:
+    graph = imports(PACKAGE)
+    assert {_room(name) for name in graph} == {*_PYTHON_ROOMS, "", "__main__"}
+    for name, used in graph.items():
+        if name in ("walrow", "walrow.__main__"):
+            continue
+        room = _room(name)
+        known = {_room(it) for it in used}
+        assert known <= {room, *_PYTHON_ROOMS[room]}, name
+
+
+def _room(name: str) -> str:
+    return name.removeprefix("walrow").removeprefix(".").partition(".")[0]
 
 
 def refuse_circles(graph: dict[str, set[str]]) -> None:
@@ -192,6 +207,27 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
     except CycleError as error:
         # Each is imported by the next one.
         pytest.fail(f"a circle: {' <- '.join(error.args[1])}")
+
+
+# Files that know no room.
+_LEAVES = ("_core", "_lsn", "_secrets", "_unresolved", "_waiting", "errors", "typing")
+_READS = (*_LEAVES, "_sources", "_read")
+_LOGS = (*_READS, "_log", "log")
+# What each package of Python may know beside itself.
+_PYTHON_ROOMS = {
+    **dict.fromkeys(_LEAVES, _LEAVES),
+    # What Rust calls.
+    "_core": (*_LEAVES, "_read"),
+    "_sources": _LEAVES,
+    "_read": (*_LEAVES, "_sources"),
+    "_postgres": _READS,
+    "postgres": ("_postgres",),
+    "_log": _READS,
+    "log": (*_READS, "_log"),
+    "_receive": (*_LOGS, "_postgres"),
+    "spark": _LOGS,
+    "cli": (*_LOGS, "", "_receive", "_postgres", "postgres", "spark"),
+}
 
 
 # What each room of a log may know beside itself.

@@ -81,7 +81,7 @@ def test_several_tables_are_no_arrow_stream() -> None:
 
 
 def test_rows_of_other_tables_are_not_decoded() -> None:
-    with pytest.raises(walrow.DecodeError, match=r"other\.a"):
+    with pytest.raises(walrow.errors.DecodeError, match=r"other\.a"):
         sizes(THREE, types={"b.day": "string"})
     tables = ["public.a", "b"]
     found = sizes(THREE, tables=tables, types={"b.day": "string"})
@@ -91,7 +91,9 @@ def test_rows_of_other_tables_are_not_decoded() -> None:
 def test_an_unqualified_name_of_two_tables_is_an_error() -> None:
     texts = []
     for chosen in ({"table": "a"}, {"tables": ["a"]}):
-        with pytest.raises(walrow.SchemaError, match="the name matches") as caught:
+        with pytest.raises(
+            walrow.errors.SchemaError, match="the name matches"
+        ) as caught:
             sizes(THREE, **chosen)
         texts.append(str(caught.value))
     assert texts[0] == texts[1]
@@ -100,7 +102,7 @@ def test_an_unqualified_name_of_two_tables_is_an_error() -> None:
 
 def test_missing_tables_are_named_together() -> None:
     tables = ["item", "itme", ("other", "stokc"), "zebra", 7]
-    with pytest.raises(walrow.SchemaError) as caught:
+    with pytest.raises(walrow.errors.SchemaError) as caught:
         sizes(ROWS.path, tables=tables)
     assert str(caught.value) == (
         "no tables itme (did you mean item?), other.stokc, zebra, with OID 7 in the stream"
@@ -109,7 +111,9 @@ def test_missing_tables_are_named_together() -> None:
     assert found == {"public.item": 10}
     for part in ({"start": "0/1"}, {"end": "FFFFFFFF/0"}):
         assert sizes(ROWS.path, tables=tables, **part) == found
-    with pytest.raises(walrow.SchemaError, match="no tables yak, zebra in") as caught:
+    with pytest.raises(
+        walrow.errors.SchemaError, match="no tables yak, zebra in"
+    ) as caught:
         sizes(ROWS.path, tables=["yak", "zebra"])
     [remedy] = caught.value.remedies
     assert sizes(ROWS.path, tables=["yak", "zebra"], **remedy.options()) == {}
@@ -137,7 +141,7 @@ def test_missing_tables_are_named_together() -> None:
 )
 def test_lists_that_mean_nothing_are_refused(options: Any, text: str) -> None:
     for target in (lambda **it: walrow.read(ROWS.path, **it), walrow.Decoder):
-        with pytest.raises(walrow.OptionError, match=text):
+        with pytest.raises(walrow.errors.OptionError, match=text):
             target(**options)
 
 
@@ -149,7 +153,7 @@ def test_other_types_are_refused(tables: Any) -> None:
 
 def test_a_schema_takes_one_table() -> None:
     options: Any = {"tables": ["item", "stock"]}
-    with pytest.raises(walrow.OptionError, match="a schema is for one table"):
+    with pytest.raises(walrow.errors.OptionError, match="a schema is for one table"):
         walrow.schema(ROWS.path, **options)
 
 
@@ -181,7 +185,7 @@ def test_columns_and_types_name_the_columns_of_each() -> None:
         ("public.a", ["int64"]),
         ("public.b", ["string", "string"]),
     ]
-    with pytest.raises(walrow.SchemaError, match=r"no column or type b\.dya"):
+    with pytest.raises(walrow.errors.SchemaError, match=r"no column or type b\.dya"):
         sizes(THREE, types={"b.dya": "string"}, unrepresentable="null", **options)
 
 
@@ -264,7 +268,9 @@ def test_a_table_that_was_created_again_has_the_rows_of_both() -> None:
     assert outcome(walrow.read(data, tables=["phoenix"])).batches == whole
     assert outcome(walrow.read(data, tables=oids)).batches == whole
     assert sizes(data, tables=oids[:1]) == {"public.phoenix": 2}
-    with pytest.raises(walrow.SchemaError, match="the name of two tables, with OIDs"):
+    with pytest.raises(
+        walrow.errors.SchemaError, match="the name of two tables, with OIDs"
+    ):
         walrow.read(data, tables=["phoenix"]).to_pandas()
     frames = walrow.read(data, tables=oids[1:2]).to_pandas()
     assert len(frames["public.phoenix"]) == 2

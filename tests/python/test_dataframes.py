@@ -76,7 +76,7 @@ def test_frames_have_the_rows_of_the_batches(recorded: Any) -> None:
         bare = records.schema.remove_metadata()
         versions.setdefault(batch.table, set()).add((batch.relation_oid, str(bare)))
     if any(len(found) > 1 for found in versions.values()):
-        with pytest.raises(walrow.SchemaError):
+        with pytest.raises(walrow.errors.SchemaError):
             tables()
         return
     found = tables()
@@ -92,25 +92,25 @@ def test_frames_have_the_rows_of_the_batches(recorded: Any) -> None:
 @pytest.mark.parametrize("method", METHODS)
 def test_errors_are_walrows_own(method: str) -> None:
     path = capture("types-nan").path
-    with pytest.raises(walrow.UnrepresentableError) as caught:
+    with pytest.raises(walrow.errors.UnrepresentableError) as caught:
         getattr(walrow.read(path), method)()
     assert caught.value.table == "public.exact"
     assert caught.value.column is not None
     assert caught.value.lsn is not None
     assert caught.value.remedies
     data = ROWS.read_bytes()
-    with pytest.raises(walrow.UnfinishedError):
+    with pytest.raises(walrow.errors.UnfinishedError):
         getattr(walrow.read(data[:-60], table="item"), method)()
-    with pytest.raises(walrow.DecodeError, match=str(len(data))):
+    with pytest.raises(walrow.errors.DecodeError, match=str(len(data))):
         getattr(walrow.read(data + b"\xff" * 100), method)()
-    with pytest.raises(walrow.SchemaError, match="stock"):
+    with pytest.raises(walrow.errors.SchemaError, match="stock"):
         getattr(walrow.read(data, table="stok"), method)()
 
 
 def test_changed_columns_need_a_choice() -> None:
     path = capture("alter-columns").path
     with pytest.raises(
-        walrow.SchemaError, match=r"public\.shape changed.*schema="
+        walrow.errors.SchemaError, match=r"public\.shape changed.*schema="
     ) as e:
         walrow.read(path).to_polars()
     assert e.value.table == "public.shape"
@@ -122,7 +122,9 @@ def test_changed_columns_need_a_choice() -> None:
 def test_two_tables_with_one_name_are_refused() -> None:
     path = capture("recreate").path
     oids = sorted({batch.relation_oid for batch in walrow.read(path)})
-    with pytest.raises(walrow.SchemaError, match=rf"{oids[0]} and {oids[1]}") as caught:
+    with pytest.raises(
+        walrow.errors.SchemaError, match=rf"{oids[0]} and {oids[1]}"
+    ) as caught:
         walrow.read(path).to_pyarrow()
     assert caught.value.table == "public.phoenix"
     # The three tables' inserts, from the history's SQL.
@@ -140,10 +142,12 @@ def test_an_oid_chooses_a_table_through_its_renames() -> None:
     frame = walrow.read(path, table=table.oid, schema=schema).to_polars()
     kinds = frame["_change_type"].to_list()
     assert (kinds.count("insert"), kinds.count("delete")) == (2, 1)
-    with pytest.raises(walrow.SchemaError, match="no table with OID 1 in the stream"):
+    with pytest.raises(
+        walrow.errors.SchemaError, match="no table with OID 1 in the stream"
+    ):
         walrow.read(path, table=1).to_polars()
     for wrong in (-1, 1 << 32):
-        with pytest.raises(walrow.OptionError, match="32 bits"):
+        with pytest.raises(walrow.errors.OptionError, match="32 bits"):
             walrow.read(path, table=wrong)
     no_table: Any = True
     with pytest.raises(TypeError, match="table must be"):
@@ -216,7 +220,7 @@ def test_pandas_keeps_integers_that_numpy_cannot() -> None:
     table = walrow.read(ROWS, table="stock").to_pandas(dtype_backend="numpy")
     assert str(table["site"].dtype) in {"int32", "float64"}
     wrong: Any = "numpi"
-    with pytest.raises(walrow.OptionError, match=r"dtype_backend.*numpi"):
+    with pytest.raises(walrow.errors.OptionError, match=r"dtype_backend.*numpi"):
         walrow.read(ROWS).to_pandas(dtype_backend=wrong)
 
 
@@ -334,7 +338,9 @@ def test_columns_that_a_library_cannot_hold_are_named() -> None:
         return walrow.read(data, metadata=(), **options)
 
     for source in (read(), read(table="t"), next(read())):
-        with pytest.raises(walrow.SchemaError, match=r"public\.t\.i: polars") as caught:
+        with pytest.raises(
+            walrow.errors.SchemaError, match=r"public\.t\.i: polars"
+        ) as caught:
             source.to_polars()
         assert (caught.value.table, caught.value.column) == ("public.t", "i")
         for remedy in caught.value.remedies:
@@ -348,7 +354,9 @@ def test_columns_that_a_library_cannot_hold_are_named() -> None:
 def test_values_that_numpy_cannot_hold_are_named(oid: int, value: str) -> None:
     data = wire([Column("id", 23), Column("v", oid)], [["1", value]])
     reader = walrow.read(data, table="t", metadata=())
-    with pytest.raises(walrow.SchemaError, match=r"public\.t\.v: NumPy") as caught:
+    with pytest.raises(
+        walrow.errors.SchemaError, match=r"public\.t\.v: NumPy"
+    ) as caught:
         reader.to_pandas(dtype_backend="numpy")
     error = caught.value
     assert (error.table, error.column) == ("public.t", "v")

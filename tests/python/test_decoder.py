@@ -281,7 +281,9 @@ def test_recursive_types_are_text_if_asked_for() -> None:
     names = [f"a{place}" for place in range(1600)]
     catalog = _of_composite([{"name": name, "type": 20000} for name in names])
     data = wire([Column("x", 20000)], [["(,)"]])
-    with pytest.raises(walrow.SchemaError, match="more than 64 levels") as caught:
+    with pytest.raises(
+        walrow.errors.SchemaError, match="more than 64 levels"
+    ) as caught:
         list(walrow.read(data, catalog=catalog))
     assert (caught.value.table, caught.value.column) == ("public.t", "x")
     assert 'types={"public.t.x": "string"}' in str(caught.value)

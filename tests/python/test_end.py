@@ -148,11 +148,11 @@ def test_end_applies_to_messages_outside_transactions() -> None:
 @pytest.mark.parametrize(
     ("end", "error", "text"),
     [
-        ("later", walrow.OptionError, "end must be an LSN.*or a datetime"),
-        (-1, walrow.OptionError, "end: an LSN is a number"),
+        ("later", walrow.errors.OptionError, "end must be an LSN.*or a datetime"),
+        (-1, walrow.errors.OptionError, "end: an LSN is a number"),
         (
             dt.datetime(2026, 1, 1),
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "end: the time needs a time zone",
         ),
         (1.5, TypeError, "end must be an LSN"),

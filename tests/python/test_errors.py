@@ -27,20 +27,26 @@ ATTRIBUTES = {
 REMEDY = walrow.errors.Remedy("types", "public.t.c", "string")
 ALL: list[tuple[type[walrow.Error], dict[str, Any]]] = [
     (walrow.Error, {}),
-    (walrow.DecodeError, ATTRIBUTES),
-    (walrow.UnrepresentableError, ATTRIBUTES | {"remedies": (REMEDY,)}),
-    (walrow.SchemaError, {"table": "public.t", "column": "c"}),
-    (walrow.OptionError, {}),
-    (walrow.SettingError, {"setting": "DateStyle", "value": "SQL", "wanted": "ISO"}),
-    (walrow.LogError, {}),
-    (walrow.SpoolError, {"errno": 28}),
-    (walrow.UnfinishedError, {"offset": 7, "position": walrow.Lsn("0/1A2B")}),
-    (walrow.ReplicationError, {"sqlstate": "57P01", "offset": 7, "position": None}),
+    (walrow.errors.DecodeError, ATTRIBUTES),
+    (walrow.errors.UnrepresentableError, ATTRIBUTES | {"remedies": (REMEDY,)}),
+    (walrow.errors.SchemaError, {"table": "public.t", "column": "c"}),
+    (walrow.errors.OptionError, {}),
     (
-        walrow.ReplicationError,
+        walrow.errors.SettingError,
+        {"setting": "DateStyle", "value": "SQL", "wanted": "ISO"},
+    ),
+    (walrow.errors.LogError, {}),
+    (walrow.errors.SpoolError, {"errno": 28}),
+    (walrow.errors.UnfinishedError, {"offset": 7, "position": walrow.Lsn("0/1A2B")}),
+    (
+        walrow.errors.ReplicationError,
+        {"sqlstate": "57P01", "offset": 7, "position": None},
+    ),
+    (
+        walrow.errors.ReplicationError,
         {"sqlstate": "55006", "slot": "s", "publication": "p", "hint": "wait"},
     ),
-    (walrow.ConnectionLostError, {"sqlstate": None, "slot": "shop"}),
+    (walrow.errors.ConnectionLostError, {"sqlstate": None, "slot": "shop"}),
 ]
 
 
@@ -60,9 +66,13 @@ def test_errors_can_be_pickled(kind: type[walrow.Error], attributes: Any) -> Non
 def test_tree_of_errors() -> None:
     for kind, _ in ALL:
         assert issubclass(kind, walrow.Error)
-    for kind in (walrow.DecodeError, walrow.SchemaError, walrow.OptionError):
+    for kind in (
+        walrow.errors.DecodeError,
+        walrow.errors.SchemaError,
+        walrow.errors.OptionError,
+    ):
         assert issubclass(kind, ValueError)
-    assert issubclass(walrow.UnrepresentableError, walrow.DecodeError)
+    assert issubclass(walrow.errors.UnrepresentableError, walrow.errors.DecodeError)
 
 
 def broken(data: bytes, kind: str, at: int, byte: int) -> tuple[bytes, int, int]:
@@ -78,7 +88,7 @@ def broken(data: bytes, kind: str, at: int, byte: int) -> tuple[bytes, int, int]
 def test_decode_error_says_where() -> None:
     # The marker of an Insert's tuple.
     data, place, lsn = broken(ROWS.data, "I", 5, ord("X"))
-    with pytest.raises(walrow.DecodeError) as caught:
+    with pytest.raises(walrow.errors.DecodeError) as caught:
         list(walrow.read(data))
     error = caught.value
     assert error.offset == place
@@ -105,14 +115,14 @@ def test_offsets_count_the_callers_bytes(framing: Any) -> None:
             newline = b"\n" if framing == "recvlogical" else b""
             chunks.append(data[at + header : at + size] + newline)
         at += size
-    with pytest.raises(walrow.DecodeError) as caught:
+    with pytest.raises(walrow.errors.DecodeError) as caught:
         list(walrow.read(chunks, framing=framing))
     assert caught.value.offset == fed
 
 
 def test_cell_error_names_table_and_column_and_never_the_value() -> None:
     secret = "12345.67secret"  # noqa: S105
-    with pytest.raises(walrow.DecodeError) as caught:
+    with pytest.raises(walrow.errors.DecodeError) as caught:
         list(walrow.read(wire([Column("amount", 1700)], [[secret]]), types=DECIMAL))
     error = caught.value
     assert (error.table, error.column) == ("public.t", "amount")
@@ -132,7 +142,7 @@ DECIMAL = {"amount": "decimal128(12, 2)"}
 
 @pytest.mark.parametrize("name", ["types-infinity", "types-nan", "types-array-shape"])
 def test_unrepresentable_error_has_a_remedy(name: str) -> None:
-    with pytest.raises(walrow.UnrepresentableError) as caught:
+    with pytest.raises(walrow.errors.UnrepresentableError) as caught:
         list(walrow.read(capture(name).path))
     error = caught.value
     assert error.table is not None
@@ -186,7 +196,7 @@ def test_a_transaction_without_its_beginning_names_late_start() -> None:
     for mark in marks:
         try:
             list(walrow.read(data[mark:]))
-        except walrow.DecodeError as error:
+        except walrow.errors.DecodeError as error:
             if error.remedies:
                 found.add((error.remedies, "late_start=True" in str(error)))
     remedies = (
@@ -202,12 +212,12 @@ def test_batches_before_an_error_come_first_then_it_is_repeated() -> None:
     decoder = walrow.Decoder()
     iterator = decoder.feed(data)
     batches: list[walrow.Batch] = []
-    with pytest.raises(walrow.DecodeError) as caught:
+    with pytest.raises(walrow.errors.DecodeError) as caught:
         batches.extend(iterator)
     assert sum(len(batch) for batch in batches) == whole
     assert caught.value.offset == len(ROWS.data)
     for again in (decoder.feed(b""), decoder.flush(), decoder.finish(), iterator):
-        with pytest.raises(walrow.DecodeError) as repeated:
+        with pytest.raises(walrow.errors.DecodeError) as repeated:
             next(again)
         assert str(repeated.value) == str(caught.value)
     assert decoder.position > 0
@@ -222,7 +232,7 @@ def test_no_row_of_a_broken_transaction_is_returned() -> None:
     ]
     reader = walrow.read(data, batch_rows=1)
     batches: list[walrow.Batch] = []
-    with pytest.raises(walrow.DecodeError):
+    with pytest.raises(walrow.errors.DecodeError):
         batches.extend(reader)
     assert batches
     assert reader.position == commits[0]
@@ -242,7 +252,7 @@ def test_names_of_sql_ascii_are_read_byte_by_byte(
     columns: list[Column], field: str
 ) -> None:
     data = wire(columns, [["caf\udce9"]])
-    with pytest.raises(walrow.DecodeError) as caught:
+    with pytest.raises(walrow.errors.DecodeError) as caught:
         list(walrow.read(data))
     error = caught.value
     assert error.field == field
@@ -264,17 +274,17 @@ def test_origins_and_prefixes_must_be_utf8() -> None:
         for each in walrow.frames(data)
         if each.message is not None and each.message.kind == "B"
     )
-    with pytest.raises(walrow.DecodeError, match="change the name") as caught:
+    with pytest.raises(walrow.errors.DecodeError, match="change the name") as caught:
         list(walrow.read(data[:begin] + wired(origin) + data[begin:]))
     assert "session=" not in str(caught.value)
 
 
 def test_wrong_catalog_is_an_option_error() -> None:
-    with pytest.raises(walrow.OptionError, match="not a catalog"):
+    with pytest.raises(walrow.errors.OptionError, match="not a catalog"):
         walrow.Catalog("{")
-    with pytest.raises(walrow.OptionError, match="not a catalog"):
+    with pytest.raises(walrow.errors.OptionError, match="not a catalog"):
         walrow.Catalog.from_json('{"other": []}')
-    with pytest.raises(walrow.OptionError, match="not a catalog"):
+    with pytest.raises(walrow.errors.OptionError, match="not a catalog"):
         walrow.Catalog("[]")
 
 
@@ -298,10 +308,10 @@ def test_wrong_catalog_is_an_option_error() -> None:
 )
 def test_catalog_says_which_entry_is_wrong(more: dict[str, Any], text: str) -> None:
     entry = {"oid": 20000, "schema": "public", "name": "t", **more}
-    with pytest.raises(walrow.OptionError, match=text):
+    with pytest.raises(walrow.errors.OptionError, match=text):
         walrow.Catalog(json.dumps({"types": [entry]}))
     twice = {"oid": 20000, "schema": "public", "name": "t", "kind": "base"}
-    with pytest.raises(walrow.OptionError, match="two types have the OID 20000"):
+    with pytest.raises(walrow.errors.OptionError, match="two types have the OID 20000"):
         walrow.Catalog(json.dumps({"types": [twice, twice]}))
 
 
@@ -337,7 +347,7 @@ def test_bytes_that_begin_with_another_framing_name_the_option(
     decoder = walrow.Decoder(framing=framing)
     for read in (walrow.read(chunks, framing=framing), decoder.feed(chunks[0])):
         with pytest.raises(
-            walrow.DecodeError, match="choose another framing"
+            walrow.errors.DecodeError, match="choose another framing"
         ) as caught:
             next(read)
         assert caught.value.remedies == (walrow.errors.Remedy("framing"),)
@@ -345,7 +355,7 @@ def test_bytes_that_begin_with_another_framing_name_the_option(
 
 def test_a_later_byte_has_no_other_framing() -> None:
     data, _, _ = broken(ROWS.data, "I", 0, 0x18)
-    with pytest.raises(walrow.DecodeError, match="kind") as caught:
+    with pytest.raises(walrow.errors.DecodeError, match="kind") as caught:
         list(walrow.read(data))
     assert caught.value.remedies == ()
 
@@ -354,7 +364,7 @@ def test_changed_columns_name_the_schema_of_all_versions() -> None:
     path = capture("alter-columns").path
     table = next(iter(walrow.read(path))).table
     text = r"columns changed; read all versions with schema=walrow\.schema\("
-    with pytest.raises(walrow.SchemaError, match=text) as caught:
+    with pytest.raises(walrow.errors.SchemaError, match=text) as caught:
         list(walrow.read(path, table=table))
     assert caught.value.table == table
     (remedy,) = caught.value.remedies
@@ -369,16 +379,18 @@ def test_errors_of_arrow_streams_name_the_options_of_python() -> None:
 
 
 def test_a_path_in_place_of_a_catalog_names_from_file() -> None:
-    with pytest.raises(walrow.OptionError, match=r"Catalog\.from_file"):
+    with pytest.raises(walrow.errors.OptionError, match=r"Catalog\.from_file"):
         walrow.Catalog("shop.json")
-    with pytest.raises(walrow.OptionError, match="EOF") as caught:
+    with pytest.raises(walrow.errors.OptionError, match="EOF") as caught:
         walrow.Catalog("{")
     assert "from_file" not in str(caught.value)
 
 
 def test_a_schema_needs_a_table() -> None:
     for options in ({}, {"table": None}, {"envelope": False}):
-        with pytest.raises(walrow.OptionError, match="needs one table; choose table="):
+        with pytest.raises(
+            walrow.errors.OptionError, match="needs one table; choose table="
+        ):
             walrow.schema(ROWS.path, **options)
     assert walrow.schema(ROWS.path, envelope=True)
 
@@ -388,13 +400,13 @@ def test_a_message_without_those_before_it_is_named() -> None:
     text = (
         "Insert outside a transaction: the stream must begin between two transactions"
     )
-    with pytest.raises(walrow.DecodeError, match=text):
+    with pytest.raises(walrow.errors.DecodeError, match=text):
         list(walrow.read([insert]))
 
 
 def test_a_misspelled_side_table_lists_them() -> None:
     with pytest.raises(
-        walrow.SchemaError, match=r"walrow's own are .*\.truncates"
+        walrow.errors.SchemaError, match=r"walrow's own are .*\.truncates"
     ) as e:
         list(walrow.read(ROWS.path, table="walrow.transaction"))
     assert e.value.remedies == (walrow.errors.Remedy("missing_table", None, "ignore"),)

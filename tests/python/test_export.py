@@ -115,7 +115,7 @@ def test_stream_needs_a_table() -> None:
 
 
 def test_table_that_never_appears_is_an_error_of_the_export() -> None:
-    with pytest.raises(walrow.SchemaError, match="no table none"):
+    with pytest.raises(walrow.errors.SchemaError, match="no table none"):
         walrow.read(ROWS.path, table="none").__arrow_c_stream__()
 
 
@@ -173,7 +173,7 @@ def test_reader_may_be_closed_under_a_stream() -> None:
 def test_errors_in_the_stream_have_our_text() -> None:
     pa = pytest.importorskip("pyarrow")
     data = ROWS.data + b"x"
-    with pytest.raises(walrow.DecodeError) as caught:
+    with pytest.raises(walrow.errors.DecodeError) as caught:
         list(walrow.read(data))
     stream = pa.RecordBatchReader.from_stream(walrow.read(data, table="item"))
     assert stream.read_next_batch().num_rows == ITEM
@@ -224,7 +224,7 @@ def test_exports_do_not_leak() -> None:
             batch.__arrow_c_schema__()
         walrow.read(data, table="item").__arrow_c_stream__()
         walrow.read(data, table="item").__arrow_c_schema__()
-        with contextlib.suppress(walrow.DecodeError):
+        with contextlib.suppress(walrow.errors.DecodeError):
             list(walrow.read(data + b"x"))
         for frame in walrow.frames(data):
             _ = frame.fields, frame.message and frame.message.fields

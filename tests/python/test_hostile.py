@@ -42,7 +42,7 @@ def consume(data: bytes, **options: Any) -> walrow.Reader:
 def attempt(data: bytes) -> None:
     """Any error is a DecodeError. A PanicException is not even an Exception."""
     for use in (consume, frames):
-        with contextlib.suppress(walrow.DecodeError):
+        with contextlib.suppress(walrow.errors.DecodeError):
             use(data)
 
 
@@ -61,12 +61,12 @@ def test_cut_streams_are_no_error_if_that_is_ignored(capture: Capture) -> None:
     try:
         consume(data, unrepresentable="null")
         wrong = None
-    except walrow.DecodeError as error:
+    except walrow.errors.DecodeError as error:
         wrong = error.offset
     for size in range(0, min(len(data), HEAD), STEP):
         try:
             reader = consume(data[:size], unrepresentable="null")
-        except walrow.DecodeError as error:
+        except walrow.errors.DecodeError as error:
             # Only an error of the whole stream, from its place on.
             assert wrong is not None
             assert error.offset == wrong  # noqa: PT017
@@ -104,7 +104,7 @@ def test_spliced_captures_give_only_our_errors(data: st.DataObject) -> None:
 )
 def test_any_bytes_give_only_our_errors(data: bytes, framing: Any) -> None:
     attempt(data)
-    with contextlib.suppress(walrow.DecodeError):
+    with contextlib.suppress(walrow.errors.DecodeError):
         list(walrow.read([data], framing=framing, unfinished="ignore"))
 
 

@@ -76,7 +76,7 @@ sys.modules["fsspec"] = None
 import walrow
 try:
     walrow.read("s3://bucket/key")
-except walrow.OptionError as error:
+except walrow.errors.OptionError as error:
     print(error)
 """
     assert "pip install fsspec" in run(code)
@@ -110,10 +110,29 @@ def test_public_names_are_there_and_documented() -> None:
             assert value.__doc__, name
 
 
-def test_errors_in_the_module_are_all_exported() -> None:
-    from walrow import errors
+def test_the_face_is_small() -> None:
+    code = "import walrow; print(*(it for it in dir(walrow) if it[:2] != '__'))"
+    assert run(code).split() == [
+        *("Batch", "Catalog", "Decoder", "Error", "Log", "Lsn", "Reader", "Schema"),
+        *("UNCHANGED", "errors", "frames", "load", "log", "messages", "postgres"),
+        *("read", "receive", "schema", "seal", "spark", "tables", "typing"),
+    ]
+    assert run("from walrow import *; print(read.__module__)") == "walrow._read.reading"
 
-    assert set(errors.__all__) <= set(walrow.__all__)
+
+def test_importing_walrow_imports_no_room() -> None:
+    code = """
+import sys, walrow
+rooms = "_sources", "_read", "_log", "_receive", "_postgres", "spark", "cli"
+print(*(it for it in sys.modules if it.startswith(tuple(f"walrow.{it}" for it in rooms))))
+"""
+    assert run(code) == ""
+
+
+def test_a_name_that_is_missing_is_an_error() -> None:
+    for module in (walrow, walrow.postgres):
+        with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+            module.nothing  # noqa: B018
 
 
 def test_a_wheel_has_all_packages() -> None:

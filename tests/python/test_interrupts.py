@@ -176,7 +176,7 @@ def test_a_wait_for_the_lock_of_a_log(
         objects.lock,
         lambda: log.register("s"),
         lambda: log.prune(0x1000, force=True),
-        lambda: walrow.cancel_load(log=log.path),
+        lambda: walrow.log.cancel_load(log=log.path),
     ]
     for call in calls:
         with objects.lock():
@@ -188,7 +188,7 @@ def test_a_wait_for_the_lock_of_a_log(
     assert [reader.name for reader in log.readers()] == ["r"]
     with objects.lock():
         assert walrow.Log(log.path).start == 0
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         log.forget("s")
     assert raised.value.code == "no_reader"
 
@@ -221,6 +221,6 @@ def test_upkeep_of_a_log(
     log = walrow.Log(log.path)
     assert log.verify() == len(segments)
     log.erase("t", columns=["v"])
-    with pytest.raises(walrow.SchemaError):
+    with pytest.raises(walrow.errors.SchemaError):
         # It is gone.
         log.erase("t", columns=["v"])

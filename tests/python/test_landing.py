@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from logs import transaction
-from walrow import Catalog, LogError, Lsn
+from walrow import Catalog, Lsn
 from walrow._core import LogWriter
-from walrow.interruption import Left, Step
-from walrow.landing import Counts, Landing
+from walrow._receive.interruption import Left, Step
+from walrow._receive.landing import Counts, Landing
+from walrow.errors import LogError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

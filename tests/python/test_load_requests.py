@@ -14,8 +14,8 @@ import pytest
 
 import walrow
 from walrow._core import LogObjects
-from walrow.load_needed import read_published
-from walrow.load_requests import (
+from walrow._log.needs import read_published
+from walrow._log.requests import (
     LoadRequest,
     Requests,
     _renew,
@@ -50,7 +50,7 @@ def test_a_request_beside_a_writer_that_starts(tmp_path: Path) -> None:
         for _ in range(500):
             wanted = request(log, ["public.item"])
             assert take(log) == wanted
-            assert walrow.cancel_load(log=log) == 1
+            assert walrow.log.cancel_load(log=log) == 1
     finally:
         stop.set()
         writer.join()
@@ -104,12 +104,12 @@ def test_a_request_is_taken_back_by_a_timeout(tmp_path: Path) -> None:
     walrow.load("public.item", log=log, wait=False)
     walrow.load(["public.item", "public.other"], log=log, wait=False)
     walrow.load("public.third", log=log, wait=False)
-    assert walrow.cancel_load("public.none", log=log) == 0
-    assert walrow.cancel_load(["public.item"], log=log) == 2
+    assert walrow.log.cancel_load("public.none", log=log) == 0
+    assert walrow.log.cancel_load(["public.item"], log=log) == 2
     taken = take(log)
     assert taken is not None
     assert taken.tables == ["public.third"]
-    assert walrow.cancel_load(log=log) == 1
+    assert walrow.log.cancel_load(log=log) == 1
 
 
 def test_whoever_waits_for_a_cancelled_load_learns_it(tmp_path: Path) -> None:
@@ -120,12 +120,12 @@ def test_whoever_waits_for_a_cancelled_load_learns_it(tmp_path: Path) -> None:
     def wait() -> None:
         try:
             walrow.load("public.item", log=log, timeout=60)
-        except walrow.LogError as error:
+        except walrow.errors.LogError as error:
             found.append(str(error))
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    while not walrow.cancel_load("public.item", log=log):
+    while not walrow.log.cancel_load("public.item", log=log):
         time.sleep(0.01)
     waiting.join()
     assert found == ["the load was cancelled"]
@@ -136,10 +136,10 @@ def test_deeply_nested_files_are_damaged(tmp_path: Path) -> None:
     walrow.seal(b"", log=log)
     nested = "[" * 100_000
     (log / "_load-request-nested").write_text(nested, encoding="utf-8")
-    with pytest.raises(walrow.LogError, match="damaged"):
+    with pytest.raises(walrow.errors.LogError, match="damaged"):
         take(log)
     (log / "_load-needed").write_text(nested, encoding="utf-8")
-    with pytest.raises(walrow.LogError, match="damaged"):
+    with pytest.raises(walrow.errors.LogError, match="damaged"):
         read_published(lambda name: (log / name).read_bytes())
     wanted = request(log, None)
     result = log / f"_load-result-{wanted.key}"
@@ -177,7 +177,7 @@ def test_what_is_no_file_is_no_request(tmp_path: Path) -> None:
     os.mkfifo(log / "_load-request-pipe")
     (log / "_load-request-directory").mkdir()
     for _ in range(2):
-        with pytest.raises(walrow.LogError, match="damaged"):
+        with pytest.raises(walrow.errors.LogError, match="damaged"):
             take(log)
     # A directory cannot be removed like a file. It hides no request.
     assert take(log) is None
@@ -190,14 +190,14 @@ def test_what_is_no_file_is_no_request(tmp_path: Path) -> None:
 def test_a_log_is_listed_only_if_a_name_came(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("walrow.load_requests._SETTLED_NANOSECONDS", 100_000_000)
+    monkeypatch.setattr("walrow._log.requests._SETTLED_NANOSECONDS", 100_000_000)
     listed: list[Path] = []
 
     def listing(log: Path) -> LoadRequest | None:
         listed.append(log)
         return take(log)
 
-    monkeypatch.setattr("walrow.load_requests.take", listing)
+    monkeypatch.setattr("walrow._log.requests.take", listing)
     log = tmp_path / "log"
     requests = Requests(log)
     # There is no log yet.
@@ -214,5 +214,5 @@ def test_a_log_is_listed_only_if_a_name_came(
     wanted = request(log, None)
     for _ in range(2):
         assert requests.take() == wanted
-    assert walrow.cancel_load(log=log) == 1
+    assert walrow.log.cancel_load(log=log) == 1
     assert requests.take() is None

@@ -74,7 +74,7 @@ def test_no_changed_value_is_read(tmp_path: Path, level: int | None) -> None:
     data = bytearray(segment.path.read_bytes())
     data[segment.bytes // 4] ^= 1
     segment.path.write_bytes(data)
-    with pytest.raises(walrow.LogError, match="damaged"):  # noqa: PT012
+    with pytest.raises(walrow.errors.LogError, match="damaged"):  # noqa: PT012
         for batch in log.read(batch_rows=1):
             values = pa.record_batch(batch)["v"].to_pylist()
             assert set(values) == {row[1]}
@@ -122,7 +122,7 @@ def test_a_missing_segment_is_an_error(log: walrow.Log) -> None:
     segment = log.segments()[2]
     segment.path.unlink()
     assert fault(lambda: walrow.Log(log.path)) == ("missing", None)
-    with pytest.raises(walrow.LogError, match="after 0/2000 is missing"):
+    with pytest.raises(walrow.errors.LogError, match="after 0/2000 is missing"):
         walrow.Log(log.path)
     # It is removed after the log was opened.
     assert fault(lambda: list(log.read())) == ("store", segment.path.name)
@@ -130,7 +130,7 @@ def test_a_missing_segment_is_an_error(log: walrow.Log) -> None:
 
 def test_the_first_segment_is_missing(log: walrow.Log) -> None:
     log.segments()[0].path.unlink()
-    with pytest.raises(walrow.LogError, match="after 0/0 is missing"):
+    with pytest.raises(walrow.errors.LogError, match="after 0/0 is missing"):
         walrow.Log(log.path)
 
 
@@ -144,7 +144,7 @@ def test_a_foreign_file_is_an_error(log: walrow.Log, name: str) -> None:
 
 def test_names_show_no_escapes_of_a_terminal(log: walrow.Log) -> None:
     (log.path / "a\x1b[31mb").touch()
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         walrow.Log(log.path)
     assert "\x1b" not in str(raised.value)
 

@@ -118,7 +118,7 @@ def test_a_column_of_a_capture_is_erased(capture: Capture, tmp_path: Path) -> No
         before = rows_of(log)
         try:
             log.erase(table.oid, columns=[column])
-        except walrow.LogError as error:
+        except walrow.errors.LogError as error:
             # A capture has no catalog: the column may have had another name before.
             assert error.code == "earlier_name"  # noqa: PT017
             assert any(
@@ -142,7 +142,7 @@ def test_a_column_of_a_capture_is_erased(capture: Capture, tmp_path: Path) -> No
         for version in of_table.versions:
             assert column not in {it.name for it in version.columns}
         assert log.verify() == len(log.segments())
-        with pytest.raises(walrow.SchemaError):
+        with pytest.raises(walrow.errors.SchemaError):
             log.erase(table.oid, columns=[column])
         return
     pytest.skip("no column outside of keys")
@@ -173,14 +173,14 @@ def test_texts_numbers_and_booleans_are_keys(log: walrow.Log) -> None:
 @pytest.mark.parametrize(
     ("error", "options"),
     [
-        (walrow.SchemaError, {"table": "absent", "columns": ["v"]}),
-        (walrow.SchemaError, {"table": "t", "columns": ["w"]}),
-        (walrow.SchemaError, {"table": "t", "keys": [{"w": 1}]}),
-        (walrow.OptionError, {"table": "t"}),
-        (walrow.OptionError, {"table": "t", "keys": [{}]}),
-        (walrow.OptionError, {"table": "t", "columns": "v"}),
-        (walrow.OptionError, {"table": "t", "keys": [{"id": None}]}),
-        (walrow.OptionError, {"table": "t", "keys": [{"id": 1.5}]}),
+        (walrow.errors.SchemaError, {"table": "absent", "columns": ["v"]}),
+        (walrow.errors.SchemaError, {"table": "t", "columns": ["w"]}),
+        (walrow.errors.SchemaError, {"table": "t", "keys": [{"w": 1}]}),
+        (walrow.errors.OptionError, {"table": "t"}),
+        (walrow.errors.OptionError, {"table": "t", "keys": [{}]}),
+        (walrow.errors.OptionError, {"table": "t", "columns": "v"}),
+        (walrow.errors.OptionError, {"table": "t", "keys": [{"id": None}]}),
+        (walrow.errors.OptionError, {"table": "t", "keys": [{"id": 1.5}]}),
     ],
 )
 def test_what_is_wrong_is_refused(
@@ -207,7 +207,7 @@ def test_a_writer_and_a_key_column_are_refused(log: walrow.Log) -> None:
 def test_a_reader_that_has_not_taken_a_change_keeps_it(log: walrow.Log) -> None:
     reader = log.register("slow", start=0x2FF8)
     before = {it.name: it.read_bytes() for it in log.path.iterdir()}
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         log.erase("t", keys=[{"id": 1}, {"id": 3}])
     assert raised.value.code == "held"
     assert str(raised.value).startswith(

@@ -53,7 +53,7 @@ def test_intervals_that_make_no_sense(tmp_path: Path, interval: float) -> None:
     with Publisher(tmp_path / "log") as publisher:
         publisher.publish(transactions(1, rows=1)[0])
         log = walrow.Log(tmp_path / "log")
-        with pytest.raises(walrow.OptionError, match="poll_interval is"):
+        with pytest.raises(walrow.errors.OptionError, match="poll_interval is"):
             log.follow(reader="r", poll_interval=interval)
         assert log.readers() == []
 
@@ -111,9 +111,9 @@ def test_a_table_that_comes_later_is_followed(tmp_path: Path) -> None:
 
 def test_the_options_of_follow(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(2))
-    with pytest.raises(walrow.OptionError, match="end"):
+    with pytest.raises(walrow.errors.OptionError, match="end"):
         log.follow(end=0x1000)
-    with pytest.raises(walrow.OptionError):
+    with pytest.raises(walrow.errors.OptionError):
         log.follow(profile="none")  # type: ignore[arg-type]
     with pytest.raises(TypeError):
         log.follow(none=1)  # type: ignore[call-arg]
@@ -147,7 +147,7 @@ def test_a_pruned_log_begins_at_the_end_of_what_was_removed(tmp_path: Path) -> N
     assert (again.start, again.segments()) == (log.start, log.segments())
     assert len(list(log.path.glob("*.wire.zst"))) == 3
     with pytest.raises(
-        walrow.LogError, match=r"begins at 0/2000.*between 0/1000"
+        walrow.errors.LogError, match=r"begins at 0/2000.*between 0/1000"
     ) as raised:
         again.read(start=0x1000)
     assert raised.value.code == "pruned"
@@ -184,7 +184,7 @@ def test_an_old_position_of_a_quiet_table_stays_valid(tmp_path: Path) -> None:
     assert fault(lambda: again.read(start=0x800)) == ("pruned", None)
     # Its name is still known, and the log has no rows of it.
     assert list(again.read(table=quiet, missing_table="ignore")) == []
-    with pytest.raises(walrow.SchemaError):
+    with pytest.raises(walrow.errors.SchemaError):
         list(again.read(table="t9"))
 
 

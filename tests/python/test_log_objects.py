@@ -138,7 +138,7 @@ opened.register("s"), opened.readers(), opened.forget("s")
 opened.compact()
 opened.retain(bytes=1 << 40)
 walrow.load("public.item", log=log, wait=False)
-walrow.cancel_load(log=log)
+walrow.log.cancel_load(log=log)
 assert not touched, touched
 
 # What is seen.
@@ -173,7 +173,7 @@ for call in (
 ):
     try:
         call()
-    except walrow.LogError as error:
+    except walrow.errors.LogError as error:
         print(error)
 """
 
@@ -233,7 +233,9 @@ def test_a_segment_that_was_moved_away_is_moved_back(log: walrow.Log) -> None:
     elsewhere = log.path.parent / segment.name
     segment.rename(elsewhere)
     segment.symlink_to(elsewhere)
-    with pytest.raises(walrow.LogError, match="move the file that it names back") as it:
+    with pytest.raises(
+        walrow.errors.LogError, match="move the file that it names back"
+    ) as it:
         list(walrow.read(log.path))
     assert (it.value.code, it.value.file) == ("store", segment.name)
     assert fault(walrow.Log(log.path).verify) == ("store", segment.name)

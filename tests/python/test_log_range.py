@@ -77,7 +77,7 @@ def test_segments_outside_of_the_range_are_not_opened(tmp_path: Path) -> None:
         damaged = published(tmp_path / str(number), TRANSACTIONS)
         damage(damaged, kept)
         assert contents(damaged.read(**options)) == expected[number]
-        with pytest.raises(walrow.LogError, match="damaged"):
+        with pytest.raises(walrow.errors.LogError, match="damaged"):
             damaged.verify()
 
 
@@ -152,7 +152,7 @@ def test_columns_and_schemas_of_several_versions(tmp_path: Path) -> None:
         assert contents(log.read(table=table, schema=schema)) == contents(
             walrow.read(source.path, table=table, schema=schema)
         )
-    with pytest.raises(walrow.SchemaError):
+    with pytest.raises(walrow.errors.SchemaError):
         list(log.read(table="public.none"))
 
 

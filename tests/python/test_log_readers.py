@@ -11,7 +11,7 @@ import pytest
 
 import walrow
 from logs import Publisher, contents, fault, history, published, transactions
-from walrow import following, retention
+from walrow._log import following, retention
 from walrow.log import Retention
 
 pa = pytest.importorskip("pyarrow")
@@ -87,12 +87,12 @@ def test_nothing_is_removed_that_a_reader_needs(log: walrow.Log) -> None:
     assert (hold.kind, hold.name, hold.position) == ("reader", "slow", 0x2000)
     assert str(hold).startswith("the reader slow is at 0/2000, last used 20")
     assert fault(lambda: log.prune(0x4000)) == ("held", None)
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         log.prune(0x4000)
     assert raised.value.remedies == (
-        walrow.Remedy("advance", "slow"),
-        walrow.Remedy("forget", "slow"),
-        walrow.Remedy("force", value=True),
+        walrow.errors.Remedy("advance", "slow"),
+        walrow.errors.Remedy("forget", "slow"),
+        walrow.errors.Remedy("force", value=True),
     )
     assert [it.options() for it in raised.value.remedies] == [{}, {}, {"force": True}]
     assert str(raised.value).endswith(
@@ -113,7 +113,7 @@ def test_nothing_is_removed_that_a_reader_needs(log: walrow.Log) -> None:
 
 def test_a_retention_is_checked(log: walrow.Log) -> None:
     for options in [{"age": -1}, {"forget_after": "7d"}, {"bytes": -1}, {"age": 1e300}]:
-        with pytest.raises(walrow.OptionError):
+        with pytest.raises(walrow.errors.OptionError):
             log.retain(**options)  # type: ignore[arg-type]
     assert log.retain() == (0, 0, (), ())
     assert log.retain(age=dt.timedelta(days=365_000)).segments == 0

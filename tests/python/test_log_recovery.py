@@ -48,7 +48,7 @@ def test_a_cut_newest_segment_is_damaged(tmp_path: Path) -> None:
     newest = log.segments()[-1].path
     newest.write_bytes(newest.read_bytes()[:-20])
     assert refusals(log.path) == {("damaged", newest.name)}
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         walrow.Log(log.path)
     assert "remove" not in str(raised.value)
     assert "restore the file from a copy" in str(raised.value)
@@ -80,7 +80,7 @@ def test_a_log_of_version_1_is_to_be_received_anew(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(2))
     (log.path / "_pruned").touch()
     assert refusals(log.path) == {("unreleased", "_pruned")}
-    with pytest.raises(walrow.LogError, match="receive the log anew"):
+    with pytest.raises(walrow.errors.LogError, match="receive the log anew"):
         walrow.Log(log.path)
 
 

@@ -24,7 +24,7 @@ from logs import (
 )
 from reference import reader
 from reference import transactions as model
-from walrow.compression import decompressed
+from walrow._sources.compression import decompressed
 
 if TYPE_CHECKING:
     from pathlib import Path

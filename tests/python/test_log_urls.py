@@ -22,8 +22,8 @@ from logs import (
     transactions,
 )
 from servers.s3 import BUCKET
+from walrow._sources.log_objects import LogObject
 from walrow.cli.app import cli, run
-from walrow.log_store import LogObject
 
 pa = pytest.importorskip("pyarrow")
 
@@ -156,11 +156,11 @@ def test_what_is_not_a_log(s3: S3, tmp_path: Path) -> None:
         remote(s3, "s3://nobodys-bucket/log/")
     s3.files.pipe(f"{BUCKET}/other/notes.txt", b"notes")
     assert fault(lambda: remote(s3, f"s3://{BUCKET}/other/")) == ("not_a_log", None)
-    with pytest.raises(walrow.OptionError, match="nowhere"):
+    with pytest.raises(walrow.errors.OptionError, match="nowhere"):
         walrow.Log("nowhere://bucket/log")
-    with pytest.raises(walrow.OptionError, match="those of a URL"):
+    with pytest.raises(walrow.errors.OptionError, match="those of a URL"):
         walrow.Log(tmp_path, storage_options={})
-    with pytest.raises(walrow.OptionError, match="connection string") as raised:
+    with pytest.raises(walrow.errors.OptionError, match="connection string") as raised:
         walrow.Log("postgresql://me:secret@db/shop")
     assert "secret" not in str(raised.value)
 
@@ -188,7 +188,7 @@ def test_damage_and_failures_are_named(
 
     s3.files.pipe(f"{url}{second}", whole)
     monkeypatch.setattr(LogObject, "read_at", refuse)
-    with pytest.raises(walrow.LogError, match="network is down") as raised:
+    with pytest.raises(walrow.errors.LogError, match="network is down") as raised:
         contents_of(log)
     assert raised.value.code == "store"
     with pytest.raises(OSError, match="network is down"):

@@ -107,7 +107,7 @@ def test_all_lsns_are_of_the_class_lsn() -> None:
 
 def test_the_lsn_of_an_error_is_one() -> None:
     data = capture("rows").data.replace(b"1.50", b"x.50")
-    with pytest.raises(walrow.DecodeError) as caught:
+    with pytest.raises(walrow.errors.DecodeError) as caught:
         list(walrow.read(data))
     assert type(caught.value.lsn) is Lsn
     assert f"lsn {caught.value.lsn}" in str(caught.value)

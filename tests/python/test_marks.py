@@ -9,27 +9,28 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walrow.looks import (
+from walrow._log.marks import Reason, Why, ended, marked
+from walrow._log.new_files import NewFile, is_explained
+from walrow._lsn import Lsn
+from walrow._postgres.published import (
+    Membership,
+    PublishedColumn,
+    PublishedTable,
+    TablePart,
+)
+from walrow._receive.looks import (
     Look,
-    Published,
     Questions,
     after_load,
     after_look,
     at_beginning,
     settled,
 )
-from walrow.lsn import Lsn
-from walrow.marks import Reason, Why, ended, marked
-from walrow.new_files import NewFile, is_explained
-from walrow.postgres.published import (
-    Membership,
-    PublishedColumn,
-    PublishedTable,
-    TablePart,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from walrow._log.needs import Published
 
 PART = TablePart(20, "public.t", False, 20, 24, "p", 700, 600, [], "", 0)
 COLUMNS = [

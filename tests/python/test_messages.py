@@ -192,15 +192,15 @@ def test_corrupt_message_is_no_wal(message: bytes, end: int) -> None:
     corrupt = ROWS.data + streams.data(message, 0x1000, end) + ROWS.data
     whole = len(list(walrow.frames(ROWS.data)))
     frames = walrow.frames(corrupt)
-    found: list[walrow.Frame] = []
-    with pytest.raises(walrow.DecodeError, match="kind 0x") as caught:
+    found: list[walrow.typing.Frame] = []
+    with pytest.raises(walrow.errors.DecodeError, match="kind 0x") as caught:
         found.extend(frames)
     assert caught.value.offset == len(ROWS.data) + 5 + 25
     assert len(found) == whole
     assert any(frame.message is not None for frame in found)
     counts, expected = Counts(), Counts()
     expected.feed(ROWS.data)
-    with pytest.raises(walrow.DecodeError, match="kind 0x"):
+    with pytest.raises(walrow.errors.DecodeError, match="kind 0x"):
         counts.feed(corrupt)
     assert counts.result()["messages"] == expected.result()["messages"]
     assert counts.result()["cells"] == expected.result()["cells"]
@@ -220,7 +220,7 @@ def test_a_sessions_first_data_show_physical_replication() -> None:
             counts.feed(piece)
         assert counts.result()["messages"] == Counter(kinds)
     # Corrupt first data is not physical replication: the LSNs show it.
-    with pytest.raises(walrow.DecodeError, match="kind 0x3F"):
+    with pytest.raises(walrow.errors.DecodeError, match="kind 0x3F"):
         list(walrow.frames(streams.data(b"?\xd0garbage", 0x1000, 0x1000)))
 
 
@@ -256,9 +256,9 @@ def test_other_framings_encode_to_their_chunks() -> None:
 def test_broken_frame_comes_after_the_whole_ones() -> None:
     frames = walrow.frames(ROWS.data + b"x")
     expected = len(list(walrow.frames(ROWS.data)))
-    found: list[walrow.Frame] = []
+    found: list[walrow.typing.Frame] = []
     for _ in range(2):
-        with pytest.raises(walrow.DecodeError) as caught:
+        with pytest.raises(walrow.errors.DecodeError) as caught:
             found.extend(frames)
         assert caught.value.offset == len(ROWS.data)
     assert len(found) == expected
@@ -276,7 +276,7 @@ def test_a_cut_frame_is_an_error_after_the_complete_ones(missing: int) -> None:
     frames = walrow.frames(data)
     found: list[bytes] = []
     for _ in range(2):
-        with pytest.raises(walrow.UnfinishedError) as caught:
+        with pytest.raises(walrow.errors.UnfinishedError) as caught:
             found.extend(frame.to_bytes() for frame in frames)
         assert caught.value.offset == end
     assert found == complete
@@ -290,12 +290,12 @@ def test_a_cut_frame_is_an_error_after_the_complete_ones(missing: int) -> None:
     messages = walrow.messages(data)
     names: list[str] = []
     for _ in range(2):
-        with pytest.raises(walrow.UnfinishedError):
+        with pytest.raises(walrow.errors.UnfinishedError):
             names.extend(message.name for message in messages)
     ignoring = walrow.messages(data, unfinished="ignore")
     assert names == [message.name for message in ignoring]
     for source in ([data], cut(data, 7)):
-        with pytest.raises(walrow.UnfinishedError):
+        with pytest.raises(walrow.errors.UnfinishedError):
             list(walrow.frames(source))
 
 
@@ -307,7 +307,7 @@ def test_a_cut_file_of_pg_recvlogical_is_an_error() -> None:
     ]
     data = b"".join(lines)
     for source in (data[:-2], data[:-10]):
-        with pytest.raises(walrow.UnfinishedError):
+        with pytest.raises(walrow.errors.UnfinishedError):
             list(walrow.frames(source, framing="recvlogical"))
         frames = walrow.frames(source, framing="recvlogical", unfinished="ignore")
         assert len(list(frames)) == len(lines) - 1
@@ -325,7 +325,7 @@ def test_frames_show_what_ends_a_stream_early() -> None:
     assert [each.name for each in walrow.messages(begin.to_bytes())] == ["Begin"]
 
 
-def _name(frame: walrow.Frame) -> str | None:
+def _name(frame: walrow.typing.Frame) -> str | None:
     return frame.message.name if frame.message is not None else None
 
 
@@ -333,14 +333,16 @@ def test_truncated_compressed_frames_are_unfinished(tmp_path: Path) -> None:
     path = tmp_path / "rows.wire.gz"
     path.write_bytes(gzip.compress(ROWS.data)[:-12])
     for function in (walrow.frames, walrow.messages):
-        with pytest.raises(walrow.UnfinishedError, match="truncated"):
+        with pytest.raises(walrow.errors.UnfinishedError, match="truncated"):
             list(function(path))
         assert list(function(path, unfinished="ignore"))
 
 
 @pytest.mark.parametrize("function", [walrow.frames, walrow.messages])
 def test_the_policy_of_frames_is_a_word(function: Any) -> None:
-    with pytest.raises(walrow.OptionError, match="unfinished must be error or ignore"):
+    with pytest.raises(
+        walrow.errors.OptionError, match="unfinished must be error or ignore"
+    ):
         function(ROWS.data, unfinished="yes")
 
 

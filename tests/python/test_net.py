@@ -21,16 +21,15 @@ from logs import (
     transactions,
 )
 from streams import UNSENT, Column, delete, insert, truncate, update
-from walrow.load_needed import write_published
-from walrow.looks import Published
-from walrow.lsn import Lsn
-from walrow.marks import Mark, Why
+from walrow._log.marks import Mark, Why
+from walrow._log.needs import Published, write_published
+from walrow._lsn import Lsn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from walrow.net import Net
+    from walrow._log.net import Net
 
 pa = pytest.importorskip("pyarrow")
 
@@ -327,7 +326,7 @@ def test_truncates_that_are_errors_or_ignored(tmp_path: Path) -> None:
     log = log_of(
         tmp_path / "log", update(("1", UNSENT)), truncate(TABLE), insert(("3", "c"))
     )
-    with pytest.raises(walrow.ApplyError, match="truncates") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="truncates") as raised:
         _ = log.net("t", start=START, truncates="error").rows
     assert (raised.value.code, raised.value.table) == ("truncated", "public.t")
     net = log.net("t", start=START, truncates="ignore")
@@ -374,7 +373,7 @@ def test_a_column_that_was_dropped(tmp_path: Path) -> None:
     net = log.net("t", start=START)
     assert (net.columns, net.partial) == (["id"], ("v",))
     assert {row[1] for row in rows_of(net)} == {1, 2, 3}
-    for metadata in (None, walrow.net.METADATA):
+    for metadata in (None, walrow._log.net.METADATA):
         schema = walrow.schema(log, "t", metadata=metadata)
         found = rows_of(log.net("t", start=START, schema=schema))
         assert pairs(found) == pairs([("I", 2, "b"), ("I", 3, None), ("U", 1, ...)])
@@ -382,7 +381,9 @@ def test_a_column_that_was_dropped(tmp_path: Path) -> None:
     net = log.net("t", start=0x2000, schema=walrow.schema(log, "t"))
     assert (net.columns, net.kept) == (["id", "v"], ("v",))
     assert pairs(rows_of(net)) == pairs([("I", 3, None), ("U", 1, ...)])
-    with pytest.raises(walrow.OptionError, match="lacks the column _change_type"):
+    with pytest.raises(
+        walrow.errors.OptionError, match="lacks the column _change_type"
+    ):
         log.net("t", schema=walrow.schema(log, "t", metadata=()))
 
 
@@ -395,7 +396,7 @@ def test_chosen_columns(tmp_path: Path) -> None:
         net = log.net("t", start=START, columns=names)
         assert (net.columns, net.kept) == (["id", "w"], ("w",))
         assert pairs(rows_of(net)) == pairs([("U", 1, "w"), ("U", 2, ...)])
-    with pytest.raises(walrow.SchemaError, match="key is not among the columns"):
+    with pytest.raises(walrow.errors.SchemaError, match="key is not among the columns"):
         log.net("t", columns=["w"])
     # A value that nobody wants may be one that was never sent.
     log = log_of(tmp_path / "second", insert(("2", UNSENT)))
@@ -443,9 +444,9 @@ def test_other_keys(tmp_path: Path) -> None:
         (["nope"], "has a column nope"),
         ([], "no columns"),
     ):
-        with pytest.raises(walrow.SchemaError, match=text):
+        with pytest.raises(walrow.errors.SchemaError, match=text):
             log.net("t", keys=keys)
-    with pytest.raises(walrow.SchemaError, match="old images lack the key"):
+    with pytest.raises(walrow.errors.SchemaError, match="old images lack the key"):
         log_of(tmp_path / "second").net("t", keys=["v"])
 
 
@@ -474,7 +475,7 @@ def test_keys_that_are_null_or_not_unique(tmp_path: Path) -> None:
         "duplicate_key": [insert(("1", "a")), insert(("2", "a"))],
     }.items():
         log = published(tmp_path / name, [change(START, *changes, columns=full)])
-        with pytest.raises(walrow.ApplyError, match="keys=") as raised:
+        with pytest.raises(walrow.errors.ApplyError, match="keys=") as raised:
             list(log.net("t", keys=["v"]))
         assert (raised.value.code, raised.value.table) == (name, "public.t")
         assert "'a'" not in str(raised.value)
@@ -489,7 +490,7 @@ def test_a_table_without_a_key(tmp_path: Path) -> None:
             )
         ],
     )
-    with pytest.raises(walrow.SchemaError, match="no replica identity"):
+    with pytest.raises(walrow.errors.SchemaError, match="no replica identity"):
         log.net("t")
 
 
@@ -498,7 +499,7 @@ def test_a_table_without_a_key(tmp_path: Path) -> None:
 
 def refused(call: Callable[[], object]) -> tuple[str | None, str]:
     """The code of an error before the first row, and its text."""
-    with pytest.raises(walrow.ApplyError) as raised:
+    with pytest.raises(walrow.errors.ApplyError) as raised:
         call()
     assert raised.value.table in (None, "public.t")
     return raised.value.code, str(raised.value)
@@ -621,9 +622,9 @@ def test_names_of_no_table_or_two_are_errors(tmp_path: Path) -> None:
     other = change(0x2000, insert(("2", "x"), OTHER), oid=OTHER, schema="other")
     log = published(tmp_path / "log", [*transactions(1), other])
     for name in ("none", 7, ("none", "t")):
-        with pytest.raises(walrow.SchemaError, match="no table"):
+        with pytest.raises(walrow.errors.SchemaError, match="no table"):
             log.net(name)
-    with pytest.raises(walrow.SchemaError, match="name one with its schema"):
+    with pytest.raises(walrow.errors.SchemaError, match="name one with its schema"):
         log.net("t")
     assert log.net(("other", "t")).rows == 1
 
@@ -633,7 +634,7 @@ def test_removed_changes(tmp_path: Path) -> None:
     assert log.prune(0x2000) == 2
     log = walrow.Log(log.path)
     for start, code in ((0, "not_loaded"), (0x1000, "pruned")):
-        with pytest.raises(walrow.LogError) as raised:
+        with pytest.raises(walrow.errors.LogError) as raised:
             _ = log.net("t", start=start).rows
         assert raised.value.code == code
     assert log.net("t", start=0x2000).rows == 2
@@ -646,7 +647,7 @@ def test_a_target_that_is_ahead_of_the_log(tmp_path: Path) -> None:
 
 def test_values_that_were_never_sent(tmp_path: Path) -> None:
     log = log_of(tmp_path / "log", insert(("2", UNSENT)), insert(("3", "c")))
-    with pytest.raises(walrow.ApplyError, match="ever sent") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="ever sent") as raised:
         list(log.net("t", start=START))
     error = raised.value
     assert (error.code, error.table, error.column) == ("never_sent", "public.t", "v")
@@ -697,11 +698,14 @@ def test_closing(tmp_path: Path) -> None:
 def test_it_shows_itself(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(1, 2))
     net = log.net("t")
-    assert repr(net) == "<walrow.net.Net of public.t, 0/0 to 0/1000: not read>"
+    assert repr(net) == "<walrow._log.net.Net of public.t, 0/0 to 0/1000: not read>"
     assert "0/1000" in net._repr_html_()
     assert net.bytes_read == 0
     assert net.events == 2
-    assert repr(net) == "<walrow.net.Net of public.t, 0/0 to 0/1000: 2 changes, 2 rows>"
+    assert (
+        repr(net)
+        == "<walrow._log.net.Net of public.t, 0/0 to 0/1000: 2 changes, 2 rows>"
+    )
     assert "<td>2</td>" in net._repr_html_()
 
 
@@ -727,7 +731,7 @@ def test_it_shows_itself(tmp_path: Path) -> None:
 )
 def test_wrong_options(options: dict[str, Any], text: str, tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(1))
-    with pytest.raises(walrow.OptionError, match=text):
+    with pytest.raises(walrow.errors.OptionError, match=text):
         log.net("t", **options)
 
 
@@ -749,7 +753,7 @@ def test_rows_beyond_memory_wait_in_a_file(tmp_path: Path) -> None:
         small = log.net("t", spool_memory=memory, spool_directory=spool)
         assert pa.table(small).equals(expected)
     gone = log.net("t", spool_memory=0, spool_directory=tmp_path / "none")
-    with pytest.raises(walrow.SpoolError):
+    with pytest.raises(walrow.errors.SpoolError):
         list(gone)
 
 
@@ -761,10 +765,10 @@ def test_damage_is_an_error_each_time(tmp_path: Path) -> None:
     file.write_bytes(data)
     net = log.net("t")
     for _ in range(2):
-        with pytest.raises(walrow.LogError) as raised:
+        with pytest.raises(walrow.errors.LogError) as raised:
             _ = net.rows
         assert (raised.value.code, raised.value.file) == ("damaged", file.name)
-    with pytest.raises(walrow.LogError):
+    with pytest.raises(walrow.errors.LogError):
         list(net)
 
 

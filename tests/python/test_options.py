@@ -87,57 +87,65 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"types": {"a": "int"}}, walrow.OptionError, "not an Arrow type"),
-        ({"types": {"a": "list<"}}, walrow.OptionError, "not an Arrow type"),
-        ({"types": {"a": "decimal128(1)"}}, walrow.OptionError, "not an Arrow type"),
+        ({"types": {"a": "int"}}, walrow.errors.OptionError, "not an Arrow type"),
+        ({"types": {"a": "list<"}}, walrow.errors.OptionError, "not an Arrow type"),
+        (
+            {"types": {"a": "decimal128(1)"}},
+            walrow.errors.OptionError,
+            "not an Arrow type",
+        ),
         (
             {"types": {"a": pa.int8()}},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "no column can have this type",
         ),
         (
             {"types": {"a": pa.list_(pa.field("item", pa.int32(), nullable=False))}},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "items of a list must be nullable",
         ),
         (
             {"profile": "spark", "types": {"oid": "uint32"}},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "Spark's schemas do not have",
         ),
         (
             {"profile": "spark", "types": {"uuid": "uuid"}},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "Spark's schemas do not have",
         ),
         (
             {"profile": "spark", "types": {"time": "time64[us]"}},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "Spark's schemas do not have",
         ),
         (
             {"types": {"a": pa.struct([])}},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "no column can have this type",
         ),
         (
             {"types": {"hstore": "int64"}},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             r"hstore cannot become int64; it can become .*hstore is a type here",
         ),
-        ({"types": {"_vector": "int32"}}, walrow.OptionError, "cannot become"),
+        ({"types": {"_vector": "int32"}}, walrow.errors.OptionError, "cannot become"),
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
-        ({"profile": "pandas"}, walrow.OptionError, "arrow, spark or text"),
+        ({"profile": "pandas"}, walrow.errors.OptionError, "arrow, spark or text"),
         ({"profile": 5}, TypeError, "profile must be a string"),
         (
             {"framing": "tcp"},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "wire, copydata, message or recvlogical",
         ),
-        ({"unrepresentable": "drop"}, walrow.OptionError, "error, null or sentinel"),
-        ({"unrepresentable": {"a": "x"}}, walrow.OptionError, "error, null or"),
-        ({"metadata": ["lsn"]}, walrow.OptionError, "no metadata column"),
-        ({"metadata": ["xid", "_xid"]}, walrow.OptionError, "chosen twice"),
+        (
+            {"unrepresentable": "drop"},
+            walrow.errors.OptionError,
+            "error, null or sentinel",
+        ),
+        ({"unrepresentable": {"a": "x"}}, walrow.errors.OptionError, "error, null or"),
+        ({"metadata": ["lsn"]}, walrow.errors.OptionError, "no metadata column"),
+        ({"metadata": ["xid", "_xid"]}, walrow.errors.OptionError, "chosen twice"),
         ({"metadata": "xid"}, TypeError, "not one string"),
         (
             {"metadata": False},
@@ -146,13 +154,13 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ),
         ({"columns": 1}, TypeError, "columns must be a sequence of names, not int"),
         ({"side_tables": [1]}, TypeError, "sequence of names, not of int"),
-        ({"batch_rows": 0}, walrow.OptionError, "batch_rows"),
-        ({"batch_rows": -1}, walrow.OptionError, "batch_rows"),
-        ({"batch_bytes": 1 << 30}, walrow.OptionError, "batch_bytes"),
-        ({"batch_memory": 0}, walrow.OptionError, "batch_memory"),
+        ({"batch_rows": 0}, walrow.errors.OptionError, "batch_rows"),
+        ({"batch_rows": -1}, walrow.errors.OptionError, "batch_rows"),
+        ({"batch_bytes": 1 << 30}, walrow.errors.OptionError, "batch_bytes"),
+        ({"batch_memory": 0}, walrow.errors.OptionError, "batch_memory"),
         (
             {"schema": pa.schema([])},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "needs one table; choose table=",
         ),
         ({"catalog": "{}"}, TypeError, r"walrow\.Catalog\.from_json"),
@@ -165,30 +173,50 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
             TypeError,
             "types must be a dictionary, not list",
         ),
-        ({"start": "1A2B"}, walrow.OptionError, "start: an LSN is two hexadecimal"),
-        ({"start": "yesterday"}, walrow.OptionError, "start: an LSN"),
-        ({"start": -1}, walrow.OptionError, "start: an LSN is a number from 0"),
+        (
+            {"start": "1A2B"},
+            walrow.errors.OptionError,
+            "start: an LSN is two hexadecimal",
+        ),
+        ({"start": "yesterday"}, walrow.errors.OptionError, "start: an LSN"),
+        ({"start": -1}, walrow.errors.OptionError, "start: an LSN is a number from 0"),
         ({"start": 1.5}, TypeError, "start must be an LSN"),
         ({"start": True}, TypeError, "start must be an LSN"),
         ({"batch_rows": "many"}, TypeError, "batch_rows must be an integer"),
         ({"envelope": "yes"}, TypeError, "envelope must be True or False"),
-        ({"session": {"DateStyle": "ISO, SQL"}}, walrow.OptionError, "DateStyle"),
-        ({"session": {"DateStyle": "SQL, DMY, MDY"}}, walrow.OptionError, "DateStyle"),
+        (
+            {"session": {"DateStyle": "ISO, SQL"}},
+            walrow.errors.OptionError,
+            "DateStyle",
+        ),
+        (
+            {"session": {"DateStyle": "SQL, DMY, MDY"}},
+            walrow.errors.OptionError,
+            "DateStyle",
+        ),
         (
             {"session": {"DateStyle": "SQL, DMY", "datestyle": "SQL, DMY"}},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "datestyle is set twice",
         ),
-        ({"session": {"TimeZone": ""}}, walrow.OptionError, "TimeZone"),
-        ({"session": {"bytea_output": "x"}}, walrow.OptionError, "hex or escape"),
-        ({"session": {"extra_float_digits": "4"}}, walrow.OptionError, "-15 to 3"),
-        ({"session": {"nonsense": "x"}}, walrow.OptionError, "nonsense"),
+        ({"session": {"TimeZone": ""}}, walrow.errors.OptionError, "TimeZone"),
+        (
+            {"session": {"bytea_output": "x"}},
+            walrow.errors.OptionError,
+            "hex or escape",
+        ),
+        (
+            {"session": {"extra_float_digits": "4"}},
+            walrow.errors.OptionError,
+            "-15 to 3",
+        ),
+        ({"session": {"nonsense": "x"}}, walrow.errors.OptionError, "nonsense"),
         ({"table": 5.0}, TypeError, "table"),
         ({"table": ("a", "b", "c")}, TypeError, "table"),
         ({"nonsense": 1}, TypeError, "nonsense"),
         (
             {"profile": "spark", "unrepresentable": "sentinel"},
-            walrow.OptionError,
+            walrow.errors.OptionError,
             "sentinel",
         ),
     ],
@@ -201,14 +229,16 @@ def test_impossible_option_values_are_refused_at_once(
 
 
 def test_a_column_that_cannot_become_its_type_is_a_schema_error() -> None:
-    with pytest.raises(walrow.SchemaError, match="cannot become") as caught:
+    with pytest.raises(walrow.errors.SchemaError, match="cannot become") as caught:
         list(walrow.read(ROWS.path, types={"label": "int64"}))
     assert (caught.value.table, caught.value.column) == ("public.item", "label")
 
 
 def test_key_is_a_type_where_no_column_has_its_name() -> None:
     """A conversion that a type does not support is an OptionError before any column."""
-    with pytest.raises(walrow.OptionError, match="types: int4 cannot become int16"):
+    with pytest.raises(
+        walrow.errors.OptionError, match="types: int4 cannot become int16"
+    ):
         walrow.Decoder(types={"int4": "int16"})
     # The text column `label` under the name of a type, which also has five letters.
     dates = _with_column("dates")
@@ -216,7 +246,7 @@ def test_key_is_a_type_where_no_column_has_its_name() -> None:
     named = _with_column("int4")
     batch = next(walrow.read(named, metadata=(), types={"int4": "binary"}))
     assert pa.schema(batch.schema).field("int4").type == pa.binary()
-    with pytest.raises(walrow.OptionError, match="int4 is a type here"):
+    with pytest.raises(walrow.errors.OptionError, match="int4 is a type here"):
         walrow.read(named, types={"int4": "date32"})
     read = next(walrow.read(named, types={"item.int4": "dictionary"}))
     assert "int4" in read.column_names
@@ -243,7 +273,7 @@ def test_time_of_nanoseconds_and_rounded_numeric(profile: Any) -> None:
     ],
 )
 def test_schema_cannot_forbid_null_in_a_tables_own_columns(field: Any) -> None:
-    with pytest.raises(walrow.SchemaError, match="nullable") as caught:
+    with pytest.raises(walrow.errors.SchemaError, match="nullable") as caught:
         list(walrow.read(ROWS.path, table="public.item", schema=pa.schema([field])))
     assert caught.value.table == "public.item"
     assert caught.value.column == field.name
@@ -253,7 +283,7 @@ UNREPRESENTABLE = [
     each
     for each in captures("text", "binary")
     if (error := outcome(walrow.read(each.path)).error) is not None
-    and issubclass(error[0], walrow.UnrepresentableError)
+    and issubclass(error[0], walrow.errors.UnrepresentableError)
 ]
 
 
@@ -278,10 +308,10 @@ def test_the_remedy_of_each_error_reads_the_value(capture: Capture) -> None:
         assert seen
 
 
-def _error(reader: walrow.Reader) -> walrow.UnrepresentableError | None:
+def _error(reader: walrow.Reader) -> walrow.errors.UnrepresentableError | None:
     try:
         list(reader)
-    except walrow.UnrepresentableError as error:
+    except walrow.errors.UnrepresentableError as error:
         return error
     return None
 
@@ -383,7 +413,7 @@ def test_sentinels_are_the_ends_of_the_range() -> None:
 
 def test_the_policy_of_a_column_overrides_the_default() -> None:
     infinity = capture("types-infinity").path
-    with pytest.raises(walrow.UnrepresentableError) as caught:
+    with pytest.raises(walrow.errors.UnrepresentableError) as caught:
         list(walrow.read(infinity, unrepresentable={"*": "null", "a": "error"}))
     assert caught.value.column == "a"
 
@@ -405,7 +435,7 @@ def test_metadata_columns_are_chosen_and_named(prefix: str) -> None:
 
 
 def test_metadata_column_of_the_tables_own_name_is_refused() -> None:
-    with pytest.raises(walrow.SchemaError, match="metadata_prefix") as caught:
+    with pytest.raises(walrow.errors.SchemaError, match="metadata_prefix") as caught:
         # Without a prefix, too: `id` is the table's column, `xid` is a metadata column.
         list(walrow.read(_with_column("_seq")))
     assert caught.value.column == "_seq"
@@ -440,12 +470,16 @@ def test_types_that_the_catalog_rules_out_are_refused_at_once() -> None:
         )
     )
     for key in ("mood", "item.label", "public.item.label", "item.amount"):
-        with pytest.raises(walrow.OptionError, match=f"{key} .*cannot become int64"):
+        with pytest.raises(
+            walrow.errors.OptionError, match=f"{key} .*cannot become int64"
+        ):
             walrow.read(ROWS.path, types={key: "int64"}, catalog=catalog)
     types = {"item.amount": "float64", "mood": "dictionary"}
     assert list(walrow.read(ROWS.path, types=types, catalog=catalog))
     types["other.label"] = "int64"
-    with pytest.raises(walrow.SchemaError, match=r"no column or type other\.label"):
+    with pytest.raises(
+        walrow.errors.SchemaError, match=r"no column or type other\.label"
+    ):
         list(walrow.read(ROWS.path, types=types, catalog=catalog))
 
 
@@ -486,7 +520,7 @@ def test_batch_sizes_bound_batches() -> None:
 @pytest.mark.parametrize("deep", ["list<", "struct<a: ", "large_list<item: "])
 def test_deeply_nested_type_names_are_refused(deep: str) -> None:
     name = deep * 100_000 + "int32" + ">" * 100_000
-    with pytest.raises(walrow.OptionError, match="not an Arrow type") as caught:
+    with pytest.raises(walrow.errors.OptionError, match="not an Arrow type") as caught:
         walrow.Decoder(types={"a": name})
     assert len(str(caught.value)) < 1000
 
@@ -496,14 +530,14 @@ def test_deeply_nested_schemas_are_refused() -> None:
     deep = pa.int32()
     for _ in range(70):
         deep = pa.list_(deep)
-    with pytest.raises(walrow.OptionError, match="64 levels"):
+    with pytest.raises(walrow.errors.OptionError, match="64 levels"):
         walrow.Decoder(table="t", schema=pa.schema([("a", deep)]))
-    with pytest.raises(walrow.OptionError, match="64 levels"):
+    with pytest.raises(walrow.errors.OptionError, match="64 levels"):
         walrow.Decoder(types={"a": deep})
 
 
 def test_prefixes_that_arrow_cannot_export_are_refused() -> None:
-    with pytest.raises(walrow.OptionError, match="zero byte"):
+    with pytest.raises(walrow.errors.OptionError, match="zero byte"):
         walrow.Decoder(metadata_prefix="a\0b")
 
 
@@ -516,11 +550,13 @@ def test_a_catalog_may_be_the_path_of_its_file(tmp_path: Path) -> None:
     assert walrow.Catalog.from_file(path) == catalog
     assert walrow.Catalog.from_file(str(path)) == catalog
     for given in (path, str(path), catalog):
-        with pytest.raises(walrow.OptionError, match="mood cannot become int64"):
+        with pytest.raises(walrow.errors.OptionError, match="mood cannot become int64"):
             walrow.Decoder(catalog=given, types={"mood": "int64"})
     for content in (b"[", b"\xff"):
         path.write_bytes(content)
-        with pytest.raises(walrow.OptionError, match=r"catalog\.json: not a catalog"):
+        with pytest.raises(
+            walrow.errors.OptionError, match=r"catalog\.json: not a catalog"
+        ):
             walrow.Decoder(catalog=path)
 
 

@@ -97,7 +97,7 @@ def test_file_without_data_yet_is_not_its_end() -> None:
 
 
 def test_other_framings_want_chunks() -> None:
-    with pytest.raises(walrow.OptionError, match="chunks"):
+    with pytest.raises(walrow.errors.OptionError, match="chunks"):
         walrow.read(ROWS.path, framing="copydata")
 
 
@@ -130,7 +130,7 @@ def test_name_in_two_schemas_is_refused() -> None:
         if len({b.table for b in walrow.read(schemas.path) if b.table_name == name}) > 1
     ]
     assert ambiguous, "the capture has one name in two schemas"
-    with pytest.raises(walrow.SchemaError, match="the name matches") as raised:
+    with pytest.raises(walrow.errors.SchemaError, match="the name matches") as raised:
         list(walrow.read(schemas.path, table=ambiguous[0]))
     one, other = raised.value.remedies
     assert f"; choose one of them with {one} or {other} (byte" in str(raised.value)
@@ -144,7 +144,9 @@ def test_name_in_two_schemas_is_refused() -> None:
 def test_names_with_dots_are_chosen_by_a_pair() -> None:
     names = {b"public\0item\0": b"a.b\0c\0", b"public\0stock\0": b"a\0b.c\0"}
     data = _renamed(names)
-    with pytest.raises(walrow.SchemaError, match=r'the name matches "a\.b"\."c"'):
+    with pytest.raises(
+        walrow.errors.SchemaError, match=r'the name matches "a\.b"\."c"'
+    ):
         list(walrow.read(data, table="a.b.c"))
     (batch,) = walrow.read(data, table=("a", "b.c"))
     assert (batch.schema_name, batch.table_name) == ("a", "b.c")
@@ -209,14 +211,14 @@ def test_file_of_pg_recvlogical_returns_repeated_transactions_once(
 
 def test_table_that_never_appears_is_an_error() -> None:
     with pytest.raises(
-        walrow.SchemaError, match=r"no table public\.none in the stream"
+        walrow.errors.SchemaError, match=r"no table public\.none in the stream"
     ):
         list(walrow.read(ROWS.path, table="public.none"))
-    with pytest.raises(walrow.SchemaError, match="no table"):
+    with pytest.raises(walrow.errors.SchemaError, match="no table"):
         _ = walrow.read(ROWS.path, table="public.none").schema
     reader = walrow.read(ROWS.path, table="public.none")
     for _ in range(2):
-        with pytest.raises(walrow.SchemaError, match="no table"):
+        with pytest.raises(walrow.errors.SchemaError, match="no table"):
             next(reader)
 
 
@@ -226,7 +228,7 @@ def test_change_of_columns_stops_with_the_table_named() -> None:
     table = next(iter(tables))
     reader = walrow.read(altered.path, table=table)
     batches: list[walrow.Batch] = []
-    with pytest.raises(walrow.SchemaError, match="columns changed") as caught:
+    with pytest.raises(walrow.errors.SchemaError, match="columns changed") as caught:
         batches.extend(reader)
     assert caught.value.table == table
 
@@ -253,7 +255,9 @@ def test_every_version_fits_a_given_schema() -> None:
 
 
 def test_schema_needs_a_table() -> None:
-    with pytest.raises(walrow.OptionError, match="needs one table; choose table="):
+    with pytest.raises(
+        walrow.errors.OptionError, match="needs one table; choose table="
+    ):
         walrow.read(b"", schema=pa.schema([]))
 
 
@@ -264,7 +268,7 @@ def test_a_schema_with_non_nullable_columns_is_an_error_before_any_row() -> None
     ]
     reader = walrow.read(ROWS.path, table="item", schema=pa.schema(fields))
     for _ in range(2):
-        with pytest.raises(walrow.SchemaError, match="label"):
+        with pytest.raises(walrow.errors.SchemaError, match="label"):
             list(reader)
     assert reader.position == 0
 
@@ -333,7 +337,7 @@ def test_catalog_gives_the_schema_that_reading_gives() -> None:
         for one, other in zip(pa.schema(ours), pa.schema(read), strict=True):
             assert one.equals(other, check_metadata=True)
     assert ours.metadata["pg.relation_oid"] == str(table["oid"])
-    with pytest.raises(walrow.SchemaError, match="no table none in the catalog"):
+    with pytest.raises(walrow.errors.SchemaError, match="no table none in the catalog"):
         walrow.schema(catalog, "none")
 
 

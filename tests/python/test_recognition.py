@@ -15,8 +15,8 @@ import pytest
 import streams
 import walrow
 from captures import Capture, capture, captures, cut
-from walrow.recognition import framing_of_bytes, framing_of_chunk
-from walrow.sources import Chunks
+from walrow._sources.chunks import Chunks
+from walrow._sources.formats import framing_of_bytes, framing_of_chunk
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,19 +201,19 @@ def test_other_formats_are_named_with_what_to_do(name: str, tmp_path: Path) -> N
     path = tmp_path / "other"
     path.write_bytes(make())
     for read in (walrow.read, walrow.frames):
-        with pytest.raises(walrow.DecodeError, match=text) as caught:
+        with pytest.raises(walrow.errors.DecodeError, match=text) as caught:
             list(read(path))
         assert caught.value.offset == 0
         assert str(path) in str(caught.value)
         assert "hunter2" not in str(caught.value)
     if name not in {"payload", "keepalive", "message", "Begin", "Stream Start"}:
-        with pytest.raises(walrow.DecodeError, match=text):
+        with pytest.raises(walrow.errors.DecodeError, match=text):
             list(walrow.read(cut(make(), 7)))
     if name == "Stream Start":
         # As a frame, this is only truncated.
         return
     # A given framing is not checked, so the decoder's own error shows the byte.
-    with pytest.raises(walrow.DecodeError) as caught:
+    with pytest.raises(walrow.errors.DecodeError) as caught:
         list(walrow.read(path, framing="wire"))
     assert "look like" not in str(caught.value)
 
@@ -221,20 +221,22 @@ def test_other_formats_are_named_with_what_to_do(name: str, tmp_path: Path) -> N
 def test_compressed_other_formats_are_named_too() -> None:
     import gzip
 
-    with pytest.raises(walrow.DecodeError, match="test_decoding"):
+    with pytest.raises(walrow.errors.DecodeError, match="test_decoding"):
         list(walrow.read(gzip.compress(DECODED)))
 
 
 def test_unknown_bytes_are_an_error_of_the_protocol() -> None:
     for data in (b"\x00\x01\x02\x03\x04\x05\x06\x07", b"\xfe" * 100, b"x"):
-        with pytest.raises(walrow.DecodeError, match="type byte 0x"):
+        with pytest.raises(walrow.errors.DecodeError, match="type byte 0x"):
             list(walrow.read(data))
 
 
 def test_unknown_formats_name_the_file_and_pgoutput(tmp_path: Path) -> None:
     path = tmp_path / "logo.png"
     path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(300))
-    with pytest.raises(walrow.DecodeError, match=r"no known.*0x89.*pgoutput") as caught:
+    with pytest.raises(
+        walrow.errors.DecodeError, match=r"no known.*0x89.*pgoutput"
+    ) as caught:
         list(walrow.read(path))
     assert str(path) in str(caught.value)
     error = caught.value
@@ -256,7 +258,9 @@ def test_streams_of_other_plugins_are_named(data: bytes, text: str) -> None:
         (keepalive + streams.backend(b"d", payload), len(keepalive) + 30),
         ([payload], 25),
     ):
-        with pytest.raises(walrow.DecodeError, match=f"{text}.*pgoutput") as caught:
+        with pytest.raises(
+            walrow.errors.DecodeError, match=f"{text}.*pgoutput"
+        ) as caught:
             list(walrow.read(source))
         assert caught.value.offset == offset
         assert "hunter2" not in str(caught.value)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from walrow import Error, Lsn, ReplicationError
-from walrow.postgres.failures import INTERNAL_ERROR, stream_error
-from walrow.reconnecting import Attempt, Attempts, Streaming
+from walrow import Error, Lsn
+from walrow._postgres.failures import INTERNAL_ERROR, stream_error
+from walrow._receive.reconnecting import Attempt, Attempts, Streaming
+from walrow.errors import ReplicationError
 
 AWAY = ReplicationError("connection refused")
 
@@ -18,7 +19,7 @@ AWAY = ReplicationError("connection refused")
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The seconds on the clock."""
     now = [1_000.0]
-    monkeypatch.setattr("walrow.reconnecting.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("walrow._receive.reconnecting.time.monotonic", lambda: now[0])
     return now
 
 

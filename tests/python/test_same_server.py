@@ -9,8 +9,9 @@ import pytest
 
 import walrow
 from logs import published, transactions
-from walrow import Lsn, ReplicationError
-from walrow.same_server import (
+from walrow import Lsn
+from walrow._log.stopped import read_stopped, refuse_stopped, stop
+from walrow._receive.same_server import (
     Comparison,
     Last,
     asked_options,
@@ -20,7 +21,7 @@ from walrow.same_server import (
     replaced,
     stream_arguments,
 )
-from walrow.stopped import read_stopped, refuse_stopped, stop
+from walrow.errors import ReplicationError
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ import pytest
 import walrow
 import walrow.postgres
 from secret_texts import CANARY, TEXTS, URLS, services
-from walrow.conninfo import is_conninfo, is_secret, shown
+from walrow._secrets import is_conninfo, is_secret, shown
 from walrow.spark.source_options import SourceOptions
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def test_a_log_at_a_url_shows_no_credentials(tmp_path: Path) -> None:
 def test_without_psycopg_nothing_is_shown() -> None:
     code = (
         "import sys; sys.modules['psycopg'] = None; import walrow\n"
-        "from walrow.conninfo import shown\n"
+        "from walrow._secrets import shown\n"
         "print(*map(shown, sys.argv[1:]), sep='\\n')\n"
     )
     texts = [*TEXTS, f"passwort={CANARY}/x", f"host={CANARY}.wire"]

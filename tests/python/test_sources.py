@@ -21,8 +21,8 @@ import streams
 import walrow
 from captures import capture, cut
 from rows import outcome
-from walrow import compression
-from walrow.sources import Chunks
+from walrow._sources import compression
+from walrow._sources.chunks import Chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -97,7 +97,7 @@ def test_truncated_compressed_data_is_an_error_after_all_rows_before_it(
         path.write_bytes(compress(ROWS.data) + whole[:-rest])
         reader = walrow.read(path)
         batches: list[walrow.Batch] = []
-        with pytest.raises(walrow.UnfinishedError, match="truncated") as caught:
+        with pytest.raises(walrow.errors.UnfinishedError, match="truncated") as caught:
             batches.extend(reader)
         assert str(path) in str(caught.value)
         rows = sum(map(len, batches))
@@ -105,7 +105,7 @@ def test_truncated_compressed_data_is_an_error_after_all_rows_before_it(
         ignoring = walrow.read(path, unfinished="ignore")
         assert sum(map(len, ignoring)) == rows
         # Only the source's end may be missing.
-        with pytest.raises(walrow.UnfinishedError, match="truncated"):
+        with pytest.raises(walrow.errors.UnfinishedError, match="truncated"):
             list(walrow.read([path, path], unfinished="ignore"))
 
 
@@ -114,7 +114,7 @@ def test_every_reader_may_ignore_that_compressed_data_is_truncated(
     compress: Callable[[bytes], bytes],
 ) -> None:
     data = compress(ROWS.data) + compress(ROWS.data)[:-3]
-    with pytest.raises(walrow.UnfinishedError, match="truncated"):
+    with pytest.raises(walrow.errors.UnfinishedError, match="truncated"):
         walrow.schema(data, "public.item")
     found = walrow.schema(data, "public.item", unfinished="ignore")
     assert found == walrow.schema(ROWS.data, "public.item")
@@ -130,7 +130,7 @@ def test_damaged_compressed_data_is_an_error(
     whole = compress(ROWS.data)
     name = "gzip" if compress is gzip.compress else "zstd"
     for wrong in (whole + b"more bytes", whole[:30] + b"????" + whole[34:]):
-        with pytest.raises(walrow.DecodeError, match=f"{name} data is damaged"):
+        with pytest.raises(walrow.errors.DecodeError, match=f"{name} data is damaged"):
             list(walrow.read(wrong))
 
 
@@ -154,7 +154,9 @@ def test_bombs_are_decompressed_in_bounded_memory(kind: str) -> None:
 
 def test_zstd_that_needs_much_memory_is_refused() -> None:
     # A frame whose window is 2 GiB.
-    with pytest.raises(walrow.DecodeError, match=r"zstd data is damaged: .*memory"):
+    with pytest.raises(
+        walrow.errors.DecodeError, match=r"zstd data is damaged: .*memory"
+    ):
         list(walrow.read(b"\x28\xb5\x2f\xfd\x00\xa8" + bytes(100)))
 
 
@@ -202,7 +204,7 @@ def test_several_files_are_one_stream_in_order(
 
 
 def test_a_list_has_the_given_order(directory: Path) -> None:
-    with pytest.raises(walrow.DecodeError):
+    with pytest.raises(walrow.errors.DecodeError):
         list(walrow.read([directory / "9.wire.gz", directory / "10.wire"]))
 
 
@@ -211,14 +213,14 @@ def test_errors_name_the_file_of_several(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(data)
     reader = walrow.read(tmp_path)
     for _ in range(2):
-        with pytest.raises(walrow.DecodeError) as caught:
+        with pytest.raises(walrow.errors.DecodeError) as caught:
             list(reader)
         assert caught.value.__notes__ == [f"walrow: in {tmp_path}/b"]
     # An error at the end of all files names no file.
-    with pytest.raises(walrow.SchemaError) as missing:
+    with pytest.raises(walrow.errors.SchemaError) as missing:
         list(walrow.read([ROWS.path, ROWS.path], table="none"))
     assert not hasattr(missing.value, "__notes__")
-    with pytest.raises(walrow.DecodeError) as single:
+    with pytest.raises(walrow.errors.DecodeError) as single:
         list(walrow.read(tmp_path / "b"))
     assert not hasattr(single.value, "__notes__")
 
@@ -396,8 +398,12 @@ def test_a_single_row_of_a_driver_is_a_source() -> None:
 @pytest.mark.parametrize(
     ("row", "kind", "text"),
     [
-        (("0/10", "7", "BEGIN 7"), walrow.OptionError, "get_binary_changes"),
-        ({"lsn": "0/10", "xid": "7", "data": "x"}, walrow.OptionError, "contain text"),
+        (("0/10", "7", "BEGIN 7"), walrow.errors.OptionError, "get_binary_changes"),
+        (
+            {"lsn": "0/10", "xid": "7", "data": "x"},
+            walrow.errors.OptionError,
+            "contain text",
+        ),
         ({"change": b"x"}, TypeError, "lsn, xid, data"),
         (("0/10", b"x", None), TypeError, "lsn, xid, data"),
         (7, TypeError, "not int"),
@@ -471,10 +477,10 @@ class ReplicationCursor:
     ids=itertools.count(),
 )
 def test_connections_are_refused_without_their_secrets(source: Any, text: str) -> None:
-    with pytest.raises(walrow.OptionError, match=text) as caught:
+    with pytest.raises(walrow.errors.OptionError, match=text) as caught:
         walrow.read(source)
     assert_secret(caught.value)
-    with pytest.raises(walrow.OptionError, match=text) as caught:
+    with pytest.raises(walrow.errors.OptionError, match=text) as caught:
         walrow.frames(source)
     assert_secret(caught.value)
 
@@ -494,7 +500,7 @@ def test_connections_are_refused_without_their_secrets(source: Any, text: str) -
 )
 def test_credentials_in_urls_are_never_shown(url: str) -> None:
     pytest.importorskip("fsspec")
-    with pytest.raises((walrow.OptionError, OSError)) as caught:
+    with pytest.raises((walrow.errors.OptionError, OSError)) as caught:
         list(walrow.read(url))
     assert_secret(caught.value)
 
@@ -509,11 +515,13 @@ def test_connection_strings_are_no_catalogs() -> None:
             partial(walrow.Catalog.from_file, conninfo),
         ):
             with pytest.raises(
-                walrow.OptionError, match=r"postgres\.catalog"
+                walrow.errors.OptionError, match=r"postgres\.catalog"
             ) as caught:
                 call()
             assert_secret(caught.value)
-        with pytest.raises(walrow.OptionError, match="connection string") as caught:
+        with pytest.raises(
+            walrow.errors.OptionError, match="connection string"
+        ) as caught:
             walrow.schema(conninfo, "t")
         assert_secret(caught.value)
 
@@ -541,7 +549,7 @@ def test_files_that_look_like_connection_strings_are_files(
 def test_a_file_with_the_framing_of_chunks_says_what_to_do() -> None:
     for source in (ROWS.path, [ROWS.path], io.BytesIO(ROWS.data)):
         for framing in ("copydata", "message"):
-            with pytest.raises(walrow.OptionError, match="Without framing="):
+            with pytest.raises(walrow.errors.OptionError, match="Without framing="):
                 walrow.read(source, framing=framing)
 
 
@@ -562,6 +570,8 @@ def test_a_path_that_is_a_connection_string_is_refused_without_its_password(
 ) -> None:
     path = type(tmp_path)(text)
     for source in (path, [path]):
-        with pytest.raises(walrow.OptionError, match="connection string") as caught:
+        with pytest.raises(
+            walrow.errors.OptionError, match="connection string"
+        ) as caught:
             walrow.read(source)
         assert "secret" not in str(caught.value)

@@ -23,10 +23,9 @@ from logs import (
     transaction,
     transactions,
 )
-from walrow.load_needed import write_published
-from walrow.looks import Published
-from walrow.lsn import Lsn
-from walrow.marks import Mark, Why
+from walrow._log.marks import Mark, Why
+from walrow._log.needs import Published, write_published
+from walrow._lsn import Lsn
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,7 +66,9 @@ def test_a_state_is_the_table_of_the_server(capture: Capture, tmp_path: Path) ->
             continue
         reader = log.state(table["oid"], profile="text")
         if capture.name in RETYPED:
-            with pytest.raises(walrow.LogError, match="type of column b changed") as it:
+            with pytest.raises(
+                walrow.errors.LogError, match="type of column b changed"
+            ) as it:
                 rows_of(reader)
             assert (it.value.code, it.value.table) == ("incomplete", "public.shape")
             continue
@@ -95,7 +96,7 @@ def test_what_the_stream_lacks_is_an_error(name: str, gap: str, tmp_path: Path) 
     for table in log.tables():
         try:
             rows_of(log.state(table.oid, profile="text"))
-        except walrow.LogError as error:
+        except walrow.errors.LogError as error:
             found.append((error.code, str(error).partition(": ")[2], error.lsn))
     code, text, lsn = found[0]
     assert code == "incomplete"
@@ -149,14 +150,14 @@ def test_as_of_a_time(tmp_path: Path, segment: int) -> None:
         assert ids(log, as_of) == expected
         reader = log.read(table="t", end=as_of)
         assert sum(len(batch) for batch in reader) == len(expected)
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         log.state("t", as_of=begin - dt.timedelta(seconds=1))
     assert (raised.value.code, raised.value.lsn) == ("too_early", 0x1000)
 
 
 def test_before_the_first_change_is_too_early(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(3))
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         log.state("public.t", as_of="0/FFF")
     assert (raised.value.code, raised.value.lsn) == ("too_early", 0x1000)
     assert (
@@ -195,7 +196,7 @@ def test_a_state_begins_with_the_last_load(tmp_path: Path) -> None:
     log = walrow.Log(tmp_path / "log")
     assert [table.loaded for table in log.tables()] == [0x6000]
     for as_of in ("0/1000", "0/2FFF"):
-        with pytest.raises(walrow.LogError) as raised:
+        with pytest.raises(walrow.errors.LogError) as raised:
             log.state("t", as_of=as_of)
         assert (raised.value.code, raised.value.lsn) == ("too_early", 0x3000)
     assert ids(log, 0x3000) == [1, 2]
@@ -204,7 +205,7 @@ def test_a_state_begins_with_the_last_load(tmp_path: Path) -> None:
     assert ids(log, 0x6000) == [5]
     assert ids(log) == [5, 6]
     log.prune(0x4000)
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         log.state("t", as_of=0x5000)
     assert (raised.value.code, raised.value.lsn) == ("too_early", 0x6000)
     assert ids(log) == [5, 6]
@@ -214,7 +215,9 @@ def test_without_a_load_nothing_may_be_removed(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(4))
     assert log.prune(0x2000) == 2
     for name in ("t", "public.t", TABLE):
-        with pytest.raises(walrow.LogError, match="load the table again") as raised:
+        with pytest.raises(
+            walrow.errors.LogError, match="load the table again"
+        ) as raised:
             walrow.Log(log.path).state(name)
         assert (raised.value.code, raised.value.table) == ("not_loaded", "public.t")
 
@@ -223,7 +226,7 @@ def test_a_removed_table_is_not_loaded(tmp_path: Path) -> None:
     other = transaction(0x3000, ("1", "x"), oid=OTHER)
     log = published(tmp_path / "log", [*transactions(2), other])
     log.prune(0x2000)
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         walrow.Log(log.path).state("public.t")
     assert raised.value.code == "not_loaded"
     assert ids(log, table=f"t{OTHER}") == [1]
@@ -232,7 +235,7 @@ def test_a_removed_table_is_not_loaded(tmp_path: Path) -> None:
 def test_a_changed_row_that_is_older_than_the_log_is_an_error(tmp_path: Path) -> None:
     log = published(tmp_path / "log", [*transactions(1), change(0x2000, delete(7))])
     assert len(ids(log, 0x1FFF)) == 3
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         ids(log)
     assert str(raised.value) == (
         "public.t: a changed row is not there: it is older than the changes; load the table "
@@ -250,10 +253,10 @@ def test_a_table_that_needs_a_load_has_no_state_since_then(tmp_path: Path) -> No
     assert log.tables()[0].needs_load == "column v has another type"
     assert len(ids(log, 0x27FF)) == 6
     # Between a change and the load after it, it is not known either.
-    with pytest.raises(walrow.LogError, match="it was renamed"):
+    with pytest.raises(walrow.errors.LogError, match="it was renamed"):
         log.state("t", as_of=0x1FFF)
     for as_of in (0x2800, log.end, None):
-        with pytest.raises(walrow.LogError) as raised:
+        with pytest.raises(walrow.errors.LogError) as raised:
             log.state("t", as_of=as_of)
         error = raised.value
         assert str(error) == (
@@ -283,28 +286,30 @@ def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
         ("public.t", "filtered; new", 1),
         ("public.empty", "it is new", 0),
     ]
-    with pytest.raises(walrow.LogError, match=r"public\.empty: it is new") as raised:
+    with pytest.raises(
+        walrow.errors.LogError, match=r"public\.empty: it is new"
+    ) as raised:
         log.state("empty")
     assert raised.value.code == "incomplete"
     with pytest.raises(
-        walrow.LogError, match="open are: new_in_publication, row_filter"
+        walrow.errors.LogError, match="open are: new_in_publication, row_filter"
     ):
         log.accept("t", reason="none")
-    with pytest.raises(walrow.SchemaError, match="no table"):
+    with pytest.raises(walrow.errors.SchemaError, match="no table"):
         log.accept("none", reason="row_filter")
     (accepted,) = log.accept("t", reason="row_filter")
     assert accepted.accepted is not None
     assert log.tables()[0].needs_load == "new"
     assert log.tables()[0].marks[0] == accepted
     assert len(ids(log, 0x17FF)) == 3
-    with pytest.raises(walrow.LogError, match=r"public\.t: new; load"):
+    with pytest.raises(walrow.errors.LogError, match=r"public\.t: new; load"):
         log.state("t")
     log.accept("t", reason="new_in_publication")
     assert len(ids(log)) == 12
     # The same happens again, while the log has not gone on: that was not accepted.
     again = [*needed.marks[TABLE], Mark(Why.FILTER, "filtered", Lsn(0x800))]
     write_published(log.path, needed._replace(marks={TABLE: again}))
-    with pytest.raises(walrow.LogError, match=r"public\.t: filtered; load"):
+    with pytest.raises(walrow.errors.LogError, match=r"public\.t: filtered; load"):
         log.state("t")
 
 
@@ -348,11 +353,11 @@ def test_a_name_is_that_of_the_table_that_has_it_now(tmp_path: Path) -> None:
     write_published(log.path, looked(0x2000, renamed, ("id", "v")))
     assert (ids(log, table="fresh"), ids(log, 0x1000)) == ([1], [1])
     for as_of in (None, log.end, 0x3000):
-        with pytest.raises(walrow.SchemaError, match=r"it is public\.fresh"):
+        with pytest.raises(walrow.errors.SchemaError, match=r"it is public\.fresh"):
             log.state("t", as_of=as_of)
     # A table without changes has the name now: the older table's rows are not returned.
     write_published(log.path, looked(0x2000, {7: "public.t"}, ("id", "v")))
-    with pytest.raises(walrow.SchemaError):
+    with pytest.raises(walrow.errors.SchemaError):
         log.state("t")
 
 
@@ -390,7 +395,7 @@ def test_columns_that_were_added_since_the_last_change(tmp_path: Path) -> None:
     # All columns of the last change were dropped.
     write_published(log.path, looked(0x2000, {TABLE: "public.t"}, ("new",)))
     assert log.state("t").to_pyarrow().to_pylist() == [{"new": None}, {"new": None}]
-    with pytest.raises(walrow.SchemaError, match="id"):
+    with pytest.raises(walrow.errors.SchemaError, match="id"):
         log.state("t", columns=["id"]).to_pyarrow()
 
 
@@ -418,7 +423,7 @@ def test_a_name_is_that_of_its_last_table(tmp_path: Path) -> None:
         assert ids(log) == [3]
         assert ids(log, "0/2FFF") == [1, 2]
         assert ids(log, table=TABLE) == [1, 2]
-        with pytest.raises(walrow.LogError) as raised:
+        with pytest.raises(walrow.errors.LogError) as raised:
             log.state(OTHER, as_of="0/2000")
         assert (raised.value.code, raised.value.lsn) == ("too_early", 0x3000)
 
@@ -433,12 +438,14 @@ def test_names_of_no_table_or_two_are_errors(tmp_path: Path) -> None:
     row = streams.insert(("2", "x"), OTHER)
     other = change(0x2000, row, oid=OTHER, schema="other")
     log = published(tmp_path / "log", [*transactions(1), other])
-    with pytest.raises(walrow.SchemaError) as raised:
+    with pytest.raises(walrow.errors.SchemaError) as raised:
         log.state("none")
     assert str(raised.value) == (
         "the log does not have table none, only other.t, public.t"
     )
-    with pytest.raises(walrow.SchemaError, match=r"matches other\.t and public\.t"):
+    with pytest.raises(
+        walrow.errors.SchemaError, match=r"matches other\.t and public\.t"
+    ):
         log.state("t")
     assert ids(log, table=("other", "t")) == [2]
 
@@ -457,13 +464,15 @@ def test_options_are_those_of_columns_and_batches(tmp_path: Path) -> None:
         wrong_option: Any = {wrong: None}
         with pytest.raises(TypeError, match=f"{wrong} is not an option of state"):
             log.state("t", **wrong_option)
-    with pytest.raises(walrow.OptionError):
+    with pytest.raises(walrow.errors.OptionError):
         log.state("t", spool_memory=-1)
-    with pytest.raises(walrow.OptionError, match="as_of must be an LSN"):
+    with pytest.raises(walrow.errors.OptionError, match="as_of must be an LSN"):
         log.state("t", as_of="yesterday")
-    with pytest.raises(walrow.OptionError, match="as_of: the time needs a time zone"):
+    with pytest.raises(
+        walrow.errors.OptionError, match="as_of: the time needs a time zone"
+    ):
         log.state("t", as_of=dt.datetime(2024, 1, 1))
-    with pytest.raises(walrow.SchemaError, match="nope"):
+    with pytest.raises(walrow.errors.SchemaError, match="nope"):
         list(log.state("t", columns=["nope"]))
 
 
@@ -494,7 +503,7 @@ def test_rows_beyond_memory_wait_in_a_file(tmp_path: Path) -> None:
         assert pa.table(small).equals(expected)
     assert expected.num_rows == 10_000
     gone = log.state("t", spool_memory=0, spool_directory=tmp_path / "none")
-    with pytest.raises(walrow.SpoolError):
+    with pytest.raises(walrow.errors.SpoolError):
         list(gone)
 
 
@@ -525,6 +534,6 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     data[len(data) // 3] ^= 1
     file.write_bytes(data)
-    with pytest.raises(walrow.LogError) as raised:
+    with pytest.raises(walrow.errors.LogError) as raised:
         list(log.state("t"))
     assert (raised.value.code, raised.value.file) == ("damaged", file.name)

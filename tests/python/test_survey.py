@@ -265,7 +265,7 @@ def test_damaged_rows_are_errors() -> None:
         streams.insert(["1", "2"]),
         streams.commit(),
     )
-    with pytest.raises(walrow.DecodeError, match="2") as caught:
+    with pytest.raises(walrow.errors.DecodeError, match="2") as caught:
         walrow.tables(streams.SESSION + stream)
     assert caught.value.message == "Insert"
 

@@ -207,7 +207,7 @@ def longest_wait() -> float:
         # No batch becomes full, so this is one call.
         # Only the end shows that no transaction contains the table.
         reader = walrow.read(LONG, table=("public", "none_of_these"), schema=EMPTY)
-        with pytest.raises(walrow.SchemaError, match="none_of_these"):
+        with pytest.raises(walrow.errors.SchemaError, match="none_of_these"):
             rows(reader)
         refused.append(True)
 

@@ -255,7 +255,7 @@ def test_spark_has_no_unsigned_numbers() -> None:
 def test_impossible_combinations_of_options_are_refused(
     options: dict[str, Any],
 ) -> None:
-    with pytest.raises(walrow.OptionError):
+    with pytest.raises(walrow.errors.OptionError):
         walrow.read(b"", **options)
 
 
@@ -367,7 +367,7 @@ def test_prepared_transactions_end_in_another_decoder() -> None:
 
     # Without the state, the rows of the commit are missing.
     third = walrow.Decoder(start=first.position)
-    with pytest.raises(walrow.DecodeError, match="late_start") as caught:
+    with pytest.raises(walrow.errors.DecodeError, match="late_start") as caught:
         list(third.feed(session + data[cut:]))
     assert caught.value.message == "Commit Prepared"
     late = walrow.Decoder(start=first.position, late_start=True)
@@ -380,24 +380,24 @@ def test_state_belongs_to_a_position() -> None:
     with pytest.raises(RuntimeError, match="take all batches"):
         decoder.save_prepared()
     list(decoder.feed(b""))
-    with pytest.raises(walrow.OptionError, match="flush"):
+    with pytest.raises(walrow.errors.OptionError, match="flush"):
         decoder.save_prepared()
     list(decoder.flush())
     none = decoder.save_prepared()
     walrow.Decoder().restore_prepared(none)
     for cut in (0, len(none) // 2, len(none) - 1):
-        with pytest.raises(walrow.DecodeError, match="not a complete state"):
+        with pytest.raises(walrow.errors.DecodeError, match="not a complete state"):
             decoder.restore_prepared(none[:cut])
-    with pytest.raises(walrow.DecodeError, match="not a complete state"):
+    with pytest.raises(walrow.errors.DecodeError, match="not a complete state"):
         decoder.restore_prepared(capture("rows").data)
 
 
 def test_no_state_is_given_after_a_failure() -> None:
     # The transaction that failed may have been a prepared one, and its rows are gone.
     decoder = walrow.Decoder(message_limit=30)
-    with pytest.raises(walrow.DecodeError):
+    with pytest.raises(walrow.errors.DecodeError):
         list(decoder.feed(TWO_PHASE.data))
-    with pytest.raises(walrow.DecodeError, match="message_limit"):
+    with pytest.raises(walrow.errors.DecodeError, match="message_limit"):
         decoder.save_prepared()
 
 
@@ -472,7 +472,7 @@ def test_a_message_past_the_limit_is_refused() -> None:
     data = capture("rows").data + insert(100_000)
     limited = walrow.read(data, message_limit=50_000)
     taken: list[walrow.Batch] = []
-    with pytest.raises(walrow.DecodeError, match="message_limit") as caught:
+    with pytest.raises(walrow.errors.DecodeError, match="message_limit") as caught:
         taken.extend(limited)
     assert sum(len(batch) for batch in taken) == 17
     assert caught.value.field == "length"
@@ -494,7 +494,7 @@ reader = walrow.read(pieces, spool_memory=1000, spool_directory=sys.argv[1])
 try:
     for batch in reader:
         rows += len(batch)
-except walrow.SpoolError as error:
+except walrow.errors.SpoolError as error:
     print(rows, error.errno, reader.position)
 """
 
@@ -521,7 +521,7 @@ def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
     pieces = [data[:9000], data[9000:]]
     missing = tmp_path / "missing"
     reader = walrow.read(pieces, spool_memory=0, spool_directory=missing)
-    with pytest.raises(walrow.SpoolError) as caught:
+    with pytest.raises(walrow.errors.SpoolError) as caught:
         list(reader)
     assert caught.value.errno == errno.ENOENT
     assert "x" * 10 not in str(caught.value)
@@ -575,7 +575,7 @@ def test_resuming_without_new_data_is_no_error(major: int) -> None:
     assert again.schema.names == first.schema.names
     never = walrow.read(data, table="never", start=first.position)
     assert list(never) == []
-    with pytest.raises(walrow.SchemaError, match="schema="):
+    with pytest.raises(walrow.errors.SchemaError, match="schema="):
         _ = walrow.read(data, table="never", start=first.position).schema
 
 
@@ -593,7 +593,7 @@ child = os.fork()
 if child == 0:
     try:
         list(decoder.feed(data[half:]))
-    except walrow.SpoolError as error:
+    except walrow.errors.SpoolError as error:
         assert "parent process" in str(error), error
         # One of its own is as good as any.
         own = walrow.Decoder(spool_memory=0)

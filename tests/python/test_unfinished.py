@@ -67,7 +67,7 @@ def test_a_cut_stream_is_an_error_after_its_complete_transactions(cut: Capture) 
             assert found.error is None
             continue
         assert found.error
-        assert found.error[0] is walrow.UnfinishedError
+        assert found.error[0] is walrow.errors.UnfinishedError
         assert 'with unfinished="ignore"' in found.error[1]
     assert seen == {True, False}
 
@@ -76,13 +76,13 @@ def test_the_error_says_how_far_the_stream_is_complete() -> None:
     data = capture("rows").data
     for source in (data[:-1], data[:-300]):
         reader = walrow.read(source)
-        with pytest.raises(walrow.UnfinishedError) as caught:
+        with pytest.raises(walrow.errors.UnfinishedError) as caught:
             list(reader)
         assert caught.value.position == reader.position > 0
         assert caught.value.offset is not None
         assert 0 <= len(source) - caught.value.offset < 300
         assert reader.unfinished
-        with pytest.raises(walrow.UnfinishedError):
+        with pytest.raises(walrow.errors.UnfinishedError):
             next(reader)
 
 
@@ -96,7 +96,7 @@ def test_a_server_error_is_an_error_after_complete_transactions(
     assert ignoring.server_error == sqlstate
     reader = walrow.read(broken.path)
     batches: list[walrow.Batch] = []
-    with pytest.raises(walrow.ReplicationError, match=sqlstate) as caught:
+    with pytest.raises(walrow.errors.ReplicationError, match=sqlstate) as caught:
         batches.extend(reader)
     assert outcome(batches).batches == wanted.batches
     assert caught.value.sqlstate == sqlstate
@@ -161,13 +161,15 @@ def test_open_transactions_are_named_and_are_no_error(name: str) -> None:
 
 @pytest.mark.parametrize("option", ["unfinished", "missing_table"])
 def test_policies_are_checked(option: str) -> None:
-    with pytest.raises(walrow.OptionError, match=f"{option} must be error or ignore"):
+    with pytest.raises(
+        walrow.errors.OptionError, match=f"{option} must be error or ignore"
+    ):
         walrow.Decoder(**{option: "never"})  # type: ignore[arg-type]
 
 
 def test_a_missing_table_may_be_ignored() -> None:
     data = capture("rows").data
-    with pytest.raises(walrow.SchemaError, match=r"no table public\.gone"):
+    with pytest.raises(walrow.errors.SchemaError, match=r"no table public\.gone"):
         list(walrow.read(data, table="public.gone"))
     reader = walrow.read(data, table="public.gone", missing_table="ignore")
     assert list(reader) == []
@@ -196,7 +198,9 @@ def test_a_file_cut_inside_a_transaction_is_not_forgotten_in_the_next_file(
 
     for framed in (wire, lines):
         rows: list[walrow.Batch] = []
-        with pytest.raises(walrow.UnfinishedError, match="commit LSN 0/2000") as caught:
+        with pytest.raises(
+            walrow.errors.UnfinishedError, match="commit LSN 0/2000"
+        ) as caught:
             rows.extend(files(framed))
         assert sum(map(len, rows)) == 2
         assert caught.value.position == 0x3008
@@ -207,6 +211,6 @@ def test_a_schema_of_several_captures_names_the_unfinished_one(tmp_path: Path) -
     whole, cut = tmp_path / "a.wire", tmp_path / "b.wire"
     whole.write_bytes(data)
     cut.write_bytes(data[:-60])
-    with pytest.raises(walrow.UnfinishedError) as caught:
+    with pytest.raises(walrow.errors.UnfinishedError) as caught:
         walrow.schema(tmp_path, "item")
     assert caught.value.__notes__ == [f"in {cut}"]

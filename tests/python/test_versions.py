@@ -60,12 +60,16 @@ def test_a_version_with_more_columns_than_the_schema_is_an_error() -> None:
     schema = pa.schema([("id", pa.int32()), ("a", pa.string())])
     reader = walrow.read(ADDED, table="t", schema=schema, metadata=())
     assert pa.record_batch(next(reader)).to_pylist() == [{"id": 1, "a": "one"}]
-    with pytest.raises(walrow.SchemaError, match=r"the column price, which the") as e:
+    with pytest.raises(
+        walrow.errors.SchemaError, match=r"the column price, which the"
+    ) as e:
         next(reader)
     assert e.value.table == "public.t"
     # The path of the capture names the version.
     assert "lsn 0/2000" in str(e.value)
-    with pytest.raises(walrow.SchemaError, match="the columns title, price, which"):
+    with pytest.raises(
+        walrow.errors.SchemaError, match="the columns title, price, which"
+    ):
         rows(
             versions(
                 ([ID, Column("title", TEXT), Column("price", INT4)], [["3", "", "3"]])
@@ -90,7 +94,7 @@ def test_columns_leave_the_others_out_by_name() -> None:
 
 def test_a_column_that_is_left_out_is_not_decoded() -> None:
     broken = versions(([ID, Column("b", INT4)], [["1", "no number"]]))
-    with pytest.raises(walrow.DecodeError):
+    with pytest.raises(walrow.errors.DecodeError):
         rows(broken, table="t")
     assert rows(broken, table="t", columns=["id"]) == [{"id": 1}]
 
@@ -140,14 +144,16 @@ def test_the_columns_of_an_envelope() -> None:
 )
 def test_columns_and_schema_agree(options: Any, text: str) -> None:
     schema = pa.schema([("id", pa.int32()), ("a", pa.string()), ("_seq", pa.uint64())])
-    with pytest.raises(walrow.OptionError, match=text):
+    with pytest.raises(walrow.errors.OptionError, match=text):
         walrow.Decoder(table="t", schema=schema, **options)
 
 
 def test_columns_are_a_sequence_and_not_of_a_side_table() -> None:
     with pytest.raises(TypeError, match="columns must be a sequence of names"):
         walrow.Decoder(columns="id")
-    with pytest.raises(walrow.OptionError, match="side tables have fixed columns"):
+    with pytest.raises(
+        walrow.errors.OptionError, match="side tables have fixed columns"
+    ):
         walrow.Decoder(table="walrow.messages", columns=["lsn"])
 
 
@@ -249,7 +255,7 @@ def test_a_column_gets_a_type_that_holds_all_versions(
         )
         if profile == "spark" and wanted == pa.decimal256(46, 8):
             with pytest.raises(
-                walrow.SchemaError, match="no type holds the values of both"
+                walrow.errors.SchemaError, match="no type holds the values of both"
             ):
                 walrow.schema(data, "t", profile=profile)
             continue
@@ -283,7 +289,7 @@ def test_a_column_without_a_common_type_names_versions_and_types() -> None:
     data = versions(
         ([ID, Column("v", 16)], [["1", "t"]]), ([ID, Column("v", INT4)], [["2", "7"]])
     )
-    with pytest.raises(walrow.SchemaError) as caught:
+    with pytest.raises(walrow.errors.SchemaError) as caught:
         walrow.schema(data, "t")
     text = str(caught.value)
     assert "is bool in one version (the source, lsn 0/1000)" in text
@@ -311,7 +317,7 @@ def test_schemas_of_altered_tables_take_every_row(name: str, profile: Any) -> No
         options: Any = {"table": table, "profile": profile, "unrepresentable": "null"}
         try:
             schema = walrow.schema(each.path, **options)
-        except walrow.SchemaError as error:
+        except walrow.errors.SchemaError as error:
             types: dict[str, str] = {}
             while True:
                 [remedy] = error.remedies
@@ -319,7 +325,7 @@ def test_schemas_of_altered_tables_take_every_row(name: str, profile: Any) -> No
                 try:
                     schema = walrow.schema(each.path, types=types, **options)
                     break
-                except walrow.SchemaError as next_error:
+                except walrow.errors.SchemaError as next_error:
                     assert len(types) < 20
                     error = next_error
         for record in ("text", "binary"):
@@ -329,17 +335,17 @@ def test_schemas_of_altered_tables_take_every_row(name: str, profile: Any) -> No
 
 
 def test_a_schema_of_an_incomplete_capture_is_an_error() -> None:
-    with pytest.raises(walrow.UnfinishedError):
+    with pytest.raises(walrow.errors.UnfinishedError):
         walrow.schema(ADDED[:-5], "t")
     schema = walrow.schema(ADDED[:-5], "t", unfinished="ignore", metadata=())
     assert schema.names == ["id", "a", "price"]
-    with pytest.raises(walrow.ReplicationError, match="57P01"):
+    with pytest.raises(walrow.errors.ReplicationError, match="57P01"):
         walrow.schema(capture("error-terminated").path, "item")
 
 
 def test_a_schema_without_its_table_is_an_error() -> None:
     with pytest.raises(
-        walrow.SchemaError, match=r"no table u in the stream; did you mean t"
+        walrow.errors.SchemaError, match=r"no table u in the stream; did you mean t"
     ):
         walrow.schema(ADDED, "u")
     other = versions(([ID], [["1"]]), name="other")
@@ -350,7 +356,7 @@ def test_a_schema_without_its_table_is_an_error() -> None:
         streams.commit(),
     )
     with pytest.raises(
-        walrow.SchemaError, match=r"choose one of them with table=\(\"public"
+        walrow.errors.SchemaError, match=r"choose one of them with table=\(\"public"
     ):
         walrow.schema(both, "other")
 
@@ -392,11 +398,11 @@ def test_keys_that_match_nothing_are_errors_at_the_end(options: Any, text: str) 
             continue
         reader = walrow.read(ADDED, **options, **more)
         found: list[walrow.Batch] = []
-        with pytest.raises(walrow.SchemaError, match=text):
+        with pytest.raises(walrow.errors.SchemaError, match=text):
             found.extend(reader)
         # After all rows.
         assert sum(batch.num_rows for batch in found) == 3
-    with pytest.raises(walrow.SchemaError, match=text):
+    with pytest.raises(walrow.errors.SchemaError, match=text):
         walrow.schema(ADDED, "t", **options)
 
 
@@ -422,7 +428,7 @@ def test_keys_that_match_something_are_no_error() -> None:
 def test_a_missing_table_says_what_it_may_be() -> None:
     for name, meant in (("ttt", ""), ("public.y", "; did you mean public.t?")):
         with pytest.raises(
-            walrow.SchemaError, match=f"no table {name} in the stream"
+            walrow.errors.SchemaError, match=f"no table {name} in the stream"
         ) as e:
             list(walrow.read(ADDED, table=name))
         assert meant in str(e.value)

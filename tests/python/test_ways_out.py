@@ -318,7 +318,7 @@ def lead_out(oid: Any, cell: Cell, options: dict[str, Any]) -> int:
     """Reads the value with each remedy, and returns the number of remedies."""
     try:
         read(oid, cell, **options)
-    except walrow.UnrepresentableError as error:
+    except walrow.errors.UnrepresentableError as error:
         ways = error.remedies
     else:
         return 0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from walrow.net import Net
+    from walrow._log.net import Net
 
 #: The mark of a row that was deleted, and is kept.
 GONE = "_is_gone"

@@ -71,7 +71,7 @@ def receiving(
     binary: bool = False,
 ) -> Iterator[None]:
     """A receiver in a thread, which looks often at what is published."""
-    monkeypatch.setattr("walrow.completeness._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("walrow._receive.completeness._LOOK_SECONDS", 0.2)
     stop = threading.Event()
     failures: list[BaseException] = []
 

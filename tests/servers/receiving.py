@@ -377,7 +377,7 @@ class _RollBack(Exception):  # noqa: N818
 
 def plain_stream(log: Path) -> bytes:
     """The stream of a log, as other decoders get it: segment by segment, decompressed."""
-    from walrow.compression import decompressed
+    from walrow._sources.compression import decompressed
 
     out = bytearray()
     for segment in sorted(log.glob("*.wire.zst")):

@@ -141,7 +141,7 @@ def test_changes_that_were_removed_from_the_log(source: History, lake: Lake) -> 
     removed = walrow.Log(source.take().path).end
     source.sql("INSERT INTO t VALUES (3, 3)")
     walrow.Log(source.take().path).prune(removed)
-    with pytest.raises(walrow.LogError) as caught:
+    with pytest.raises(walrow.errors.LogError) as caught:
         lake.apply(source)
     assert caught.value.code == "pruned"
     for previous in (None, known):
@@ -201,7 +201,7 @@ def test_truncates_and_loads_replace_all_rows(source: History, lake: Lake) -> No
         f"INSERT INTO t VALUES (2, 20, {BIG.format('x')})",
         "UPDATE t SET n = 21 WHERE id = 2",
     )
-    with pytest.raises(walrow.ApplyError) as raised:
+    with pytest.raises(walrow.errors.ApplyError) as raised:
         lake.apply(source.take(), truncates="error")
     assert raised.value.code == "truncated"
     assert lake.apply(source).overwritten
@@ -235,7 +235,9 @@ def test_columns_are_added_and_widened(source: History, lake: Lake) -> None:
     )
     if lake.kind == "delta":
         # Without column mapping, Delta refuses a blank.
-        with pytest.raises(walrow.SchemaError, match="refuses new columns, New One"):
+        with pytest.raises(
+            walrow.errors.SchemaError, match="refuses new columns, New One"
+        ):
             lake.apply(source.take())
         source.sql('ALTER TABLE t RENAME "New One" TO new_one')
         lake.sql(
@@ -454,7 +456,7 @@ def test_a_truncate_before_a_load_where_deletes_do_nothing(
     lake.apply(source.take(), deletes="ignore")
     source.sql("TRUNCATE t", "INSERT INTO t VALUES (3, 3, 'c')")
     source.load("t")
-    with pytest.raises(walrow.ApplyError) as raised:
+    with pytest.raises(walrow.errors.ApplyError) as raised:
         lake.apply(source, deletes="ignore", truncates="error")
     assert raised.value.code == "truncated"
     assert lake.apply(source, deletes="ignore").overwritten
@@ -477,7 +479,7 @@ def test_a_value_that_was_never_sent(source: History, lake: Lake) -> None:
     # The log begins after the row.
     source.sql(f"SELECT pg_replication_slot_advance('{source.name}', '{source.lsn()}')")
     source.sql("UPDATE t SET n = 2", "INSERT INTO t VALUES (2, 2, 'y')")
-    with pytest.raises(walrow.ApplyError, match="column big") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="column big") as raised:
         lake.apply(source.take())
     assert (raised.value.code, raised.value.column) == ("never_sent", "big")
     applied = lake.apply(source, never_sent="null")

@@ -18,10 +18,9 @@ import walrow
 import walrow.spark
 from servers.churn import KEYS, TABLES, Churn
 from spark.lakes import Lake
-from walrow.load_needed import write_published
-from walrow.looks import Published
-from walrow.lsn import Lsn
-from walrow.marks import Mark, Why
+from walrow._log.marks import Mark, Why
+from walrow._log.needs import Published, write_published
+from walrow._lsn import Lsn
 from walrow.spark import apply_shared
 from walrow.spark.apply_failures import spark_errors
 from walrow.spark.apply_shared import Share, stage, waves
@@ -165,8 +164,8 @@ def test_a_table_that_fails_or_waits_does_not_stop_the_others(
     assert lakes["good"].rows() == source.rows("good")
     assert stages.passes == [[("public.bad", False), ("public.good", True)]]
     assert done.failed.keys() == {"public.bad", "public.void"}
-    assert isinstance(done.failed["public.bad"], walrow.UnrepresentableError)
-    assert isinstance(done.failed["public.void"], walrow.SchemaError)
+    assert isinstance(done.failed["public.bad"], walrow.errors.UnrepresentableError)
+    assert isinstance(done.failed["public.void"], walrow.errors.SchemaError)
     assert done.waiting.keys() == {"public.partial"}
     assert "its row filter has changed" in str(done.waiting["public.partial"])
     assert done.waiting["public.partial"].code == "incomplete"

@@ -94,7 +94,7 @@ try:
     walrow.spark.apply_changes(
         spark, log, table="public.a", target="delta:" + given["refused"], partition_by=["x"]
     )
-except walrow.SchemaError:
+except walrow.errors.SchemaError:
     pass
 print(json.dumps([sessions(), clients()]))
 show()

@@ -446,10 +446,10 @@ def test_a_row_may_come_before_the_one_that_it_replaces(
 @pytest.mark.parametrize("notes", [[], ["in another file"]])
 def test_errors_of_executors_are_whole_in_the_driver(notes: list[str]) -> None:
     remedies = (
-        walrow.Remedy("types", "total", "string"),
-        walrow.Remedy("columns", value=("id", 'a "b"\n')),
+        walrow.errors.Remedy("types", "total", "string"),
+        walrow.errors.Remedy("columns", value=("id", 'a "b"\n')),
     )
-    error = walrow.UnrepresentableError(
+    error = walrow.errors.UnrepresentableError(
         "public.t: a value\nof two lines",
         lsn=walrow.Lsn("1/2"),
         table="public.t",
@@ -461,14 +461,14 @@ def test_errors_of_executors_are_whole_in_the_driver(notes: list[str]) -> None:
     text = "".join(traceback.format_exception(error))
     report(error)
     found = from_executor(RuntimeError("".join(traceback.format_exception(error))))
-    assert type(found) is walrow.UnrepresentableError
+    assert type(found) is walrow.errors.UnrepresentableError
     assert found.__dict__ | {"__notes__": notes} == error.__dict__ | {
         "__notes__": notes
     }
     assert (found.remedies, str(found.lsn)) == (remedies, "1/2")
     # Outside of the functions for executors, as when they are unpickled.
     plain = from_executor(RuntimeError(text.replace("\nof two lines", "")))
-    assert type(plain) is walrow.UnrepresentableError
+    assert type(plain) is walrow.errors.UnrepresentableError
     assert from_executor(RuntimeError("walrow.errors.Remedy: text")) is None
     assert from_executor(RuntimeError("something else")) is None
     assert from_executor(RuntimeError('a value\nfor the driver: {"kind": 1}')) is None

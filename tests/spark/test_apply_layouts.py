@@ -77,10 +77,12 @@ def test_a_layout_that_the_table_cannot_have(source: History, lake: Lake) -> Non
     source.take()
     for option in ("partition_by", "cluster_by"):
         layout: dict[str, Any] = {option: ["nothing"]}
-        with pytest.raises(walrow.SchemaError, match=f"{option} names nothing") as it:
+        with pytest.raises(
+            walrow.errors.SchemaError, match=f"{option} names nothing"
+        ) as it:
             lake.apply(source, **layout)
         assert it.value.column == "nothing"
-    with pytest.raises(walrow.SchemaError, match="cannot be created"):
+    with pytest.raises(walrow.errors.SchemaError, match="cannot be created"):
         lake.apply(source, partition_by=["nothing(id)"])
 
 
@@ -88,10 +90,10 @@ def test_a_layout_that_the_table_cannot_have(source: History, lake: Lake) -> Non
 def test_columns_that_iceberg_reserves(source: History, lake: Lake) -> None:
     source.sql('CREATE TABLE t (id int PRIMARY KEY, "_pos" int)')
     source.sql("INSERT INTO t VALUES (1, 1)")
-    with pytest.raises(walrow.SchemaError, match="reserves the name") as raised:
+    with pytest.raises(walrow.errors.SchemaError, match="reserves the name") as raised:
         lake.apply(source.take())
     assert raised.value.column == "_pos"
-    with pytest.raises(walrow.SchemaError, match="deleted_column") as raised:
+    with pytest.raises(walrow.errors.SchemaError, match="deleted_column") as raised:
         lake.apply(source, columns=["id"], deletes="soft", deleted_column="_deleted")
     assert raised.value.column == "_deleted"
     assert lake.apply(source, columns=["id"], deletes="soft").committed
@@ -106,7 +108,9 @@ def test_keys_that_are_null(source: History, lake: Lake) -> None:
         "ALTER TABLE t REPLICA IDENTITY FULL",
         "INSERT INTO t VALUES (1, 'a'), (2, NULL)",
     )
-    with pytest.raises(walrow.ApplyError, match="column code of the key is NULL") as it:
+    with pytest.raises(
+        walrow.errors.ApplyError, match="column code of the key is NULL"
+    ) as it:
         lake.apply(source.take(), keys=["code"])
     error = it.value
     assert (error.code, error.table, error.column) == ("null_key", "public.t", "code")
@@ -129,10 +133,12 @@ def test_keys_that_are_not_unique(source: History, lake: Lake) -> None:
     )
     lake.apply(source.take(), keys=["code"])
     source.sql("INSERT INTO t VALUES (3, 'c')", "UPDATE t SET code = 'c' WHERE id = 1")
-    with pytest.raises(walrow.ApplyError, match="choose columns that are unique") as it:
+    with pytest.raises(
+        walrow.errors.ApplyError, match="choose columns that are unique"
+    ) as it:
         lake.apply(source.take(), keys=["code"])
     assert it.value.code == "duplicate_key"
-    assert it.value.remedies == (walrow.Remedy("keys", code="[...]"),)
+    assert it.value.remedies == (walrow.errors.Remedy("keys", code="[...]"),)
     assert lake.rows("id") == {(1,): 1, (2,): 1}
 
 

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import pytest
 
+from walrow._log.marks import Mark, Why
+from walrow._lsn import Lsn
 from walrow.errors import ApplyError
-from walrow.lsn import Lsn
-from walrow.marks import Mark, Why
 from walrow.spark.apply_tables import refuse_incomplete
 
 

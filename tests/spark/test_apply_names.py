@@ -112,7 +112,7 @@ def test_parts_of_a_quoted_name(parts: list[str]) -> None:
 def test_parts_of_names() -> None:
     assert name_parts("lake.my shop.`a.b``c`") == ("lake", "my shop", "a.b`c")
     for name in ("", "a.", ".a", "a..b", "`a", "a`b", "`a`b", "``", "a.`b`; DROP"):
-        with pytest.raises(walrow.OptionError, match="not the name of a table"):
+        with pytest.raises(walrow.errors.OptionError, match="not the name of a table"):
             name_parts(name)
 
 

@@ -209,7 +209,7 @@ def test_a_target_that_was_set_back(source: History, lake: Lake, table: str) -> 
     lake.apply(source)
     lake.sql(back)
     lake.refresh()
-    with pytest.raises(walrow.ApplyError, match="resume_from=") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="resume_from=") as raised:
         lake.apply(source)
     assert raised.value.code == "restored"
     assert lake.apply(source, resume_from=before).committed
@@ -227,7 +227,7 @@ def test_a_target_without_a_record(
     copy.sql(f"CREATE TABLE {{t}} USING {lake.kind} AS SELECT * FROM {lake.table}")
     lake = copy
     change(source)
-    with pytest.raises(walrow.ApplyError, match="resume_from=") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="resume_from=") as raised:
         lake.apply(source)
     assert raised.value.code == "no_token"
     assert lake.apply(source, resume_from=end).start == end
@@ -240,7 +240,9 @@ def test_a_log_of_another_source(
 ) -> None:
     other = walrow.log.SourceIdentity("8", "other", "other")
     monkeypatch.setattr(walrow.Log, "source", other)
-    with pytest.raises(walrow.ApplyError, match=f"public.{table}|resume_from=") as it:
+    with pytest.raises(
+        walrow.errors.ApplyError, match=f"public.{table}|resume_from="
+    ) as it:
         lake.apply(source)
     assert it.value.code == "other_source"
     assert "slot other of database other" in str(it.value)
@@ -276,7 +278,7 @@ def test_a_target_that_is_set_back_meanwhile(
     if moment == "during":
         # Delta has nothing against that.
         assert lake.apply(source).committed
-    with pytest.raises(walrow.ApplyError, match="RESTORE at version") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="RESTORE at version") as raised:
         lake.apply(source)
     assert raised.value.code == "restored"
     assert lake.apply(source, resume_from=before).committed
@@ -339,7 +341,7 @@ def test_a_driver_that_comes_right_after_a_load(
 def test_a_constraint_of_the_target(source: History, lake: Lake, table: str) -> None:
     lake.sql("ALTER TABLE {t} ADD CONSTRAINT small CHECK (length(big) < 4000)")
     source.sql(f"INSERT INTO {table} VALUES (9, 9, repeat('secret', 1000))")
-    with pytest.raises(walrow.ApplyError, match="violates a constraint") as it:
+    with pytest.raises(walrow.errors.ApplyError, match="violates a constraint") as it:
         lake.apply(source.take())
     assert it.value.code == "constraint"
     assert "target, small:" in str(it.value)
@@ -385,7 +387,7 @@ def test_a_target_that_is_set_back_before_it_gets_a_column(
 
     monkeypatch.setattr(kind, "add_columns", late)
     for _ in range(2):
-        with pytest.raises(walrow.ApplyError) as raised:
+        with pytest.raises(walrow.errors.ApplyError) as raised:
             lake.apply(source)
         assert raised.value.code == "restored"
 
@@ -430,7 +432,7 @@ def test_options_that_do_not_fit_the_targets_rows(
         ({**soft, "columns": ["id", "n"], "deleted_column": "other"}, "gone"),
     ):
         given: dict[str, Any] = options
-        with pytest.raises(walrow.ApplyError) as raised:
+        with pytest.raises(walrow.errors.ApplyError) as raised:
             other.apply(source, **given)
         assert (raised.value.code, raised.value.column) == ("other_options", column)
     # A column that is new has no older values.
@@ -456,17 +458,17 @@ def test_a_target_that_lacks_erased_changes(
     source.sql(f"DELETE FROM {table} WHERE id = 5")
     source.take().erase(table, id=5)
     # The log has nothing new, as the delete was erased, too.
-    with pytest.raises(walrow.ApplyError, match="walrow load --log") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="walrow load --log") as raised:
         lake.apply(source)
     assert raised.value.code == "erased"
     (remedy,) = raised.value.remedies
     assert remedy.options() == {"resume_from": str(applied.end)}
     failed = walrow.spark.apply_all(lake.spark, source.path, targets, previous=known)
     (error,) = failed.failed.values()
-    assert isinstance(error, walrow.ApplyError)
+    assert isinstance(error, walrow.errors.ApplyError)
     assert error.code == "erased"
     lake.sql("DELETE FROM {t} WHERE id = 5")
-    with pytest.raises(walrow.ApplyError):
+    with pytest.raises(walrow.errors.ApplyError):
         lake.apply(source, resume_from=applied.end - 1)
     assert lake.apply(source, **remedy.options()).committed
     assert not lake.apply(source).committed
@@ -481,7 +483,7 @@ def test_changes_that_are_erased_before_a_load_or_while_they_are_read(
     # The update of an erased row became an insert that lacks a value.
     source.sql(f"UPDATE {table} SET id = 60 WHERE id = 6")
     source.take().erase(table, id=6)
-    with pytest.raises(walrow.ApplyError) as raised:
+    with pytest.raises(walrow.errors.ApplyError) as raised:
         lake.apply(source)
     assert raised.value.code == "erased"
     source.load(table)
@@ -496,7 +498,9 @@ def test_changes_that_are_erased_before_a_load_or_while_they_are_read(
 
     monkeypatch.setattr(Net, "view", erases)
     source.sql(f"DELETE FROM {table} WHERE id = 4")
-    with pytest.raises(walrow.ApplyError, match="while they were read") as raised:
+    with pytest.raises(
+        walrow.errors.ApplyError, match="while they were read"
+    ) as raised:
         lake.apply(source.take())
     assert raised.value.code == "conflict"
     assert lake.rows() != source.rows(table)
@@ -514,7 +518,7 @@ def test_a_target_that_continues_somewhere_else(
     copy = Lake(lake.spark, lake.kind, tmp_path)
     copy.sql(f"CREATE TABLE {{t}} USING {lake.kind} AS SELECT * FROM {lake.table}")
     # It is recorded, although there is nothing to do.
-    with pytest.raises(walrow.OptionError, match="after the end of the log"):
+    with pytest.raises(walrow.errors.OptionError, match="after the end of the log"):
         copy.apply(source, resume_from=end + 1)
     assert copy.apply(source, resume_from=end).end == end
     assert not copy.apply(source).committed
@@ -522,14 +526,14 @@ def test_a_target_that_continues_somewhere_else(
     assert copy.apply(source).committed
     assert copy.rows() == source.rows(table)
     # An older copy of the log, and a table's target for another one.
-    with pytest.raises(walrow.ApplyError) as raised:
+    with pytest.raises(walrow.errors.ApplyError) as raised:
         copy.apply(tmp_path / "old")
     assert raised.value.code == "older_log"
     # The log of a slot that was dropped and created again.
     source.sql(f"INSERT INTO {table} VALUES (99, 99)")
     source.begin_again(tmp_path / "again")
     source.sql(f"UPDATE {table} SET n = -1 WHERE id = 99")
-    with pytest.raises(walrow.ApplyError, match="walrow load --log") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="walrow load --log") as raised:
         copy.apply(source.take())
     assert raised.value.code == "not_received"
     source.load(table)
@@ -537,7 +541,7 @@ def test_a_target_that_continues_somewhere_else(
     assert copy.rows() == source.rows(table)
     source.sql("CREATE TABLE u (id int PRIMARY KEY, n int)", "INSERT INTO u VALUES (1)")
     source.sql("TRUNCATE u", "INSERT INTO u VALUES (2)")
-    with pytest.raises(walrow.ApplyError, match="use another target") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="use another target") as raised:
         copy.apply(source.take(), "u")
     assert raised.value.code == "other_table"
     assert copy.rows() == source.rows(table)
@@ -557,7 +561,7 @@ def test_an_identity_of_all_columns_is_not_full(source: History) -> None:
     tables = {it.name: it for it in log.tables()}
     for name in ("public.link", "public.pair"):
         assert keys_of(log, tables[name], None) == ("a", "b")
-    with pytest.raises(walrow.SchemaError, match="has REPLICA IDENTITY FULL"):
+    with pytest.raises(walrow.errors.SchemaError, match="has REPLICA IDENTITY FULL"):
         keys_of(log, tables["public.whole"], None)
     found = {name: it.versions[0].replica_identity for name, it in tables.items()}
     assert found == {
@@ -583,7 +587,9 @@ def test_rows_from_before_the_slot(
     source.sql("INSERT INTO t VALUES (2, 2)", "UPDATE t SET n = 7 WHERE id = 1")
     walrow.receive(dsn, **options, until="now")
     lake = Lake(lakehouse, "delta", tmp_path)
-    with pytest.raises(walrow.ApplyError, match="rows before the slot") as raised:
+    with pytest.raises(
+        walrow.errors.ApplyError, match="rows before the slot"
+    ) as raised:
         lake.apply(log, "t")
     assert raised.value.code == "incomplete"
     lake.sql("CREATE TABLE {t} (id int, n int) USING delta")

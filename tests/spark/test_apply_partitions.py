@@ -94,7 +94,7 @@ def test_texts_that_a_path_cannot_have(source: History, lake: Lake, way: str) ->
             source.load("t")
 
     def refused(**options: Any) -> None:
-        with pytest.raises(walrow.ApplyError, match="an empty text") as it:
+        with pytest.raises(walrow.errors.ApplyError, match="an empty text") as it:
             lake.apply(source, **options)
         error = it.value
         assert (error.code, error.column) == ("partition", "region")
@@ -125,13 +125,17 @@ def test_columns_that_a_path_cannot_have(source: History, lake: Lake) -> None:
         "INSERT INTO t VALUES (1, now(), '', '')",
     )
     source.take()
-    with pytest.raises(walrow.ApplyError, match="partitioned by column word") as raised:
+    with pytest.raises(
+        walrow.errors.ApplyError, match="partitioned by column word"
+    ) as raised:
         lake.apply(source, partition_by=["word"])
     assert raised.value.code == "partition"
     assert not path(lake).exists()
 
     def refused(column: str, **options: Any) -> None:
-        with pytest.raises(walrow.SchemaError, match="cannot be partitioned by") as it:
+        with pytest.raises(
+            walrow.errors.SchemaError, match="cannot be partitioned by"
+        ) as it:
             lake.apply(source, **options)
         assert it.value.column == column
 

@@ -68,7 +68,7 @@ def test_targets_follow_a_server_under_load(
             )
             # Nothing says which of its rows a change would be about.
             assert list(done.failed) == ["public.audit"]
-            assert isinstance(done.failed["public.audit"], walrow.SchemaError)
+            assert isinstance(done.failed["public.audit"], walrow.errors.SchemaError)
             assert "ADD PRIMARY KEY" in str(done.failed["public.audit"])
             assert done.applied.keys() == targets.keys()
             for name, lake in lakes.items():

@@ -129,7 +129,7 @@ def test_sessions_without_icebergs_extensions(source: History, lake: Lake) -> No
     with extensions(usual, delta):
         lake.spark = type(usual)(context, kind(context._jsc.sc()))
         message = rf"{setting}=org\.apache\.iceberg\.\S+SessionExtensions$"
-        with pytest.raises(walrow.OptionError, match=message):
+        with pytest.raises(walrow.errors.OptionError, match=message):
             lake.apply(source)
     assert not usual.catalog.tableExists(lake.table)
     # A platform may add them without the setting.
@@ -163,7 +163,7 @@ def test_a_column_that_was_dropped_in_the_target(source: History, lake: Lake) ->
     lake.refresh()
     source.sql("INSERT INTO t VALUES (7, 'e', 'f', 7, 7)")
     source.take()
-    with pytest.raises(walrow.ApplyError, match=r"columns=\[\.\.\.\]") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match=r"columns=\[\.\.\.\]") as raised:
         lake.apply(source)
     assert (raised.value.code, raised.value.column) == ("other_options", "w")
     assert lake.apply(source, columns=["id", "v", "x", "later"]).committed
@@ -235,7 +235,7 @@ def test_rows_that_are_there_when_deletes_begin_to_mark_them(
     lake.refresh()
     source.sql("INSERT INTO t VALUES (7, 7)")
     source.take()
-    with pytest.raises(walrow.ApplyError, match="lacks column gone") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="lacks column gone") as raised:
         lake.apply(source, **options)
     assert raised.value.code == "other_options"
 
@@ -258,7 +258,9 @@ def test_names_that_a_change_data_feed_reserves(
     source.sql("ALTER TABLE t ADD COLUMN _change_type int")
     source.sql("INSERT INTO t VALUES (2, 2, 2)")
     source.take()
-    with pytest.raises(walrow.SchemaError, match="its change data feed reserves") as it:
+    with pytest.raises(
+        walrow.errors.SchemaError, match="its change data feed reserves"
+    ) as it:
         lake.apply(source)
     assert it.value.column == "_change_type"
     assert lake.apply(source, columns=["id", "n"]).committed

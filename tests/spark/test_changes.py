@@ -56,7 +56,7 @@ def test_files_as_spark_lists_them(spark: SparkSession, data: Path) -> None:
     assert found.toArrow().to_pylist() == wanted
     streamed = spark.readStream.format("text").load(str(data))
     for frame in (files, streamed):
-        with pytest.raises(walrow.OptionError, match="needs schema="):
+        with pytest.raises(walrow.errors.OptionError, match="needs schema="):
             walrow.spark.changes(frame, "public.item")
 
 
@@ -69,12 +69,14 @@ def test_an_envelope_needs_no_table(spark: SparkSession, data: Path) -> None:
 
 def test_what_is_missing_is_named(spark: SparkSession) -> None:
     two = spark.createDataFrame([("a", "b")], "one string, two string")
-    with pytest.raises(walrow.SchemaError, match="several string columns, one, two"):
+    with pytest.raises(
+        walrow.errors.SchemaError, match="several string columns, one, two"
+    ):
         walrow.spark.changes(two, "t")
-    with pytest.raises(walrow.SchemaError, match="no column three"):
+    with pytest.raises(walrow.errors.SchemaError, match="no column three"):
         walrow.spark.changes(two, "t", column="three")
-    with pytest.raises(walrow.SchemaError, match="has no captures"):
+    with pytest.raises(walrow.errors.SchemaError, match="has no captures"):
         walrow.spark.changes(two.where("false"), "t", column="one")
     numbers = spark.createDataFrame([(1,)], "one int")
-    with pytest.raises(walrow.SchemaError, match="neither a binary column"):
+    with pytest.raises(walrow.errors.SchemaError, match="neither a binary column"):
         walrow.spark.changes(numbers, "t")

@@ -60,7 +60,7 @@ for name, value in settings.items():
 spark = builder.getOrCreate()
 try:
     walrow.spark.apply_changes(spark, log, table="t", target="iceberg:ice.db.t")
-except walrow.OptionError as error:
+except walrow.errors.OptionError as error:
     print(error)
 print(spark.catalog.tableExists("ice.db.t"))
 target = lake + "/${env:HOME}"

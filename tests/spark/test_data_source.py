@@ -139,7 +139,7 @@ def test_types_are_chosen_with_json(spark: SparkSession, tmp_path: Path) -> None
 
 def test_remedies_are_options_of_the_query(tmp_path: Path) -> None:
     reader = batch_reader(dated(tmp_path / "dates", "infinity"), "t")
-    with pytest.raises(walrow.UnrepresentableError) as raised:
+    with pytest.raises(walrow.errors.UnrepresentableError) as raised:
         taken(reader)
     advice = (
         """let it through by .option("unrepresentable", '{"public.t.day": "null"}')"""
@@ -148,7 +148,9 @@ def test_remedies_are_options_of_the_query(tmp_path: Path) -> None:
     columns = [streams.Column("id", 23, is_key=True), streams.Column("_seq", 23)]
     wire = streams.SESSION + streams.wire(columns, [["1", "2"]])
     log = sealed(tmp_path / "log", [wire])
-    with pytest.raises(walrow.SchemaError, match="another option metadata_prefix"):
+    with pytest.raises(
+        walrow.errors.SchemaError, match="another option metadata_prefix"
+    ):
         source(log, "t").schema()
 
 
@@ -214,17 +216,19 @@ def test_options_are_refused_by_name(
     tmp_path: Path, options: dict[str, str], words: str
 ) -> None:
     log = dated(tmp_path / "log", "2024-02-29")
-    with pytest.raises((walrow.OptionError, walrow.SchemaError), match=words) as raised:
+    with pytest.raises(
+        (walrow.errors.OptionError, walrow.errors.SchemaError), match=words
+    ) as raised:
         WalrowDataSource({"path": str(log.path), "table": "t", **options}).schema()
     assert "secret" not in str(raised.value)
 
 
 def test_what_is_not_a_log_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(walrow.LogError, match=r"not a log|cannot be opened"):
+        with pytest.raises(walrow.errors.LogError, match=r"not a log|cannot be opened"):
             source(path, "t").schema()
     log = dated(tmp_path / "log", "2024-02-29")
-    with pytest.raises(walrow.SchemaError, match="no table other") as raised:
+    with pytest.raises(walrow.errors.SchemaError, match="no table other") as raised:
         source(log, "other").schema()
     assert "missing_table" not in str(raised.value)
 
@@ -357,13 +361,13 @@ def test_a_segment_that_was_removed_after_planning_is_an_error(tmp_path: Path) -
     reader = batch_reader(log, "t", partitionBytes=1)
     log.prune("0/2000")
     first, _, third, *_ = reader.partitions()
-    with pytest.raises(walrow.LogError, match="removed") as raised:
+    with pytest.raises(walrow.errors.LogError, match="removed") as raised:
         taken(reader, [first])
     assert raised.value.code == "pruned"
     assert len(taken(reader, [third])) == 3
     # What is there can be read.
     assert len(taken(batch_reader(log, "t"))) == 12
-    with pytest.raises(walrow.LogError, match="removed"):
+    with pytest.raises(walrow.errors.LogError, match="removed"):
         batch_reader(log, "t", start="0/1000")
 
 
@@ -374,14 +378,20 @@ def test_a_task_refuses_another_directory(tmp_path: Path) -> None:
     reader = batch_reader(path, "t")
     shutil.rmtree(path)
     published(path, transactions(2), slot="a", **identity)
-    with pytest.raises(walrow.LogError, match=r"ends at 0/2000 here, .* to 0/3000"):
+    with pytest.raises(
+        walrow.errors.LogError, match=r"ends at 0/2000 here, .* to 0/3000"
+    ):
         taken(reader)
     shutil.rmtree(path)
     published(path, transactions(3), slot="b", **identity)
-    with pytest.raises(walrow.LogError, match=r"slot b here, but of .* slot a where"):
+    with pytest.raises(
+        walrow.errors.LogError, match=r"slot b here, but of .* slot a where"
+    ):
         taken(reader)
     shutil.rmtree(path)
-    with pytest.raises(walrow.LogError, match="all executors must have its directory"):
+    with pytest.raises(
+        walrow.errors.LogError, match="all executors must have its directory"
+    ):
         taken(reader)
 
 

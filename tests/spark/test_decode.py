@@ -382,7 +382,7 @@ def test_value_that_spark_cannot_hold_is_an_error_with_a_remedy_on_the_driver(
     spark: SparkSession,
 ) -> None:
     capture = DATA / "types-infinity.text.wire"
-    with pytest.raises(walrow.UnrepresentableError) as local:
+    with pytest.raises(walrow.errors.UnrepresentableError) as local:
         list(walrow.read(capture, profile="spark"))
     table = local.value.table
     schema = walrow.spark.schema(capture, table, unrepresentable="null")

@@ -145,7 +145,7 @@ def test_lone_message_is_refused_with_a_remedy(
 ) -> None:
     schema = walrow.read(rows, table=ITEM, profile="spark").schema
     function = walrow.spark.decode(table=ITEM, schema=schema if with_schema else None)
-    with pytest.raises(walrow.DecodeError) as caught:
+    with pytest.raises(walrow.errors.DecodeError) as caught:
         run(function, binary(rows, value))
     assert "the value is not a capture" in str(caught.value)
     assert 'framing="copydata"' in str(caught.value)
@@ -156,7 +156,9 @@ def test_lone_message_is_refused_with_a_remedy(
 
 
 def test_null_names_its_column(rows: bytes) -> None:
-    with pytest.raises(walrow.DecodeError, match="NULL in column capture, row 2") as e:
+    with pytest.raises(
+        walrow.errors.DecodeError, match="NULL in column capture, row 2"
+    ) as e:
         run(walrow.spark.decode(table=ITEM), binary(rows, None))
     assert e.value.column == "capture"
 
@@ -166,13 +168,15 @@ def test_rows_before_a_wrong_value_come_first(
 ) -> None:
     found = walrow.spark.decode(table=ITEM)(iter([binary(rows, b"x")]))
     assert next(found).num_rows == len(expected)
-    with pytest.raises(walrow.DecodeError):
+    with pytest.raises(walrow.errors.DecodeError):
         next(found)
 
 
 def test_cut_capture_is_an_error_unless_ignored(rows: bytes) -> None:
     cut = rows[:-300]
-    with pytest.raises(walrow.UnfinishedError, match=r'unfinished="ignore"') as caught:
+    with pytest.raises(
+        walrow.errors.UnfinishedError, match=r'unfinished="ignore"'
+    ) as caught:
         run(walrow.spark.decode(table=ITEM), binary(cut))
     assert "row 1 of the task's input" in caught.value.__notes__[0]
     found = run(walrow.spark.decode(table=ITEM, unfinished="ignore"), binary(cut))
@@ -212,7 +216,7 @@ def test_ambiguous_columns_are_refused(
     columns: dict[str, list[Any]], column: str | None, message: str
 ) -> None:
     function = walrow.spark.decode(table=ITEM, column=column)
-    with pytest.raises(walrow.SchemaError, match=message):
+    with pytest.raises(walrow.errors.SchemaError, match=message):
         run(function, pa.record_batch(columns))
 
 
@@ -243,7 +247,7 @@ def test_impossible_options_are_refused_at_once(options: dict[str, Any]) -> None
 
 def test_table_that_a_capture_lacks(rows: bytes, data: Path) -> None:
     other = (data / "types-integer.text.wire").read_bytes()
-    with pytest.raises(walrow.SchemaError, match=r"public\.item"):
+    with pytest.raises(walrow.errors.SchemaError, match=r"public\.item"):
         run(walrow.spark.decode(table=ITEM), binary(other))
     schema = walrow.read(rows, table=ITEM, profile="spark").schema
     assert run(walrow.spark.decode(table=ITEM, schema=schema), binary(other)) == []
@@ -263,7 +267,7 @@ def test_bare_name_means_one_table_in_all_captures(rows: bytes) -> None:
         function = walrow.spark.decode(table="item", **options)
         assert run(function, binary(rows, rows))
         assert run(function, binary(other))
-        with pytest.raises(walrow.SchemaError, match="as a pair") as caught:
+        with pytest.raises(walrow.errors.SchemaError, match="as a pair") as caught:
             run(function, binary(rows, other))
         assert caught.value.table == "secret.item"
         function = walrow.spark.decode(
@@ -278,7 +282,7 @@ def test_bare_name_means_one_table_in_all_captures(rows: bytes) -> None:
 def test_server_error_is_an_error_unless_ignored(data: Path) -> None:
     broken = (data / "error-terminated.text.wire").read_bytes()
     [table] = {batch.table for batch in walrow.read(broken, unfinished="ignore")}
-    with pytest.raises(walrow.ReplicationError, match="57P01"):
+    with pytest.raises(walrow.errors.ReplicationError, match="57P01"):
         run(walrow.spark.decode(table=table), binary(broken))
     assert run(walrow.spark.decode(table=table, unfinished="ignore"), binary(broken))
 
@@ -293,10 +297,10 @@ def test_a_table_that_is_in_no_capture_is_an_error(
         # A schema that walrow made contains the name of its table.
         for schema in (found, pa.schema(found), walrow.spark.schema(rows, ITEM)):
             with pytest.raises(
-                walrow.SchemaError, match=r"schema is that of public\.item"
+                walrow.errors.SchemaError, match=r"schema is that of public\.item"
             ):
                 walrow.spark.decode(table=table, schema=schema)
-        with pytest.raises(walrow.SchemaError, match="itme in the stream"):
+        with pytest.raises(walrow.errors.SchemaError, match="itme in the stream"):
             run(walrow.spark.decode(table=table, schema=bare), binary(rows))
     # A capture may lack a table that others have.
     for schema in (found, walrow.spark.schema(rows, ITEM)):
@@ -304,7 +308,7 @@ def test_a_table_that_is_in_no_capture_is_an_error(
         assert run(function, binary(other, rows)) == expected
         function = walrow.spark.decode(table=ITEM, schema=schema, missing_table="error")
         with pytest.raises(
-            walrow.SchemaError, match=r"no table public\.item"
+            walrow.errors.SchemaError, match=r"no table public\.item"
         ) as caught:
             run(function, binary(other, rows))
         assert "row 1 of the task's input" in caught.value.__notes__[0]
@@ -319,7 +323,7 @@ def test_versions_need_a_schema_and_are_projected_onto_it(data: Path) -> None:
     versions = [pa.schema(b.schema) for b in walrow.read(capture, profile="spark")]
     assert not tables
     assert len({tuple(version.names) for version in versions}) > 1
-    with pytest.raises(walrow.SchemaError):
+    with pytest.raises(walrow.errors.SchemaError):
         run(walrow.spark.decode(table=table), binary(capture))
     # Every column that there ever was, under its latest type.
     fields = {field.name: field for version in versions for field in version}
@@ -360,7 +364,7 @@ def test_declared_types_are_those_of_the_batches(
     wrong = pa.schema([(name, pa.float64())])
     function = walrow.spark.decode(schema=wrong, **options)
     with pytest.raises(
-        walrow.SchemaError, match=f"{name} is .*, but double in the schema"
+        walrow.errors.SchemaError, match=f"{name} is .*, but double in the schema"
     ):
         list(function(iter([binary(rows)])))
 
@@ -407,17 +411,17 @@ def test_every_form_of_a_capture_is_read(
 
 def test_other_formats_are_named(rows: bytes, tmp_path: Path) -> None:
     decode = walrow.spark.decode(table=ITEM)
-    with pytest.raises(walrow.DecodeError, match="look like Parquet") as caught:
+    with pytest.raises(walrow.errors.DecodeError, match="look like Parquet") as caught:
         run(decode, binary(rows, b"PAR1" + bytes(100)))
     assert caught.value.__notes__ == [
         "walrow: in column capture, row 2 of the task's input"
     ]
     cut = tmp_path / "cut"
     cut.write_bytes(gzip.compress(rows)[:-10])
-    with pytest.raises(walrow.UnfinishedError, match="gzip data is truncated"):
+    with pytest.raises(walrow.errors.UnfinishedError, match="gzip data is truncated"):
         run(decode, pa.record_batch({"path": pa.array([str(cut)])}))
     secret = pa.record_batch({"path": pa.array(["postgresql://u:hunter2@db/shop"])})
-    with pytest.raises(walrow.OptionError, match="connection string") as refused:
+    with pytest.raises(walrow.errors.OptionError, match="connection string") as refused:
         run(decode, secret)
     assert "hunter2" not in str(refused.value)
 
@@ -446,7 +450,9 @@ def test_errors_never_show_credentials_of_a_path(path: str, rows: bytes) -> None
 
 def test_several_tables_need_an_envelope(rows: bytes) -> None:
     tables: Any = {"tables": ["public.item", ("public", "stock")]}
-    with pytest.raises(walrow.OptionError, match="use envelope=True with tables="):
+    with pytest.raises(
+        walrow.errors.OptionError, match="use envelope=True with tables="
+    ):
         walrow.spark.decode(**tables)
     schema = walrow.spark.schema(rows, envelope=True)
     for chosen, count in ((tables, 17), ({"tables": ["stock"]}, 7)):
@@ -455,9 +461,9 @@ def test_several_tables_need_an_envelope(rows: bytes) -> None:
         found = run(copy, binary(rows, rows))
         assert len(found) == 2 * count
     decode = walrow.spark.decode(envelope=True, tables=["item", "gone"])
-    with pytest.raises(walrow.SchemaError, match="no table gone in the stream"):
+    with pytest.raises(walrow.errors.SchemaError, match="no table gone in the stream"):
         run(decode, binary(rows))
-    with pytest.raises(walrow.OptionError, match="a schema is for one table"):
+    with pytest.raises(walrow.errors.OptionError, match="a schema is for one table"):
         walrow.spark.schema(rows, envelope=True, **tables)
-    with pytest.raises(walrow.OptionError, match="table and tables contradict"):
+    with pytest.raises(walrow.errors.OptionError, match="table and tables contradict"):
         walrow.spark.decode(table="item", envelope=True, **tables)

@@ -90,14 +90,14 @@ def test_a_stream_and_its_checkpoint(
 def test_a_registered_reader_needs_the_directory(s3: S3, tmp_path: Path) -> None:
     url = s3.copy(published(tmp_path / "log", transactions(2)).path, "reader")
     reader = stream_reader(url, **options(s3, reader="me"))
-    with pytest.raises(walrow.LogError, match="can only be read") as raised:
+    with pytest.raises(walrow.errors.LogError, match="can only be read") as raised:
         reader.latestOffset(reader.initialOffset())
     assert raised.value.code == "read_only"
 
 
 @pytest.mark.parametrize("url", ["s3://bucket/absent", "s3://other-bucket/log"])
 def test_what_cannot_be_opened(s3: S3, url: str) -> None:
-    with pytest.raises(walrow.LogError, match="must reach it") as raised:
+    with pytest.raises(walrow.errors.LogError, match="must reach it") as raised:
         source(url, **options(s3)).schema()
     assert "hush" not in str(raised.value)
 

@@ -139,15 +139,17 @@ def test_a_log_that_is_shorter_than_the_checkpoint_is_refused(tmp_path: Path) ->
     copy = published(tmp_path / "copy", transactions(2), **MY_LOG)
     later = stream_reader(copy, "t", start="0/9000")
     assert later.latestOffset(later.initialOffset())["lsn"] == "0/9000"
-    with pytest.raises(walrow.LogError, match=r"ends at 0/2000, before 0/3000"):
+    with pytest.raises(walrow.errors.LogError, match=r"ends at 0/2000, before 0/3000"):
         later.latestOffset(offset)
     reader = stream_reader(copy, "t")
-    with pytest.raises(walrow.LogError, match=r"ends at 0/2000, before 0/3000"):
+    with pytest.raises(walrow.errors.LogError, match=r"ends at 0/2000, before 0/3000"):
         reader.latestOffset(offset)
-    with pytest.raises(walrow.LogError, match=r"ends at 0/2000, before 0/3000"):
+    with pytest.raises(walrow.errors.LogError, match=r"ends at 0/2000, before 0/3000"):
         reader.partitions(reader.initialOffset(), offset)
     for foreign in ({"index": 1}, {"source": 1, "lsn": "0/1"}, {"lsn": "x"}):
-        with pytest.raises(walrow.LogError, match="not one of the data source walrow"):
+        with pytest.raises(
+            walrow.errors.LogError, match="not one of the data source walrow"
+        ):
             reader.latestOffset(foreign)
 
 
@@ -164,7 +166,7 @@ def test_a_log_that_begins_after_the_checkpoint_is_refused(tmp_path: Path) -> No
     new = walrow.Log(tmp_path / "new")
     assert new.slot_start == walrow.Lsn("0/3000")
     reader = stream_reader(new, "t")
-    with pytest.raises(walrow.LogError, match="continues at 0/1000") as raised:
+    with pytest.raises(walrow.errors.LogError, match="continues at 0/1000") as raised:
         reader.partitions(offset, reader.latestOffset(offset))
     assert raised.value.code == "not_received"
     # Nothing is missing for a query that begins with the log, or where it is told to.
@@ -192,11 +194,11 @@ def test_a_table_that_is_renamed_stops_the_query(tmp_path: Path) -> None:
     # Also after a restart.
     for again in (reader, stream_reader(path, "t")):
         with pytest.raises(
-            walrow.SchemaError, match=r"public\.t is public\.t2"
+            walrow.errors.SchemaError, match=r"public\.t is public\.t2"
         ) as raised:
             again.latestOffset(done)
         assert f"by its OID, {oid}" in str(raised.value)
-    with pytest.raises(walrow.SchemaError, match=r"public\.t is public\.t2"):
+    with pytest.raises(walrow.errors.SchemaError, match=r"public\.t is public\.t2"):
         reader.latestOffset({**done, "lsn": "0/4000"})
     by_oid = stream_reader(path, str(oid))
     last = by_oid.latestOffset(done)
@@ -215,7 +217,7 @@ def test_a_query_that_began_before_anything_was_removed(tmp_path: Path) -> None:
     log.prune("0/2000")
     # 0/0 is also where a log begins from which nothing was removed.
     reader = stream_reader(log, "t")
-    with pytest.raises(walrow.LogError, match="cannot continue at 0/0"):
+    with pytest.raises(walrow.errors.LogError, match="cannot continue at 0/0"):
         reader.latestOffset(begin)
     assert reader.initialOffset()["lsn"] == "0/2000"
 
@@ -240,7 +242,9 @@ def test_another_type_stops_the_query_only_if_it_needs_another_schema(
     assert ends == {"id": "0/2000", "v": "0/3000", "id,v": "0/2000"}
     reader = readers["id"]
     at = reader.latestOffset(reader.initialOffset())
-    with pytest.raises(walrow.SchemaError, match="type of column id has changed"):
+    with pytest.raises(
+        walrow.errors.SchemaError, match="type of column id has changed"
+    ):
         reader.latestOffset(at)
     again = stream_reader(log, "t", columns="id")
     assert taken(again, again.partitions(at, again.latestOffset(at)))[0]["id"] == 0x3000

@@ -49,7 +49,7 @@ def test_side_tables_are_read_as_any(
 
 def test_an_origins_lsn_may_not_fit(spark: SparkSession, data: Path) -> None:
     table, path = "walrow.transactions", data / "origin.text.wire"
-    with pytest.raises(walrow.UnrepresentableError, match="origin's LSN"):
+    with pytest.raises(walrow.errors.UnrepresentableError, match="origin's LSN"):
         list(walrow.read(path, table=table, profile="spark"))
     schema = walrow.spark.schema(b"", table)
     decode = walrow.spark.decode(table=table, schema=schema, unrepresentable="null")
@@ -68,7 +68,7 @@ def test_columns_of_a_side_table_can_be_chosen(spark: SparkSession, data: Path) 
     wrong = pa.schema([("nothing", pa.string())])
     decode = walrow.spark.decode(table="walrow.messages", schema=wrong)
     capture = pa.record_batch({"c": [(data / "messages.text.wire").read_bytes()]})
-    with pytest.raises(walrow.SchemaError, match="nothing"):
+    with pytest.raises(walrow.errors.SchemaError, match="nothing"):
         list(decode(iter([capture])))
 
 
@@ -104,7 +104,7 @@ def test_streamed_rows_are_the_plain_ones(spark: SparkSession, data: Path) -> No
 
 
 def test_impossible_options_are_refused_on_the_driver() -> None:
-    with pytest.raises(walrow.OptionError, match="choose a table with table="):
+    with pytest.raises(walrow.errors.OptionError, match="choose a table with table="):
         walrow.spark.decode()
-    with pytest.raises(walrow.OptionError, match="by itself"):
+    with pytest.raises(walrow.errors.OptionError, match="by itself"):
         walrow.spark.decode(table="t", side_tables=["messages"])  # type: ignore[call-arg]

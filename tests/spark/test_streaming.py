@@ -233,12 +233,12 @@ def test_a_registered_reader_keeps_what_the_query_needs(
     (found,) = log.readers()
     # The last micro-batch is committed when the next one is planned.
     assert (found.name, found.position) == ("spark", 0x2000)
-    with pytest.raises(walrow.LogError, match="spark"):
+    with pytest.raises(walrow.errors.LogError, match="spark"):
         log.prune("0/3000")
     query.run()
     assert query.ids == ids(4)
     fresh = stream_reader(path, "t", reader="spark")
-    with pytest.raises(walrow.LogError, match="choose another name"):
+    with pytest.raises(walrow.errors.LogError, match="choose another name"):
         fresh.latestOffset(fresh.initialOffset())
 
 

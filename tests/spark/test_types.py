@@ -192,7 +192,7 @@ def test_arrow_types_that_spark_lacks_are_refused(name: str, wanted: Any) -> Non
         lambda: walrow.spark.schema(catalog, "t", types={"c": wanted}),
     ):
         with pytest.raises(
-            walrow.OptionError, match="which Spark's schemas do not have"
+            walrow.errors.OptionError, match="which Spark's schemas do not have"
         ):
             refuse()
 

@@ -63,7 +63,7 @@ def page_rows() -> list[list[str]]:
 def union(source: History, table: str, profile: Profile) -> str:
     try:
         found = walrow.schema(source.path, f"public.{table}", profile=profile)
-    except walrow.SchemaError as error:
+    except walrow.errors.SchemaError as error:
         return "error" if "types" in str(error) else str(error)
     import pyarrow as pa
 
@@ -98,7 +98,7 @@ def test_each_row_of_the_page(source: History, lake: Lake) -> None:
             assert rows == sorted(map(str, truth))
             is_wider = ours.schema["v"].dataType != before
             said.append("widened" if is_wider else "as it is")
-        except walrow.SchemaError as error:
+        except walrow.errors.SchemaError as error:
             said.append("refused" if "types=" in str(error) else str(error))
         if said != [*row[2:4], row[column]]:
             wrong.append((one, other, *said))

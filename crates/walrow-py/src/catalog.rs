@@ -80,7 +80,7 @@ impl Catalog {
         let py = class.py();
         let text = py.import("os")?.call_method1("fsdecode", (path,))?;
         if py
-            .import("walrow.conninfo")?
+            .import("walrow._secrets")?
             .call_method1("is_conninfo", (text,))?
             .is_truthy()?
         {

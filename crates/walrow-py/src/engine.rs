@@ -553,12 +553,12 @@ pub(crate) fn open_transactions<'py>(
     open.collect()
 }
 
-/// The unknown types, as a list of `walrow.UnresolvedType`.
+/// The unknown types, as a list of `walrow.typing.UnresolvedType`.
 pub(crate) fn unresolved_types<'py>(
     py: Python<'py>,
     decoder: &Decoder,
 ) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let class = py.import("walrow.unresolved")?.getattr("UnresolvedType")?;
+    let class = py.import("walrow._unresolved")?.getattr("UnresolvedType")?;
     let types = decoder.unresolved_types();
     let types = types.map(|it| class.call1((&it.table, &it.column, it.type_oid)));
     types.collect()

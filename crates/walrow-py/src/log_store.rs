@@ -1,4 +1,4 @@
-//! The objects of a log that Python reads: `walrow.log_store`.
+//! The objects of a log that Python reads: `walrow._sources.log_objects`.
 
 use pyo3::exceptions::{PyException, PyFileNotFoundError, PyOSError, PyPermissionError};
 use pyo3::prelude::*;
@@ -46,7 +46,7 @@ pub(crate) fn not_opened(error: &Error) -> Option<PyErr> {
     }))
 }
 
-/// Calls Python. `walrow.log_store` makes its exceptions safe to show.
+/// Calls Python. `walrow._sources.log_objects` makes its exceptions safe to show.
 fn call<T>(call: impl FnOnce(Python<'_>) -> PyResult<T>) -> io::Result<T> {
     Python::attach(|py| {
         call(py).map_err(|error| {

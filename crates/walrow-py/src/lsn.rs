@@ -9,7 +9,7 @@ use walrow::Lsn;
 pub(crate) fn new(py: Python<'_>, lsn: Lsn) -> PyResult<Bound<'_, PyAny>> {
     static MAKE: PyOnceLock<(Py<PyAny>, Py<PyType>)> = PyOnceLock::new();
     let (make, class) = MAKE.get_or_try_init(py, || {
-        let class = py.import("walrow.lsn")?.getattr("Lsn")?;
+        let class = py.import("walrow._lsn")?.getattr("Lsn")?;
         // The constructor would check the number again.
         let make = py.get_type::<PyInt>().getattr("__new__")?;
         Ok::<_, PyErr>((make.unbind(), class.cast_into::<PyType>()?.unbind()))

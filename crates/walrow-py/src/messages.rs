@@ -156,7 +156,7 @@ impl State {
 }
 
 /// One message of the server, or the payload of a CopyData message.
-#[pyclass(frozen, module = "walrow")]
+#[pyclass(frozen, module = "walrow.typing")]
 pub(crate) struct Frame {
     /// The wire frame, including its header.
     bytes: Box<[u8]>,
@@ -251,12 +251,15 @@ impl Frame {
         let name = self.name()?;
         let message = self.pgoutput()?;
         let message = message.map_or(String::new(), |message| format!(" {}", message.name()));
-        Ok(format!("<walrow.Frame {name}{message} at {}>", self.offset))
+        Ok(format!(
+            "<walrow.typing.Frame {name}{message} at {}>",
+            self.offset
+        ))
     }
 }
 
 /// A pgoutput message. Its fields are attributes, except `name` and `kind`.
-#[pyclass(frozen, module = "walrow")]
+#[pyclass(frozen, module = "walrow.typing")]
 pub(crate) struct Message(Py<Frame>);
 
 impl Message {
@@ -315,7 +318,7 @@ impl Message {
     }
 
     fn __repr__(&self) -> PyResult<String> {
-        Ok(format!("<walrow.Message {}>", self.name()?))
+        Ok(format!("<walrow.typing.Message {}>", self.name()?))
     }
 }
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from walrow import __version__
+from walrow._secrets import is_secret, shown
 from walrow.cli.apply import apply
 from walrow.cli.catalog import catalog
 from walrow.cli.ddl_trigger import ddl_trigger
@@ -29,7 +30,6 @@ from walrow.cli.slot import slot
 from walrow.cli.state import state
 from walrow.cli.tables import tables
 from walrow.cli.terminal import say
-from walrow.conninfo import is_secret, shown
 from walrow.errors import (
     Error,
     OptionError,

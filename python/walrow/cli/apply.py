@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import click
 
+from walrow._lsn import Lsn
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option, pairs
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, say
 from walrow.errors import ApplyError, Error
-from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
     import datetime as dt

@@ -12,8 +12,8 @@ from typing import get_type_hints as type_hints
 import click
 
 from walrow._core import OPTIONS
-from walrow.conninfo import is_conninfo
-from walrow.lsn import Lsn
+from walrow._lsn import Lsn
+from walrow._secrets import is_conninfo
 from walrow.typing import Options
 
 if TYPE_CHECKING:

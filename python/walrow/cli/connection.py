@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow._postgres.connecting import options_with_jit_off, parameters_of
+from walrow._postgres.server_errors import replication_error
 from walrow.cli.arguments import TEXT
 from walrow.errors import OptionError
-from walrow.postgres.connecting import options_with_jit_off, parameters_of
-from walrow.postgres.server_errors import replication_error
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

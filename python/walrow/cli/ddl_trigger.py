@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from walrow.postgres.ddl_trigger import ddl_trigger as sql
+from walrow._postgres.ddl_trigger import ddl_trigger as sql
 
 
 @click.command(name="ddl-trigger")

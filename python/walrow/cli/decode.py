@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
-import walrow
+from walrow._core import Batch, Reader
+from walrow._secrets import is_conninfo
+from walrow._sources.logs import part_of
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, library_option
 from walrow.cli.terminal import count, say
-from walrow.conninfo import is_conninfo
 from walrow.errors import (
     Error,
     OptionError,
@@ -20,14 +21,13 @@ from walrow.errors import (
     SchemaError,
     UnfinishedError,
 )
-from walrow.log_places import part_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, Unpack
 
     from walrow.cli.output import Files, Writer
-    from walrow.typing import Options
+    from walrow.typing import Options, UnresolvedType
 
 # What the command has in place of options of `walrow.read`, by their names.
 INSTEAD = {"schema": "--to DIR/, without --table"}
@@ -158,7 +158,7 @@ def decode(
         part=part_of(options),
     ) as blocks:
         options["batch_rows"] = GROUP_ROWS
-        reader = walrow.Reader(blocks, **options)
+        reader = Reader(blocks, **options)
         batches = Counted(reader)
         one_schema = options["envelope"] or "table" in options
         try:
@@ -288,13 +288,13 @@ class Counted:
         written: Says what an output holds although it is incomplete. None if nothing.
     """
 
-    def __init__(self, reader: walrow.Reader) -> None:
+    def __init__(self, reader: Reader) -> None:
         self.reader = reader
         self.rows = 0
         self.ended: Error | None = None
         self.written: Callable[[], str | None] = lambda: None
 
-    def __iter__(self) -> Iterator[walrow.Batch]:
+    def __iter__(self) -> Iterator[Batch]:
         try:
             for batch in self.reader:
                 self.rows += batch.num_rows
@@ -318,7 +318,7 @@ class Counted:
             error.add_note(note)
 
 
-def _warn(reader: walrow.Reader, options: Options, *, truncated: bool) -> None:
+def _warn(reader: Reader, options: Options, *, truncated: bool) -> None:
     warnings = []
     if options["unfinished"] == "ignore" and reader.server_error is not None:
         warnings.append(
@@ -375,7 +375,7 @@ def _open(transactions: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _unresolved(types: Sequence[walrow.UnresolvedType]) -> str:
+def _unresolved(types: Sequence[UnresolvedType]) -> str:
     """Names the columns that have unknown types."""
     shown = [
         f"{each.table}.{each.column} (type {each.type_oid})"

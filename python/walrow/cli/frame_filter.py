@@ -6,12 +6,12 @@ import datetime as dt
 import difflib
 from typing import TYPE_CHECKING, Any
 
+from walrow._lsn import Lsn
 from walrow.cli.terminal import printable
 from walrow.errors import Error, SchemaError
-from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
-    import walrow
+    from walrow.typing import Frame
 
 __all__ = ["FrameFilter", "time_of"]
 
@@ -53,7 +53,7 @@ class FrameFilter:
         self._found = False
         self._has_seen_xid = False
 
-    def __call__(self, frame: walrow.Frame) -> bool:
+    def __call__(self, frame: Frame) -> bool:
         """Whether to show the frame."""
         message = frame.message
         if message is None:

@@ -6,12 +6,14 @@ import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
-import walrow
+from walrow._core import UNCHANGED
 from walrow.cli.frame_filter import time_of
 from walrow.cli.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from walrow.typing import Frame
 
 __all__ = ["FrameLines", "clock", "is_clock"]
 
@@ -41,13 +43,13 @@ class FrameLines:
         self._print = _printer(whole=full) if is_terminal else _plain
         self._heading = True
 
-    def skip(self, frame: walrow.Frame) -> None:
+    def skip(self, frame: Frame) -> None:
         """Remembers the relation in a frame that is not printed, for later rows."""
         message = frame.message
         if message is not None and message.kind == "R":
             self._relation(message.fields)
 
-    def write(self, frame: walrow.Frame) -> None:
+    def write(self, frame: Frame) -> None:
         """Prints a frame."""
         if self._heading:
             head = f"{'OFFSET':>12}  {'LSN':>12}  {'FRAME':<17} "
@@ -130,7 +132,7 @@ class FrameLines:
     def _value(self, value: Any) -> str:
         if value is None:
             return "NULL"
-        if value is walrow.UNCHANGED:
+        if value is UNCHANGED:
             return "(unchanged)"
         end = None if self._longest is None else self._longest + 2
         if isinstance(value, bytes):

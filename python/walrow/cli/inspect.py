@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-import walrow
 from walrow import _core
+from walrow._core import UNCHANGED
+from walrow._lsn import Lsn
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, TEXT
 from walrow.cli.frame_filter import FrameFilter
 from walrow.cli.frame_lines import FrameLines, clock, is_clock
 from walrow.cli.terminal import printable
-from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Sequence
 
-    from walrow.typing import Framing
+    from walrow.typing import Frame, Framing
 
 
 class _Xid(click.IntRange):
@@ -165,10 +165,10 @@ def _frames(
 class _Json:
     """Prints frames as JSON."""
 
-    def skip(self, frame: walrow.Frame) -> None:
+    def skip(self, frame: Frame) -> None:
         """Needs nothing of other frames."""
 
-    def write(self, frame: walrow.Frame) -> None:
+    def write(self, frame: Frame) -> None:
         """Prints a frame."""
         record: dict[str, Any] = {
             "offset": frame.offset,
@@ -194,7 +194,7 @@ def plain(value: Any) -> Any:
     """Converts a field's value for JSON."""
     if value is None or isinstance(value, str | int | float):
         return str(value) if isinstance(value, Lsn) else value
-    if value is walrow.UNCHANGED:
+    if value is UNCHANGED:
         return {"unchanged": True}
     if isinstance(value, bytes):
         return {"hex": value.hex()}

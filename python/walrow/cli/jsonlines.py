@@ -32,7 +32,7 @@ from walrow.errors import SchemaError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import walrow
+    from walrow._core import Batch
 
 # The largest timestamp means infinity only if the sentinel policy is set.
 has_sentinels = ContextVar("has_sentinels", default=False)
@@ -43,7 +43,7 @@ _encode = json.JSONEncoder(
 ).encode
 
 
-def lines(batch: walrow.Batch) -> Iterator[str]:
+def lines(batch: Batch) -> Iterator[str]:
     """Yields each row as a line, with the table's name under `_table` first."""
     records = pa.record_batch(batch)
     names = records.schema.names

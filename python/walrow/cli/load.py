@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
+from walrow._log.requests import cancel_load
+from walrow._log.requests import load as load_tables
 from walrow.cli import log_options
 from walrow.cli.arguments import TEXT
 from walrow.cli.source import quiet
 from walrow.cli.terminal import say
-from walrow.load_requests import cancel_load
-from walrow.load_requests import load as load_tables
 
 
 @click.command()

@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
+from walrow._lsn import Lsn
 from walrow.cli import grid, log_options
 from walrow.cli.arguments import TEXT
 from walrow.cli.terminal import count, printable, say
 from walrow.log import Log
-from walrow.lsn import Lsn
 
 _directory = click.argument("directory", metavar="DIR")
 

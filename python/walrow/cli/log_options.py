@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from walrow.retention import Retention
+from walrow._log.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

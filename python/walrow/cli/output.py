@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    import walrow
+    from walrow._core import Batch
 
 FORMATS = {
     ".parquet": "parquet",
@@ -275,7 +275,7 @@ class _Stream(io.RawIOBase):
             super().close()
 
 
-def file_name(batch: walrow.Batch, version: int, form: str) -> str:
+def file_name(batch: Batch, version: int, form: str) -> str:
     """Returns `schema.table.parquet`, or `schema.table.2.parquet` for its next version.
 
     Names are as in the database, except `%`, `~`, `.` and characters that file names

@@ -14,20 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow._log.retention import Retention
+from walrow._receive.receiving import receive as receive_into_log
 from walrow.cli import log_options
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, printable, say
-from walrow.receiving import receive as receive_into_log
-from walrow.retention import Retention
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.live import Live
 
-    from walrow.receiver_state import Status
+    from walrow._receive.status import Status
 
 
 @click.command()

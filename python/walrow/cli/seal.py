@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from walrow._log.sealing import seal as seal_into_log
 from walrow.cli import log_options
 from walrow.cli.source import files, framing, is_quiet, quiet
 from walrow.cli.terminal import count, say
-from walrow.sealing import seal as seal_into_log
 
 if TYPE_CHECKING:
     from walrow.typing import Framing

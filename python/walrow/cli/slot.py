@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from walrow import postgres
+from walrow._postgres.connecting import without_timeouts
 from walrow.cli import grid
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import connected, dsn
 from walrow.cli.terminal import printable_json, say
-from walrow.postgres.connecting import without_timeouts
 
 if TYPE_CHECKING:
     from walrow.postgres import Slot

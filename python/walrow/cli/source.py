@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow._secrets import without_credentials
+from walrow._sources.chunks import Chunks
 from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
-from walrow.conninfo import without_credentials
 from walrow.errors import Error, ReplicationError, UnfinishedError
-from walrow.sources import Chunks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from walrow._core import Counts, Frames
-    from walrow.survey import Tables
+    from walrow._read.survey import Tables
     from walrow.typing import Absence, Framing
 
 #: Paths, URLs, or `-` for stdin.
@@ -80,11 +80,11 @@ def opened(
     Args:
         names: Paths, directories, patterns, URLs or `-`. Together, they are one stream.
         framing: With framings of chunks, the input is one chunk.
-        unfinished: As in `walrow.sources.Chunks`.
+        unfinished: As in `walrow._sources.chunks.Chunks`.
         show: Whether to show progress, if stderr is a terminal.
         outputs: The outputs of the command: paths, or `-` for stdout.
         beside: Other files that the command reads.
-        part: As in `walrow.sources.Chunks`.
+        part: As in `walrow._sources.chunks.Chunks`.
 
     Raises:
         click.UsageError: An output is also an input, or an input does not exist.
@@ -179,11 +179,11 @@ class Blocks:
 
     @property
     def truncated(self) -> bool:
-        """As in `walrow.sources.Chunks`."""
+        """As in `walrow._sources.chunks.Chunks`."""
         return self._chunks.truncated
 
     def begin(self) -> Framing:
-        """As in `walrow.sources.Chunks`."""
+        """As in `walrow._sources.chunks.Chunks`."""
         return self._framing or self._chunks.begin()
 
     def __iter__(self) -> Iterator[Any]:

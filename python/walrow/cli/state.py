@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from typing import Unpack
 
-    from walrow.lsn import Lsn
+    from walrow._lsn import Lsn
     from walrow.typing import StateOptions
 
 

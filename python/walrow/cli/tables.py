@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow._read.survey import survey_of
+from walrow._read.survey.items import HEADS, NUMBERS, Commit, Table, Tables, lines_of
 from walrow.cli import grid, source
 from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
-from walrow.survey import survey_of
-from walrow.survey_items import HEADS, NUMBERS, Commit, Table, Tables, lines_of
 
 if TYPE_CHECKING:
     from pathlib import Path

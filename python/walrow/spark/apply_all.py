@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    import walrow
+    from walrow.log import Log
     from walrow.typing import TableName
 
 __all__ = ["AllApplied", "apply_all"]
@@ -49,7 +49,7 @@ class AllApplied(NamedTuple):
 
 def apply_all(
     spark: Any,
-    log: walrow.Log | str | os.PathLike[str],
+    log: Log | str | os.PathLike[str],
     targets: Mapping[Any, str],
     *,
     threads: int = 4,

@@ -8,8 +8,8 @@ import re
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from walrow import errors
+from walrow._lsn import Lsn
 from walrow.errors import Error, Remedy
-from walrow.lsn import Lsn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._log.items import SourceIdentity
+from walrow._log.tables import KEYS
+from walrow._lsn import Lsn
 from walrow.errors import Remedy
-from walrow.log_items import SourceIdentity
-from walrow.log_tables import KEYS
-from walrow.lsn import Lsn
 from walrow.typing import Deletes, NeverSent, Truncates
 
 if TYPE_CHECKING:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._lsn import Lsn
 from walrow.errors import ApplyError, OptionError, Remedy
-from walrow.lsn import Lsn
 from walrow.spark.apply_items import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    import walrow
-    from walrow.log_items import LogTable
+    from walrow._log.items import LogTable, SourceIdentity
     from walrow.spark.apply_items import Rules, Token
     from walrow.spark.apply_tables import AppliedTable
     from walrow.spark.apply_units import Batch, LogContents
@@ -265,7 +264,7 @@ class Record(NamedTuple):
         )
 
 
-def _words(source: walrow.log.SourceIdentity) -> str:
+def _words(source: SourceIdentity) -> str:
     if source.system_identifier is None:
         return "a capture"
     return (

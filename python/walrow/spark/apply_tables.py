@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import walrow
+from walrow._log.marks import Why
+from walrow._log.tables import find_table, keys_of
+from walrow._read import schemas
 from walrow.errors import ApplyError, Remedy, SchemaError
-from walrow.log_tables import find_table, keys_of
-from walrow.marks import Why
 from walrow.spark.apply_items import COLUMNS, PREFIX
 from walrow.spark.net_rows import METADATA, NetTable
 from walrow.spark.schemas import spark_schema
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow.log_items import LogTable
-    from walrow.lsn import Lsn
-    from walrow.marks import Mark
+    from walrow._log.items import LogTable
+    from walrow._log.marks import Mark
+    from walrow._lsn import Lsn
+    from walrow.log import Log
     from walrow.spark.apply_items import Rules
     from walrow.spark.apply_units import Batch
 
@@ -39,7 +40,7 @@ class AppliedTable(NamedTuple):
         options: The options of `walrow.read` for decoding.
     """
 
-    log: walrow.Log
+    log: Log
     table: LogTable
     keys: tuple[str, ...]
     schema: pa.Schema
@@ -79,7 +80,7 @@ class AppliedTable(NamedTuple):
     @classmethod
     def of(
         cls,
-        log: walrow.Log,
+        log: Log,
         table: LogTable,
         keys: Sequence[str] | None,
         options: dict[str, Any],
@@ -94,7 +95,7 @@ class AppliedTable(NamedTuple):
 
         found = keys_of(log, table, keys)
         schema = pa.schema(
-            walrow.schema(
+            schemas.schema(
                 log,
                 table.oid,
                 profile="spark",
@@ -119,7 +120,7 @@ class AppliedTable(NamedTuple):
 
 
 def refuse_incomplete(
-    log: walrow.Log,
+    log: Log,
     table: LogTable,
     marks: Sequence[Mark],
     start: Lsn,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._log.needs import incomplete_tables
+from walrow._lsn import Lsn
 from walrow.errors import ApplyError, Remedy
-from walrow.load_needed import incomplete_tables
-from walrow.lsn import Lsn
 from walrow.spark.apply_items import Barrier
 
 if TYPE_CHECKING:
-    import walrow
-    from walrow.log_items import LogTable
+    from walrow._log.items import LogTable
+    from walrow.log import Log
     from walrow.spark.apply_items import Truncates
 
 __all__ = ["Batch", "LogContents", "Stretch", "log_tables", "plan", "stretches"]
@@ -75,7 +75,7 @@ class LogContents:
         erased: Where the last transaction ends of which rows were erased, by OID.
     """
 
-    def __init__(self, log: walrow.Log) -> None:
+    def __init__(self, log: Log) -> None:
         """Reads it."""
         self.log = log
         # First: what is erased later is noticed before it is written.
@@ -123,7 +123,7 @@ class LogContents:
         }
 
 
-def stretches(log: walrow.Log) -> list[Stretch]:
+def stretches(log: Log) -> list[Stretch]:
     """The segments of a log, with what they have of each table."""
     found: list[Stretch] = []
     begin: int | None = None
@@ -145,7 +145,7 @@ def stretches(log: walrow.Log) -> list[Stretch]:
 
 
 def log_tables(
-    log: walrow.Log, place: int
+    log: Log, place: int
 ) -> list[tuple[int, int, int, int, Lsn, Lsn | None]]:
     """The tables of a segment: OID, rows, truncates, bytes, last end, end of its last load."""
     versions = log._log.versions()
@@ -154,7 +154,7 @@ def log_tables(
 
 
 def plan(
-    log: walrow.Log,
+    log: Log,
     segments: list[Stretch],
     table: LogTable,
     start: Lsn,
@@ -251,7 +251,7 @@ def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]
 
 
 def _last_truncate(
-    log: walrow.Log,
+    log: Log,
     table: LogTable,
     ranges: list[tuple[int, int]],
     *,

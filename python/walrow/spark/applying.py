@@ -6,9 +6,9 @@ import contextlib
 import uuid
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
+from walrow._lsn import Lsn
 from walrow.errors import ApplyError, OptionError
 from walrow.log import reopened
-from walrow.lsn import Lsn
 from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_items import (
     Applied,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    import walrow
+    from walrow.log import Log
     from walrow.spark.apply_units import Batch
     from walrow.spark.targets.sql import Found, Target
     from walrow.typing import ArrowSchemaExportable, Policy, TableName
@@ -46,7 +46,7 @@ __all__ = ["Call", "Work", "apply_changes"]
 
 def apply_changes(
     spark: Any,
-    log: walrow.Log | str | os.PathLike[str],
+    log: Log | str | os.PathLike[str],
     *,
     table: TableName,
     target: str,

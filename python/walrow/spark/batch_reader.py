@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow.lsn import Lsn
+    from walrow._lsn import Lsn
     from walrow.spark.log_plan import LogPlan
     from walrow.spark.projection import Projection
     from walrow.spark.source_options import SourceOptions

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from walrow._read.signatures import with_options
 from walrow.errors import OptionError, SchemaError
-from walrow.signatures import with_options
 from walrow.spark.decoding import capture_column, decode
 from walrow.spark.schemas import require
 from walrow.spark.schemas import schema as schema_of

@@ -6,12 +6,11 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import walrow
-from walrow._core import FRAME_HEADER, frame_size
-from walrow.conninfo import shown
+from walrow._core import FRAME_HEADER, Batch, Catalog, Decoder, frame_size
+from walrow._read.signatures import with_options
+from walrow._secrets import shown
+from walrow._sources.chunks import Chunks
 from walrow.errors import DecodeError, Error, SchemaError
-from walrow.signatures import with_options
-from walrow.sources import Chunks
 from walrow.spark.paths import local
 from walrow.spark.schemas import (
     arrow_schema,
@@ -83,7 +82,7 @@ def decode(
     catalog = options.get("catalog")
     if isinstance(catalog, str | os.PathLike):
         # Executors may not have the file.
-        options["catalog"] = walrow.Catalog.from_file(catalog)
+        options["catalog"] = Catalog.from_file(catalog)
     return function
 
 
@@ -96,10 +95,10 @@ class _Decode:
     column: str | None
     options: SparkOptions
 
-    def decoder(self, framing: Framing | None = None) -> walrow.Decoder:
+    def decoder(self, framing: Framing | None = None) -> Decoder:
         """Creates a decoder for one capture."""
         schema = None if self.fixed else self.schema
-        return walrow.Decoder(
+        return Decoder(
             table=self.table,
             schema=schema,
             framing=framing,
@@ -175,7 +174,7 @@ class _Decode:
                 else:
                     yield f"{place}, path {shown(str(value))}", str(value)
 
-    def _capture(self, source: str | memoryview) -> Iterator[walrow.Batch]:
+    def _capture(self, source: str | memoryview) -> Iterator[Batch]:
         """All batches of one capture."""
         size, head = 0, b""
         try:

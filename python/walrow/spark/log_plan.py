@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow.conninfo import without_credentials
+from walrow._log.items import SourceIdentity
+from walrow._lsn import Lsn
+from walrow._secrets import without_credentials
+from walrow._sources.logs import part_of
+from walrow._sources.urls import is_url
 from walrow.errors import LogError
 from walrow.log import Log
-from walrow.log_items import SourceIdentity
-from walrow.log_places import part_of
-from walrow.lsn import Lsn
 from walrow.spark.schemas import SIDE_TABLES
-from walrow.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

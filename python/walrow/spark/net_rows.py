@@ -26,8 +26,8 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._core import NetJoin, Reader
+from walrow._log.net_refusals import as_refusal
 from walrow.errors import LogError
-from walrow.net_refusals import as_refusal
 from walrow.spark.apply_items import PREFIX, Op
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    import walrow
+    from walrow.log import Log
 
 __all__ = [
     "DATA",
@@ -164,7 +164,7 @@ class NetTable(NamedTuple):
         fold: Other options of the fold.
     """
 
-    log: walrow.Log
+    log: Log
     oid: int
     schema: pa.Schema
     options: dict[str, Any]

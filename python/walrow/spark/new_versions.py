@@ -8,7 +8,7 @@ from walrow.errors import SchemaError
 from walrow.spark.projection import log_schema
 
 if TYPE_CHECKING:
-    from walrow.lsn import Lsn
+    from walrow._lsn import Lsn
     from walrow.spark.log_plan import Chain, LogPlan
     from walrow.spark.projection import Projection
 

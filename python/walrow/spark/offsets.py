@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from walrow._log.items import SourceIdentity
+from walrow._lsn import Lsn
 from walrow.errors import LogError
-from walrow.log_items import SourceIdentity
-from walrow.lsn import Lsn
 from walrow.spark.projection import named
 
 if TYPE_CHECKING:

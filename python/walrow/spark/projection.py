@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import walrow
-from walrow._core import OPTIONS
+from walrow._core import OPTIONS, Decoder
+from walrow._read.reading import read
 from walrow.errors import LogError, SchemaError
 from walrow.spark.log_plan import after, open_log
 from walrow.spark.schemas import arrow_schema, check_options, is_fixed
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from walrow._log.items import SourceIdentity
+    from walrow._lsn import Lsn
     from walrow.log import Log
-    from walrow.log_items import SourceIdentity
-    from walrow.lsn import Lsn
     from walrow.spark.source_options import SourceOptions
 
 __all__ = ["Projection", "log_schema", "named", "projection"]
@@ -39,7 +39,7 @@ def log_schema(options: SourceOptions) -> pa.Schema:
 
     check_options(options.table, options.read)
     # Also refuses options that do not determine the schema.
-    walrow.Decoder(table=options.table, profile="spark", **options.read)
+    Decoder(table=options.table, profile="spark", **options.read)
     log = open_log(options)
     names = ChangeColumnOptions.__annotations__
     found = {name: value for name, value in options.read.items() if name in names}
@@ -76,7 +76,7 @@ class Projection:
         with naming_options():
             log = open_log(self.options)
             self._check(log, end)
-            for batch in walrow.read(log, start=after(start), end=end, **self.read):
+            for batch in read(log, start=after(start), end=end, **self.read):
                 yield _conformed(pa.record_batch(batch), self.schema)
 
     def _check(self, log: Log, end: Lsn) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-import walrow
+from walrow._read import schemas
+from walrow._read.signatures import with_options
 from walrow.errors import OptionError, SchemaError
-from walrow.signatures import with_options
 from walrow.spark.paths import local
 from walrow.typing import SparkSchemaOptions
 
@@ -61,7 +61,7 @@ def schema(
 
     check_options(table, {**options})
     found = pa.schema(
-        walrow.schema(_local_source(source), table, profile="spark", **options)
+        schemas.schema(_local_source(source), table, profile="spark", **options)
     )
     struct = spark_schema(found)
     if (origin := origin_of(found)) is None:

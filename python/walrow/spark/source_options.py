@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
 from walrow._core import Catalog
-from walrow.conninfo import is_conninfo
+from walrow._lsn import Lsn
+from walrow._secrets import is_conninfo
+from walrow._sources.urls import is_url
 from walrow.errors import Error, OptionError
-from walrow.lsn import Lsn
 from walrow.spark.paths import local
 from walrow.spark.schemas import SIDE_TABLES
 from walrow.typing import DataSourceOptions
-from walrow.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow.lsn import Lsn
+    from walrow._lsn import Lsn
     from walrow.spark.projection import Projection
 
 __all__ = ["LogStreamReader"]

@@ -1,0 +1,1 @@
+"""What is read from a log and changed in it. Knows no server."""

@@ -1,0 +1,143 @@
+"""Erases columns and rows from a log."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._core import LogDirectory, LogEraser
+from walrow._read.reading import read
+from walrow.errors import OptionError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from walrow.typing import TableName
+
+__all__ = ["Erased", "erase"]
+
+
+class Erased(NamedTuple):
+    """What `Log.erase` did.
+
+    Attributes:
+        changes: The number of changes that had an erased row.
+        segments: The number of segments that were read.
+        rewritten: The number of them that were rewritten.
+    """
+
+    changes: int
+    segments: int
+    rewritten: int
+
+
+def erase(
+    path: Path,
+    table: TableName,
+    columns: Sequence[str],
+    keys: Sequence[Mapping[str, str | int | bool]],
+    *,
+    force: bool,
+) -> Erased:
+    """Erases columns and rows. See `Log.erase`."""
+    if isinstance(columns, str):
+        text = "columns must be a sequence of names, not one"
+        raise OptionError(text)
+    wanted = [{name: _text(value) for name, value in key.items()} for key in keys]
+    if not columns and not any(wanted):
+        text = "name a column, or a key with at least one column"
+        raise OptionError(text)
+    with contextlib.closing(LogEraser(path)) as eraser:
+        # What was durable is published now.
+        log = LogDirectory(path)
+        oids, known = _table(log, table)
+        for name in [*columns, *(name for key in wanted for name in key)]:
+            if name not in known:
+                text = f"the log has no column {name!r} of {table}"
+                raise SchemaError(text)
+        rows = _merged(_matches(log, oids, [key for key in wanted if key]))
+        segments, rewritten = eraser.erase(oids, [*columns], rows, force)
+    return Erased(len(rows), segments, rewritten)
+
+
+def _text(value: object) -> str:
+    """A value as PostgreSQL writes it."""
+    if isinstance(value, bool):
+        return "t" if value else "f"
+    if isinstance(value, str | int):
+        return str(value)
+    text = "a key's values are texts as PostgreSQL writes them, or integers or booleans"
+    raise OptionError(text)
+
+
+def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
+    """The OIDs of a table, and all columns that it had."""
+    oids: dict[int, set[str]] = {}
+    names = set()
+    versions = log.versions()
+    for oid, schema, name, *_ in versions:
+        if table in (oid, name, f"{schema}.{name}", (schema, name)):
+            oids.setdefault(oid, set())
+            names.add((schema, name))
+    if not oids:
+        text = f"the log has no table {table}"
+        raise SchemaError(text)
+    if len(names) > 1 and not isinstance(table, int):
+        text = f"several tables are called {table}: name the schema, too"
+        raise SchemaError(text)
+    for oid, _, _, columns, _ in versions:
+        if oid in oids:
+            oids[oid].update(name for name, *_ in columns)
+    return [*oids], set().union(*oids.values())
+
+
+def _matches(
+    log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
+) -> Iterator[tuple[int, int, bool]]:
+    """The rows with a key: commit LSN, seq, and whether it is the old image."""
+    if not keys:
+        return
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    prefix = "walrow "
+    columns = sorted({name for key in keys for name in key})
+    batches = read(
+        log.open(tables=oids, columns=columns),
+        tables=oids,
+        profile="text",
+        columns=columns,
+        metadata=["change_type", "commit_lsn", "seq"],
+        metadata_prefix=prefix,
+        missing_table="ignore",
+    )
+    for batch in batches:
+        records = pa.record_batch(batch)
+        masks: list[Any] = []
+        for key in keys:
+            if not set(key) <= set(records.schema.names):
+                continue
+            mask = pa.array([True] * len(records))
+            for name, value in key.items():
+                equal = pc.equal(records[name], pa.scalar(value, records[name].type))
+                mask = pc.and_(mask, pc.fill_null(equal, fill_value=False))
+            masks.append(mask)
+        for mask in masks:
+            found = records.filter(mask)
+            places = [
+                found[f"{prefix}{name}"].to_pylist()
+                for name in ("commit_lsn", "seq", "change_type")
+            ]
+            for lsn, seq, kind in zip(*places, strict=True):
+                yield int(lsn), int(seq), kind in {"delete", "update_preimage"}
+
+
+def _merged(
+    matches: Iterator[tuple[int, int, bool]],
+) -> list[tuple[int, int, bool, bool]]:
+    """Both images of each change."""
+    images: dict[tuple[int, int], set[bool]] = {}
+    for lsn, seq, is_old in matches:
+        images.setdefault((lsn, seq), set()).add(is_old)
+    return [(*place, True in found, False in found) for place, found in images.items()]

@@ -1,0 +1,165 @@
+"""What a log has: segments, tables, and where its changes come from."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from walrow._log.marks import Mark
+    from walrow._lsn import Lsn
+
+__all__ = ["LogColumn", "LogTable", "LogVersion", "Segment", "SourceIdentity"]
+
+
+class SourceIdentity(NamedTuple):
+    """The server, database and slot that the changes of a log come from.
+
+    Attributes:
+        system_identifier: The system identifier of the cluster. None for a capture, which
+            does not contain it.
+        database: The database.
+        slot: The replication slot.
+    """
+
+    system_identifier: str | None
+    database: str | None
+    slot: str | None
+
+
+class LogColumn(NamedTuple):
+    """A column of a version of a table.
+
+    Attributes:
+        name: Its name.
+        type_oid: The OID of its type.
+        type_modifier: Its type modifier, or -1.
+        key: Whether it is part of the replica identity.
+    """
+
+    name: str
+    type_oid: int
+    type_modifier: int
+    key: bool
+
+
+class LogVersion(NamedTuple):
+    """A table with one set of columns.
+
+    Attributes:
+        name: The table, as `schema.name`.
+        columns: Its columns.
+        replica_identity: `"default"`, `"nothing"`, `"full"` or `"index"`.
+        rows: The number of rows that were inserted, updated or deleted.
+        truncates: The number of TRUNCATEs.
+        bytes: Bytes of these messages.
+    """
+
+    name: str
+    columns: tuple[LogColumn, ...]
+    replica_identity: str
+    rows: int
+    truncates: int
+    bytes: int
+
+
+class LogTable(NamedTuple):
+    """A table of a log.
+
+    Attributes:
+        oid: Its OID.
+        versions: Its versions, in the order in which they first came. Empty for a table that
+            needs a load and has no changes yet.
+        last: Where the last transaction with changes of it ends. 0/0 without one.
+        loaded: Where its last load ends. None if it was never loaded: then the log lacks
+            the rows from before.
+        needs_load: Why the rows differ from the server's table until it is loaded
+            again (see `walrow.load`), as far as the receiver has noticed: the reasons of all
+            open marks. None if it is whole.
+        marks: When and why it was not whole, as far as the receiver has noticed.
+        name: Its name now, as `schema.name`. The receiver's last look knows it, unless the
+            table has changed since then.
+    """
+
+    oid: int
+    versions: tuple[LogVersion, ...]
+    last: Lsn
+    loaded: Lsn | None
+    needs_load: str | None
+    marks: tuple[Mark, ...]
+    name: str
+
+    @property
+    def rows(self) -> int:
+        """The number of rows that were inserted, updated or deleted."""
+        return sum(version.rows for version in self.versions)
+
+    @property
+    def truncates(self) -> int:
+        """The number of TRUNCATEs."""
+        return sum(version.truncates for version in self.versions)
+
+
+class Segment(NamedTuple):
+    """A segment of a log.
+
+    Attributes:
+        path: Its file. Of a log at a URL, fsspec's path of it: `bucket/log/…` for `s3://`.
+        start: Where the segment before it ends.
+        part: The number of earlier segments that begin there: parts of one transaction.
+            From 1,000,000 on, the segment is merged from others.
+        end: Where its last transaction ends.
+        continues: Whether its last transaction continues in the next segment.
+        transactions: The number of transactions. A part counts as one.
+        rows: The number of rows that were inserted, updated or deleted.
+        commit_times: The least and the greatest commit time, which are not in the order of
+            the segments. None without transactions, or if Python has no such time.
+        stream_bytes: Bytes of the stream.
+        bytes: Bytes of its frames, compressed or not.
+    """
+
+    path: Path
+    start: Lsn
+    part: int
+    end: Lsn
+    continues: bool
+    transactions: int
+    rows: int
+    commit_times: tuple[dt.datetime, dt.datetime] | None
+    stream_bytes: int
+    bytes: int
+
+    @classmethod
+    def of(cls, path: Path, found: dict[str, Any]) -> Self:
+        """The segment that a log describes."""
+        return cls(
+            path=path,
+            start=found["start"],
+            part=found["part"],
+            end=found["end"],
+            continues=found["continues"],
+            transactions=found["transactions"],
+            rows=sum(table[1] for table in found["tables"]),
+            commit_times=_times(found["commit_times"]),
+            stream_bytes=found["stream_bytes"],
+            bytes=found["bytes"],
+        )
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def _times(
+    micros: tuple[int | None, int | None] | None,
+) -> tuple[dt.datetime, dt.datetime] | None:
+    try:
+        least, greatest = (
+            _EPOCH + dt.timedelta(microseconds=each)
+            for each in micros or ()
+            if each is not None
+        )
+    except (OverflowError, ValueError):
+        return None
+    return least, greatest

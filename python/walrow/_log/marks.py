@@ -1,0 +1,105 @@
+"""Marks: why a table of a log is not whole, and since when."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import datetime as dt
+    from collections.abc import Iterable
+
+    from walrow._lsn import Lsn
+
+__all__ = ["Mark", "Reason", "Why", "ended", "marked", "needs_of"]
+
+
+class Why(StrEnum):
+    """The code of an event that changes a table without a message in the stream."""
+
+    HAD_ROWS = "had_rows"
+    NEW = "new_in_publication"
+    LEFT = "left_publication"
+    FILTER = "row_filter"
+    PARTITIONS = "partitions"
+    TYPE = "type_altered"
+    RENAMED = "column_renamed"
+    RETYPED = "column_type"
+    COLUMN = "column_added"
+    RETURNED = "column_returned"
+    DEFAULT = "column_default"
+    EXPRESSION = "generated_column"
+    REWRITTEN = "rewritten"
+    PUBLISHES = "publication_changed"
+
+
+class Reason(NamedTuple):
+    """A reason that a look has found.
+
+    Attributes:
+        code: As a code.
+        text: The reason in words.
+    """
+
+    code: Why
+    text: str
+
+
+class Mark(NamedTuple):
+    """Why a table is not whole.
+
+    Attributes:
+        code: The reason, as a code.
+        reason: The event in words.
+        since: Where the log ended when the receiver looked last before. It happened later.
+        until: The end of the load that made the table whole again. None before.
+        accepted: When somebody accepted it. None if nobody did.
+    """
+
+    code: Why
+    reason: str
+    since: Lsn
+    until: Lsn | None = None
+    accepted: dt.datetime | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the table still needs a load because of it."""
+        return self.until is None and self.accepted is None
+
+    def holds_at(self, position: Lsn) -> bool:
+        """Whether the table is not whole at a position because of it, and nobody accepted that."""
+        is_before_load = self.until is None or position < self.until
+        return self.accepted is None and self.since <= position and is_before_load
+
+
+def marked(marks: Iterable[Mark], reasons: Iterable[Reason], since: Lsn) -> list[Mark]:
+    """Adds a mark for each reason, unless one for the same reason is open.
+
+    >>> from walrow import Lsn
+    >>> first = marked([], [Reason(Why.NEW, "it is new")], Lsn(8))
+    >>> both = marked(
+    ...     first, [Reason(Why.NEW, "it is new"), Reason(Why.FILTER, "x")], Lsn(16)
+    ... )
+    >>> [(mark.code.value, str(mark.since)) for mark in both]
+    [('new_in_publication', '0/8'), ('row_filter', '0/10')]
+    """
+    found = list(marks)
+    open_ = {(mark.code, mark.reason) for mark in found if mark.is_open}
+    new = (reason for reason in dict.fromkeys(reasons) if reason not in open_)
+    return [*found, *(Mark(reason.code, reason.text, since) for reason in new)]
+
+
+def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
+    """Ends all marks at a load that begins after them."""
+    return [
+        mark._replace(until=point)
+        if mark.until is None and mark.since <= point
+        else mark
+        for mark in marks
+    ]
+
+
+def needs_of(marks: Iterable[Mark]) -> str | None:
+    """Why a table needs a load: the reasons of its open marks. None if it is whole."""
+    return "; ".join(mark.reason for mark in marks if mark.is_open) or None

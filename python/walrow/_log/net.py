@@ -1,0 +1,299 @@
+"""The net changes of a table of a log between two LSNs, for targets of any kind: docs/net.md."""
+
+from __future__ import annotations
+
+import threading
+from html import escape
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from walrow._log.net_refusals import as_refusal
+from walrow._read import html
+from walrow.errors import LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal, NoReturn
+
+    from walrow._core import Batch, LogNet, NetTally, Reader, Rows, Schema
+    from walrow._log.net_refusals import Range
+    from walrow._lsn import Lsn
+    from walrow.typing import UnresolvedType
+
+__all__ = ["EVERY_METADATA", "METADATA", "Chunks", "Net", "NetBarrier"]
+
+#: The metadata columns of a net. Others describe a transaction, which a net lacks.
+METADATA = ("change_type", "seq", "key_only", "unsent")
+EVERY_METADATA = (*METADATA, "commit_lsn", "commit_timestamp", "xid")
+
+
+class NetBarrier(NamedTuple):
+    """The last load or truncate of a range: the rows that were there before are gone.
+
+    Attributes:
+        lsn: The LSN of its commit.
+        seq: Its place in the transaction.
+        is_load: Whether it is a load, which has all rows of the table.
+    """
+
+    lsn: Lsn
+    seq: int
+    is_load: bool
+
+
+class Net:
+    """The changes of a table between two LSNs, with one row for each key. See docs/net.md.
+
+    `walrow.Log.net` returns it. It is an iterator over batches and an Arrow stream, and can be
+    read once. As a context manager, it frees its rows at the end.
+
+    The first batch reads the log, and so does each attribute that describes the changes:
+    `events`, `rows`, `barrier`, `clears`, `kept`, `heads`, `never_sent`, `lacking`, `partial`,
+    `columns` and `schema` are known before the first batch.
+
+    Attributes:
+        table: The table, as `schema.name`.
+        oid: Its OID.
+        start: Up to where the target has all changes before.
+        end: Up to where it has them when these are applied, too.
+        keys: The columns that identify a row.
+        versions: The definitions of the table in the log, in their order.
+    """
+
+    def __init__(
+        self,
+        chunks: Chunks,
+        reader: Reader,
+        span: Range,
+        keys: tuple[str, ...],
+        others: frozenset[str],
+    ) -> None:
+        """Stores its parts. `others` are columns that a target does not have."""
+        self._chunks = chunks
+        self._reader = reader
+        self._others = others
+        self.table = span.table.name
+        self.oid = span.table.oid
+        self.start, self.end = span.start, span.end
+        self.keys = keys
+        self.versions = span.table.versions
+
+    def __repr__(self) -> str:
+        found = self._chunks.known
+        what = (
+            "not read"
+            if found is None
+            else f"{found.events} changes, {found.rows} rows"
+        )
+        return (
+            f"<walrow._log.net.Net of {self.table}, {self.start} to {self.end}: {what}>"
+        )
+
+    def _repr_html_(self) -> str:
+        caption = f"<b>{escape(self.table)}</b>: net changes"
+        rows = [
+            ("start", self.start),
+            ("end", self.end),
+            ("keys", ", ".join(self.keys)),
+        ]
+        if self._chunks.known is not None:
+            rows += [
+                ("events", self.events),
+                ("rows", self.rows),
+                ("barrier", self.barrier),
+                ("kept", ", ".join(self.kept)),
+            ]
+        return html.table(caption, ["", ""], rows)
+
+    # ------------------------------------------------------------------ the tally
+
+    @property
+    def events(self) -> int:
+        """The number of changes of rows that were read."""
+        return self._chunks.tally.events
+
+    @property
+    def rows(self) -> int:
+        """The number of keys that they changed."""
+        return self._chunks.tally.rows
+
+    @property
+    def barrier(self) -> NetBarrier | None:
+        """The last load or truncate in the range. None without one."""
+        found = self._chunks.tally.barrier
+        return None if found is None else NetBarrier(*found)
+
+    @property
+    def clears(self) -> bool:
+        """Whether the first row is a `truncate`: the rows of the target go."""
+        return self._chunks.tally.clears
+
+    @property
+    def heads(self) -> int:
+        """The number of rows with an old key: the target has their values there."""
+        return self._chunks.tally.heads
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """The columns whose values the target must keep, in rows without an old key."""
+        return self._chosen(self._chunks.tally.kept)
+
+    @property
+    def never_sent(self) -> int:
+        """The number of new rows with values that were never sent: they are NULL."""
+        return self._chunks.tally.never_sent
+
+    @property
+    def lacking(self) -> tuple[str, ...]:
+        """The columns of these values."""
+        return self._chosen(self._chunks.tally.lacking)
+
+    @property
+    def partial(self) -> tuple[str, ...]:
+        """The columns that the table did not have all the time: NULL, or kept, before."""
+        return self._chosen(self._chunks.tally.partial)
+
+    def _chosen(self, columns: list[str]) -> tuple[str, ...]:
+        return tuple(name for name in columns if name not in self._others)
+
+    # ------------------------------------------------------------------ the rows
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Batch:
+        return next(self._reader)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Frees the rows. No more batches are returned."""
+        self._reader.close()
+
+    @property
+    def schema(self) -> Schema:
+        """The schema of the Arrow stream. Reads the log."""
+        return self._reader.schema
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the table's own columns. Reads the log."""
+        return list(self._chosen(self.schema.names))
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the log's stream that were read."""
+        return self._reader.bytes_read
+
+    @property
+    def bytes_total(self) -> int | None:
+        """Bytes of the log's stream that are read."""
+        return self._reader.bytes_total
+
+    @property
+    def nulled(self) -> dict[str, int]:
+        """As in `Reader`."""
+        return self._reader.nulled
+
+    @property
+    def dropped_lower_bounds(self) -> dict[str, int]:
+        """As in `Reader`."""
+        return self._reader.dropped_lower_bounds
+
+    @property
+    def unresolved_types(self) -> list[UnresolvedType]:
+        """As in `Reader`."""
+        return self._reader.unresolved_types
+
+    def _rows(self) -> Rows | dict[str, Rows]:
+        return self._reader._rows()
+
+    def to_pyarrow(self) -> Any:
+        """Reads all rows into a `pyarrow.Table`. See `Reader.to_pyarrow`."""
+        return self._reader.to_pyarrow()
+
+    def to_pandas(
+        self, *, dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow"
+    ) -> Any:
+        """Reads all rows into a `pandas.DataFrame`. See `Reader.to_pandas`."""
+        return self._reader.to_pandas(dtype_backend=dtype_backend)
+
+    def to_polars(self) -> Any:
+        """Reads all rows into a `polars.DataFrame`. See `Reader.to_polars`."""
+        return self._reader.to_polars()
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """Reads all rows into a DuckDB relation. See `Reader.to_duckdb`."""
+        return self._reader.to_duckdb(connection)
+
+    def __array__(self, *arguments: object, **options: object) -> NoReturn:
+        """Raises `TypeError`: pandas would otherwise make a column of `Batch` objects."""
+        self._reader.__array__(*arguments, **options)
+
+    def __arrow_c_schema__(self) -> object:
+        """Exports the schema, for Arrow consumers."""
+        return self._reader.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Exports the batches, for Arrow consumers. Ignores a requested schema."""
+        return self._reader.__arrow_c_stream__(requested_schema)
+
+
+class Chunks:
+    """The stream of a net, for a decoder, and its tally.
+
+    Attributes:
+        known: The tally. None before they were read.
+    """
+
+    def __init__(self, rows: LogNet, check: Callable[[], None]) -> None:
+        """Stores the stream. `check` may refuse it after the changes were read."""
+        self._rows = rows
+        self._check = check
+        self._lock = threading.Lock()
+        self._failure: Exception | None = None
+        self.known: NetTally | None = None
+
+    @property
+    def tally(self) -> NetTally:
+        """The tally. Reads all changes, if they were not read yet."""
+        with self._lock:
+            if self._failure is not None:
+                # Without it, the stream would be one without changes.
+                raise self._failure
+            if self.known is None:
+                try:
+                    tally = self._rows.tally
+                    self._check()
+                except Exception as error:
+                    refusal = as_refusal(error) if isinstance(error, LogError) else None
+                    self._failure = refusal or error
+                    self._rows.close()
+                    raise self._failure from None
+                self.known = tally
+            return self.known
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> bytes:
+        # Nothing comes out before it is checked.
+        _ = self.tally
+        return next(self._rows)
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes of the log's stream that were read."""
+        return self._rows.bytes_read
+
+    @property
+    def bytes_total(self) -> int:
+        """Bytes of the log's stream that are read."""
+        return self._rows.bytes_total
+
+    def close(self) -> None:
+        """Frees the rows."""
+        self._rows.close()

@@ -1,0 +1,274 @@
+"""How a call of `Log.net` becomes a net: the table, its key, the range, and refusals."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+
+from walrow._core import Decoder, Reader
+from walrow._log.net import EVERY_METADATA, METADATA, Chunks, Net
+from walrow._log.net_refusals import Range, allowed
+from walrow._log.tables import find_table, keys_of, named_at
+from walrow._lsn import Lsn
+from walrow._read.schemas import schema
+from walrow.errors import ApplyError, OptionError, SchemaError
+from walrow.typing import Deletes, NetOptions, NeverSent, Truncates
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from walrow._log.items import LogTable
+    from walrow._log.needs import Published
+    from walrow._sources.logs import OpenedLog
+    from walrow.typing import TableName
+
+__all__ = ["NetRules", "net_of"]
+
+
+class NetRules(NamedTuple):
+    """The target's policies.
+
+    Attributes:
+        deletes: For deletes.
+        truncates: For truncates.
+        never_sent: For values that were never sent.
+        allow: The codes of problems that the caller accepts.
+    """
+
+    deletes: Deletes
+    truncates: Truncates
+    never_sent: NeverSent
+    allow: Collection[str]
+
+    def check(self) -> None:
+        """Refuses wrong words.
+
+        Raises:
+            OptionError: There is one.
+        """
+        for name, kind in _WORDS.items():
+            value = getattr(self, name)
+            if value not in get_args(kind):
+                words = ", ".join(map(repr, get_args(kind)))
+                text = f"{name}={value!r} is not one of {words}"
+                raise OptionError(text)
+        allowed(self.allow)
+
+
+def net_of(
+    log: OpenedLog,
+    location: str,
+    tables: Sequence[LogTable],
+    record: Published,
+    table: TableName,
+    *,
+    start: Lsn | int | str | None,
+    end: Lsn | int | str | None,
+    keys: Sequence[str] | None,
+    rules: NetRules,
+    options: Mapping[str, Any],
+) -> Net:
+    """The net of a table. See `walrow.Log.net`.
+
+    Args:
+        log: The log.
+        location: Where it is, for messages.
+        tables: Its tables.
+        record: The receiver's record of them.
+        table: The table.
+        start: Up to where the target has all changes.
+        end: Up to where it gets them.
+        keys: The columns that identify a row. None for the default.
+        rules: The target's policies.
+        options: The options of the decoder, and of memory.
+    """
+    if unknown := options.keys() - NetOptions.__annotations__.keys():
+        text = f"{min(unknown)} is not an option of net()"
+        raise TypeError(text)
+    rules.check()
+    if isinstance(keys, str):
+        text = 'keys is a list of names: ["id"]'
+        raise OptionError(text)
+    metadata, more = _metadata(options)
+    directory = log._log
+    # First: what is erased later is noticed before a row comes out.
+    erased = directory.erased()
+    first, last = _span(start, end, directory.end)
+    found = _named(log, tables, record, table, last)
+    key = keys_of(log, found, keys)
+    columns = options.get("columns")
+    unchosen = [name for name in _names(found) if not _is_chosen(name, found, columns)]
+    if lacking := set(key) & set(unchosen):
+        name = min(lacking)
+        text = f"{found.name}: column {name} of the key is not among the columns"
+        raise SchemaError(text, table=found.name, column=name)
+    span = Range(location, found, first, last, allowed(rules.allow))
+    span.refuse_incomplete(record.marks.get(found.oid, ()))
+    before = None if isinstance(table, int) else _before(log, table, found, first)
+    at = erased.get(found.oid, Lsn(0))
+    missed = next(span.missed(directory.source["slot_start"], at, before), None)
+
+    def check() -> None:
+        if directory.erased().get(found.oid, Lsn(0)) != at:
+            raise span.erased_meanwhile()
+
+    rows = directory.net(
+        found.oid,
+        start=first,
+        end=last,
+        keys=key,
+        text_keys=_texts(log, found, key, options),
+        deletes=rules.deletes,
+        truncates=rules.truncates,
+        columns="last" if options.get("schema") is None else "all",
+        more=more,
+        nullable=[*_partial(found), *unchosen],
+        never_sent=rules.never_sent,
+        spool_memory=options.get("spool_memory"),
+        spool_directory=options.get("spool_directory"),
+    )
+    chunks = Chunks(rows, check)
+    if missed is not None and chunks.tally.barrier is None:
+        # Only now it is known that its rows are not replaced.
+        rows.close()
+        raise missed
+    reader = Reader(
+        chunks, table=found.oid, framing="wire", metadata=metadata, **options
+    )
+    prefix = options.get("metadata_prefix", "_")
+    others = {*unchosen, *(prefix + name for name in metadata)}
+    return Net(chunks, reader, span, key, frozenset(others))
+
+
+def _metadata(options: Mapping[str, Any]) -> tuple[Sequence[str], list[str]]:
+    """The metadata columns, and the table's columns in a schema. A schema chooses both.
+
+    Raises:
+        OptionError: Options are invalid, or the schema lacks one.
+    """
+    metadata = METADATA if options.get("schema") is None else EVERY_METADATA
+    # Checks the options before anything is read.
+    schema = Decoder(table=0, metadata=metadata, **options).schema
+    if schema is None:
+        return metadata, []
+    prefix = options.get("metadata_prefix", "_")
+    for name in METADATA:
+        if prefix + name not in schema.names:
+            text = f"the schema lacks the column {prefix}{name}, which a net needs"
+            raise OptionError(text)
+    others = {prefix + name for name in metadata}
+    return metadata, [name for name in schema.names if name not in others]
+
+
+def _span(
+    start: Lsn | int | str | None, end: Lsn | int | str | None, log_end: Lsn
+) -> tuple[Lsn, Lsn]:
+    """Where the range begins and ends.
+
+    Raises:
+        OptionError: They are no LSNs, or the end is before the start.
+        ApplyError: The log ends before the start.
+    """
+    first = Lsn(0) if start is None else _lsn("start", start)
+    last = log_end if end is None else min(_lsn("end", end), log_end)
+    if first > log_end:
+        text = (
+            f"the target has the changes up to {first}, and the log ends before, at "
+            f"{log_end}: it is an older copy, or of a server that was set back"
+        )
+        raise ApplyError(text, code="older_log", lsn=log_end)
+    if last < first:
+        text = f"end is {last}, before start, {first}"
+        raise OptionError(text)
+    return first, last
+
+
+def _lsn(name: str, value: Lsn | int | str) -> Lsn:
+    try:
+        return Lsn(value)
+    except (TypeError, ValueError):
+        text = (
+            f"{name} must be an LSN: a walrow.Lsn, an int, or a text such as "
+            '"16/B374D848"'
+        )
+        raise OptionError(text) from None
+
+
+def _named(
+    log: OpenedLog,
+    tables: Sequence[LogTable],
+    record: Published,
+    table: TableName,
+    end: Lsn,
+) -> LogTable:
+    """The last table that had a name at the end of the range.
+
+    Raises:
+        SchemaError: No table has it, or two in different schemas have it.
+    """
+    knows_names = record.tables is not None and end >= record.position
+    if isinstance(table, int) or knows_names or end >= log._log.end:
+        return find_table(tables, table)
+    oids = set(named_at(log, table, end).values())
+    if not oids:
+        return find_table(tables, table)
+    named = [it for it in tables if it.oid in oids]
+    if len(named) > 1:
+        # Raises an error that names both.
+        return find_table(named, table)
+    return named[0]
+
+
+def _before(
+    log: OpenedLog, table: TableName, found: LogTable, start: Lsn
+) -> int | None:
+    """The OID of the table that had the name at the start. None if it is not known."""
+    if not start:
+        return None
+    oids = set(named_at(log, table, start).values()) or {found.oid}
+    return found.oid if found.oid in oids else min(oids)
+
+
+def _names(table: LogTable) -> dict[str, None]:
+    return {it.name: None for version in table.versions for it in version.columns}
+
+
+def _partial(table: LogTable) -> list[str]:
+    """The columns that some versions lack."""
+    versions = [{it.name for it in version.columns} for version in table.versions]
+    return [name for name in _names(table) if not all(name in it for it in versions)]
+
+
+def _is_chosen(column: str, table: LogTable, columns: Sequence[str] | None) -> bool:
+    if columns is None:
+        return True
+    names = {version.name for version in table.versions}
+    names |= {name.partition(".")[2] for name in names}
+    return column in columns or any(f"{name}.{column}" in columns for name in names)
+
+
+def _texts(
+    log: OpenedLog, table: LogTable, keys: Sequence[str], options: Mapping[str, Any]
+) -> list[str]:
+    """The columns of a key that are texts for the target."""
+    types = {
+        it.type_oid
+        for version in table.versions
+        for it in version.columns
+        if it.name in keys
+    }
+    if types <= _ONE_TEXT:
+        return []
+    chosen = {
+        name: options[name]
+        for name in ("profile", "types", "catalog", "columns", "session")
+        if name in options
+    }
+    found = schema(log._log.examples(table.oid), table.oid, metadata=(), **chosen)
+    kinds = dict(zip(found.names, found.types, strict=True))
+    return [key for key in keys if kinds[key].endswith("string")]
+
+
+_WORDS = {"deletes": Deletes, "truncates": Truncates, "never_sent": NeverSent}
+#: bool, bytea, name, integers, text, oid, varchar, date and uuid: equal values have one text. Equal
+#: numerics may have several.
+_ONE_TEXT = {16, 17, 19, 20, 21, 23, 25, 26, 1043, 1082, 2950}

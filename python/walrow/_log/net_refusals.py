@@ -1,0 +1,166 @@
+"""The reasons to refuse the changes of a range to a target that is at its start."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._log.marks import Why
+from walrow._log.tables import KEYS
+from walrow.errors import ApplyError, LogError, OptionError, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from walrow._log.items import LogTable
+    from walrow._log.marks import Mark
+    from walrow._lsn import Lsn
+
+__all__ = ["Range", "allowed", "as_refusal"]
+
+
+class Range(NamedTuple):
+    """The changes that a target is to get.
+
+    Attributes:
+        location: The log.
+        table: The table.
+        start: Up to where the target has all changes.
+        end: Up to where it gets them.
+        allow: The codes of problems that the caller accepts.
+    """
+
+    location: str
+    table: LogTable
+    start: Lsn
+    end: Lsn
+    allow: frozenset[str]
+
+    def refuse_incomplete(self, marks: Sequence[Mark]) -> None:
+        """Refuses a table that only a load makes whole.
+
+        Raises:
+            ApplyError: The receiver has noticed something that the stream does not have.
+        """
+        for mark in marks:
+            if self.start and mark.code == Why.HAD_ROWS:
+                # The target has the rows from before the log.
+                continue
+            if mark.holds_at(self.end) and mark.code not in self.allow:
+                text = (
+                    f"{self.table.name} is not whole since {mark.since}, because "
+                    f"{mark.reason}: {self._load()}"
+                )
+                raise self._refusal(text, "incomplete", mark.code.value, lsn=mark.since)
+
+    def missed(
+        self, slot_start: Lsn | None, erased: Lsn, before: int | None
+    ) -> Iterator[ApplyError]:
+        """The changes that the target has missed. They do not matter if its rows are replaced.
+
+        Args:
+            slot_start: Where the slot was when the log was begun.
+            erased: The end of the last transaction with erased rows.
+            before: The OID of the table that had the name at the start.
+        """
+        if not self.start:
+            # It is empty.
+            return
+        name = self.table.name
+        if before not in (None, self.table.oid) and "other_table" not in self.allow:
+            text = (
+                f"{name} was a table with the OID {before} at {self.start}, and is one with "
+                f"the OID {self.table.oid} now: empty the target, and begin at 0/0"
+            )
+            yield self._refusal(text, "other_table", "other_table")
+        if slot_start is not None and self.start < slot_start:
+            text = (
+                f"the target has the changes of {name} up to {self.start}, and the log those "
+                f"from {slot_start} on, where its slot was when the log was begun: what was "
+                f"committed between may be missing. {self._load().capitalize()}"
+            )
+            if "not_received" not in self.allow:
+                yield self._refusal(text, "not_received", "not_received")
+        if self.start < erased and "erased" not in self.allow:
+            text = (
+                f"the target has the changes of {name} up to {self.start}, and later ones, up "
+                f"to {erased}, were erased from the log: it may keep rows that were deleted. "
+                f"Load the table: {self._load()}. Or delete the erased rows in the target, too"
+            )
+            yield self._refusal(text, "erased", "erased")
+
+    def erased_meanwhile(self) -> ApplyError:
+        """The error if changes were erased while they were read."""
+        text = (
+            f"changes of {self.table.name} were erased from the log while they were read: "
+            "call it again"
+        )
+        return ApplyError(text, code="conflict", table=self.table.name)
+
+    def _load(self) -> str:
+        return f"walrow load --log {self.location} {self.table.name}"
+
+    def _refusal(
+        self, text: str, code: str, name: str, lsn: Lsn | None = None
+    ) -> ApplyError:
+        return ApplyError(
+            text,
+            code=code,
+            table=self.table.name,
+            lsn=lsn,
+            advice="; or take the changes as they are with ",
+            remedies=(Remedy("allow", None, (*sorted(self.allow), name)),),
+        )
+
+
+def allowed(names: Collection[str]) -> frozenset[str]:
+    """The codes of problems that a caller accepts.
+
+    Raises:
+        OptionError: A name is not one of these codes.
+    """
+    if isinstance(names, str):
+        text = f"allow is a list of names, not {names!r}"
+        raise OptionError(text)
+    for name in names:
+        if name not in _ALLOWED:
+            text = f"allow has {name!r}; it takes {', '.join(_ALLOWED)}"
+            raise OptionError(text)
+    return frozenset(names)
+
+
+def as_refusal(error: LogError) -> ApplyError | None:
+    """The refusal if changes do not give a net. None for another error of the log."""
+    if error.code not in _GAPS:
+        return None
+    attributes = {
+        name: value
+        for name, value in error.__dict__.items()
+        if name not in ("file", "errno", "reason", *_GAPS[error.code])
+    }
+    return ApplyError(error.reason, **attributes, **_GAPS[error.code])
+
+
+#: The errors of a fold, with better advice.
+_GAPS: dict[str | None, dict[str, Any]] = {
+    "incomplete": {},
+    "truncated": {
+        "advice": ": remove or keep the target's rows with ",
+        "remedies": (
+            Remedy("truncates", None, "apply"),
+            Remedy("truncates", None, "ignore"),
+        ),
+    },
+    "never_sent": {
+        "advice": ": load the table again, or take NULL with ",
+        "remedies": (Remedy("never_sent", None, "null"),),
+    },
+    "null_key": {
+        "advice": "; choose columns that are never NULL with ",
+        "remedies": (KEYS,),
+    },
+    "duplicate_key": {
+        "advice": "; choose columns that are unique with ",
+        "remedies": (KEYS,),
+    },
+}
+_ALLOWED = ("erased", "not_received", "other_table", *(code.value for code in Why))

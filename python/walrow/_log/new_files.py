@@ -1,0 +1,102 @@
+"""New files of tables without TOAST: TRUNCATE makes them, and so does a rewrite.
+
+A TRUNCATE is in the log. The catalog shows whether the table was rewritten after it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from walrow._lsn import Lsn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+__all__ = ["NewFile", "NewFiles", "Pending", "is_before", "is_explained"]
+
+
+class Pending(NamedTuple):
+    """A look that waits until readers of the log see all changes before it.
+
+    Attributes:
+        since: Where the log ended when the receiver looked last before.
+        seen: The server's position at the look. The log may reach it later.
+        looks: The number of looks since the log's writer reached `seen`.
+    """
+
+    since: Lsn
+    seen: Lsn
+    looks: int = 0
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Self:
+        """Reads a record."""
+        return cls(Lsn(found["since"]), Lsn(found["seen"]), int(found["looks"]))
+
+    def record(self) -> dict[str, Any]:
+        """The value as JSON."""
+        return {"since": str(self.since), "seen": str(self.seen), "looks": self.looks}
+
+    def later(self, published: Lsn, durable: Lsn) -> Self | None:
+        """The value for the next look. None once nothing more can come."""
+        if published >= self.seen or self.looks == _LOOKS:
+            return None
+        return self._replace(looks=self.looks + (durable >= self.seen))
+
+
+class NewFile(NamedTuple):
+    """A new file of a table or partition, as the catalog describes it.
+
+    Attributes:
+        changed: The transaction of the `pg_class` row (`xmin`), or its subtransaction.
+        frozen: `pg_class.relfrozenxid`. A new file has the oldest transaction that ran then.
+        columns: Whether that transaction changed columns, as `ALTER TABLE` does.
+        known_columns: Whether it changed columns that are older than the last look.
+    """
+
+    changed: int
+    frozen: int
+    columns: bool
+    known_columns: bool
+
+
+class NewFiles(NamedTuple):
+    """A table without TOAST has new files.
+
+    Attributes:
+        pending: The look that has seen them.
+        files: The files, by the OID of the table or partition.
+    """
+
+    pending: Pending
+    files: dict[int, NewFile]
+
+
+def is_explained(files: Mapping[int, NewFile], truncates: Sequence[int]) -> bool:
+    """Whether the last TRUNCATE of a table has made its files.
+
+    Args:
+        files: The files.
+        truncates: The transactions with a TRUNCATE of it, in the order of their commits.
+    """
+    return bool(truncates) and all(
+        _is_of_truncate(file, truncates) for file in files.values()
+    )
+
+
+def _is_of_truncate(file: NewFile, truncates: Sequence[int]) -> bool:
+    if file.changed in truncates:
+        # Its transaction may have inserted rows and altered columns after the TRUNCATE.
+        return not file.columns
+    # A GRANT, or a TRUNCATE after a savepoint, or a rewrite: only that has a file that is younger.
+    return not (file.known_columns or is_before(truncates[-1], file.frozen))
+
+
+def is_before(one: int, other: int) -> bool:
+    """Whether a transaction ID is older, although they wrap around."""
+    return 0 < (other - one) % (1 << 32) < 1 << 31
+
+
+#: Durable changes are published long before this many looks.
+_LOOKS = 2

@@ -1,0 +1,389 @@
+"""Requests for loads: how another process asks the receiver of a log.
+
+Each request is an object of the log, `_load-request-…`. The receiver loads the tables of the oldest
+one, and removes the request when it is done. So a request survives a crash. A process that waits
+for the load renews it. The load is cancelled a minute after the last time, or once somebody removes the
+request. The result is an object with the request's key, which the waiting process removes: a missing
+one never means success.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import secrets
+import time
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow._core import LogDirectory, LogObjects
+from walrow._sources.logs import directory_of
+from walrow.errors import Error, LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+__all__ = [
+    "LoadRequest",
+    "LoadResult",
+    "Requests",
+    "cancel_load",
+    "complete",
+    "is_wanted",
+    "load",
+    "request",
+    "result_of",
+    "take",
+]
+
+
+class LoadRequest(NamedTuple):
+    """A request.
+
+    Attributes:
+        key: Names the request.
+        tables: The tables, as `schema.name`. None for all that are published.
+        is_awaited: Whether a process waits for the load, and renews the request.
+        time: The time of the request, in seconds since 1970.
+    """
+
+    key: str
+    tables: list[str] | None
+    is_awaited: bool = False
+    time: float = 0.0
+
+
+class LoadResult(NamedTuple):
+    """What has become of a request.
+
+    Attributes:
+        failure: Why it was given up. None if the tables are loaded.
+        time: When that was, in seconds since 1970.
+    """
+
+    failure: str | None
+    time: float = 0.0
+
+
+def load(
+    tables: str | Sequence[str] | None = None,
+    *,
+    log: str | os.PathLike[str],
+    wait: bool = True,
+    timeout: float | None = None,
+) -> None:
+    """Asks the receiver of a log to load tables, and waits until they are.
+
+    A load is a truncate of the tables, and then all rows that they have at one moment. It takes
+    its place among the transactions: readers see it before everything that was committed
+    later. Load a table that was added to the publication, that was rewritten, or whose
+    columns were renamed or have new defaults: the stream does not contain that.
+
+    `walrow.receive` loads the tables, now or when it is started again. The load is cancelled if
+    this call ends before, by a timeout or Ctrl-C, or if its process ends (within a minute).
+
+    ```python
+    walrow.load(["public.orders"], log="log/")
+    ```
+
+    Args:
+        tables: One table or several, as `schema.name`. Default: all that are published.
+        log: The log's directory.
+        wait: Whether to wait for the load. Otherwise the request stays until it is loaded, or
+            `walrow.log.cancel_load` cancels it.
+        timeout: The seconds to wait. Default: without end.
+
+    Raises:
+        LogError: The receiver has given the load up, or somebody has cancelled it. The directory
+            is not a log, or cannot be written.
+        TimeoutError: The receiver is not running, or needs more time.
+    """
+    path = _opened(log)
+    names = [tables] if isinstance(tables, str) else tables
+    wanted = request(path, names, is_awaited=wait)
+    if not wait:
+        return
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    objects = LogObjects(path)
+    try:
+        found = _awaited(objects, wanted, end)
+    except BaseException:
+        _remove(objects, _name(wanted))
+        raise
+    _remove(objects, _result(wanted))
+    if found.failure is not None:
+        raise LogError(found.failure, code="load")
+
+
+def _awaited(objects: LogObjects, wanted: LoadRequest, end: float) -> LoadResult:
+    """Waits for the result of a request."""
+    renewed = time.monotonic()
+    while (found := _result_of(objects, wanted)) is None:
+        now = time.monotonic()
+        if now >= end:
+            text = "the tables are not loaded yet: is walrow receive running?"
+            raise TimeoutError(text)
+        if now >= renewed + _RENEW_SECONDS:
+            renewed = now
+            with contextlib.suppress(Error, OSError):
+                _renew(objects, wanted)
+        try:
+            objects.read(_name(wanted))
+        except FileNotFoundError:
+            # The result comes before the request goes.
+            found = _result_of(objects, wanted)
+            return found or LoadResult("the load was cancelled")
+        time.sleep(_POLL_SECONDS)
+    return found
+
+
+def _opened(log: str | os.PathLike[str]) -> Path:
+    """The directory of a log, which was opened once, so that it is one.
+
+    Raises:
+        LogError: It is not a log.
+    """
+    path = directory_of(log)
+    LogDirectory(os.fspath(path))
+    return path
+
+
+def cancel_load(
+    tables: str | Sequence[str] | None = None, *, log: str | os.PathLike[str]
+) -> int:
+    """Cancels requests for loads, also of a load that has begun.
+
+    ```python
+    walrow.log.cancel_load("public.orders", log="log/")
+    ```
+
+    Args:
+        tables: One table or several, as `schema.name`: requests that name one of them are
+            cancelled. Default: all requests.
+        log: The log's directory.
+
+    Returns:
+        How many requests were cancelled.
+
+    Raises:
+        LogError: The directory is not a log, or cannot be written.
+    """
+    path = _opened(log)
+    names = (
+        None if tables is None else {tables} if isinstance(tables, str) else {*tables}
+    )
+    objects = LogObjects(path)
+    count = 0
+    with objects.lock():
+        for wanted, _ in _requests(objects):
+            if names is None or not names.isdisjoint(wanted.tables or ()):
+                objects.remove(_name(wanted))
+                count += 1
+    return count
+
+
+def request(
+    log: Path, tables: Sequence[str] | None, *, is_awaited: bool = False
+) -> LoadRequest:
+    """Leaves a request.
+
+    Raises:
+        LogError: The directory cannot be written.
+    """
+    names = None if tables is None else list(tables)
+    wanted = LoadRequest(secrets.token_hex(8), names, is_awaited, time.time())
+    try:
+        LogObjects(log).create(_name(wanted), _record(wanted))
+    except OSError as error:
+        text = f"the request cannot be written: {error.strerror}"
+        raise LogError(text, code="store", errno=error.errno) from error
+    return wanted
+
+
+class Requests:
+    """The requests of a log, for its receiver, which asks for them again and again.
+
+    All names of a log are many, so they are listed only if one came or went.
+    """
+
+    def __init__(self, log: Path) -> None:
+        """Looks at nothing yet."""
+        self._log = log
+        #: When names changed, for which there is no request.
+        self._empty = 0
+
+    def take(self) -> LoadRequest | None:
+        """The oldest request that somebody still wants. See `take`."""
+        try:
+            changed = LogObjects(self._log).changed()
+        except OSError:
+            # The writer says what is wrong.
+            return None
+        if changed == self._empty:
+            return None
+        found = take(self._log)
+        # Another name may come at what is the same time for a coarse clock.
+        if found is None and changed < time.time_ns() - _SETTLED_NANOSECONDS:
+            self._empty = changed
+        return found
+
+
+def take(log: Path) -> LoadRequest | None:
+    """The oldest request that somebody still wants. Requests that nobody wants are removed.
+
+    Raises:
+        LogError: A request is damaged, and was removed.
+    """
+    objects = LogObjects(log)
+    found = []
+    for wanted, age in _requests(objects):
+        if _is_expired(wanted, age):
+            _remove(objects, _name(wanted))
+        else:
+            found.append(wanted)
+    return min(found, key=lambda it: (it.time, it.key), default=None)
+
+
+def is_wanted(log: Path, taken: LoadRequest) -> bool:
+    """Whether somebody still wants a load."""
+    try:
+        wanted, age = _read(LogObjects(log), _name(taken))
+    except FileNotFoundError:
+        return False
+    except (Error, OSError, *_DAMAGED):
+        # The next look asks again.
+        return True
+    return not _is_expired(wanted, age)
+
+
+def _is_expired(wanted: LoadRequest, age: float) -> bool:
+    return wanted.is_awaited and age > _EXPIRY_SECONDS
+
+
+def _requests(objects: LogObjects) -> Iterator[tuple[LoadRequest, float]]:
+    """The requests, and the seconds since they were made or renewed.
+
+    Raises:
+        LogError: A request is damaged, and was removed.
+    """
+    for name in objects.list(_REQUEST):
+        try:
+            yield _read(objects, name)
+        except FileNotFoundError:
+            continue
+        except (Error, *_DAMAGED):
+            try:
+                objects.remove(name)
+            except LogError:
+                # It is none, and stays as it is.
+                continue
+            text = (
+                "a request for a load was damaged, or of another user: request it again"
+            )
+            raise LogError(text, code="load", file=name) from None
+
+
+def _read(objects: LogObjects, name: str) -> tuple[LoadRequest, float]:
+    found = json.loads(objects.read(name)[0])
+    wanted = LoadRequest(
+        _key(found["key"], name),
+        _names(found["tables"]),
+        bool(found["is_awaited"]),
+        float(found["time"]),
+    )
+    return wanted, time.time() - float(found["renewed"])
+
+
+def _record(wanted: LoadRequest) -> bytes:
+    return json.dumps({**wanted._asdict(), "renewed": time.time()}).encode()
+
+
+def _renew(objects: LogObjects, wanted: LoadRequest) -> None:
+    """Says that somebody still waits."""
+    name = _name(wanted)
+    # What is removed meanwhile does not come back.
+    with objects.lock():
+        _, tag = objects.read(name)
+        objects.swap(name, _record(wanted), tag)
+
+
+def complete(log: Path, taken: LoadRequest, failure: str | None) -> None:
+    """Records the outcome of a request, for the process that waits for it.
+
+    Raises:
+        LogError: It cannot be written.
+        OSError: The directory cannot be opened.
+    """
+    objects = LogObjects(log)
+    for name in objects.list(_RESULT):
+        with contextlib.suppress(Error, OSError, *_DAMAGED):
+            if _result_at(objects, name).time < time.time() - _KEPT_SECONDS:
+                # Nobody waits for it.
+                objects.remove(name)
+    if taken.is_awaited:
+        result = LoadResult(failure, time.time())
+        objects.create(_result(taken), json.dumps(result._asdict()).encode())
+    with objects.lock():
+        objects.remove(_name(taken))
+
+
+def result_of(log: Path, wanted: LoadRequest) -> LoadResult | None:
+    """What has become of a request. None before the receiver is done with it."""
+    return _result_of(LogObjects(log), wanted)
+
+
+def _result_of(objects: LogObjects, wanted: LoadRequest) -> LoadResult | None:
+    try:
+        return _result_at(objects, _result(wanted))
+    except FileNotFoundError:
+        return None
+    except (Error, *_DAMAGED):
+        return LoadResult("the result of the load cannot be read")
+
+
+def _result_at(objects: LogObjects, name: str) -> LoadResult:
+    found = json.loads(objects.read(name)[0])
+    return LoadResult(found["failure"], float(found["time"]))
+
+
+def _name(wanted: LoadRequest) -> str:
+    return f"{_REQUEST}{wanted.key}"
+
+
+def _result(wanted: LoadRequest) -> str:
+    return f"{_RESULT}{wanted.key}"
+
+
+def _remove(objects: LogObjects, name: str) -> None:
+    with contextlib.suppress(LogError), objects.lock():
+        objects.remove(name)
+
+
+def _key(found: object, name: str) -> str:
+    key = name.removeprefix(_REQUEST)
+    # It becomes the name of the result.
+    if found != key or not key.isalnum():
+        raise TypeError
+    return key
+
+
+def _names(found: object) -> list[str] | None:
+    if found is None:
+        return None
+    if not isinstance(found, list):
+        raise TypeError
+    return [str(name) for name in found]
+
+
+_POLL_SECONDS = 0.2
+#: A waiting process renews its request so often. One without that for so long is not wanted.
+_RENEW_SECONDS = 5.0
+_EXPIRY_SECONDS = 60.0
+_SETTLED_NANOSECONDS = 2_000_000_000
+_REQUEST = "_load-request-"
+_RESULT = "_load-result-"
+#: What reading an object raises that is not what it should be.
+_DAMAGED = (ValueError, KeyError, TypeError, RecursionError)
+_KEPT_SECONDS = 86_400

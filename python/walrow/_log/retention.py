@@ -1,0 +1,177 @@
+"""What a log keeps: by age and by size, and what holds back more."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime as dt
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+
+from walrow._core import LogDirectory
+from walrow.errors import Error, LogError, OptionError
+
+if TYPE_CHECKING:
+    import os
+
+    from walrow._lsn import Lsn
+
+__all__ = ["Compacted", "Hold", "Retained", "Retainer", "Retention"]
+
+
+class Hold(NamedTuple):
+    """What needs segments that would be removed otherwise.
+
+    Attributes:
+        kind: `reader`, or `load`: the last load of a table.
+        name: The reader's name, or the table as `schema.name`.
+        position: What comes after it is needed.
+        used: When the reader was last used.
+    """
+
+    kind: Literal["reader", "load"]
+    name: str
+    position: Lsn
+    used: dt.datetime | None
+
+    def __str__(self) -> str:
+        """Says it in words."""
+        if self.kind == "load":
+            return f"the last load of {self.name} comes after {self.position}"
+        used = "" if self.used is None else f", last used {self.used:%Y-%m-%d %H:%M}Z"
+        return f"the reader {self.name} is at {self.position}{used}"
+
+
+class Retained(NamedTuple):
+    """What `Log.retain` did.
+
+    Attributes:
+        segments: The number of removed segments.
+        bytes: Bytes of them.
+        held: What holds back more, the most restrictive first.
+        forgotten: The names of the readers that were forgotten.
+    """
+
+    segments: int
+    bytes: int
+    held: tuple[Hold, ...]
+    forgotten: tuple[str, ...]
+
+
+class Compacted(NamedTuple):
+    """What `Log.compact` did.
+
+    Attributes:
+        segments: The number of segments that were merged.
+        merged: The number of segments instead of them.
+        bytes: Bytes that were copied.
+    """
+
+    segments: int
+    merged: int
+    bytes: int
+
+
+class Retention(NamedTuple):
+    """What a log keeps.
+
+    Attributes:
+        age: How long transactions are kept, in seconds or as a timedelta.
+        bytes: How many bytes of segments are kept. If age is given too, what is beyond one
+            of them is removed.
+        forget_after: Readers that were not used for so long are forgotten first.
+    """
+
+    age: dt.timedelta | float | None = None
+    bytes: int | None = None
+    forget_after: dt.timedelta | float | None = None
+
+    def apply(self, log: LogDirectory, *, force: bool = False) -> Retained:
+        """Removes what is not kept. See `Log.retain`."""
+        if self.bytes is not None and self.bytes < 0:
+            text = "bytes must not be negative"
+            raise OptionError(text)
+        done = log.retain(
+            _micros("age", self.age),
+            self.bytes,
+            _micros("forget_after", self.forget_after),
+            force,
+        )
+        held = (
+            Hold(kind, name, position, None if used is None else _time(used))
+            for kind, name, position, used in done["held"]
+        )
+        return Retained(
+            done["segments"], done["bytes"], tuple(held), tuple(done["forgotten"])
+        )
+
+
+class Retainer:
+    """A thread that applies a retention to a log while a receiver writes it.
+
+    It is a context manager: at the end, it does so once more.
+
+    Attributes:
+        note: What holds segments back, or is wrong, in words.
+        longest_end: The seconds that the end waits for that. None for all that it needs.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], retention: Retention) -> None:
+        """Does not start it yet."""
+        self.note: str | None = None
+        self.longest_end: float | None = None
+        self._path = Path(path)
+        self._retention = retention
+        self._log: LogDirectory | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._stop.set()
+        self._thread.join(self.longest_end)
+
+    def _run(self) -> None:
+        is_over = False
+        while not is_over:
+            is_over = self._stop.wait(_INTERVAL_SECONDS)
+            self._apply()
+
+    def _apply(self) -> None:
+        try:
+            # It stays open, as opening a long log takes a while.
+            self._log = self._log or LogDirectory(self._path)
+            held = self._retention.apply(self._log).held
+            self.note = f"retention is held back: {held[0]}" if held else None
+        except (Error, OSError) as error:
+            self._log = None
+            is_early = isinstance(error, FileNotFoundError) or (
+                isinstance(error, LogError) and error.code == "not_a_log"
+            )
+            # Without the log, nothing has to go.
+            self.note = None if is_early else f"retention: {error}"
+
+
+def _micros(name: str, given: dt.timedelta | float | None) -> int | None:
+    if given is None:
+        return None
+    with contextlib.suppress(OverflowError, ValueError, TypeError):
+        span = given if isinstance(given, dt.timedelta) else dt.timedelta(seconds=given)
+        if span >= dt.timedelta(0):
+            return span // dt.timedelta(microseconds=1)
+    text = f"{name} must be a number of seconds or a timedelta, and not negative"
+    raise OptionError(text)
+
+
+def _time(micros: int) -> dt.datetime | None:
+    with contextlib.suppress(OverflowError):
+        return dt.datetime(1970, 1, 1, tzinfo=dt.UTC) + dt.timedelta(
+            microseconds=micros
+        )
+    return None
+
+
+_INTERVAL_SECONDS = 60.0

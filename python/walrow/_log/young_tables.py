@@ -1,0 +1,170 @@
+"""Tables that were created, got rows and were altered before the receiver looked at them.
+
+If a publication has all tables, the stream has all rows of a new table. But it does not have what
+`ALTER TABLE` does to existing rows. For a table that the receiver knows, it compares the columns of two
+looks. For a new table, it compares the columns at the first look with the columns of the rows in the log.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
+
+from walrow._log.marks import Reason, Why
+from walrow._log.new_files import NewFile, Pending, is_before
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from walrow._log.items import LogColumn, LogVersion
+    from walrow._lsn import Lsn
+
+__all__ = ["REWRITTEN", "TYPE_ALTERED", "YoungTable", "plain_name"]
+
+
+class YoungTable(NamedTuple):
+    """A table at the receiver's first look at it.
+
+    Attributes:
+        columns: Its published columns: number, name as SQL, type, type modifier, and whether rows
+            may have got a value when it was added.
+        pending: The look.
+        has_altered_types: Whether a type of its columns was altered after the table was created.
+        is_rewritten: Whether ALTER TABLE has rewritten it.
+        files: Files without TOAST that are younger than the table, by OID.
+        altered: The numbers of the columns that were altered after the table changed last: an
+            added column is not among them.
+        dropped: Columns that it had before the first look: the attribute number, and the
+            transaction that dropped it.
+    """
+
+    columns: list[list[Any]]
+    pending: Pending
+    has_altered_types: bool
+    is_rewritten: bool
+    files: dict[int, NewFile]
+    altered: list[int]
+    dropped: list[list[int]]
+
+    @classmethod
+    def of(cls, found: Mapping[str, Any]) -> Self:
+        """Reads a record."""
+        columns = [list(column) for column in found["columns"]]
+        return cls(
+            columns,
+            Pending.of(found["pending"]),
+            bool(found["has_altered_types"]),
+            bool(found["is_rewritten"]),
+            {int(oid): NewFile(*file) for oid, file in found["files"].items()},
+            list(found["altered"]),
+            list(found["dropped"]),
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The table as JSON."""
+        return self._asdict() | {"pending": self.pending.record()}
+
+    def later(self, published: Lsn, durable: Lsn) -> Self | None:
+        """The table for the next look. None once readers see all rows from before the first."""
+        pending = self.pending.later(published, durable)
+        return None if pending is None else self._replace(pending=pending)
+
+    def names(self, versions: Iterable[LogVersion]) -> Iterator[str]:
+        """The names of columns that rows in the log have."""
+        for version in versions:
+            if version.rows:
+                yield from (column.name for column in version.columns)
+
+    def alteration(
+        self,
+        versions: Iterable[LogVersion],
+        columns: Iterable[Sequence[Any]],
+        first_xid: Callable[[], int | None],
+    ) -> Reason | None:
+        """How rows in the log were changed without a message. None if they were not.
+
+        Args:
+            versions: The table's versions in the log.
+            columns: Its columns now. Some may be newer than the first look.
+            first_xid: Finds the first transaction in the log that has a row of it.
+        """
+        numbers = {
+            plain_name(column[1]): column[0] for column in (*columns, *self.columns)
+        }
+        for version in versions:
+            if not version.rows:
+                continue
+            if self.has_altered_types:
+                return TYPE_ALTERED
+            if self.is_rewritten:
+                return REWRITTEN
+            if reason := self._difference(version.columns):
+                return reason
+            if reason := self._return(version.columns, numbers, first_xid):
+                return reason
+        return None
+
+    def _return(
+        self,
+        columns: Sequence[LogColumn],
+        numbers: Mapping[str, int],
+        first_xid: Callable[[], int | None],
+    ) -> Reason | None:
+        """Whether a column may have been dropped and added again since a version.
+
+        A version has its columns in the order of their numbers, but not the numbers. A column that
+        came later has a greater number than there were columns then.
+        """
+        least = 0
+        for column in columns:
+            least += 1
+            number = numbers.get(column.name)
+            if number is None:
+                continue
+            dropped = [xid for it, xid in self.dropped if least <= it < number]
+            # Rows that came after the column was dropped never had it.
+            if (
+                number > len(columns)
+                and dropped
+                and (first := first_xid()) is not None
+                and any(is_before(first, xid) for xid in dropped)
+            ):
+                text = f"column {column.name} may have been dropped and added again"
+                return Reason(Why.RETURNED, text)
+            least = number
+        return None
+
+    def _difference(self, columns: Iterable[LogColumn]) -> Reason | None:
+        now = {plain_name(column[1]): column for column in self.columns}
+        then = {column.name: column for column in columns}
+        came = [name for name in now if name not in then]
+        gone = [name for name in then if name not in now]
+        if came and gone:
+            text = f"column {gone[0]} disappeared and {came[0]} appeared"
+            return Reason(Why.RENAMED, text)
+        for name in came:
+            if now[name][4]:
+                text = f"column {now[name][1]} was added with a value for existing rows"
+                return Reason(Why.DEFAULT, text)
+            if now[name][0] in self.altered:
+                text = f"column {now[name][1]} may have been a generated column"
+                return Reason(Why.EXPRESSION, text)
+        for name, column in then.items():
+            if name in now and now[name][2:4] != [
+                column.type_oid,
+                column.type_modifier,
+            ]:
+                return Reason(Why.RETYPED, f"column {now[name][1]} has another type")
+        return None
+
+
+def plain_name(quoted: str) -> str:
+    """Removes the quotes from a name in SQL."""
+    return quoted[1:-1].replace('""', '"') if quoted.startswith('"') else quoted
+
+
+#: Why a table is incomplete whose columns are still the same.
+TYPE_ALTERED = Reason(Why.TYPE, "a type of its columns was altered")
+REWRITTEN = Reason(
+    Why.REWRITTEN,
+    "it was rewritten, as by ALTER TABLE: existing rows may have other values",
+)

@@ -1,0 +1,1 @@
+"""What uses a connection to a server. Knows no log."""

@@ -1,0 +1,223 @@
+"""Types and published tables of a server's catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow._core import Catalog
+from walrow._postgres.session import SAME_NAMES, no_text, texts, transaction
+from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import psycopg
+
+
+def catalog(
+    conn: psycopg.Connection[Any], *, publications: str | Sequence[str] | None = None
+) -> Catalog:
+    """Reads the definitions of types and published tables, which a stream lacks.
+
+    The types are all types that are not built in. Row types of tables are included only
+    if a column or another type uses them. The tables are the published tables with
+    their published columns, as `walrow.schema` takes them.
+
+    ```python
+    with psycopg.connect("dbname=shop") as conn:
+        catalog = walrow.postgres.catalog(conn, publications="shop")
+    walrow.read("shop.wire", catalog=catalog)
+    ```
+
+    Use any connection to the database, including a replication connection
+    (`replication="database"`) that does not stream. Its state does not change: an open
+    transaction stays open, and no new transaction is left open.
+
+    Args:
+        conn: A psycopg connection.
+        publications: One publication or several. Default: all of the database. Pass
+            `()` for none. If they publish different columns of a table, the catalog has
+            all of these columns, although a server refuses a stream with such
+            publications.
+
+    Raises:
+        OptionError: A publication does not exist, or the connection is asynchronous, in
+            pipeline mode, or not one of psycopg 3.
+        SchemaError: A name, a label of an enum or a default is not in the connection's
+            encoding, which SQL_ASCII allows.
+        psycopg.Error: A query failed.
+    """
+    from psycopg import errors
+
+    names = [publications] if isinstance(publications, str) else publications
+    parameters = {"publications": None if names is None else list(names)}
+    with transaction(conn) as cursor:
+        cursor.execute(SAME_NAMES)
+        if missing := texts(conn, cursor.execute(_MISSING, parameters)):
+            text = f"no publication {', '.join(missing)} in this database"
+            raise OptionError(text)
+        try:
+            (json,) = texts(conn, cursor.execute(_CATALOG, parameters))
+        except errors.CharacterNotInRepertoire:
+            # The server's message has the bytes.
+            raise no_text(encoding="utf-8") from None
+    return Catalog(json)
+
+
+_MISSING = """
+SELECT name
+FROM unnest(%(publications)s::text[]) AS name
+WHERE name NOT IN (SELECT pubname FROM pg_publication)
+ORDER BY name
+"""
+
+# OIDs below 10000 are built-in types, which a catalog needs only for row types of some system
+# catalogs. OIDs from 16384 on were not created by initdb. Between them are the types of
+# information_schema and the other row types of system catalogs.
+_CATALOG = """
+WITH RECURSIVE published (table_oid, columns) AS (
+    -- Version 14 has no column lists, and no attnames.
+    SELECT c.oid, to_jsonb(p) -> 'attnames'
+    FROM pg_publication_tables p
+    JOIN pg_namespace n ON n.nspname = p.schemaname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+    WHERE %(publications)s::text[] IS NULL OR p.pubname = ANY (%(publications)s::text[])
+),
+column_of (
+    table_oid, number, name, type_oid, modifier, not_null, expression, generated
+) AS (
+    SELECT DISTINCT p.table_oid, a.attnum, a.attname::text, a.atttypid, a.atttypmod,
+        a.attnotnull, pg_get_expr(d.adbin, d.adrelid), a.attgenerated <> ''
+    FROM published p
+    JOIN pg_attribute a ON a.attrelid = p.table_oid
+    LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    WHERE a.attnum > 0 AND NOT a.attisdropped
+        AND coalesce(p.columns ? a.attname::text, true)
+        -- Before 18, generated columns are never published, even if attnames lists them.
+        AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
+),
+identity_of (table_oid, keys) AS (
+    -- The array starts at 0. Columns that an index only includes come last.
+    SELECT c.oid, (i.indkey::int2[])[0:i.indnkeyatts - 1]
+    FROM pg_class c
+    JOIN pg_index i ON i.indrelid = c.oid
+    WHERE i.indisvalid AND i.indimmediate
+        AND (c.relreplident = 'd' AND i.indisprimary
+            OR c.relreplident = 'i' AND i.indisreplident)
+),
+primary_key_of (table_oid, names) AS (
+    SELECT i.indrelid, jsonb_agg(a.attname::text ORDER BY k.place)
+    FROM pg_index i
+    CROSS JOIN unnest((i.indkey::int2[])[0:i.indnkeyatts - 1])
+        WITH ORDINALITY AS k (number, place)
+    JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+    WHERE i.indisprimary
+    GROUP BY i.indrelid
+),
+-- point, box and others have elements too, but are not arrays of them.
+element_of (type_oid, element_oid, delimiter) AS (
+    SELECT t.oid, e.oid, e.typdelim::text
+    FROM pg_type t
+    JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
+),
+member_of (type_oid, member_oid) AS (
+    SELECT type_oid, element_oid FROM element_of
+    UNION ALL SELECT element_oid, type_oid FROM element_of
+    UNION ALL SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'
+    UNION ALL SELECT rngtypid, rngsubtype FROM pg_range
+    UNION ALL SELECT rngmultitypid, rngtypid FROM pg_range
+    UNION ALL SELECT t.oid, a.atttypid
+    FROM pg_type t
+    JOIN pg_attribute a ON a.attrelid = t.typrelid
+    WHERE t.typtype = 'c' AND a.attnum > 0 AND NOT a.attisdropped
+),
+reached (oid) AS (
+    (
+        SELECT t.oid
+        FROM pg_type t
+        LEFT JOIN pg_class c ON c.oid = t.typrelid
+        WHERE t.oid >= 16384
+            AND (t.typtype <> 'c' OR c.relkind = 'c')
+            AND t.oid NOT IN (SELECT type_oid FROM element_of)
+        UNION ALL
+        SELECT type_oid FROM column_of
+    )
+    UNION
+    SELECT m.member_oid FROM reached r JOIN member_of m ON m.type_oid = r.oid
+),
+type_json (oid, value) AS (
+    SELECT t.oid, jsonb_build_object(
+        'oid', t.oid::bigint, 'schema', n.nspname, 'name', t.typname
+    ) || CASE
+        WHEN t.typtype = 'e' THEN jsonb_build_object(
+            'kind', 'enum',
+            'labels', (
+                SELECT coalesce(jsonb_agg(enumlabel ORDER BY enumsortorder), '[]')
+                FROM pg_enum
+                WHERE enumtypid = t.oid
+            )
+        )
+        WHEN t.typtype = 'd' THEN jsonb_build_object(
+            'kind', 'domain',
+            'base', t.typbasetype::bigint,
+            'type_modifier', t.typtypmod
+        )
+        WHEN t.typtype = 'c' THEN jsonb_build_object(
+            'kind', 'composite',
+            'attributes', (
+                SELECT coalesce(jsonb_agg(jsonb_build_object(
+                    'name', attname, 'type', atttypid::bigint, 'type_modifier', atttypmod
+                ) ORDER BY attnum), '[]')
+                FROM pg_attribute
+                WHERE attrelid = t.typrelid AND attnum > 0 AND NOT attisdropped
+            )
+        )
+        WHEN t.typtype = 'r' THEN jsonb_build_object(
+            'kind', 'range',
+            'subtype', (SELECT rngsubtype::bigint FROM pg_range WHERE rngtypid = t.oid)
+        )
+        WHEN t.typtype = 'm' THEN jsonb_build_object(
+            'kind', 'multirange',
+            'range', (SELECT rngtypid::bigint FROM pg_range WHERE rngmultitypid = t.oid)
+        )
+        WHEN e.type_oid IS NOT NULL THEN jsonb_build_object(
+            'kind', 'array',
+            'element', e.element_oid::bigint,
+            'delimiter', e.delimiter
+        )
+        ELSE jsonb_build_object('kind', 'base')
+    END
+    FROM pg_type t
+    JOIN pg_namespace n ON n.oid = t.typnamespace
+    LEFT JOIN element_of e ON e.type_oid = t.oid
+    WHERE t.oid IN (SELECT oid FROM reached)
+        AND t.typtype <> 'p'
+        AND (
+            t.oid >= 10000 OR t.typtype = 'c'
+            OR e.element_oid IN (SELECT oid FROM pg_type WHERE typtype = 'c')
+        )
+),
+table_json (oid, value) AS (
+    SELECT c.oid, jsonb_build_object(
+        'schema', n.nspname, 'name', c.relname, 'oid', c.oid::bigint,
+        'columns', coalesce(jsonb_agg(jsonb_strip_nulls(jsonb_build_object(
+            'name', f.name, 'type', f.type_oid::bigint, 'type_modifier', f.modifier,
+            'key', c.relreplident = 'f' OR coalesce(f.number = ANY (i.keys), false),
+            'number', f.number, 'not_null', f.not_null, 'default', f.expression,
+            'generated', f.generated
+        )) ORDER BY f.number) FILTER (WHERE f.number IS NOT NULL), '[]'),
+        'primary_key', coalesce(k.names, '[]')
+    )
+    FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN column_of f ON f.table_oid = c.oid
+    LEFT JOIN identity_of i ON i.table_oid = c.oid
+    LEFT JOIN primary_key_of k ON k.table_oid = c.oid
+    WHERE c.oid IN (SELECT table_oid FROM published)
+    GROUP BY c.oid, n.nspname, c.relname, c.relreplident, k.names
+)
+SELECT jsonb_build_object(
+    'types', (SELECT coalesce(jsonb_agg(value ORDER BY oid), '[]') FROM type_json),
+    'tables', (SELECT coalesce(jsonb_agg(value ORDER BY oid), '[]') FROM table_json)
+)::text
+"""

@@ -1,0 +1,433 @@
+"""Changes of a live server, for a notebook."""
+
+from __future__ import annotations
+
+import functools
+import secrets
+import sys
+import weakref
+from typing import TYPE_CHECKING, Any, NoReturn, cast, get_type_hints
+
+from walrow._core import Reader
+from walrow._lsn import Lsn
+from walrow._postgres.catalog import catalog as read_catalog
+from walrow._postgres.commands import create_slot
+from walrow._postgres.connecting import connect_for_sql, parameters_of
+from walrow._postgres.leftovers import Leftovers
+from walrow._postgres.live_blocks import LiveBlocks
+from walrow._postgres.replication import ReplicationStream
+from walrow._postgres.session import settings
+from walrow._postgres.slot_positions import advance, position_of_now
+from walrow._postgres.temporary_publication import create_if_missing
+from walrow._read import schemas
+from walrow._read.signatures import with_options
+from walrow.errors import OptionError
+from walrow.typing import ChangesOptions, SchemaOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Literal, Self, Unpack
+
+    import psycopg
+
+    from walrow._core import Batch, Schema
+    from walrow._postgres.live_blocks import Until
+    from walrow.typing import TableName, UnresolvedType
+
+__all__ = ["Changes", "changes"]
+
+
+@with_options(ChangesOptions)
+def changes(
+    conninfo: str | Mapping[str, Any] = "",
+    *,
+    publication: str | Sequence[str] | None = None,
+    slot: str | None = None,
+    until: Until = "now",
+    peek: bool = False,
+    binary: bool = False,
+    origin: Literal["any", "none"] | None = None,
+    **options: Unpack[ChangesOptions],
+) -> Changes:
+    """Returns the changes that a server commits from now on, as they arrive.
+
+    ```python
+    with walrow.postgres.changes("dbname=shop", table="orders") as changes:
+        ...  # meanwhile, the table changes
+        print(changes.to_polars())
+    ```
+
+    The slot is temporary, unless you name one: it begins with this call and ends with
+    `close`. Rows from before are not included. Creating it waits until all transactions
+    that write have ended; after a few seconds, a line on stderr names them.
+
+    Take the batches of an endless iterator often: a server ends a connection that does
+    not answer within its `wal_sender_timeout`, 60 s by default.
+
+    Args:
+        conninfo: A connection string or URL, as for psycopg, or a dictionary of
+            connection parameters.
+        publication: One publication or several. Default: a new one of the chosen tables,
+            `walrow_` and random digits, that `close` drops. This needs the privileges of
+            their owner. Each table must have a replica identity, as its updates would
+            otherwise fail on the server.
+        slot: A slot for pgoutput that exists. It begins where it was confirmed last, and
+            keeps what you do not `confirm`. Needs `publication`.
+        until: When the iterator ends: `"now"`, after everything that was committed before
+            the first batch is taken; after a number of seconds; or None for never.
+        peek: Whether the slot must stay as it is: `confirm` is then refused.
+        binary: Whether values come in binary, if their type has a send function. The
+            batches are the same.
+        origin: `"none"` skips transactions that came to the server by replication. From
+            version 16 on.
+        **options: The options in the signature are those of `walrow.read`, but for the
+            catalog: by default, it is read from the server. With `table`, the schema is
+            that of the catalog, and no rows are no error.
+
+    Raises:
+        OptionError: The options are invalid or contradict each other.
+        SchemaError: The database has no such table, or several of that name.
+        SettingError: Something overrides a setting of the session, such as PGTZ.
+        ReplicationError: The connection failed, the server refused a command, or somebody
+            has had a table locked for too long for its publication.
+    """
+    if isinstance(conninfo, str):
+        given = parameters_of(conninfo)
+    else:
+        given = parameters_of(**conninfo)
+    _check(publication, slot, until, options, peek=peek)
+    # Nothing may have changed.
+    options.setdefault("missing_table", "ignore")
+    return Changes(
+        given,
+        publications=(publication,) if isinstance(publication, str) else publication,
+        slot=slot,
+        until=until,
+        peek=peek,
+        binary=binary,
+        origin=origin,
+        options=options,
+    )
+
+
+class Changes:
+    """The changes of a live server: an iterator over batches, and a context manager.
+
+    `walrow.postgres.changes` returns it. Like a `walrow.Reader`, it can be read once, and
+    with `table` or `envelope`, it is an Arrow stream.
+
+    Attributes:
+        slot: The slot.
+        publications: The publications.
+    """
+
+    def __init__(
+        self,
+        given: dict[str, Any],
+        *,
+        publications: Sequence[str] | None,
+        slot: str | None,
+        until: Until,
+        peek: bool,
+        binary: bool,
+        origin: Literal["any", "none"] | None,
+        options: ChangesOptions,
+    ) -> None:
+        """Connects, and creates what is temporary. `changes` checks the parameters."""
+        self._given, self._until, self._peek = given, until, peek
+        self._is_temporary = slot is None
+        self._left = Leftovers(given)
+        # Also at the end of the interpreter, if nobody closes it.
+        self._finalizer = weakref.finalize(self, self._left.remove)
+        try:
+            stream = self._left.stream = ReplicationStream.connect(**given)
+            if publications is None:
+                self._left.publication = f"walrow_{secrets.token_hex(4)}"
+                publications = [self._left.publication]
+                create_if_missing(given, publications[0], _tables_of(options))
+            if slot is None:
+                slot = f"walrow_{secrets.token_hex(4)}"
+                created = create_slot(
+                    stream.connection, slot, temporary=True, waiting=_say
+                )
+                _note_the_start(created.consistent_point)
+            self.slot, self.publications = slot, tuple(publications)
+            if options.get("catalog") is None:
+                # Not before the slot, whose creation may take longer than idle_session_timeout.
+                with connect_for_sql(given) as conn:
+                    _add_catalog(options, conn, self.publications)
+            self._blocks = LiveBlocks(
+                stream,
+                functools.partial(
+                    stream.start,
+                    slot,
+                    publications=self.publications,
+                    binary=binary,
+                    messages=_has_messages(options),
+                    origin=origin,
+                ),
+                until=until,
+                goal=functools.partial(position_of_now, given),
+                is_temporary=self._is_temporary,
+                close=self._finalizer,
+            )
+            encoding = settings(server_encoding=stream.server_encoding)
+            self._reader = Reader(
+                self._blocks,
+                framing="wire",
+                session={"client_encoding": encoding["client_encoding"]},
+                # The server sends on when "now" or the time is over.
+                unfinished="ignore",
+                **options,
+            )
+        except BaseException as error:
+            self._finalizer()
+            self._left.explain(error)
+            raise
+
+    def __iter__(self) -> Self:
+        """Returns the iterator itself."""
+        return self
+
+    def __next__(self) -> Batch:
+        """Waits for the next batch."""
+        batch = next(self._reader)
+        if self._blocks.returned is not None:
+            self._blocks.returned += 1
+        return batch
+
+    def __enter__(self) -> Self:
+        """Returns itself."""
+        return self
+
+    def __exit__(self, _type: object, error: BaseException | None, _: object) -> None:
+        """Closes it."""
+        self._close()
+        if error is None:
+            self._left.check()
+        else:
+            self._left.explain(error)
+
+    def __repr__(self) -> str:
+        """Names the slot, and how far it was read. Never shows the connection."""
+        names = ", ".join(self.publications)
+        return f"<walrow.postgres.Changes of {names} by slot {self.slot} at {self.position}>"
+
+    def close(self) -> None:
+        """Ends the stream. Drops the slot and the publication that it created.
+
+        A second call does nothing. The end of the iterator and an error do the same.
+
+        Raises:
+            ReplicationError: The publication could not be dropped. The error has the
+                command to do so.
+        """
+        self._close()
+        self._left.check()
+
+    def _close(self) -> None:
+        try:
+            self._reader.close()
+        finally:
+            self._finalizer()
+
+    def confirm(self, position: int | str | None = None) -> None:
+        """Confirms changes: the server forgets them, and a later reader does not get them.
+
+        Only a named slot needs it. Call it when the changes are stored, also after the end
+        of the iterator. Until then, the slot keeps their WAL.
+
+        Args:
+            position: An end LSN. Default: `position`, which is everything that was
+                returned.
+
+        Raises:
+            OptionError: With `peek`, or the position was not returned yet.
+            ReplicationError: The server refused it.
+        """
+        if self._peek:
+            text = "with peek=True, the slot stays as it is: leave out confirm, or peek"
+            raise OptionError(text)
+        returned = self.position
+        wanted = returned if position is None else Lsn(position)
+        if wanted > returned:
+            text = f"cannot confirm {wanted}: the changes were returned only up to {returned}"
+            raise OptionError(text)
+        if self._is_temporary:
+            return
+        if self._finalizer.alive:
+            self._blocks.confirm(wanted, is_everything=wanted == returned)
+        else:
+            advance(self._given, self.slot, wanted)
+
+    @property
+    def schema(self) -> Schema:
+        """As in `walrow.Reader`. Waits for the first change, unless it is known before."""
+        return self._reader.schema
+
+    @property
+    def position(self) -> Lsn:
+        """The end LSN up to which everything was returned. It begins at `start`."""
+        return self._reader.position
+
+    @property
+    def bytes_read(self) -> int:
+        """Bytes received."""
+        return self._reader.bytes_read
+
+    @property
+    def open_transactions(self) -> list[dict[str, Any]]:
+        """As in `walrow.Reader`."""
+        return self._reader.open_transactions
+
+    @property
+    def unresolved_types(self) -> list[UnresolvedType]:
+        """As in `walrow.Reader`: types that were created since the catalog was read."""
+        return self._reader.unresolved_types
+
+    @property
+    def nulled(self) -> dict[str, int]:
+        """As in `walrow.Reader`."""
+        return self._reader.nulled
+
+    @property
+    def dropped_lower_bounds(self) -> dict[str, int]:
+        """As in `walrow.Reader`."""
+        return self._reader.dropped_lower_bounds
+
+    def to_pyarrow(self) -> Any:
+        """Waits for all changes, and returns them as `walrow.Reader.to_pyarrow` does."""
+        return self._all().to_pyarrow()
+
+    def to_pandas(
+        self, *, dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow"
+    ) -> Any:
+        """Waits for all changes, and returns them as `walrow.Reader.to_pandas` does."""
+        return self._all().to_pandas(dtype_backend=dtype_backend)
+
+    def to_polars(self) -> Any:
+        """Waits for all changes, and returns them as `walrow.Reader.to_polars` does."""
+        return self._all().to_polars()
+
+    def to_duckdb(self, connection: Any = None) -> Any:
+        """Waits for all changes, and returns them as `walrow.Reader.to_duckdb` does."""
+        return self._all().to_duckdb(connection)
+
+    def _all(self) -> Reader:
+        if self._until is None:
+            text = (
+                "with until=None, the changes never end: take the batches one by one, or"
+                ' choose until="now" or seconds'
+            )
+            raise OptionError(text)
+        return self._uncounted()
+
+    def _uncounted(self) -> Reader:
+        """The reader, for a caller that takes batches from it directly."""
+        self._blocks.returned = None
+        return self._reader
+
+    def __array__(self, *_arguments: object, **_options: object) -> NoReturn:
+        """Raises `TypeError`, as `walrow.Reader` does."""
+        text = "changes are not a NumPy array; call to_pandas() or to_polars()"
+        raise TypeError(text)
+
+    def __arrow_c_schema__(self) -> object:
+        """Exports the schema, for Arrow consumers. Needs `table` or `envelope`."""
+        return self._reader.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Exports the batches, for Arrow consumers. Ignores a requested schema."""
+        return self._uncounted().__arrow_c_stream__(requested_schema)
+
+
+def _check(
+    publication: str | Sequence[str] | None,
+    slot: str | None,
+    until: object,
+    options: ChangesOptions,
+    *,
+    peek: bool,
+) -> None:
+    """Refuses parameters that contradict each other."""
+    refusals = {
+        "choose table=, tables= or publication=": (
+            publication is None and not _tables_of(options)
+        ),
+        "a slot needs publication=, which must be older than the slot": (
+            slot is not None and publication is None
+        ),
+        "peek=True needs slot=: a temporary slot ends with its reader": (
+            peek and slot is None
+        ),
+        'until must be "now", a number of seconds, or None': (
+            until not in {"now", None}
+            and (isinstance(until, bool) or not isinstance(until, int | float))
+        ),
+    }
+    for text, is_refused in refusals.items():
+        if is_refused:
+            raise OptionError(text)
+    unknown = options.keys() - get_type_hints(ChangesOptions).keys()
+    if unknown:
+        text = f"changes has no option {min(unknown)}"
+        raise TypeError(text)
+
+
+def _tables_of(options: ChangesOptions) -> list[TableName]:
+    """The chosen tables, without side tables."""
+    chosen = [*(options.get("tables") or ())]
+    table = options.get("table")
+    if table is not None:
+        chosen.append(table)
+    return [each for each in chosen if not _is_side_table(each)]
+
+
+def _is_side_table(table: TableName) -> bool:
+    schema = table[0] if isinstance(table, tuple) else str(table).partition(".")[0]
+    return schema == "walrow"
+
+
+def _has_messages(options: ChangesOptions) -> bool:
+    side_tables = [*options.get("side_tables", ()), options.get("table")]
+    return not {"messages", "walrow.messages", ("walrow", "messages")}.isdisjoint(
+        side_tables
+    )
+
+
+def _add_catalog(
+    options: ChangesOptions, conn: psycopg.Connection[Any], publications: Sequence[str]
+) -> None:
+    """Adds the server's catalog, and the schema of the table, to the options."""
+    found = options["catalog"] = read_catalog(conn, publications=publications)
+    for each in _tables_of(options):
+        # Also finds out whether the publications have it.
+        schema = schemas.schema(found, each, **_schema_options(options))
+        if each == options.get("table") and not options.get("envelope"):
+            options.setdefault("schema", schema)
+
+
+def _schema_options(options: ChangesOptions) -> SchemaOptions:
+    keys = get_type_hints(SchemaOptions).keys()
+    return cast(
+        "SchemaOptions",
+        {name: value for name, value in options.items() if name in keys},
+    )
+
+
+def _note_the_start(start: Lsn) -> None:
+    """Says once, to a person, where changes begin."""
+    global _has_noted  # noqa: PLW0603
+    is_seen = "ipykernel" in sys.modules or (sys.stderr and sys.stderr.isatty())
+    if is_seen and not _has_noted:
+        _has_noted = True
+        _say(
+            f"changes begin at {start}, with the slot: earlier rows are not among them"
+        )
+
+
+def _say(text: object) -> None:
+    print(f"walrow: {text}", file=sys.stderr)  # noqa: T201
+
+
+_has_noted = False

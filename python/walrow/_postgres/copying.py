@@ -1,0 +1,241 @@
+"""Copies published tables in a snapshot: what a load consists of."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._postgres.failures import INSUFFICIENT_PRIVILEGE
+from walrow._postgres.server_errors import copy_error, replication_error
+from walrow._waiting import READ, Waiter
+from walrow.errors import ConnectionLostError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import psycopg
+
+    from walrow._postgres.published import PublishedTable
+
+__all__ = [
+    "Piece",
+    "Stopped",
+    "copy",
+    "is_same",
+    "lock",
+    "pieces_of",
+]
+
+
+class Piece(NamedTuple):
+    """What one COPY reads.
+
+    Attributes:
+        table: The number of its table.
+        query: The query.
+        pages: How large it is.
+    """
+
+    table: int
+    query: str
+    pages: int
+
+
+def lock(
+    conns: Sequence[psycopg.Connection[Any]], tables: Sequence[PublishedTable]
+) -> None:
+    """Keeps tables from being truncated, rewritten or altered while they are copied.
+
+    A snapshot does not protect from that: a table that was truncated is empty for older
+    snapshots, too. All connections lock at the same time: if somebody waited for the lock
+    of the first one, the second one would wait for them.
+
+    Raises:
+        ReplicationError: Somebody has a table locked, or it does not exist any more.
+    """
+    import psycopg
+
+    quoted = dict.fromkeys(part.quoted for table in tables for part in table.parts)
+    if not quoted:
+        return
+    command = f"LOCK TABLE ONLY {', ONLY '.join(quoted)} IN ACCESS SHARE MODE"
+    failed = "cannot lock the tables of a load"
+    try:
+        for conn in conns:
+            conn.pgconn.send_query(command.encode())
+    except psycopg.Error as error:
+        raise replication_error(error, failed) from error
+    for conn in conns:
+        with Waiter() as waiter:
+            wait = _waits(conn.pgconn, waiter, lambda: False)
+            refusal = _finish(conn.pgconn, failed, wait)
+        if refusal is not None:
+            raise replication_error(refusal, failed, hint=_hint(refusal)) from None
+
+
+def is_same(one: Sequence[PublishedTable], other: Sequence[PublishedTable]) -> bool:
+    """Whether tables have the same definitions and files. They may have grown."""
+
+    def definitions(tables: Sequence[PublishedTable]) -> list[PublishedTable]:
+        return [
+            table._replace(parts=[part._replace(pages=0) for part in table.parts])
+            for table in tables
+        ]
+
+    return definitions(one) == definitions(other)
+
+
+def pieces_of(tables: Sequence[PublishedTable]) -> list[Piece]:
+    """What to copy, the largest first, so that all connections end at about the same time."""
+    pieces = []
+    for number, table in enumerate(tables):
+        wanted = " OR ".join(f"({it})" for it in table.filters)
+        for part in table.parts:
+            for range_ in _ranges(part.pages):
+                conditions = [f"({it})" for it in (range_, wanted) if it]
+                where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+                columns = ", ".join(it.quoted for it in table.columns)
+                # The server has quoted all names, and written the filters.
+                query = f"SELECT {columns} FROM ONLY {part.quoted}{where}"  # noqa: S608
+                size = min(part.pages, _PIECE_PAGES)
+                pieces.append(Piece(number, query, size))
+    return sorted(pieces, key=lambda piece: -piece.pages)
+
+
+def _ranges(pages: int) -> list[str]:
+    """Conditions that divide a table. Together they have all rows, whatever its size is."""
+    starts = range(0, max(1, pages), _PIECE_PAGES)
+    return [
+        " AND ".join(
+            [f"ctid >= '({start},0)'"] * (start > 0)
+            + [f"ctid < '({start + _PIECE_PAGES},0)'"] * (start != starts[-1])
+        )
+        for start in starts
+    ]
+
+
+def copy(
+    conn: psycopg.Connection[Any],
+    piece: Piece,
+    *,
+    binary: bool,
+    take: Callable[[bytes], None],
+    waiter: Waiter,
+    is_stopped: Callable[[], bool],
+) -> None:
+    """Copies a piece.
+
+    Args:
+        conn: A connection in the transaction of the snapshot.
+        piece: The piece.
+        binary: Whether values come in binary.
+        take: Gets whole rows, about 1 MiB at once.
+        waiter: The waiter of this thread. A stop wakes it.
+        is_stopped: Whether to give up.
+
+    Raises:
+        ReplicationError: The server refused it, or the connection broke.
+        Stopped: It was given up.
+    """
+    import psycopg
+    from psycopg import pq
+
+    pgconn = conn.pgconn
+    wait = _waits(pgconn, waiter, is_stopped)
+    form = "BINARY" if binary else "TEXT"
+    failed = "cannot copy a table"
+    try:
+        pgconn.send_query(f"COPY ({piece.query}) TO STDOUT (FORMAT {form})".encode())
+        while pgconn.flush():
+            wait()
+        result = _result(pgconn, wait)
+        if result is not None and result.status == pq.ExecStatus.COPY_OUT:
+            pgconn.nonblocking = 1
+            _drain(pgconn, take, wait)
+            result = None
+    except psycopg.Error as error:
+        text = f"{failed}: the connection broke"
+        raise ConnectionLostError(text) from error
+    if (refusal := _finish(pgconn, failed, wait, result)) is not None:
+        raise copy_error(refusal, failed, hint=_hint(refusal)) from None
+
+
+def _finish(
+    pgconn: Any, failed: str, wait: Callable[[], None], last: Any = None
+) -> psycopg.Error | None:
+    """Takes the results of a command. Returns the server's error if it failed."""
+    import psycopg
+    from psycopg import errors, pq
+
+    try:
+        while (result := _result(pgconn, wait)) is not None:
+            last = result
+    except psycopg.Error as error:
+        text = f"{failed}: the connection broke"
+        raise ConnectionLostError(text) from error
+    if last is None:
+        text = f"{failed}: the server sent no result"
+        raise ConnectionLostError(text)
+    if last.status == pq.ExecStatus.COMMAND_OK:
+        return None
+    return errors.error_from_result(last)
+
+
+def _hint(refusal: psycopg.Error) -> str | None:
+    return _READS_HINT if refusal.sqlstate == INSUFFICIENT_PRIVILEGE else None
+
+
+class Stopped(Exception):  # noqa: N818
+    """A load was given up."""
+
+
+def _result(pgconn: Any, wait: Callable[[], None]) -> Any:
+    while pgconn.is_busy():
+        wait()
+    return pgconn.get_result()
+
+
+def _waits(
+    pgconn: Any, waiter: Waiter, is_stopped: Callable[[], bool]
+) -> Callable[[], None]:
+    """A function that waits for the socket and reads from it, unless the load is stopped."""
+
+    def wait() -> None:
+        if is_stopped():
+            raise Stopped
+        waiter.watch(pgconn.socket, READ)
+        waiter.wait(time.monotonic() + _POLL_SECONDS)
+        pgconn.consume_input()
+
+    return wait
+
+
+def _drain(
+    pgconn: Any, take: Callable[[bytes], None], wait: Callable[[], None]
+) -> None:
+    block = bytearray()
+    while True:
+        # This runs for every row: as little as possible.
+        for size, payload in map(pgconn.get_copy_data, itertools.repeat(1)):
+            if size <= 0:
+                break
+            block += payload
+            if len(block) >= _BLOCK_BYTES:
+                take(bytes(block))
+                block.clear()
+        if size < 0:
+            break
+        wait()
+    if block:
+        take(bytes(block))
+
+
+#: 128 MiB of 8 KiB pages: a few seconds for one connection.
+_PIECE_PAGES = 16_384
+_BLOCK_BYTES = 1 << 20
+_READS_HINT = (
+    "the role needs SELECT on the tables; if they have policies, it must own them or have"
+    " BYPASSRLS"
+)
+_POLL_SECONDS = 0.5

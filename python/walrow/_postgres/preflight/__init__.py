@@ -1,0 +1,123 @@
+"""What is missing on a server before its changes can be received, and how to fix it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow._postgres.preflight.finding import Finding, Preflight
+from walrow._postgres.preflight.locked import reading_tables
+from walrow._postgres.preflight.publications import (
+    check_leftovers,
+    check_publications,
+    check_wanted,
+)
+from walrow._postgres.preflight.published import published_tables, types_without_send
+from walrow._postgres.preflight.server import (
+    check_server,
+    check_slots_used_up,
+    check_two_phase,
+    check_version,
+    server_facts,
+)
+from walrow._postgres.preflight.slot import check_slot, check_standby_slots
+from walrow._postgres.preflight.tables import check_binary, check_tables
+from walrow._postgres.publications import quote, resolve
+from walrow._postgres.running import major_version
+from walrow._postgres.slots import slots
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import psycopg
+
+__all__ = ["Finding", "Preflight", "preflight"]
+
+
+def preflight(
+    conn: psycopg.Connection[Any],
+    *,
+    slot: str | None = None,
+    publications: str | Sequence[str] = (),
+    tables: Sequence[str | tuple[str, str]] | None = None,
+    two_phase: bool = False,
+    binary: bool = False,
+) -> Preflight:
+    """Checks whether a server's changes can be received, and says what is missing.
+
+    It changes nothing. `walrow preflight` prints its result.
+
+    ```python
+    with psycopg.connect("dbname=shop") as conn:
+        found = walrow.postgres.preflight(conn, slot="shop", publications="shop")
+    print(found)
+    if found.errors:
+        raise SystemExit(1)
+    ```
+
+    Args:
+        conn: A psycopg connection to the database, as the role that will receive. The
+            state of the connection does not change, as in `catalog`.
+        slot: The slot to be read. Default: a slot that is still to be created.
+        publications: One publication or several.
+        tables: Tables that must be published, unquoted: `name`, `schema.name` or
+            (schema, name). Default: those that are.
+        two_phase: Whether prepared transactions are wanted at PREPARE.
+        binary: Whether values are wanted in binary.
+
+    Raises:
+        OptionError: The connection cannot be used.
+        ReplicationError: Somebody has a published table locked for more than a few
+            seconds. It says who.
+        psycopg.Error: A query failed.
+    """
+    names = [publications] if isinstance(publications, str) else list(publications)
+    found = list(check_version(major_version(conn)))
+    if not found:
+        found += _findings(
+            conn, slot, names, tables, two_phase=two_phase, binary=binary
+        )
+    order = ["error", "warning", "note"]
+    return Preflight(sorted(found, key=lambda it: order.index(it.severity)))
+
+
+def _findings(
+    conn: psycopg.Connection[Any],
+    slot: str | None,
+    publications: Sequence[str],
+    tables: Sequence[str | tuple[str, str]] | None,
+    *,
+    two_phase: bool,
+    binary: bool,
+) -> Iterator[Finding]:
+    major = major_version(conn)
+    known = slots(conn)
+    mine = next((each for each in known if each.name == slot), None)
+    quoted = dict(zip(publications, quote(conn, publications), strict=True))
+    server = server_facts(conn, publications)
+    yield from check_server(server, major)
+    if mine is None:
+        yield from check_slots_used_up(server, len(known))
+    if two_phase:
+        yield from check_two_phase(server, major)
+
+    there = [name for name in publications if name in server["publications"]]
+    with reading_tables(conn, there):
+        published = published_tables(conn, there)
+        without_send = types_without_send(conn, there) if binary else []
+    wanted = [] if tables is None else resolve(conn, tables)
+    exist = {sql: name in there for name, sql in quoted.items()}
+    yield from check_publications(
+        exist, published, wanted, slot_exists=mine is not None
+    )
+    yield from check_leftovers(server["leftovers"])
+    targets = [quoted[name] for name in there]
+    yield from check_wanted(wanted, published, targets, server["partition_roots"])
+    yield from check_tables(published, server["role"], major)
+    yield from check_binary(without_send)
+    # After the publications, as a slot must be created after them.
+    if slot is not None:
+        yield from check_slot(slot, mine, server["database"], two_phase=two_phase)
+        # A standby waits for no others.
+        if not server["standby"]:
+            standbys = server["synchronized_standby_slots"] or ""
+            yield from check_standby_slots(mine, standbys, known)

@@ -1,0 +1,221 @@
+"""Facts about published tables, read in one query for all tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._postgres.session import records
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import psycopg
+
+
+class Identity(NamedTuple):
+    """What the server sends of the old row of a table.
+
+    Attributes:
+        quoted: The table, as SQL.
+        kind: `full`, `key`, or `none` if it has no replica identity.
+        keys: The key's columns.
+    """
+
+    quoted: str
+    kind: str
+    keys: list[str]
+
+
+class PublishedTable(NamedTuple):
+    """A table under the name under which its changes are sent.
+
+    Attributes:
+        oid: Its OID.
+        publications: The publications, as SQL.
+        needs_identity: Whether one of them publishes updates or deletes.
+        identity: Its replica identity.
+        leaves: The replica identities of its partitions, if their changes are sent as
+            changes of this table.
+        may_select: Whether the role may read the rows.
+        unsent: Generated columns that are not sent, as SQL.
+        lists_differ: Whether the publications publish different columns of it.
+    """
+
+    oid: int
+    publications: list[str]
+    needs_identity: bool
+    identity: Identity
+    leaves: list[Identity]
+    may_select: bool
+    unsent: list[str]
+    lists_differ: bool
+
+
+class WithoutSend(NamedTuple):
+    """A column whose type has no binary form.
+
+    Attributes:
+        quoted: The table, as SQL.
+        column: The column.
+        type: Its type.
+        member: The type without a send function: the type itself, or a part of it.
+        whole: Whether it is the type itself.
+    """
+
+    quoted: str
+    column: str
+    type: str
+    member: str
+    whole: bool
+
+
+def published_tables(
+    conn: psycopg.Connection[Any], publications: Sequence[str]
+) -> list[PublishedTable]:
+    """Reads the tables of publications, by name."""
+    rows = records(conn, _TABLES, {"publications": list(publications)})
+    return [
+        PublishedTable(
+            **row
+            | {
+                "identity": Identity(**row["identity"]),
+                "leaves": [Identity(**leaf) for leaf in row["leaves"]],
+            }
+        )
+        for row in rows
+    ]
+
+
+def types_without_send(
+    conn: psycopg.Connection[Any], publications: Sequence[str]
+) -> list[WithoutSend]:
+    """Reads the published columns whose values have no binary form."""
+    rows = records(conn, _WITHOUT_SEND, {"publications": list(publications)})
+    return [WithoutSend(**row) for row in rows]
+
+
+# Version 14 has no column lists, and no attnames.
+_PUBLISHED = """
+published (oid, publication, needs_identity, columns) AS (
+    SELECT c.oid, p.pubname, p.pubupdate OR p.pubdelete, to_jsonb(t) -> 'attnames'
+    FROM pg_publication p
+    JOIN pg_publication_tables t ON t.pubname = p.pubname
+    JOIN pg_namespace n ON n.nspname = t.schemaname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+    WHERE p.pubname = ANY (%(publications)s::text[])
+)"""
+
+# The server requires the identity of the partition that has the row. Deferrable keys and
+# columns that an index only includes are no identity.
+_TABLES = f"""
+WITH {_PUBLISHED},
+leaf (root, oid) AS (
+    -- pg_partition_tree would wait for locks.
+    SELECT a.relid::oid, c.oid
+    FROM pg_class c, pg_partition_ancestors(c.oid) a
+    WHERE c.relispartition AND c.relkind <> 'p' AND a.relid <> c.oid
+        AND a.relid IN (SELECT oid FROM published)
+),
+identity (oid, value) AS (
+    SELECT c.oid, jsonb_build_object(
+        'quoted', format('%%I.%%I', n.nspname, c.relname),
+        'kind', CASE WHEN c.relreplident = 'f' THEN 'full'
+            WHEN i.indexrelid IS NULL THEN 'none' ELSE 'key' END,
+        'keys', (
+            SELECT coalesce(jsonb_agg(a.attname ORDER BY a.attname), '[]')
+            FROM pg_attribute a
+            WHERE a.attrelid = c.oid
+                AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+        )
+    )
+    FROM pg_class c
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    LEFT JOIN pg_index i ON i.indrelid = c.oid AND i.indisvalid AND i.indimmediate
+        AND (c.relreplident = 'd' AND i.indisprimary
+            OR c.relreplident = 'i' AND i.indisreplident)
+    WHERE c.oid IN (SELECT oid FROM published UNION SELECT oid FROM leaf)
+),
+leaves (root, value) AS (
+    SELECT l.root, jsonb_agg(i.value ORDER BY i.value ->> 'quoted')
+    FROM leaf l
+    JOIN identity i ON i.oid = l.oid
+    GROUP BY l.root
+),
+unsent (oid, columns) AS (
+    SELECT a.attrelid, jsonb_agg(DISTINCT quote_ident(a.attname))
+    FROM published p
+    JOIN pg_attribute a ON a.attrelid = p.oid
+    WHERE a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated <> ''
+        -- Before 18, generated columns are never sent, even if attnames lists them.
+        AND (current_setting('server_version_num')::int < 180000
+            OR NOT coalesce(p.columns ? a.attname::text, false))
+    GROUP BY a.attrelid
+),
+sent (oid, publications, needs_identity, lists) AS (
+    SELECT oid, jsonb_agg(DISTINCT quote_ident(publication)), bool_or(needs_identity),
+        count(DISTINCT columns)
+    FROM published
+    GROUP BY oid
+)
+SELECT jsonb_build_object(
+    'oid', s.oid::bigint,
+    'publications', s.publications,
+    'needs_identity', s.needs_identity,
+    'identity', i.value,
+    'leaves', coalesce(l.value, '[]'),
+    'lists_differ', s.lists > 1,
+    'may_select', has_table_privilege(s.oid, 'SELECT'),
+    'unsent', coalesce(u.columns, '[]')
+)::text
+FROM sent s
+JOIN identity i ON i.oid = s.oid
+LEFT JOIN leaves l ON l.root = s.oid
+LEFT JOIN unsent u ON u.oid = s.oid
+ORDER BY i.value ->> 'quoted'
+"""  # noqa: S608
+
+# An array or a composite type has a send function even if the types in it have none.
+_WITHOUT_SEND = f"""
+WITH RECURSIVE {_PUBLISHED},
+used (table_oid, column_name, type_oid, modifier) AS (
+    SELECT DISTINCT p.oid, a.attname, a.atttypid, a.atttypmod
+    FROM published p
+    JOIN pg_attribute a ON a.attrelid = p.oid
+    WHERE a.attnum > 0 AND NOT a.attisdropped
+        AND coalesce(p.columns ? a.attname::text, true)
+),
+member_of (type_oid, member_oid) AS (
+    -- point, box and others have elements too, but are not arrays of them.
+    SELECT t.oid, e.oid FROM pg_type t JOIN pg_type e ON e.oid = t.typelem AND e.typarray = t.oid
+    UNION ALL SELECT oid, typbasetype FROM pg_type WHERE typtype = 'd'
+    UNION ALL SELECT rngtypid, rngsubtype FROM pg_range
+    UNION ALL SELECT rngmultitypid, rngtypid FROM pg_range
+    UNION ALL SELECT t.oid, a.atttypid
+    FROM pg_type t
+    JOIN pg_attribute a ON a.attrelid = t.typrelid
+    WHERE t.typtype = 'c' AND a.attnum > 0 AND NOT a.attisdropped
+),
+reached (type_oid, member_oid) AS (
+    SELECT DISTINCT type_oid, type_oid FROM used
+    UNION
+    SELECT r.type_oid, m.member_oid
+    FROM reached r
+    JOIN member_of m ON m.type_oid = r.member_oid
+)
+SELECT jsonb_build_object(
+    'quoted', format('%%I.%%I', n.nspname, c.relname),
+    'column', quote_ident(u.column_name),
+    'type', format_type(u.type_oid, u.modifier),
+    'member', min(format_type(lacking.oid, NULL)),
+    'whole', own.typsend = 0
+)::text
+FROM used u
+JOIN pg_type own ON own.oid = u.type_oid
+JOIN pg_class c ON c.oid = u.table_oid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN reached r ON r.type_oid = u.type_oid
+JOIN pg_type lacking ON lacking.oid = r.member_oid AND lacking.typsend = 0
+WHERE own.typsend <> 0 OR lacking.oid = own.oid
+GROUP BY n.nspname, c.relname, u.column_name, u.type_oid, u.modifier, own.typsend
+ORDER BY n.nspname, c.relname, u.column_name
+"""  # noqa: S608

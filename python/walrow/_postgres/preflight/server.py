@@ -1,0 +1,201 @@
+"""Findings about a server: its settings, the role, connections and slots in use."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow._postgres.preflight.finding import Finding
+from walrow._postgres.session import records
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import psycopg
+
+#: The oldest version that walrow reads.
+OLDEST = 14
+
+
+def server_facts(
+    conn: psycopg.Connection[Any], publications: Sequence[str]
+) -> dict[str, Any]:
+    """Reads what the checks need, but for slots and published tables."""
+    facts: dict[str, Any]
+    (facts,) = records(conn, _SERVER, {"publications": list(publications)})
+    return facts
+
+
+def check_version(major: int) -> Iterator[Finding]:
+    """Checks the version. The other checks need one that walrow reads."""
+    if major < OLDEST:
+        text = f"the server is PostgreSQL {major}; walrow needs {OLDEST} or later"
+        yield Finding("server-version", "error", text)
+
+
+def check_server(server: dict[str, Any], major: int) -> Iterator[Finding]:
+    """Checks settings, the role, and the connections in use."""
+    yield from _check_wal_level(server)
+    if not server["may_replicate"]:
+        yield Finding(
+            "replication-privilege",
+            "error",
+            f"role {server['role']} may not use replication: it lacks the attribute"
+            " REPLICATION",
+            f"ALTER ROLE {server['role']} REPLICATION;",
+        )
+    # A connection for replication has its walsender already.
+    if server["wal_senders"] >= server["max_wal_senders"] and not server["walsender"]:
+        yield Finding(
+            "wal-senders-used-up",
+            "error",
+            f"all {server['max_wal_senders']} connections for replication are in use;"
+            " stop a client, or raise max_wal_senders, which needs a restart",
+            f"ALTER SYSTEM SET max_wal_senders = {server['max_wal_senders'] + 10};",
+        )
+    if server["max_slot_wal_keep_size"] == "-1":
+        yield Finding(
+            "slot-wal-unlimited",
+            "warning",
+            "max_slot_wal_keep_size is -1: while no client confirms changes, a slot"
+            " keeps all WAL until the server's disk is full",
+            "ALTER SYSTEM SET max_slot_wal_keep_size = '50GB';\nSELECT pg_catalog.pg_reload_conf();",
+        )
+    if server["wal_sender_timeout"] == "0":
+        yield Finding(
+            "wal-sender-timeout",
+            "warning",
+            "wal_sender_timeout is 0: after a broken connection, the server holds the"
+            " slot for a client that is gone",
+            "ALTER SYSTEM SET wal_sender_timeout = '60s';\nSELECT pg_catalog.pg_reload_conf();",
+        )
+    if server["standby"]:
+        if major < _STANDBY_SINCE:
+            text = (
+                f"the server is a standby, and PostgreSQL {major} cannot decode on one;"
+                f" connect to the primary, or use {_STANDBY_SINCE} or later"
+            )
+            yield Finding("standby", "error", text)
+        elif not server["hot_standby_feedback"]:
+            yield Finding(
+                "standby-feedback",
+                "warning",
+                "the server is a standby without hot_standby_feedback: the primary may"
+                " remove rows of its catalog that the slot needs, and the slot is lost",
+                "ALTER SYSTEM SET hot_standby_feedback = on;\nSELECT pg_catalog.pg_reload_conf();",
+            )
+        else:
+            text = (
+                "the server is a standby: publications are created on the primary, and"
+                " a new slot waits for the primary's next record of running transactions"
+            )
+            yield Finding("standby", "note", text)
+
+
+def _check_wal_level(server: dict[str, Any]) -> Iterator[Finding]:
+    """Checks whether the WAL has what logical decoding needs.
+
+    From version 19 on, a primary with `replica` turns that on with its first logical slot.
+    """
+    effective = server["effective_wal_level"]
+    if (effective or server["wal_level"]) == "logical":
+        return
+    if effective == "replica" and not server["standby"]:
+        text = (
+            "wal_level is replica: the server turns logical decoding on when the first"
+            " logical slot is created, which waits for a checkpoint"
+        )
+        yield Finding("wal-level", "note", text)
+    elif effective is not None and server["standby"]:
+        text = (
+            f"the WAL of the primary has effective_wal_level {effective}: create a logical"
+            " slot on the primary first, or set its wal_level to logical"
+        )
+        yield Finding("wal-level", "error", text)
+    else:
+        where = " on the primary" if server["standby"] else ""
+        yield Finding(
+            "wal-level",
+            "error",
+            f"wal_level is {server['wal_level']}, and must be logical{where}; the change"
+            " needs a restart of the server",
+            "ALTER SYSTEM SET wal_level = 'logical';",
+        )
+
+
+def check_slots_used_up(server: dict[str, Any], used: int) -> Iterator[Finding]:
+    """Checks whether one more slot can be created."""
+    most = server["max_replication_slots"]
+    if used >= most:
+        yield Finding(
+            "slots-used-up",
+            "error",
+            f"all {most} replication slots exist already; drop one that nobody uses"
+            " (walrow slot list), or raise max_replication_slots, which needs a restart",
+            f"ALTER SYSTEM SET max_replication_slots = {most + 10};",
+        )
+
+
+def check_two_phase(server: dict[str, Any], major: int) -> Iterator[Finding]:
+    """Checks whether prepared transactions can be sent at PREPARE."""
+    if major < _TWO_PHASE_SINCE:
+        text = (
+            f"two_phase needs PostgreSQL {_TWO_PHASE_SINCE} or later, the server has"
+            f" {major}"
+        )
+        yield Finding("two-phase-version", "error", text)
+    elif server["max_prepared_transactions"] == 0:
+        text = "max_prepared_transactions is 0: no transaction can be prepared"
+        yield Finding("no-prepared-transactions", "note", text)
+
+
+_TWO_PHASE_SINCE = 15
+_STANDBY_SINCE = 16
+
+# The attribute is not inherited, but Amazon RDS grants it by the membership in a role.
+_SERVER = """
+SELECT jsonb_build_object(
+    'wal_level', current_setting('wal_level'),
+    -- From version 19 on.
+    'effective_wal_level', current_setting('effective_wal_level', true),
+    'max_wal_senders', current_setting('max_wal_senders')::int,
+    'wal_senders', (SELECT count(*) FROM pg_stat_replication),
+    'walsender', (
+        SELECT count(*) FROM pg_stat_replication WHERE pid = pg_backend_pid()
+    ) > 0,
+    'max_replication_slots', current_setting('max_replication_slots')::int,
+    'max_slot_wal_keep_size', current_setting('max_slot_wal_keep_size'),
+    'wal_sender_timeout', current_setting('wal_sender_timeout'),
+    'max_prepared_transactions', current_setting('max_prepared_transactions')::int,
+    'synchronized_standby_slots', current_setting('synchronized_standby_slots', true),
+    'hot_standby_feedback', current_setting('hot_standby_feedback')::bool,
+    'standby', pg_is_in_recovery(),
+    'database', current_database(),
+    'role', quote_ident(current_user),
+    'may_replicate', (
+        SELECT bool_or(rolsuper OR rolreplication OR pg_has_role(current_user, managed.oid, 'MEMBER'))
+        FROM pg_roles
+        LEFT JOIN (SELECT oid FROM pg_roles WHERE rolname = 'rds_replication') managed ON true
+        WHERE rolname = current_user
+    ),
+    'publications', (
+        SELECT coalesce(jsonb_agg(pubname), '[]')
+        FROM pg_publication
+        WHERE pubname = ANY (%(publications)s::text[])
+    ),
+    'leftovers', (
+        SELECT coalesce(jsonb_agg(quote_ident(pubname) ORDER BY pubname), '[]')
+        FROM pg_publication
+        WHERE starts_with(pubname, 'walrow_') AND pubname <> ALL (%(publications)s::text[])
+    ),
+    'partition_roots', (
+        SELECT coalesce(jsonb_object_agg(tree.root, tree.parts), '{}')
+        -- pg_partition_tree would wait for locks.
+        FROM (
+            SELECT a.relid::oid AS root, jsonb_agg(c.oid::bigint) AS parts
+            FROM pg_class c, pg_partition_ancestors(c.oid) a
+            WHERE c.relispartition AND c.relkind NOT IN ('i', 'I')
+            GROUP BY a.relid
+        ) tree
+    )
+)::text
+"""

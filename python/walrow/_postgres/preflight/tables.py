@@ -1,0 +1,145 @@
+"""Findings about published tables: their identities, columns and types."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walrow._postgres.preflight.finding import Finding, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from walrow._postgres.preflight.published import (
+        Identity,
+        PublishedTable,
+        WithoutSend,
+    )
+
+
+def check_tables(
+    published: Sequence[PublishedTable], role: str, major: int
+) -> Iterator[Finding]:
+    """Checks the tables of all publications."""
+    yield from _column_lists(published)
+    yield from _identities(published)
+    yield from _roots(published)
+    yield from _generated(published, major)
+    yield from _select(published, role)
+
+
+def check_binary(columns: Sequence[WithoutSend]) -> Iterator[Finding]:
+    """Checks the columns whose values have no binary form."""
+    by_type: dict[tuple[str, str, bool], list[str]] = {}
+    for column in columns:
+        key = (column.type, column.member, column.whole)
+        by_type.setdefault(key, []).append(f"{column.quoted}.{column.column}")
+    for (kind, member, whole), names in by_type.items():
+        if whole:
+            text = f"{listed(names)}: {kind} has no binary form, and is sent as text"
+            yield Finding("binary-type", "note", text)
+        else:
+            text = (
+                f"{listed(names)}: {kind} contains {member}, which has no binary form:"
+                " the server fails at its first value, and the slot cannot pass it;"
+                " receive text, or leave the column out of the publication"
+            )
+            yield Finding("binary-type", "error", text)
+
+
+def _column_lists(published: Sequence[PublishedTable]) -> Iterator[Finding]:
+    for table in published:
+        if table.lists_differ:
+            text = (
+                f"publications {listed(table.publications)} publish different columns of"
+                f" {table.identity.quoted}: the server refuses to stream them together"
+            )
+            yield Finding("column-lists", "error", text)
+
+
+def _identities(published: Sequence[PublishedTable]) -> Iterator[Finding]:
+    """The server refuses updates and deletes of these tables, whoever runs them."""
+    lacking = dict.fromkeys(
+        identity.quoted
+        for table in published
+        if table.needs_identity
+        for identity in table.leaves or [table.identity]
+        if identity.kind == "none"
+    )
+    if lacking:
+        text = (
+            f"without a replica identity: {listed(lacking)}; updates and deletes are"
+            " published, so the server refuses them: add a primary key, or send whole"
+            " old rows"
+        )
+        sql = _full(lacking)
+        yield Finding("no-replica-identity", "warning", text, sql)
+
+
+def _roots(published: Sequence[PublishedTable]) -> Iterator[Finding]:
+    """Old rows come with the root's identity, but contain what the leaf's identity has."""
+    for table in published:
+        root = table.identity
+        leaves = [leaf for leaf in table.leaves if leaf.kind != "none"]
+        lost = [leaf.quoted for leaf in leaves if _loses(root, leaf)]
+        if lost:
+            has = "FULL" if root.kind == "full" else f"({', '.join(root.keys)})"
+            text = (
+                f"{root.quoted} has the replica identity {has}, but not its partitions"
+                f" {listed(lost)}: their old rows lack values, and nothing in the stream"
+                " shows it"
+            )
+            yield Finding("partition-identity", "error", text, _full(lost))
+        more = [leaf.quoted for leaf in leaves if leaf.kind == "full" != root.kind]
+        if more:
+            text = (
+                f"the partitions {listed(more)} have the replica identity FULL, but"
+                f" {root.quoted} has not: of their old rows, only the key counts"
+            )
+            sql = _full([root.quoted])
+            yield Finding("partition-identity", "warning", text, sql)
+
+
+def _loses(root: Identity, leaf: Identity) -> bool:
+    if leaf.kind == "full":
+        return False
+    return root.kind == "full" or not set(root.keys) <= set(leaf.keys)
+
+
+def _generated(published: Sequence[PublishedTable], major: int) -> Iterator[Finding]:
+    columns = [
+        f"{table.identity.quoted}.{column}"
+        for table in published
+        for column in table.unsent
+    ]
+    if not columns:
+        return
+    text = f"generated columns are not sent: {listed(columns)}"
+    sql = None
+    if major >= _GENERATED_SINCE:
+        text += "; stored ones can be"
+        names = dict.fromkeys(
+            name for table in published if table.unsent for name in table.publications
+        )
+        sql = "\n".join(
+            f"ALTER PUBLICATION {name} SET (publish_generated_columns = stored);"
+            for name in names
+        )
+    yield Finding("generated-columns", "note", text, sql)
+
+
+def _select(published: Sequence[PublishedTable], role: str) -> Iterator[Finding]:
+    names = [table.identity.quoted for table in published if not table.may_select]
+    if names:
+        text = (
+            f"role {role} may not read {listed(names)}: changes can be received, but"
+            " tables cannot be loaded"
+        )
+        sql = f"GRANT SELECT ON {', '.join(names)} TO {role};"
+        yield Finding("select-privilege", "note", text, sql)
+
+
+def _full(tables: Iterable[str]) -> str:
+    return "\n".join(f"ALTER TABLE {name} REPLICA IDENTITY FULL;" for name in tables)
+
+
+_GENERATED_SINCE = 18

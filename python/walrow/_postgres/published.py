@@ -1,0 +1,571 @@
+"""Tables as publications treat them."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._lsn import Lsn
+from walrow._postgres.session import records
+from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import psycopg
+
+__all__ = [
+    "Membership",
+    "PublishedColumn",
+    "PublishedTable",
+    "Stamps",
+    "TablePart",
+    "check_named",
+    "end_of_wal",
+    "last_oid",
+    "published_tables",
+    "stamps",
+    "with_rows",
+]
+
+
+class PublishedTable(NamedTuple):
+    """A table as a publication treats it.
+
+    Attributes:
+        oid: Its OID.
+        name: Its name, as `schema.name`.
+        identity: `pg_class.relreplident`.
+        columns: The published columns, in attribute order.
+        filters: The row filters of its publications, as SQL: a row that one of them accepts
+            is published. Empty without a filter.
+        parts: The tables that have its rows: its partitions, or itself.
+        is_chosen: Whether it was chosen for a publication. Otherwise all tables, or those of
+            its schema, are published, so that a new one has no earlier rows.
+        is_partition: Whether it was created as a partition.
+        memberships: Why it is published.
+        last_column: The greatest attribute number that it has had.
+        altered: The numbers of the columns that were altered after its `pg_class` row changed
+            last. `ADD COLUMN` changes both.
+        dropped: The columns that it has no longer: the attribute number, and the transaction
+            that dropped it.
+        definitions: The attributes of the composite types and the labels of the enums that
+            its columns contain, by what the server knows them by.
+        has_altered_types: Whether one of these was altered after the table was created.
+    """
+
+    oid: int
+    name: str
+    identity: str
+    columns: list[PublishedColumn]
+    filters: list[str]
+    parts: list[TablePart]
+    is_chosen: bool
+    is_partition: bool
+    memberships: list[Membership]
+    last_column: int
+    altered: list[int]
+    dropped: list[list[int]]
+    definitions: dict[str, str]
+    has_altered_types: bool
+
+
+class PublishedColumn(NamedTuple):
+    """A published column.
+
+    Attributes:
+        number: `pg_attribute.attnum`.
+        quoted: Its name as SQL.
+        type_oid: The OID of its type.
+        type_modifier: Its type modifier, or -1.
+        has_default: Whether rows that exist when it is added may get a value.
+        expression: The OID of its expression, if it is generated.
+    """
+
+    number: int
+    quoted: str
+    type_oid: int
+    type_modifier: int
+    has_default: bool
+    expression: int | None
+
+
+class TablePart(NamedTuple):
+    """A table that has rows.
+
+    Attributes:
+        oid: Its OID.
+        quoted: Its name as SQL.
+        is_born: Whether it was created as a partition.
+        file: The number of its file, which changes when it is truncated or rewritten.
+        toast: The OID of its TOAST table, which changes when ALTER TABLE rewrites it. None
+            without one.
+        persistence: `pg_class.relpersistence`.
+        changed: The transaction that changed its `pg_class` row last.
+        frozen: `pg_class.relfrozenxid`.
+        changed_columns: The numbers of the columns that the same transaction changed.
+        attached: Its entries in `pg_inherits`, which are new when it is attached again.
+        pages: Its size in pages. 0 if it cannot be read by ranges of pages.
+    """
+
+    oid: int
+    quoted: str
+    is_born: bool
+    file: int
+    toast: int | None
+    persistence: str
+    changed: int
+    frozen: int
+    changed_columns: list[int]
+    attached: str
+    pages: int
+
+
+class Membership(NamedTuple):
+    """An entry of a table in a publication, or of one of its schemas or ancestors.
+
+    Attributes:
+        place: The entry, which is new when it comes back.
+        publication: The publication and its options, with a stamp that moves with them.
+        operations: The published operations: letters of insert, update, delete, truncate.
+    """
+
+    place: str
+    publication: str
+    operations: str
+
+
+def published_tables(
+    conn: psycopg.Connection[Any],
+    publications: Sequence[str],
+    *,
+    sized: bool,
+    oids: Collection[int] | None = None,
+) -> list[PublishedTable]:
+    """The tables of publications, as they are for the connection's transaction.
+
+    With `sized`, it waits for whoever has a table locked. With `oids`, it returns only the
+    published tables that have these OIDs, or whose partitions have them.
+    """
+    parameters = {
+        "publications": list(publications),
+        "sized": sized,
+        "oids": None if oids is None else list(oids),
+    }
+    found = records(conn, _for_version(conn, _TABLES), parameters)
+    return [
+        PublishedTable(
+            **it
+            | {
+                "parts": [TablePart(**part) for part in it["parts"]],
+                "columns": [PublishedColumn(**column) for column in it["columns"]],
+                "memberships": [Membership(**each) for each in it["memberships"]],
+            }
+        )
+        for it in found
+    ]
+
+
+def with_rows(
+    conn: psycopg.Connection[Any], tables: Sequence[PublishedTable]
+) -> set[int]:
+    """The OIDs of the tables that have rows, for the connection's transaction.
+
+    A table that cannot be looked at, as it is locked or must not be read, counts as one. The
+    transaction's `lock_timeout` should be short.
+    """
+    import psycopg
+
+    found = set()
+    for table in tables:
+        for part in table.parts:
+            # The server has quoted the name.
+            query = f"SELECT EXISTS (SELECT FROM ONLY {part.quoted})"  # noqa: S608
+            has_rows = True
+            with contextlib.suppress(psycopg.Error), conn.transaction():
+                row = conn.execute(query.encode()).fetchone()
+                has_rows = row is None or row[0]
+            if has_rows:
+                found.add(table.oid)
+                break
+    return found
+
+
+class Stamps(NamedTuple):
+    """Digests that move with all that `published_tables` reads. They are read much faster.
+
+    Statistics, privileges, indexes and others that change no row do not move them.
+
+    Attributes:
+        general: The digest of everything that concerns several tables.
+        tables: The digests of all tables of the database, also unpublished ones, by OID.
+    """
+
+    general: str
+    tables: dict[int, int]
+
+    def moved(self, before: Stamps) -> set[int] | None:
+        """The OIDs of the tables that differ. None if any may."""
+        if self.general != before.general:
+            return None
+        now, then = self.tables, before.tables
+        return {
+            oid for oid in now.keys() | then.keys() if now.get(oid) != then.get(oid)
+        }
+
+
+def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps:
+    """The digests of what publications have now."""
+    sql = _for_version(conn, _STAMP)
+    (found,) = records(conn, sql, {"publications": list(publications)})
+    tables = {int(oid): stamp for oid, stamp in found["tables"].items()}
+    return Stamps(found["general"], tables)
+
+
+def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
+    """A query with or without schemas of publications, which version 14 does not have."""
+    has_schemas = conn.info.server_version >= _HAS_SCHEMAS
+    sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
+    return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
+
+
+def last_oid(conn: psycopg.Connection[Any]) -> int:
+    """The greatest OID of a relation. Later ones are greater, until OIDs wrap around."""
+    (found,) = records(conn, "SELECT to_jsonb(max(oid)::bigint)::text FROM pg_class")
+    return int(found)
+
+
+def end_of_wal(conn: psycopg.Connection[Any]) -> Lsn:
+    """A position behind everything that was committed and flushed."""
+    (found,) = records(conn, _END_OF_WAL)
+    return Lsn(found)
+
+
+def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
+    """Refuses tables that are not published."""
+    published = {table.name for table in tables}
+    if missing := [name for name in names if name not in published]:
+        text = (
+            f"no table {', '.join(missing)} in the publication: add it with"
+            " ALTER PUBLICATION, or name another one as schema.name"
+        )
+        raise OptionError(text)
+
+
+_HAS_SCHEMAS = 150_000
+_SCHEMAS = """
+            UNION ALL
+            SELECT s.pnpubid, concat_ws(' ', 'schema', s.oid, s.xmin, t.path)
+            FROM pg_publication_namespace s
+            JOIN pg_class n ON n.relnamespace = s.pnnspid
+            JOIN place t ON t.oid = n.oid
+"""
+_SCHEMA_STAMP = """
+    UNION ALL
+    SELECT 'schemas', sum(hash_record_extended(
+        ROW(s.oid, s.pnpubid, s.pnnspid, s.xmin::text), 0))
+    FROM pg_publication_namespace s
+"""
+# Temporary tables are never published, and come and go.
+_STAMP = """
+WITH relation AS MATERIALIZED (
+    SELECT c.oid, c.relkind, hash_record_extended(ROW(
+        c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
+        c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0) AS stamp
+    FROM pg_class c
+    WHERE c.relkind IN ('r', 'p', 'c') AND c.relpersistence <> 't' AND c.oid >= 16384
+),
+columns AS MATERIALIZED (
+    SELECT a.attrelid, sum(hash_record_extended(ROW(
+        a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
+        a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 0))
+        AS stamp
+    FROM pg_attribute a
+    WHERE a.attrelid >= 16384 AND a.attnum > 0
+    GROUP BY a.attrelid
+),
+expressions AS MATERIALIZED (
+    SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
+    FROM pg_attrdef x
+    GROUP BY x.adrelid
+),
+general AS (
+    SELECT 'publications' AS part,
+        sum(hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 0)) AS stamp
+    FROM pg_publication b
+    WHERE b.pubname = ANY (%(publications)s::text[])
+    UNION ALL
+    SELECT 'tables of publications', sum(hash_record_extended(
+        ROW(r.oid, r.prpubid, r.prrelid, r.xmin::text), 0))
+    FROM pg_publication_rel r
+    {schema_stamp}
+    UNION ALL
+    SELECT 'partitions', sum(hash_record_extended(
+        ROW(i.inhrelid, i.inhparent, i.xmin::text), 0))
+    FROM pg_inherits i
+    UNION ALL
+    SELECT 'names of schemas', sum(hash_record_extended(ROW(n.oid, n.nspname), 0))
+    FROM pg_namespace n
+    WHERE n.nspname !~ '^pg_(toast_)?temp_'
+    UNION ALL
+    SELECT 'composite types', sum(hash_record_extended(ROW(r.oid, a.stamp), 0))
+    FROM relation r
+    JOIN columns a ON a.attrelid = r.oid
+    WHERE r.relkind = 'c'
+    UNION ALL
+    SELECT 'types', sum(hash_record_extended(ROW(
+        y.oid, y.typbasetype, y.typdefault IS NULL), 0))
+    FROM pg_type y
+    WHERE y.oid >= 16384 AND y.typtype IN ('d', 'e', 'r', 'm')
+    UNION ALL
+    SELECT 'labels', sum(hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel), 0))
+    FROM pg_enum e
+)
+SELECT jsonb_build_object(
+    'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
+    'tables', (
+        SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
+            ROW(r.stamp, a.stamp, x.stamp), 0)), '{}')
+        FROM relation r
+        LEFT JOIN columns a ON a.attrelid = r.oid
+        LEFT JOIN expressions x ON x.adrelid = r.oid
+        WHERE r.relkind <> 'c'
+    )
+)::text
+"""
+_END_OF_WAL = """
+SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+    ELSE pg_current_wal_flush_lsn() END)::text
+"""
+_TABLES = """
+WITH published (oid, columns, filter) AS (
+    -- Version 14 has no column lists, and no row filters.
+    SELECT c.oid, to_jsonb(p) -> 'attnames',
+        -- What it does not insert, it does not filter.
+        CASE WHEN b.pubinsert THEN coalesce(to_jsonb(p) ->> 'rowfilter', '') END
+    FROM pg_publication_tables p
+    JOIN pg_publication b ON b.pubname = p.pubname
+    JOIN pg_namespace n ON n.nspname = p.schemaname
+    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
+    WHERE p.pubname = ANY (%(publications)s::text[])
+),
+chosen (oid, columns, filters) AS (
+    SELECT oid, (array_agg(columns))[1],
+        CASE WHEN bool_or(filter = '') THEN '[]'::jsonb
+            ELSE coalesce(jsonb_agg(DISTINCT filter) FILTER (WHERE filter IS NOT NULL), '[]')
+        END
+    FROM published p
+    -- Changes of a partition are sent as those of a root that is published as a whole.
+    WHERE NOT EXISTS (
+        SELECT FROM pg_partition_ancestors(p.oid) a
+        JOIN published q ON q.oid = a.relid
+        WHERE a.relid <> p.oid
+    )
+        AND (%(oids)s::bigint[] IS NULL OR p.oid IN (
+            SELECT o FROM unnest(%(oids)s::bigint[]) o
+            UNION
+            SELECT a.relid FROM unnest(%(oids)s::bigint[]) o, pg_partition_ancestors(o::oid) a
+        ))
+    GROUP BY oid
+),
+part_of (oid, part) AS (
+    SELECT c.oid, c.oid
+    FROM chosen c
+    JOIN pg_class r ON r.oid = c.oid
+    WHERE r.relkind <> 'p'
+    UNION ALL
+    SELECT c.oid, t.relid
+    FROM chosen c
+    JOIN pg_class r ON r.oid = c.oid
+    CROSS JOIN pg_partition_tree(c.oid) t
+    WHERE r.relkind = 'p' AND t.isleaf
+)
+SELECT jsonb_build_object(
+    'oid', c.oid::bigint,
+    'name', n.nspname || '.' || c.relname,
+    'identity', c.relreplident,
+    'columns', (
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+            'number', a.attnum,
+            'quoted', quote_ident(a.attname),
+            'type_oid', a.atttypid::bigint,
+            'type_modifier', a.atttypmod,
+            'has_default', a.atthasdef OR a.atthasmissing OR a.attnotnull
+                OR a.attidentity <> '' OR y.typdefault IS NOT NULL
+                -- Only tables with rows have the value that old rows get.
+                OR c.relkind = 'p' AND EXISTS (
+                    SELECT FROM pg_partition_tree(c.oid) t
+                    JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
+                    WHERE m.atthasmissing
+                ),
+            'expression', (
+                SELECT x.oid::bigint
+                FROM pg_attrdef x
+                WHERE x.adrelid = a.attrelid AND x.adnum = a.attnum AND a.attgenerated <> ''
+            )
+        ) ORDER BY a.attnum), '[]')
+        FROM pg_attribute a
+        JOIN pg_type y ON y.oid = a.atttypid
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            AND coalesce(p.columns ? a.attname::text, true)
+            -- Before 18, generated columns are never published, even if attnames lists them.
+            AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
+    ),
+    'filters', p.filters,
+    'is_chosen', EXISTS (
+        SELECT FROM pg_publication_rel r
+        JOIN pg_publication b ON b.oid = r.prpubid
+        WHERE b.pubname = ANY (%(publications)s::text[])
+            -- From version 19 on: an excepted table is not published by its entry.
+            AND (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
+            AND r.prrelid IN (
+                SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
+    ),
+    'is_partition', coalesce((
+        SELECT i.xmin = c.xmin FROM pg_inherits i WHERE i.inhrelid = c.oid LIMIT 1
+    ), false),
+    'memberships', (
+        WITH place (oid, number, path) AS (
+            -- An ancestor's entry counts while the table is attached to it.
+            SELECT c.oid, NULL::text, ''
+            UNION ALL
+            SELECT a.relid, NULL, (
+                SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
+                FROM pg_inherits i
+                WHERE i.inhrelid = c.oid
+                    OR i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid))
+            )
+            FROM pg_partition_ancestors(c.oid) a
+            WHERE a.relid <> c.oid
+        ),
+        entry (publication, place) AS (
+            SELECT b.oid, 'all'
+            FROM pg_publication b
+            WHERE b.puballtables
+            UNION ALL
+            SELECT r.prpubid, concat_ws(' ', 'table', r.oid, r.xmin, t.path)
+            FROM pg_publication_rel r
+            JOIN place t ON t.oid = r.prrelid
+            WHERE (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
+            {schemas}
+        )
+        SELECT coalesce(jsonb_agg(DISTINCT jsonb_build_object(
+            'place', concat_ws(' ', e.publication, e.place),
+            -- Its name and its owner say nothing of what is published.
+            'publication', concat_ws(' ', b.xmin, to_jsonb(b) - 'pubname' - 'pubowner'),
+            'operations', concat(
+                CASE WHEN b.pubinsert THEN 'i' END, CASE WHEN b.pubupdate THEN 'u' END,
+                CASE WHEN b.pubdelete THEN 'd' END, CASE WHEN b.pubtruncate THEN 't' END
+            )
+        )), '[]')
+        FROM entry e
+        JOIN pg_publication b ON b.oid = e.publication
+        WHERE b.pubname = ANY (%(publications)s::text[])
+    ),
+    'last_column', c.relnatts,
+    'altered', (
+        SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
+        FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+            AND (age(a.xmin) < age(c.xmin)
+                OR a.xmin = c.xmin AND a.cmin::text::bigint > c.cmin::text::bigint)
+    ),
+    'dropped', (
+        SELECT coalesce(jsonb_agg(
+            jsonb_build_array(a.attnum, a.xmin::text::bigint) ORDER BY a.attnum), '[]')
+        FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped
+    ),
+    'definitions', d.definitions,
+    'has_altered_types', d.is_any_altered,
+    'parts', (
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+            'oid', t.oid::bigint,
+            'quoted', format('%%I.%%I', m.nspname, t.relname),
+            'is_born', coalesce((
+                SELECT i.xmin = t.xmin FROM pg_inherits i WHERE i.inhrelid = t.oid LIMIT 1
+            ), false),
+            'file', t.relfilenode::bigint,
+            'toast', nullif(t.reltoastrelid::bigint, 0),
+            'persistence', t.relpersistence,
+            'changed', t.xmin::text::bigint,
+            'frozen', t.relfrozenxid::text::bigint,
+            'changed_columns', (
+                SELECT coalesce(jsonb_agg(a.attnum), '[]')
+                FROM pg_attribute a
+                WHERE a.attrelid = t.oid AND a.attnum > 0 AND NOT a.attisdropped
+                    AND a.xmin = t.xmin
+            ),
+            'attached', coalesce((
+                SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
+                FROM pg_inherits i
+                WHERE (
+                    i.inhrelid = t.oid
+                    OR i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(t.oid))
+                )
+                    AND i.inhrelid <> c.oid
+                    AND i.inhrelid NOT IN (SELECT relid FROM pg_partition_ancestors(c.oid))
+            ), ''),
+            -- Other access methods may have other addresses of rows.
+            'pages', CASE WHEN h.amname = 'heap' AND %(sized)s
+                THEN pg_relation_size(t.oid) / current_setting('block_size')::int
+                ELSE 0 END
+        ) ORDER BY t.oid), '[]')
+        FROM part_of q
+        JOIN pg_class t ON t.oid = q.part
+        JOIN pg_namespace m ON m.oid = t.relnamespace
+        LEFT JOIN pg_am h ON h.oid = t.relam
+        -- Rows of foreign tables are never in the stream.
+        WHERE q.oid = c.oid AND t.relkind = 'r'
+    )
+)::text
+FROM chosen p
+JOIN pg_class c ON c.oid = p.oid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+    WITH RECURSIVE used (oid) AS (
+        SELECT a.atttypid
+        FROM pg_attribute a
+        -- Types of the server's own are never altered.
+        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= 16384
+        UNION
+        SELECT v.oid
+        FROM used u
+        JOIN pg_type y ON y.oid = u.oid
+        LEFT JOIN pg_range r ON y.oid IN (r.rngtypid, r.rngmultitypid)
+        CROSS JOIN LATERAL (
+            VALUES (y.typelem), (y.typbasetype), (r.rngsubtype)
+            UNION ALL
+            SELECT a.atttypid
+            FROM pg_attribute a
+            WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+        ) v (oid)
+        WHERE v.oid >= 16384
+    )
+    SELECT
+        coalesce(jsonb_object_agg(i.key, i.definition)
+            FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,
+        coalesce(bool_or(age(i.xmin) < age(s.xmin)
+            OR i.xmin = s.xmin AND i.cmin::text::bigint > s.cmin::text::bigint), false)
+            AS is_any_altered
+    FROM used u
+    JOIN pg_type y ON y.oid = u.oid
+    -- A system column's row is as old as the table.
+    JOIN pg_attribute s ON s.attrelid = c.oid AND s.attname = 'ctid'
+    CROSS JOIN LATERAL (
+        SELECT 'label ' || e.oid, e.enumlabel::text,
+            -- A label that is younger than the table is a new one, and changes no row.
+            CASE WHEN e.oid < c.oid THEN e.xmin END, e.cmin
+        FROM pg_enum e
+        WHERE e.enumtypid = y.oid
+        UNION ALL
+        SELECT 'attribute ' || y.oid || '.' || a.attnum,
+            CASE WHEN NOT a.attisdropped
+                THEN concat_ws(' ', a.atttypid, a.atttypmod, a.attname) END,
+            a.xmin, a.cmin
+        FROM pg_attribute a
+        WHERE a.attrelid = y.typrelid AND y.typtype = 'c' AND a.attnum > 0
+    ) i (key, definition, xmin, cmin)
+) d
+ORDER BY c.oid
+"""

@@ -1,0 +1,191 @@
+"""Runs one command at a time on a connection, interruptibly."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from typing import TYPE_CHECKING, Any
+
+from walrow._postgres.server_errors import replication_error
+from walrow._postgres.session import check_usable
+from walrow._waiting import READ, WRITE, Waiter
+from walrow.errors import OptionError, ReplicationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psycopg
+    from psycopg.pq.abc import PGresult
+
+
+def is_replication(conn: psycopg.Connection[Any]) -> bool:
+    """Whether replication commands can be run on a connection."""
+    check_usable(conn)
+    word = conn.info.get_parameters().get("replication", "")
+    return word.lower() not in {"", "0", "false", "no", "off"}
+
+
+def check_replication(conn: psycopg.Connection[Any], what: str) -> None:
+    """Refuses other connections than replication connections."""
+    if not is_replication(conn):
+        text = (
+            f"{what} needs a replication connection:"
+            ' psycopg.connect(..., replication="database")'
+        )
+        raise OptionError(text)
+
+
+def major_version(conn: psycopg.Connection[Any]) -> int:
+    """The server's major version."""
+    check_usable(conn)
+    return conn.info.server_version // 10_000
+
+
+def run(
+    conn: psycopg.Connection[Any],
+    command: str,
+    failed: str,
+    *,
+    slot: str | None = None,
+    publication: str | None = None,
+    tick: Callable[[float], None] | None = None,
+    undo: str | None = None,
+) -> PGresult:
+    """Runs one command by libpq itself: psycopg would begin a transaction before it.
+
+    Args:
+        conn: The connection, in any state but pipeline mode or COPY.
+        command: The command.
+        failed: What failed, for errors.
+        slot: The slot that it is about.
+        publication: The publication that it is about.
+        tick: Is called about once a second until the result arrives, with the seconds
+            since the start. If it raises, the command is canceled.
+        undo: A command that undoes it, if it is interrupted too late to be canceled.
+
+    Raises:
+        ReplicationError: The server refused the command, or the connection broke.
+    """
+    import psycopg
+    from psycopg import errors, pq
+
+    check_usable(conn)
+    encoding = encoding_of(conn)
+    with conn.lock:
+        try:
+            conn.pgconn.send_query(_encoded(command, encoding))
+            result = _wait(conn, tick, undo)
+        except psycopg.Error as error:
+            raise replication_error(
+                error, failed, slot=slot, publication=publication
+            ) from error
+    if result.status in {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}:
+        return result
+    refusal = errors.error_from_result(result, encoding)
+    raise replication_error(
+        refusal, failed, slot=slot, publication=publication
+    ) from refusal
+
+
+def _encoded(command: str, encoding: str) -> bytes:
+    try:
+        return command.encode(encoding)
+    except UnicodeEncodeError:
+        text = f"a name is not in the connection's encoding, {encoding}"
+        raise OptionError(text) from None
+
+
+def row_of(result: PGresult) -> list[bytes | None]:
+    """The cells of a result's only row."""
+    if result.ntuples != 1:
+        text = f"the server returned {result.ntuples} rows instead of one"
+        raise ReplicationError(text)
+    return [result.get_value(0, column) for column in range(result.nfields)]
+
+
+def _wait(
+    conn: psycopg.Connection[Any],
+    tick: Callable[[float], None] | None,
+    undo: str | None,
+) -> PGresult:
+    """Waits for the result of the command that was sent, interruptibly."""
+    start = time.monotonic()
+    with Waiter() as waiter:
+        try:
+            while conn.pgconn.flush():
+                _poll(waiter, conn, READ | WRITE)
+                conn.pgconn.consume_input()
+            while conn.pgconn.is_busy():
+                if not _poll(waiter, conn, READ) and tick is not None:
+                    tick(time.monotonic() - start)
+                conn.pgconn.consume_input()
+        except BaseException:
+            _cancel(waiter, conn, undo)
+            raise
+    return _last_result(conn)
+
+
+def _cancel(waiter: Waiter, conn: psycopg.Connection[Any], undo: str | None) -> None:
+    """Cancels the running command, or undoes it if it was faster."""
+    import psycopg
+    from psycopg import pq
+
+    with contextlib.suppress(psycopg.Error):
+        conn.cancel_safe(timeout=_CANCEL_SECONDS)
+        deadline = time.monotonic() + _CANCEL_SECONDS
+        while conn.pgconn.is_busy():
+            if time.monotonic() > deadline:
+                break
+            _poll(waiter, conn, READ)
+            conn.pgconn.consume_input()
+        else:
+            done = _last_result(conn).status == pq.ExecStatus.TUPLES_OK
+            if done and undo is not None:
+                conn.pgconn.exec_(undo.encode(encoding_of(conn)))
+            return
+    # Its state is unknown.
+    conn.pgconn.finish()
+
+
+def _last_result(conn: psycopg.Connection[Any]) -> PGresult:
+    """The result of a command whose results have all arrived."""
+    import psycopg
+
+    last = None
+    while (result := conn.pgconn.get_result()) is not None:
+        last = result
+    if last is None:
+        text = "the server returned no result"
+        raise psycopg.OperationalError(text)
+    return last
+
+
+def _poll(waiter: Waiter, conn: psycopg.Connection[Any], events: int) -> bool:
+    """Waits for the socket. Signals are handled at least as often as this returns."""
+    waiter.watch(conn.pgconn.socket, events)
+    return bool(waiter.wait(time.monotonic() + _POLL_SECONDS))
+
+
+def literal(text: str) -> str:
+    r"""A text as a string of SQL, whatever the session's settings are.
+
+    >>> print(literal("it's"), literal("a\\b"))
+    'it''s' E'a\\b'
+    """
+    quoted = "'" + text.replace("'", "''") + "'"
+    return f"E{quoted}".replace("\\", "\\\\") if "\\" in text else quoted
+
+
+def encoding_of(conn: psycopg.Connection[Any]) -> str:
+    """The codec of a connection's commands and names."""
+    # psycopg has no codec for SQL_ASCII.
+    return "utf-8" if conn.info.encoding == "ascii" else conn.info.encoding
+
+
+def text_of(conn: psycopg.Connection[Any], name: bytes) -> str:
+    """A name in a result. A SQL_ASCII database may have any bytes in it."""
+    return name.decode(encoding_of(conn), "backslashreplace")
+
+
+_CANCEL_SECONDS = 5.0
+_POLL_SECONDS = 1.0

@@ -1,0 +1,118 @@
+"""Positions of a server and of its slots, over ordinary connections."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from walrow._lsn import Lsn
+from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.failures import OBJECT_IN_USE
+from walrow._postgres.session import records
+from walrow._postgres.waiting import OpenTransaction, time_of
+from walrow.errors import ReplicationError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import psycopg
+
+__all__ = ["advance", "position_of_now", "prepared_transactions"]
+
+
+def position_of_now(given: dict[str, Any]) -> Lsn:
+    """A position behind everything that is committed, which the server will reach.
+
+    Commits that did not wait are flushed a moment later. Other records may wait for the next
+    commit, and a walsender waits for their end: so if the flush does not come, this makes a
+    commit without changes.
+    """
+    now = time.monotonic()
+    ends, commits = now + _FLUSH_SECONDS, now + _PATIENCE_SECONDS
+    with connect_for_sql(given) as conn:
+        while True:
+            row = conn.execute(_ENDS_OF_WAL).fetchone()
+            written, flushed = row or (0, 0)
+            # The end of what is written may be a page's header, where no record ends.
+            if flushed >= written or time.monotonic() > ends:
+                return Lsn(int(min(written, flushed)))
+            if time.monotonic() > commits:
+                commits = ends
+                conn.execute(_COMMIT)
+            time.sleep(0.02)
+
+
+def prepared_transactions(
+    conn: psycopg.Connection[Any], publications: Sequence[str]
+) -> list[OpenTransaction]:
+    """Transactions that were prepared, are not decided, and have written to published tables.
+
+    None on a standby, which does not know them.
+    """
+    return [
+        OpenTransaction(**found | {"since": time_of(found["since"])})
+        for found in records(conn, _PREPARED, {"publications": list(publications)})
+    ]
+
+
+def advance(given: dict[str, Any], slot: str, position: Lsn) -> None:
+    """Confirms a position when the stream has ended."""
+    ends = time.monotonic() + _RELEASE_SECONDS
+    while True:
+        try:
+            with connect_for_sql(given) as conn:
+                conn.execute(_ADVANCE, (slot, str(position)))
+        except ReplicationError as error:
+            # The walsender may need a moment to notice that its client is gone.
+            if error.sqlstate != OBJECT_IN_USE or time.monotonic() > ends:
+                raise
+            time.sleep(0.02)
+        else:
+            return
+
+
+# A prepared transaction keeps the locks of the tables that it has written to, and shows only them.
+_PREPARED = """
+SELECT jsonb_build_object(
+    'xid', p.transaction, 'pid', NULL, 'gid', p.gid, 'application', NULL,
+    'user', p.owner, 'database', p.database, 'state', NULL, 'since', p.prepared
+)::text
+FROM pg_prepared_xacts p
+WHERE p.database = current_database() AND EXISTS (
+    SELECT FROM pg_locks own
+    JOIN pg_locks held ON held.virtualtransaction = own.virtualtransaction
+    CROSS JOIN LATERAL (
+        SELECT held.relation AS oid
+        UNION SELECT relid FROM pg_partition_ancestors(held.relation)
+    ) written
+    JOIN pg_class c ON c.oid = written.oid
+    JOIN pg_namespace n ON n.oid = c.relnamespace
+    JOIN pg_publication_tables t ON t.schemaname = n.nspname AND t.tablename = c.relname
+    WHERE own.locktype = 'transactionid' AND own.transactionid = p.transaction
+        AND held.locktype = 'relation' AND held.database = (
+            SELECT oid FROM pg_database WHERE datname = current_database()
+        )
+        AND held.mode NOT IN ('AccessShareLock', 'RowShareLock')
+        AND t.pubname = ANY (%(publications)s)
+)
+ORDER BY p.prepared, p.gid
+"""
+_ENDS_OF_WAL = """
+SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+        ELSE pg_current_wal_insert_lsn() END - '0/0',
+    CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+        ELSE pg_current_wal_flush_lsn() END - '0/0'
+"""
+#: An ID makes a commit record. A standby has none.
+_COMMIT = """
+SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END
+"""
+_ADVANCE = """
+SELECT pg_replication_slot_advance(slot_name, wanted)
+FROM pg_replication_slots, (VALUES (%s::name, %s::pg_lsn)) AS v (name, wanted)
+WHERE slot_name = name AND confirmed_flush_lsn < wanted
+"""
+_RELEASE_SECONDS = 5.0
+#: Longer than the WAL writer needs for commits that are not synchronous.
+_FLUSH_SECONDS = 1.5
+_PATIENCE_SECONDS = 0.3

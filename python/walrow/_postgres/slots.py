@@ -1,0 +1,125 @@
+"""Replication slots of a server, and the WAL that they keep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._lsn import Lsn
+from walrow._postgres.session import records
+from walrow._postgres.waiting import time_of
+
+if TYPE_CHECKING:
+    import datetime as dt
+
+    import psycopg
+
+
+class Slot(NamedTuple):
+    """A replication slot.
+
+    What the server's version does not know is None.
+
+    Attributes:
+        name: Its name.
+        kind: `logical` or `physical`.
+        plugin: The output plugin. None for a physical slot.
+        database: Its database. None for a physical slot.
+        active_pid: The server process that uses it now.
+        active_application: The application_name of that process.
+        temporary: Whether it ends with the connection that created it.
+        two_phase: Whether prepared transactions are sent at PREPARE.
+        failover: Whether it is copied to standbys. From server 17.
+        restart_lsn: The oldest WAL that it keeps. None if it keeps none.
+        confirmed_flush: The position up to which its client has confirmed changes.
+        kept_bytes: The size of the WAL that it keeps. None if it keeps none.
+        wal_status: `reserved` or `extended` if the WAL is there, `unreserved` if it
+            will be removed soon, `lost` if some is gone and the slot is useless.
+        safe_wal_size: The bytes of WAL that can be written before the slot may be lost.
+            None without `max_slot_wal_keep_size`, or if it is lost.
+        inactive_since: When it was last used. From server 17.
+        invalidation_reason: Why it is lost. From server 17.
+        conflict: Whether a standby had to invalidate it. From server 16, where it is
+            also true of a slot that is lost for another reason.
+    """
+
+    name: str
+    kind: str
+    plugin: str | None
+    database: str | None
+    active_pid: int | None
+    active_application: str | None
+    temporary: bool
+    two_phase: bool | None
+    failover: bool | None
+    restart_lsn: Lsn | None
+    confirmed_flush: Lsn | None
+    kept_bytes: int | None
+    wal_status: str | None
+    safe_wal_size: int | None
+    inactive_since: dt.datetime | None
+    invalidation_reason: str | None
+    conflict: bool | None
+
+
+def slots(conn: psycopg.Connection[Any]) -> list[Slot]:
+    """Lists the replication slots of a server, in all databases, by name.
+
+    ```python
+    with psycopg.connect("dbname=shop") as conn:
+        for slot in walrow.postgres.slots(conn):
+            print(slot.name, slot.wal_status, slot.kept_bytes)
+    ```
+
+    Any role may read them. The state of the connection does not change, as in
+    `catalog`.
+
+    Args:
+        conn: A psycopg connection.
+
+    Raises:
+        OptionError: The connection cannot be used.
+        psycopg.Error: The query failed.
+    """
+    return [_slot(row) for row in records(conn, _SLOTS)]
+
+
+def _slot(row: dict[str, Any]) -> Slot:
+    return Slot(
+        name=row["slot_name"],
+        kind=row["slot_type"],
+        plugin=row["plugin"],
+        database=row["database"],
+        active_pid=row["active_pid"],
+        active_application=row["application_name"] or None,
+        temporary=row["temporary"],
+        two_phase=row.get("two_phase"),
+        failover=row.get("failover"),
+        restart_lsn=_lsn(row["restart_lsn"]),
+        confirmed_flush=_lsn(row["confirmed_flush_lsn"]),
+        kept_bytes=row["kept_bytes"],
+        wal_status=row["wal_status"],
+        safe_wal_size=row["safe_wal_size"],
+        inactive_since=time_of(row.get("inactive_since")),
+        invalidation_reason=row.get("invalidation_reason"),
+        conflict=row.get("conflicting"),
+    )
+
+
+def _lsn(text: str | None) -> Lsn | None:
+    return None if text is None else Lsn(text)
+
+
+# The columns depend on the version, so they are read by name.
+_SLOTS = """
+SELECT (to_jsonb(s) || jsonb_build_object(
+    'application_name', a.application_name,
+    'kept_bytes', pg_wal_lsn_diff(
+        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+        ELSE pg_current_wal_lsn() END,
+        s.restart_lsn
+    )
+))::text
+FROM pg_replication_slots s
+LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid
+ORDER BY s.slot_name
+"""

@@ -1,0 +1,157 @@
+"""A publication of a few tables, for as long as somebody reads their changes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.failures import (
+    LOCK_NOT_AVAILABLE,
+    QUERY_CANCELED,
+    UNDEFINED_OBJECT,
+)
+from walrow._postgres.locks import locks_on
+from walrow._postgres.publications import (
+    ambiguous,
+    create_publication,
+    drop_publication,
+    resolve,
+    spoken,
+)
+from walrow.errors import OptionError, ReplicationError, SchemaError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import psycopg
+
+    from walrow.typing import TableName
+
+__all__ = ["create_if_missing", "drop_if_exists", "named"]
+
+
+def create_if_missing(
+    parameters: dict[str, Any], name: str, tables: Iterable[TableName]
+) -> None:
+    """Creates a publication of tables on a connection of its own, unless it exists.
+
+    Args:
+        parameters: Those of the connection.
+        name: The publication.
+        tables: The tables, as for `create_publication_for`.
+
+    Raises:
+        ReplicationError: Also if somebody has one of the tables locked for too long.
+    """
+    import psycopg
+
+    chosen = list(tables)
+    with connect_for_sql({**parameters, "connect_timeout": 5}) as conn:
+        conn.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'".encode())
+        conn.execute(f"SET statement_timeout = '{2 * _LOCK_SECONDS}s'".encode())
+        query = "SELECT FROM pg_publication WHERE pubname = %s"
+        if conn.execute(query, [name]).fetchone() is not None:
+            return
+        try:
+            create_publication_for(conn, name, chosen)
+        except (ReplicationError, psycopg.Error) as error:
+            if error.sqlstate not in {LOCK_NOT_AVAILABLE, QUERY_CANCELED}:
+                raise
+            found = _locks(conn, chosen)
+            if not found and error.sqlstate == QUERY_CANCELED:
+                # By somebody else.
+                raise
+            text = (
+                f'publication "{name}" cannot be created: it has waited for'
+                f" {found or 'another transaction'}. Let that end, and start again"
+            )
+            raise ReplicationError(
+                text, sqlstate=LOCK_NOT_AVAILABLE, publication=name
+            ) from error
+
+
+def create_publication_for(
+    conn: psycopg.Connection[Any], name: str, tables: Iterable[TableName]
+) -> None:
+    """Creates a publication of tables, which are named as in `walrow.read`.
+
+    Rows of partitions come as rows of their root.
+
+    Raises:
+        SchemaError: There is no such table, or several.
+        OptionError: A table has no replica identity. Its updates and deletes would fail
+            on the server while the publication exists.
+        ReplicationError: The server refused it.
+    """
+    chosen = []
+    oids = []
+    for table, found in resolve(conn, [named(conn, each) for each in tables]):
+        if len(found) != 1:
+            shown = spoken(table)
+            text = f"no table {shown} in the database; names have no quotes"
+            raise SchemaError(ambiguous(table, found) if found else text, table=shown)
+        chosen.append((found[0].schema, found[0].name))
+        oids.append(found[0].oid)
+    without = conn.execute(_WITHOUT_IDENTITY, [oids]).fetchall()
+    if without:
+        names = ", ".join(row[0] for row in without)
+        text = (
+            f"without a replica identity, updates and deletes of {names} would fail while"
+            " the table is published: ALTER TABLE ... REPLICA IDENTITY FULL, or use"
+            " publication="
+        )
+        raise OptionError(text)
+    create_publication(conn, name, chosen, publish_via_partition_root=True)
+
+
+def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
+    """Drops a publication, if it was created."""
+    conn.execute("SET lock_timeout = '2s'")
+    try:
+        drop_publication(conn, name)
+    except ReplicationError as error:
+        if error.sqlstate != UNDEFINED_OBJECT:
+            raise
+
+
+def _locks(conn: psycopg.Connection[Any], tables: Iterable[TableName]) -> str:
+    """Says who has locks that keep tables from being published. Empty if nobody has."""
+    found = resolve(conn, [named(conn, each) for each in tables])
+    return locks_on(conn, [it.oid for _, relations in found for it in relations])
+
+
+def named(conn: psycopg.Connection[Any], table: TableName) -> str | tuple[str, str]:
+    """The name of a table that may be given by its OID."""
+    if not isinstance(table, int):
+        return table
+    row = conn.execute(_NAME, [table]).fetchone()
+    return (row[0], row[1]) if row else f"with OID {table}"
+
+
+_NAME = """
+SELECT n.nspname::text, c.relname::text
+FROM pg_catalog.pg_class c
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = %s::oid
+"""
+# Each partition needs an identity of its own.
+_WITHOUT_IDENTITY = """
+SELECT format('%%s.%%s', n.nspname, c.relname)
+FROM unnest(%s::oid[]) AS chosen (oid)
+CROSS JOIN LATERAL (
+    SELECT chosen.oid
+    UNION SELECT relid FROM pg_catalog.pg_partition_tree(chosen.oid)
+) AS part (oid)
+JOIN pg_catalog.pg_class c ON c.oid = part.oid
+JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind = 'r' AND c.relreplident <> 'f'
+    AND NOT EXISTS (
+        SELECT FROM pg_catalog.pg_index i
+        WHERE i.indrelid = c.oid AND i.indisvalid AND i.indimmediate
+            AND (c.relreplident = 'd' AND i.indisprimary
+                OR c.relreplident = 'i' AND i.indisreplident)
+    )
+ORDER BY 1
+"""
+#: Less than the receiver allows for all that it does before the stream.
+_LOCK_SECONDS = 30

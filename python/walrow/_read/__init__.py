@@ -1,0 +1,1 @@
+"""Streams as batches, frames and messages; schemas and surveys."""

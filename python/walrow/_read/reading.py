@@ -1,0 +1,232 @@
+"""The main functions: source to batches, source to frames."""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from walrow._core import Frames, Reader
+from walrow._read.signatures import with_options
+from walrow._sources.chunks import Chunks
+from walrow._sources.logs import part_of
+from walrow.typing import Options
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Unpack
+
+    from walrow._core import Message
+    from walrow.typing import Absence, Framing, Source
+
+__all__ = ["frames", "messages", "read"]
+
+
+@with_options(Options)
+def read(source: Source, **options: Unpack[Options]) -> Reader:
+    """Reads the committed row changes of a stream, lazily.
+
+    >>> import walrow
+    >>> with walrow.read("tests/data/18/rows.text.wire") as reader:
+    ...     for batch in reader:
+    ...         print(batch.table, batch.num_rows)
+    public.item 10
+    public.stock 7
+
+    With one table, the reader is an Arrow stream, for any consumer of Arrow streams:
+
+    >>> import pyarrow as pa
+    >>> path = "tests/data/18/rows.text.wire"
+    >>> items = pa.table(walrow.read(path, table="public.item"))
+    >>> items.select(["id", "label", "_change_type", "_seq"]).to_pylist()[0]
+    {'id': 1, 'label': 'one', '_change_type': 'insert', '_seq': 0}
+
+    Args:
+        source: What a server sent, in one of these forms:
+
+            - The path or the URL (opened with fsspec) of a capture, or a binary file
+              object. Files of pg_recvlogical are captures too. gzip and zstd are
+              decompressed, whatever the file's name is.
+            - A `Log`, or its directory. Segments that the options exclude are not read.
+            - Another directory: all files in it and in its subdirectories, except those whose
+              names begin with `.` or `_`. Or a pattern: `"captures/2026-*.wire.gz"`.
+              The order is that of the names, compared character by character.
+            - An iterable of paths, patterns and files, in this order. Several files are
+              one stream, as if they were one file.
+            - The bytes of a capture, or an iterable of chunks, as a connection receives
+              them. An empty chunk of bytes that are cut anywhere says that nothing more
+              came for now: all complete rows are returned before the next chunk.
+            - The rows of `pg_logical_slot_get_binary_changes` or
+              `pg_logical_slot_peek_binary_changes`: a cursor or a list, with rows of any
+              driver.
+        table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
+            OID, which also chooses between tables that had one name.
+            All batches then have one schema, and the reader is an Arrow stream. Other
+            stream contents are tables too: `"walrow.transactions"`,
+            `"walrow.messages"`, `"walrow.relations"`, `"walrow.truncates"`.
+        tables: Several tables, each as in `table`: `["orders", ("public", "items")]`. Their
+            batches come as without it, each with the columns of its table's version, and
+            rows of other tables are skipped. So the reader is not an Arrow stream, but
+            `to_pandas` and the like return a dictionary by table, also for a list of
+            one. A table that two of the names match is read once. An empty list, a name
+            that is in it twice, a side table (see `side_tables`), and `table` or
+            `schema` beside it are an `OptionError`. A pair in a list is a schema and a
+            name, but `tables=("a", "b")` are two tables.
+        schema: With `table`, any Arrow schema. Every version of the table is projected
+            onto it, by column name. Columns that a version lacks are null and listed in
+            `_unsent`. Columns that the schema lacks are a `SchemaError`, unless `columns`
+            leaves them out. `walrow.schema` returns one for all versions. Without
+            `schema`, a change of the table's columns is a `SchemaError`.
+        columns: The only columns to decode, as `"total"`, `"orders.total"` or
+            `"public.orders.total"`, besides the metadata columns. With `schema`, these
+            must be its columns. Default: all.
+        framing: `"wire"`: the bytes of the connection, cut anywhere. `"recvlogical"`: a
+            file that `pg_recvlogical` wrote with the plugin pgoutput, cut anywhere. What
+            it received again after a reconnect is returned only once. `"copydata"`: each
+            chunk is one CopyData payload, as drivers return them. `"message"`: each
+            chunk is one pgoutput message, or a row of
+            `pg_logical_slot_get_binary_changes`. Default: recognised from the first
+            bytes or the first chunk. A `Decoder` does not recognise it: its default is
+            `"wire"`.
+        profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
+            formats support. `"text"`: every column as the text that PostgreSQL writes.
+        types: Arrow types that replace the profile's types, for columns (`"total"`,
+            `"orders.total"`, `"public.orders.total"`) or PostgreSQL types (`"numeric"`,
+            `"_int4"`). Examples: `"string"`, `"decimal128(38, 9)"`, `pa.int64()`.
+            Names are accepted in the spelling of pyarrow and of Arrow's Rust library.
+            A key that names neither a type nor a column of the source is a `SchemaError`
+            at its end.
+        unrepresentable: The policy for values that their Arrow type cannot hold:
+            `"error"`, `"null"` (counted in `Reader.nulled`) or `"sentinel"` (infinite
+            dates and timestamps become the largest or smallest ones). Or a policy for
+            each column or PostgreSQL type, with the key `"*"` for all others.
+        catalog: The definitions of user-defined types: a `Catalog`, or the path of a
+            file that `Catalog.to_json` or `walrow catalog` wrote.
+        session: The settings under which the stream was written, if they differ from
+            `walrow.postgres.settings`: `{"DateStyle": "SQL, DMY", "IntervalStyle":
+            "sql_standard", "client_encoding": "LATIN1"}`. Without it, values in the
+            format of other settings are a `DecodeError`.
+        trim_bpchar: Removes the trailing blanks of `character(n)`.
+        metadata: The metadata columns that follow the table's own columns, with or
+            without their prefix: `change_type`, `commit_lsn`, `seq`,
+            `commit_timestamp`, `xid`, `key_only`, `unsent`. Default: all. Pass `()` for
+            none.
+        metadata_prefix: The prefix of the metadata columns' names.
+        batch_rows: The maximum number of rows in a batch. The two images of an update
+            are never split, so with a limit of 1, a batch may have 2.
+        batch_bytes: The number of bytes of values after which a batch is full. At most
+            512 MiB.
+        batch_memory: The number of bytes that the unfinished batches of all tables may
+            take together. Beyond it, the fullest batch is returned.
+        side_tables: Side tables whose batches are returned with the others:
+            `["transactions", "messages"]`. The reader is then not an Arrow stream.
+        envelope: Returns all tables, or the chosen ones, under one schema:
+            `schema_name`, `table_name`, `key` and `data` as maps of column names to
+            PostgreSQL's own text, then the metadata columns. The reader is then an
+            Arrow stream.
+        start: Skips what was delivered before: transactions that end, and
+            non-transactional messages that are, at or before this LSN. An `Lsn`, such
+            as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.
+            Also set it for a capture that begins later than its slot: then a COMMIT
+            PREPARED whose rows are missing is an error.
+        end: Stops after the last transaction that ends, and the last non-transactional
+            message that is, at or before this LSN; or before the first transaction that
+            was committed after this time, a `datetime` with a time zone. The chosen table
+            may then be missing. `start` continues at the same LSN.
+        late_start: Skips streamed transactions whose first chunk is before the stream,
+            and prepared transactions whose rows are before it. Otherwise they are
+            errors.
+        unfinished: The policy for a source that ends inside a frame or a transaction, or
+            that the server ended with an error: `"error"`, raised after the batches of
+            all complete transactions, or `"ignore"`. Transactions that are streamed or
+            prepared and not committed do not count: see `Reader.open_transactions`.
+        missing_table: The policy for chosen tables that the source does not contain:
+            `"error"`, which names all of them, or `"ignore"` for no rows. With `start`
+            or `end`, they may always be missing.
+        spool_memory: The number of bytes of memory that all open and prepared
+            transactions take together. Beyond it, they wait in files.
+        spool_directory: The directory of these files. Default: the system's directory
+            for temporary files. The files have no name and disappear automatically.
+        message_limit: The maximum size of a pgoutput message, and so of a row, in
+            bytes. Default: 1 GiB, which PostgreSQL never exceeds.
+
+    Raises:
+        OptionError: The options are invalid or contradict each other.
+        TypeError: An option has another type, or there is no such option.
+        OSError: A file does not exist or cannot be opened.
+
+    While reading, `DecodeError`, `UnrepresentableError`, `SchemaError`, `SpoolError`,
+    `UnfinishedError`, `ReplicationError` and the source's own exceptions are raised after
+    all earlier batches were returned.
+    """
+    framing, unfinished = options.get("framing"), options.get("unfinished")
+    part = part_of(options)
+    chunks = Chunks(source, framing=framing, unfinished=unfinished, part=part)
+    return Reader(chunks, **options)
+
+
+def frames(
+    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
+) -> Frames:
+    """Returns every frame of a stream with its message and fields, as they were sent.
+
+    Nothing is skipped or combined: messages of rolled-back transactions are included.
+    An error of the server is a frame too, an ErrorResponse. So it is no error here, and
+    neither is a transaction without its end: `Frames.server_error` and
+    `Frames.unfinished` are for these.
+
+    >>> import walrow
+    >>> path = "tests/data/18/rows.text.wire"
+    >>> for frame in walrow.frames(path):
+    ...     if frame.message and frame.message.kind == "I":
+    ...         print(frame.message.name, frame.message.new)
+    ...         break
+    Insert ['1', 'one', '1.50']
+
+    Frames can be written again, byte for byte:
+
+    >>> from pathlib import Path
+    >>> data = b"".join(frame.to_bytes() for frame in walrow.frames(path))
+    >>> data == Path(path).read_bytes()
+    True
+
+    Args:
+        source: As in `read`.
+        framing: As in `read`.
+        unfinished: The policy for a source that ends inside a frame, or whose compressed
+            data is truncated: `"error"`, raised after all complete frames, or `"ignore"`.
+
+    Raises:
+        DecodeError: While iterating, if bytes do not follow the protocol.
+        UnfinishedError: After the last complete frame, if the source ends inside another.
+    """
+    chunks = Chunks(source, framing=framing, unfinished=unfinished)
+    return Frames(chunks, framing=framing, unfinished=unfinished)
+
+
+def messages(
+    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
+) -> Iterator[Message]:
+    """Returns every pgoutput message of a stream, as it was sent.
+
+    Nothing is skipped or combined: messages of rolled-back transactions are included.
+    `frames` also returns their LSNs, and what is not pgoutput, such as keepalives and
+    errors of the server.
+
+    >>> import walrow
+    >>> [message.name for message in walrow.messages("tests/data/18/rows.text.wire")][
+    ...     :3
+    ... ]
+    ['Begin', 'Relation', 'Insert']
+
+    Args:
+        source: As in `read`.
+        framing: As in `read`.
+        unfinished: As in `frames`.
+
+    Raises:
+        DecodeError: While iterating, if bytes do not follow the protocol.
+        UnfinishedError: After the last complete message, as in `frames`.
+    """
+    found = frames(source, framing=framing, unfinished=unfinished)
+    # Unlike a generator, these repeat an error.
+    return filter(None, map(attrgetter("message"), found))

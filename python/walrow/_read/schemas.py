@@ -1,0 +1,118 @@
+"""The schema of a table, over all of its versions."""
+
+from __future__ import annotations
+
+import os
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from walrow._core import Catalog, Schema, SchemaUnion
+from walrow._read.signatures import with_options
+from walrow._secrets import without_credentials
+from walrow._sources.chunks import Chunks, paths
+from walrow._sources.logs import find_log
+from walrow.errors import Error
+from walrow.typing import SchemaOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Unpack
+
+    from walrow.typing import Source, TableName
+
+__all__ = ["schema"]
+
+
+@with_options(SchemaOptions)
+def schema(
+    source: Catalog | Source | Iterable[Catalog | Source],
+    table: TableName | None = None,
+    **options: Unpack[SchemaOptions],
+) -> Schema:
+    """Returns one schema for all versions of a table, for `read(table=..., schema=...)`.
+
+    It has the columns of all versions in all sources, in the order in which they first
+    appear, then the metadata columns. A column whose type changes gets a type that holds
+    all of its values: see docs/types.md. Its metadata lacks `pg.replica_identity`.
+
+    >>> import walrow
+    >>> catalog = walrow.Catalog(
+    ...     '{"tables": [{"schema": "public", "name": "t", "oid": 16400,'
+    ...     ' "columns": [{"name": "id", "type": 23, "key": true}]}]}'
+    ... )
+    >>> walrow.schema(catalog, "t", metadata=["change_type"])
+    <walrow.Schema id: int32, _change_type: string>
+    >>> walrow.schema("tests/data/18/rows.text.wire", "public.item", metadata=())
+    <walrow.Schema id: int32, label: string, amount: decimal128(12, 2)>
+
+    Args:
+        source: A catalog or the path of its file; a capture, as `read` takes it; a
+            directory or a pattern of captures; or a list of these. Each file is a
+            capture of its own. Captures are read to their end, but their rows are
+            skipped.
+        table: One table, as in `read`: several have no common schema. Optional with
+            `envelope`.
+        **options: The options in the signature are those of `read`. `catalog` defines the
+            types of captures. Default: the first catalog in `source`.
+
+    Raises:
+        SchemaError: No source contains the table, several tables have the name, or no
+            type holds all values of a column.
+        UnfinishedError: A capture is not complete, so it may lack versions.
+        OptionError: As in `read`.
+    """
+    sources = list(_sources(source, table))
+    catalogs = [each for _, each in sources if isinstance(each, Catalog)]
+    if options.get("catalog") is None and catalogs:
+        options["catalog"] = catalogs[0]
+    union = SchemaUnion(table=table, **options)
+    for name, each in sources:
+        if isinstance(each, Catalog):
+            union.add_catalog(each)
+            continue
+        framing, unfinished = options.get("framing"), options.get("unfinished")
+        try:
+            with closing(
+                Chunks(each, framing=framing, unfinished=unfinished)
+            ) as chunks:
+                union.begin_stream(name, chunks.begin())
+                for chunk in chunks:
+                    union.feed(chunk)
+            union.finish_stream()
+        except Error as error:
+            if len(sources) > 1:
+                error.add_note(f"in {name}")
+            raise
+    return union.schema()
+
+
+def _sources(source: Any, table: TableName | None) -> Iterator[tuple[str, Any]]:
+    """Each catalog and capture, with its name."""
+    if isinstance(source, list | tuple) and any(map(_is_alone, source)):
+        for each in source:
+            yield from _sources(each, table)
+    elif not isinstance(source, str | os.PathLike):
+        yield "the source", source
+    elif (log := find_log(source)) is not None:
+        name = without_credentials(os.fsdecode(source))
+        yield name, log.open() if table is None else log.examples(table)
+    else:
+        for path, name in paths(source):
+            if _is_catalog(path):
+                yield name, Catalog.from_file(path)
+            else:
+                yield name, path
+
+
+def _is_alone(source: Any) -> bool:
+    """Whether an item of a list is a source, and not a chunk of one."""
+    return isinstance(source, str | os.PathLike | Catalog) or hasattr(source, "read")
+
+
+def _is_catalog(path: str) -> bool:
+    """Whether the file has JSON. No capture begins with a brace."""
+    if "://" in path:
+        return False
+    with Path(path).open("rb") as file:
+        return file.read(64).lstrip().startswith(b"{")

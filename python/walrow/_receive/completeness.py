@@ -1,0 +1,225 @@
+"""Finds tables of a log that are incomplete, because the stream lacks some of their changes.
+
+The receiver compares now and then what publications have with what they had: `load_needed` keeps
+that. A load makes a table whole again.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from walrow._core import LogObjects
+from walrow._log.marks import Why
+from walrow._log.needs import read_record, write_published
+from walrow._log.questions import first_xid, truncates
+from walrow._postgres import published
+from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.published import last_oid, published_tables, with_rows
+from walrow._postgres.running import literal
+from walrow._receive.askers import Asker, is_answered
+from walrow._receive.looks import (
+    Look,
+    Questions,
+    after_load,
+    after_look,
+    at_beginning,
+    settled,
+)
+from walrow.errors import Error, LogError
+from walrow.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+    from pathlib import Path
+
+    import psycopg
+
+    from walrow._log.needs import Published
+    from walrow._lsn import Lsn
+    from walrow._postgres.published import PublishedTable, Stamps
+
+__all__ = ["Completeness"]
+
+
+class Completeness:
+    """Compares, beside the stream, the published tables with the record of the last look.
+
+    Attributes:
+        is_catalog_old: Whether a type was altered, so that the log needs the catalog again.
+    """
+
+    def __init__(
+        self,
+        given: dict[str, Any],
+        *,
+        asker: Asker,
+        log: Path,
+        publications: Sequence[str],
+        note: Callable[[str], None],
+    ) -> None:
+        """Stores the arguments.
+
+        Args:
+            given: The connection parameters.
+            asker: Asks the server.
+            log: The log's directory.
+            publications: The publications.
+            note: Is called with messages for the user.
+        """
+        self._given = {**given, "connect_timeout": 5}
+        self._asker = asker
+        self._log = log
+        self._publications = publications
+        self._note = note
+        self._lock = threading.Lock()
+        self._due = 0.0
+        self._seen = -1
+        self._is_damaged = False
+        self._answer: Future[None] | None = None
+        self._generation = 0
+        #: The stamps of the last look. None in a new process, which looks at everything.
+        self._stamps: Stamps | None = None
+        self._look: Look | None = None
+        self.is_catalog_old = False
+
+    def look(self, durable: Lsn, catalogs: int) -> None:
+        """Compares in the background, if it is time, or the catalog was read again.
+
+        Args:
+            durable: Where the log ends.
+            catalogs: How often the catalog was read.
+        """
+        now = time.monotonic()
+        if now < self._due and catalogs == self._seen:
+            return
+        if self._answer is None or self._answer.done():
+            self._due, self._seen = now + _LOOK_SECONDS, catalogs
+            self._answer = self._asker.ask(partial(self._compare, durable))
+
+    def begin(self, snapshot: str, start: Lsn) -> None:
+        """Records what a log lacks that begins with a slot, and not with a load.
+
+        Args:
+            snapshot: That of the slot's start, as another connection has exported it.
+            start: The slot's start.
+        """
+        try:
+            self._begin(snapshot, start)
+        except (Error, OSError) as error:
+            self._note(
+                "warning: it is not known which tables had rows before the slot was "
+                f"created, and need a load: {error}"
+            )
+
+    def _begin(self, snapshot: str, start: Lsn) -> None:
+
+        with connect_for_sql(self._given) as conn, conn.transaction():
+            conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
+            conn.execute("SET LOCAL lock_timeout = '2s'")
+            conn.execute("SET LOCAL statement_timeout = '10s'")
+            last = last_oid(conn)
+            tables = published_tables(conn, self._publications, sized=False)
+            lacking = with_rows(conn, tables)
+        record = at_beginning(tables, lacking, last, start)
+        self._store(record._replace(marks={}), record)
+
+    def compare_now(self, durable: Lsn, stop: threading.Event) -> None:
+        """Compares once more. All that is durable is published.
+
+        Args:
+            durable: Where the log ends.
+            stop: Ends the wait for it.
+        """
+        answer = self._answer = self._asker.ask(partial(self._compare, durable))
+        is_answered(answer, math.inf, stop)
+
+    def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
+        """Tables are whole again, as they were at this LSN."""
+        with self._lock:
+            before = self._record()
+            write_published(self._log, after_load(before, tables, point, self._look))
+            # What was read before the load is not compared with what it has.
+            self._generation += 1
+            self._due, self._stamps = 0.0, None
+
+    def _record(self) -> Published:
+        """The record. An accepted mark is not open, so the same event gets a new one."""
+        return read_record(self._object)
+
+    def _object(self, name: str) -> bytes:
+        return LogObjects(self._log).read(name)[0]
+
+    def _compare(self, durable: Lsn, conn: psycopg.Connection[Any]) -> None:
+
+        generation = self._generation
+        try:
+            # Before the tables: what changes meanwhile moves the next ones.
+            stamps = published.stamps(conn, self._publications)
+            before, look = self._stamps, None
+            moved = None if before is None else stamps.moved(before)
+            if moved is None or moved:
+                # First: a relation that is created between them is looked at again.
+                last = published.last_oid(conn)
+                tables = published.published_tables(
+                    conn, self._publications, sized=False, oids=moved
+                )
+                seen = published.end_of_wal(conn)
+                look = Look(tables, last, durable, seen, moved)
+            with self._lock:
+                if generation == self._generation:
+                    self._take(look, durable)
+                    self._stamps = stamps
+        except LogError as error:
+            # After another error, the next look tries again.
+            if error.code == "damaged" and not self._is_damaged:
+                self._is_damaged = True
+                text = f"tables that need a load are no longer found: {error}"
+                self._note(f"warning: {text}")
+        except (Error, OSError):
+            # The next look tries again.
+            pass
+
+    def _take(self, look: Look | None, durable: Lsn) -> None:
+        before = self._record()
+        after = before._replace(position=durable)
+        if look is not None:
+            after = after_look(before, look)
+            self._look = look if self._look is None else look.joined(self._look)
+        self._store(before, self._tables_in_log(after, durable))
+
+    def _tables_in_log(self, record: Published, durable: Lsn) -> Published:
+        """Compares what waits for the log with the log."""
+        if not record.young and not record.new_files:
+            return record
+        try:
+            log = Log(self._log)
+            tables = {table.oid: table for table in log.tables()}
+            questions = Questions(
+                partial(truncates, log._log), partial(first_xid, log._log)
+            )
+            return settled(record, tables, log.end, durable, questions)
+        except (Error, OSError):
+            # The next look tries again.
+            return record
+
+    def _store(self, before: Published, after: Published) -> None:
+        """Stores a record, and notes its new marks."""
+        write_published(self._log, after)
+        for oid, marks in after.marks.items():
+            known = before.marks.get(oid, [])
+            if new := [mark for mark in marks if mark not in known and mark.is_open]:
+                name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
+                reasons = "; ".join(mark.reason for mark in new)
+                text = f"{name} needs a load, because {reasons}: walrow load --log DIR {name}"
+                self._note(text)
+                if any(mark.code == Why.TYPE for mark in new):
+                    self.is_catalog_old = True
+
+
+_LOOK_SECONDS = 30.0

@@ -1,0 +1,183 @@
+"""Prepares the comparison of a server with the server that a log was received from.
+
+The log's writer compares the changes that the server sends. This module decides where a connection
+begins for that, and its options. It also judges the server's catalog: the status of the log's last
+transaction, and the server's timelines.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from walrow._lsn import Lsn
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+__all__ = [
+    "Comparison",
+    "Last",
+    "SessionPlan",
+    "asked_options",
+    "began_elsewhere",
+    "full_xid",
+    "plan_session",
+    "replaced",
+    "stream_arguments",
+]
+
+
+class Last(NamedTuple):
+    """The last transaction or message that a log took.
+
+    Attributes:
+        lsn: Where the record starts, or for a message, where it ends.
+        resent_from: From where on a server sends it again.
+        xid: The ID of the last transaction. None if there was none.
+        is_prepare: Whether it was prepared only.
+    """
+
+    lsn: Lsn
+    resent_from: Lsn
+    xid: int | None
+    is_prepare: bool
+
+
+class Comparison(enum.Enum):
+    """The purpose of a connection.
+
+    Attributes:
+        FIRST: The log takes changes once the server is compared.
+        ONLY: The log takes no changes: it was received with other options, and the given ones
+            come with the next connection.
+        DONE: The server was compared by the connection before, with the other options.
+    """
+
+    FIRST = enum.auto()
+    ONLY = enum.auto()
+    DONE = enum.auto()
+
+
+class SessionPlan(NamedTuple):
+    """How a connection begins.
+
+    Attributes:
+        start: Where the stream begins, if the slot is not later.
+        comparison: The purpose of the connection.
+        asked: The options of its stream that matter for what comes.
+    """
+
+    start: Lsn
+    comparison: Comparison
+    asked: dict[str, str]
+
+
+def asked_options(
+    publications: Sequence[str], stream_options: Mapping[str, Any]
+) -> dict[str, str]:
+    """The options of a stream that matter for what comes, as a log keeps them."""
+    return {
+        "publications": json.dumps(sorted(set(publications))),
+        "messages": json.dumps(bool(stream_options.get("messages"))),
+        "two_phase": json.dumps(bool(stream_options.get("two_phase"))),
+        "origin": json.dumps(
+            "none" if stream_options.get("origin") == "none" else None
+        ),
+    }
+
+
+def stream_arguments(
+    asked: Mapping[str, str], stream_options: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a stream with these options, and otherwise with the given ones."""
+    return {**stream_options, **{name: json.loads(it) for name, it in asked.items()}}
+
+
+def plan_session(
+    *,
+    durable: Lsn,
+    last: Last | None,
+    known: Mapping[str, str],
+    wanted: Mapping[str, str],
+    was_compared: bool,
+) -> SessionPlan:
+    """Decides how a connection begins.
+
+    Args:
+        durable: Where the log ends.
+        last: The last transaction or message that it took.
+        known: The options of the stream that it was received with. Empty if they are not known.
+        wanted: Those that are given now.
+        was_compared: Whether the connection before has compared the server with the others.
+    """
+    if not durable or not known or dict(known) == dict(wanted):
+        comparison, asked = Comparison.FIRST, wanted
+    elif was_compared:
+        comparison, asked = Comparison.DONE, wanted
+    else:
+        comparison, asked = Comparison.ONLY, known
+    if json.loads(asked.get("two_phase", "null")):
+        # Prepared transactions may not be saved, although later transactions are.
+        start = Lsn(0)
+    elif comparison is Comparison.DONE:
+        start = durable
+    else:
+        start = Lsn(0) if last is None else last.resent_from
+    return SessionPlan(start, comparison, dict(asked))
+
+
+def full_xid(xid: int, next_xid: int) -> int:
+    """An ID of 64 bits: one of the 2³¹ before the next ID, or else after it.
+
+    Args:
+        xid: An ID of 32 bits.
+        next_xid: The next ID, of 64 bits.
+    """
+    ahead = (xid - next_xid) % _XIDS
+    return next_xid + ahead if ahead < _XIDS // 2 else next_xid + ahead - _XIDS
+
+
+def replaced(
+    status: Literal["committed", "aborted", "in progress", "future"] | None,
+    *,
+    is_prepare: bool,
+) -> str | None:
+    """How a server shows that it does not have a transaction of a log. None if it may have it.
+
+    Args:
+        status: The server's status of its ID. None if it does not know any more.
+        is_prepare: Whether the log has its prepare only.
+    """
+    if status == "future":
+        return "has not begun it yet"
+    if is_prepare or status is None or status == "committed":
+        return None
+    return "has rolled it back" if status == "aborted" else "has not committed it"
+
+
+def began_elsewhere(
+    timeline: int,
+    known: Lsn | None,
+    now: int,
+    history: Sequence[tuple[int, Lsn, Any]],
+) -> tuple[Lsn, Lsn] | None:
+    """Where a timeline of a log began, and where the server says that it began, if these differ.
+
+    Args:
+        timeline: The timeline on which the log was received.
+        known: Where it began, if that is known.
+        now: The server's timeline.
+        history: The ends of the earlier timelines, oldest first.
+    """
+    # A timeline begins where the previous timeline ended.
+    names = [each[0] for each in history[1:]] + [now]
+    starts = dict(zip(names, (lsn for _, lsn, _ in history), strict=False))
+    found = starts.get(timeline)
+    if known is None or found is None or found == known:
+        return None
+    return known, found
+
+
+_XIDS = 2**32

@@ -1,0 +1,98 @@
+"""What a receiver says of itself: its state while it runs, and what it has received."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from walrow._lsn import Lsn
+    from walrow._postgres.waiting import OpenTransaction
+    from walrow._receive.loading import LoadProgress
+
+__all__ = ["PendingLoad", "Received", "State", "Status", "lag_seconds"]
+
+State = Literal["connecting", "streaming", "degraded", "stopping"]
+
+
+class PendingLoad(NamedTuple):
+    """A load that was asked for, and waits for transactions that others have begun.
+
+    Attributes:
+        tables: The tables, as `schema.name`. None for all that are published.
+        transactions: The transactions that its slot waits for.
+    """
+
+    tables: tuple[str, ...] | None
+    transactions: tuple[OpenTransaction, ...]
+
+    def __str__(self) -> str:
+        """Describes it in words: one line."""
+        what = "all tables" if self.tables is None else ", ".join(self.tables)
+        waits = "; ".join(map(str, self.transactions)) or "transactions of others"
+        return f"the load of {what}, which waits for {waits}"
+
+
+class Received(NamedTuple):
+    """What `receive` has received.
+
+    Attributes:
+        position: Up to where everything is in the log, and confirmed.
+        transactions: Transactions.
+        rows: Rows that were inserted, updated or deleted in them.
+        bytes: Bytes of the stream.
+        segments: Published segments.
+        left: With `until`, what the log lacks because it waits for somebody: a load that was
+            asked for, and transactions that were prepared before the end, and neither committed
+            nor rolled back. The next receiver takes them as soon as it can.
+    """
+
+    position: Lsn
+    transactions: int
+    rows: int
+    bytes: int
+    segments: int
+    left: tuple[PendingLoad | OpenTransaction, ...] = ()
+
+
+class Status(NamedTuple):
+    """The state of a receiver.
+
+    Attributes:
+        state: `connecting`, `streaming`, `degraded` (the log's file system refuses
+            something, and it is tried again), or `stopping`.
+        position: Up to where everything is durable.
+        transactions: Transactions since the start.
+        rows: Rows that were inserted, updated or deleted in them.
+        bytes: Bytes of the stream.
+        segments: Published segments.
+        lag_bytes: The WAL between `position` and the server's end of WAL. None if the
+            server was not asked yet.
+        lag_seconds: The seconds since the commit of the last transaction, or 0 if there
+            is no lag in bytes. None before the first one.
+        kept_bytes: The WAL that the slot keeps on the server.
+        load: How far a load is. None without one.
+        note: What is wrong, in words.
+    """
+
+    state: State
+    position: Lsn
+    transactions: int
+    rows: int
+    bytes: int
+    segments: int
+    lag_bytes: int | None
+    lag_seconds: float | None
+    kept_bytes: int | None
+    load: LoadProgress | None
+    note: str | None
+
+
+def lag_seconds(micros: int | None, lag: int | None) -> float | None:
+    """The seconds since a commit, in microseconds since 1970. 0 without a lag in bytes."""
+    if micros is None:
+        return None
+    if lag == 0:
+        return 0.0
+    now = dt.datetime.now(dt.UTC).timestamp()
+    return max(0.0, now - micros / 1_000_000)

@@ -1,0 +1,124 @@
+"""Where a log is: a directory or a URL. Whether there is one, and which part of it is read."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from walrow._core import LogDirectory
+from walrow._secrets import is_conninfo
+from walrow._sources.log_objects import LogStore
+from walrow._sources.urls import is_url
+from walrow.errors import LogError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walrow.typing import TableName
+
+__all__ = [
+    "OpenedLog",
+    "directory_of",
+    "find_log",
+    "is_named",
+    "part_of",
+    "refuse_conninfo",
+]
+
+
+class OpenedLog:
+    """The base of `walrow.Log`, by which functions that take paths recognise one."""
+
+    _log: LogDirectory
+
+
+def find_log(source: str | os.PathLike[str]) -> LogDirectory | None:
+    """Opens the log at a path or a URL. None if there is no log.
+
+    URLs that end with / may be those of logs.
+    """
+    if isinstance(source, OpenedLog):
+        return source._log
+    text = os.fsdecode(source)
+    try:
+        if not is_url(text):
+            return _at_path(text)
+        if text.endswith("/") and "*" not in text:
+            return LogDirectory(text, LogStore(text, {}))
+    except FileNotFoundError:
+        pass
+    except LogError as error:
+        if error.code != "not_a_log":
+            raise
+    return None
+
+
+def _at_path(path: str) -> LogDirectory | None:
+    try:
+        return LogDirectory(path)
+    except OSError:
+        # The caller reads the path, and fails with a better error.
+        return None
+
+
+def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a log that the options of `walrow.read` choose."""
+    table, tables = options.get("table"), options.get("tables")
+    if table is not None:
+        tables = [table]
+    is_side = options.get("side_tables") or any(
+        isinstance(name, str) and name.startswith("walrow.") for name in tables or ()
+    )
+    named = [options.get(key) for key in ("types", "unrepresentable", "columns")]
+    return {
+        "tables": None if is_side or not tables else list(tables),
+        "start": options.get("start"),
+        "end": options.get("end"),
+        "columns": [
+            key
+            for keys in named
+            if keys is not None and not isinstance(keys, str)
+            for key in keys
+            if isinstance(key, str)
+        ],
+    }
+
+
+def directory_of(log: str | os.PathLike[str]) -> Path:
+    """The directory of a log that is written or changed.
+
+    Raises:
+        OptionError: It is empty, or a connection string.
+        LogError: It is a URL (`read_only`).
+    """
+    if not os.fsdecode(log):
+        text = "log is empty: name a directory"
+        raise OptionError(text)
+    refuse_conninfo(os.fsdecode(log))
+    if is_url(os.fsdecode(log)):
+        text = (
+            "a log at a URL can only be read: write and change it in a local directory"
+        )
+        raise LogError(text, code="read_only")
+    return Path(os.fsdecode(log))
+
+
+def refuse_conninfo(log: str) -> None:
+    """Refuses a connection string where a log is expected. Does not show it.
+
+    Raises:
+        OptionError: It is one, or looks like one.
+    """
+    if is_conninfo(log, or_url=True):
+        text = "the log is a connection string: give its directory, as in ./run=5"
+        raise OptionError(text)
+
+
+def is_named(table: TableName, oid: int, name: str) -> bool:
+    """Whether a table has an OID or a name, which is joined as `schema.name`."""
+    if isinstance(table, int):
+        return table == oid
+    if isinstance(table, tuple):
+        return ".".join(table) == name
+    return table == name or name.partition(".")[2] == table

@@ -1,0 +1,131 @@
+"""Servers: what is missing on one, its catalog, slots and publications, its settings.
+
+- `preflight` says what is missing before changes can be received.
+- `create_publication` and `create_slot` prepare a stream; `drop_slot`,
+  `drop_publication`, `alter_slot` and `slots` manage what is there.
+- `identify_system`, `timeline_history` and `start_replication_command` are the other
+  replication commands.
+- `settings`, `options` and `check_settings` are about the text of values.
+- `catalog` reads the definitions of types and tables.
+- `ddl_trigger` is an event trigger that makes DDL visible in the stream.
+
+A stream identifies the types of its columns by OID. Only the server's catalog defines
+the enum, domain, composite type, range or array behind an OID. Read the catalog while
+the server is available, save it with the capture, and use it offline:
+
+```python
+with psycopg.connect("dbname=shop") as conn:
+    catalog = walrow.postgres.catalog(conn, publications="shop")
+Path("shop.catalog.json").write_text(catalog.to_json())
+
+catalog = walrow.Catalog(Path("shop.catalog.json").read_text())
+walrow.read("shop.wire", catalog=catalog)
+```
+
+OIDs belong to one database: use a catalog for captures of the same database. It is a
+snapshot of the time when it was read. With a capture of another database, such as a
+newly created one, the catalog works if it does not contain the capture's OIDs: types
+are then found by schema and name. `Reader.unresolved_types` lists the types of a
+capture that a catalog lacks, with their tables and columns. Read the catalog again for
+them, and after `ALTER TYPE`.
+
+Connections are psycopg connections (version 3) to servers from version 14 on. psycopg
+is not imported before you pass a connection.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from walrow._postgres.catalog import catalog
+    from walrow._postgres.changes import Changes, changes
+    from walrow._postgres.commands import (
+        CreatedSlot,
+        IdentifySystem,
+        TimelineSwitch,
+        alter_slot,
+        create_slot,
+        drop_slot,
+        identify_system,
+        start_replication_command,
+        timeline_history,
+    )
+    from walrow._postgres.ddl_trigger import ddl_trigger
+    from walrow._postgres.failures import deserves_reconnect
+    from walrow._postgres.preflight import Finding, Preflight, preflight
+    from walrow._postgres.publications import create_publication, drop_publication
+    from walrow._postgres.replication import ReplicationStream
+    from walrow._postgres.session import check_settings, options, settings
+    from walrow._postgres.slots import Slot, slots
+    from walrow._postgres.waiting import OpenTransaction, Waiting
+
+__all__ = [
+    "Changes",
+    "CreatedSlot",
+    "Finding",
+    "IdentifySystem",
+    "OpenTransaction",
+    "Preflight",
+    "ReplicationStream",
+    "Slot",
+    "TimelineSwitch",
+    "Waiting",
+    "alter_slot",
+    "catalog",
+    "changes",
+    "check_settings",
+    "create_publication",
+    "create_slot",
+    "ddl_trigger",
+    "deserves_reconnect",
+    "drop_publication",
+    "drop_slot",
+    "identify_system",
+    "options",
+    "preflight",
+    "settings",
+    "slots",
+    "start_replication_command",
+    "timeline_history",
+]
+
+#: Where each name is. It is imported when it is used, as most of them need psycopg.
+_PLACES = {
+    "catalog": ("catalog",),
+    "changes": ("Changes", "changes"),
+    "commands": (
+        "CreatedSlot",
+        "IdentifySystem",
+        "TimelineSwitch",
+        "alter_slot",
+        "create_slot",
+        "drop_slot",
+        "identify_system",
+        "start_replication_command",
+        "timeline_history",
+    ),
+    "ddl_trigger": ("ddl_trigger",),
+    "failures": ("deserves_reconnect",),
+    "preflight": ("Finding", "Preflight", "preflight"),
+    "publications": ("create_publication", "drop_publication"),
+    "replication": ("ReplicationStream",),
+    "session": ("check_settings", "options", "settings"),
+    "slots": ("Slot", "slots"),
+    "waiting": ("OpenTransaction", "Waiting"),
+}
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _PLACES.items():
+        if name in names:
+            found = import_module(f"walrow._postgres.{module}")
+            value = globals()[name] = getattr(found, name)
+            return value
+    text = f"module {__name__!r} has no attribute {name!r}"
+    raise AttributeError(text)
+
+
+def __dir__() -> list[str]:
+    return __all__
