@@ -46,10 +46,10 @@ def test_every_attribute_and_every_code_is_on_the_page() -> None:
     assert len(attributes) > 8
     for name in attributes | {"end", "oid", "keys", "versions"}:
         assert f"`net.{name}`" in PAGE
-    refusals = (ROOT / "python/walrow/net_refusals.py").read_text()
-    netting = (ROOT / "python/walrow/netting.py").read_text()
+    refusals = (ROOT / "python/walrow/_log/net_refusals.py").read_text()
+    net_range = (ROOT / "python/walrow/_log/net_range.py").read_text()
     codes = set(
-        re.findall(r'(?:code=|yield self._refusal\(text, )"(\w+)"', refusals + netting)
+        re.findall(r'(?:code=|yield self._refusal\(text, )"(\w+)"', refusals + net_range)
     )
     assert len(codes) > 4
     for code in codes:

@@ -322,7 +322,7 @@ def test_keyboard_interrupt(server: EmbeddedServer, slot: str, tmp_path: Path) -
         ),
         (
             # After a first load that was given up.
-            "walrow._postgres.commands.drop_slot",
+            "walrow._receive.receiver.drop_slot",
             {"create": True, "snapshot": True, "max_hold": 0, "jobs": 1},
         ),
     ],

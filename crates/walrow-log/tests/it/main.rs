@@ -11,6 +11,8 @@ mod fold;
 #[cfg(feature = "segments")]
 mod log;
 #[cfg(feature = "segments")]
+mod net;
+#[cfg(feature = "segments")]
 mod passing;
 #[cfg(feature = "segments")]
 mod recovery;
