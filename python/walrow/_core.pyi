@@ -27,9 +27,8 @@ __all__ = [
     "LogFile",
     "LogLoad",
     "LogLock",
-    "LogNet",
     "LogObjects",
-    "LogState",
+    "LogRows",
     "LogWriter",
     "Message",
     "NetJoin",
@@ -811,7 +810,7 @@ class LogDirectory:
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
         columns: Sequence[tuple[str, int, int]] | None = None,
-    ) -> LogState:
+    ) -> LogRows:
         """The rows of a table as of an LSN or a time.
 
         `columns` are the columns that it got after its last change: name, type and type modifier.
@@ -833,7 +832,7 @@ class LogDirectory:
         never_sent: str = "error",
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
-    ) -> LogNet:
+    ) -> LogRows:
         """The net changes of a table between two LSNs.
 
         Rows are found by the columns `keys`. By default, these are the columns of the replica
@@ -1020,8 +1019,8 @@ class LogObjects:
         """Waits for the lock that is held while small objects change. Use it in a `with` statement."""
 
 @final
-class LogState:
-    """The rows of a table of a log, as the chunks of a stream.
+class LogRows:
+    """The rows of a table of a log, or its net changes, as the chunks of a stream.
 
     The first one comes after all changes were read.
     """
@@ -1030,35 +1029,7 @@ class LogState:
     def __next__(self) -> bytes: ...
     @property
     def position(self) -> Lsn:
-        """The rows are those of the table as of this LSN."""
-
-    @property
-    def oid(self) -> int:
-        """The OID of the table."""
-
-    @property
-    def bytes_read(self) -> int:
-        """Bytes of the log's stream that were read."""
-
-    @property
-    def bytes_total(self) -> int:
-        """Bytes of the log's stream that are read."""
-
-    def close(self) -> None:
-        """Frees the rows. There are no more chunks."""
-
-@final
-class LogNet:
-    """The net changes of a table, as the chunks of a stream.
-
-    The first one comes after all changes were read.
-    """
-
-    def __iter__(self) -> Self: ...
-    def __next__(self) -> bytes: ...
-    @property
-    def position(self) -> Lsn:
-        """The target has all changes up to this LSN once it has the net changes."""
+        """The rows are those of the table as of this LSN, or the net changes end here."""
 
     @property
     def oid(self) -> int:
@@ -1074,7 +1045,7 @@ class LogNet:
 
     @property
     def tally(self) -> NetTally:
-        """The tally of the rows. It reads all changes first, if they were not read yet."""
+        """The tally of net changes. It reads all changes first, if they were not read yet."""
 
     def close(self) -> None:
         """Frees the rows. There are no more chunks."""

@@ -29,7 +29,7 @@ mod log_eraser;
 mod log_load;
 mod log_net;
 mod log_objects;
-mod log_state;
+mod log_rows;
 mod log_store;
 mod log_writer;
 mod lsn;
@@ -78,11 +78,11 @@ mod _core {
     #[pymodule_export]
     use crate::log_load::{LogCopy, LogLoad};
     #[pymodule_export]
-    use crate::log_net::{LogNet, NetJoin, NetPart, NetTally};
+    use crate::log_net::{NetJoin, NetPart, NetTally};
     #[pymodule_export]
     use crate::log_objects::{LogLock, LogObjects};
     #[pymodule_export]
-    use crate::log_state::LogState;
+    use crate::log_rows::LogRows;
     #[pymodule_export]
     use crate::log_writer::LogWriter;
     #[pymodule_export]

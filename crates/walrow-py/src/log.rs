@@ -3,9 +3,9 @@
 use crate::engine::{lock, wait_for};
 use crate::errors::{self, Fail};
 use crate::log_block::{BlockMemory, LogBlock};
-use crate::log_net::{LogNet, NetPart, Options};
+use crate::log_net::{NetPart, Options};
 use crate::log_objects;
-use crate::log_state::LogState;
+use crate::log_rows::LogRows;
 use crate::log_store::{self, PythonStore};
 use crate::lsn;
 use crate::options;
@@ -17,8 +17,8 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use walrow::log::{
-    Directory, Error, ErrorKind, Log, NetReader, Plan, PlanReader, Repair, Retention, Segment,
-    SegmentName, SegmentReader, StateOptions, TableVersion, Upkeep, check, read_object,
+    Directory, Error, ErrorKind, Log, Plan, PlanReader, Repair, Retention, Segment, SegmentName,
+    SegmentReader, StateOptions, TableReader, TableVersion, Upkeep, check, read_object,
 };
 use walrow::stream::{CatalogColumn, End, Printable, fact::Source};
 use walrow::wire::ReplicaIdentity;
@@ -87,7 +87,7 @@ impl LogDirectory {
         py: Python<'_>,
         table: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<NetReader> {
+    ) -> PyResult<TableReader> {
         let table = options::table(table, "table")?;
         let Options(options) = Options::new(py, options)?;
         self.of_table(py, &table, |log, wants| log.net(wants, options))
@@ -225,7 +225,7 @@ impl LogDirectory {
         spool_memory: Option<usize>,
         spool_directory: Option<PathBuf>,
         columns: Option<Vec<(String, u32, i32)>>,
-    ) -> PyResult<LogState> {
+    ) -> PyResult<LogRows> {
         let table = options::table(table, "table")?;
         let mut state = StateOptions::default();
         state.as_of = as_of.map(|it| options::end(it, "as_of")).transpose()?;
@@ -240,7 +240,7 @@ impl LogDirectory {
             columns.collect()
         });
         let reader = self.of_table(py, &table, |log, wants| log.state(wants, state))?;
-        Ok(LogState::new(reader))
+        Ok(LogRows::new(reader))
     }
 
     /// The net changes of a table between two LSNs.
@@ -261,8 +261,8 @@ impl LogDirectory {
         py: Python<'_>,
         table: &Bound<'_, PyAny>,
         options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<LogNet> {
-        Ok(LogNet::new(self.net_reader(py, table, options)?))
+    ) -> PyResult<LogRows> {
+        Ok(LogRows::new(self.net_reader(py, table, options)?))
     }
 
     /// Reads the changes of a unit: its net changes can be divided and joined with others.

@@ -12,7 +12,7 @@ use pyo3::types::{PyBytes, PyDict, PyString};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
-use walrow::log::{Error, LogNetOptions, NetReader, NetsReader};
+use walrow::log::{Error, LogNetOptions, NetsReader, TableReader};
 use walrow::stream::{
     CatalogColumn, Deletes, Encoding, Net, NetColumns, NetError, NetJoin as Join, NetRows,
     NeverSent, Tally, Truncates,
@@ -118,114 +118,6 @@ fn net_error(py: Python<'_>, error: NetError) -> PyErr {
     errors::log_error(py, Error::from(error))
 }
 
-/// The net changes of a table, as the chunks of a stream.
-///
-/// The first one comes after all changes were read.
-#[pyclass(frozen, module = "walrow._core")]
-pub(crate) struct LogNet(Mutex<Reading>);
-
-struct Reading {
-    /// `None` once it was closed.
-    reader: Option<NetReader>,
-    chunk: Vec<u8>,
-    oid: u32,
-    position: Lsn,
-    /// The bytes of the log that were read before it was closed, and all of them.
-    progress: (u64, u64),
-    tally: Option<Tally>,
-}
-
-impl LogNet {
-    pub(crate) fn new(reader: NetReader) -> Self {
-        Self(Mutex::new(Reading {
-            oid: reader.oid(),
-            position: reader.at(),
-            progress: reader.progress(),
-            reader: Some(reader),
-            chunk: Vec::new(),
-            tally: None,
-        }))
-    }
-}
-
-impl Reading {
-    /// Reads all changes.
-    fn read_changes(&mut self, py: Python<'_>) -> PyResult<()> {
-        let Some(reader) = &mut self.reader else {
-            return Ok(());
-        };
-        while self.tally.is_none() {
-            signals::check()?;
-            let read = py.detach(|| reader.advance());
-            self.progress = reader.progress();
-            if !read.map_err(|error| errors::log_error(py, error))? {
-                self.tally = Some(reader.tally().cloned().unwrap_or_default());
-            }
-        }
-        Ok(())
-    }
-}
-
-#[pymethods]
-impl LogNet {
-    const fn __iter__(slf: PyRef<'_, Self>) -> PyRef<'_, Self> {
-        slf
-    }
-
-    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let mut reading = lock(&self.0)?;
-        reading.read_changes(py)?;
-        let Reading { reader, chunk, .. } = &mut *reading;
-        let Some(reader) = reader else {
-            return Ok(None);
-        };
-        signals::check()?;
-        match py.detach(|| reader.read(chunk)) {
-            Ok(true) => Ok(Some(PyBytes::new(py, chunk))),
-            Ok(false) => Ok(None),
-            Err(error) => Err(errors::log_error(py, error)),
-        }
-    }
-
-    /// The target has all changes up to this LSN once it has the net changes.
-    #[getter]
-    fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        lsn::new(py, lock(&self.0)?.position)
-    }
-
-    /// The OID of the table.
-    #[getter]
-    fn oid(&self) -> PyResult<u32> {
-        Ok(lock(&self.0)?.oid)
-    }
-
-    /// Bytes of the log's stream that were read.
-    #[getter]
-    fn bytes_read(&self) -> PyResult<u64> {
-        Ok(lock(&self.0)?.progress.0)
-    }
-
-    /// Bytes of the log's stream that are read.
-    #[getter]
-    fn bytes_total(&self) -> PyResult<u64> {
-        Ok(lock(&self.0)?.progress.1)
-    }
-
-    /// The tally of the rows. It reads all changes first, if they were not read yet.
-    #[getter]
-    fn tally(&self, py: Python<'_>) -> PyResult<NetTally> {
-        let mut reading = lock(&self.0)?;
-        reading.read_changes(py)?;
-        Ok(NetTally(reading.tally.clone().unwrap_or_default()))
-    }
-
-    /// Frees the rows. There are no more chunks.
-    fn close(&self) -> PyResult<()> {
-        lock(&self.0)?.reader = None;
-        Ok(())
-    }
-}
-
 /// The net changes of one unit: a range of whole transactions.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct NetPart {
@@ -237,7 +129,7 @@ pub(crate) struct NetPart {
 }
 
 impl NetPart {
-    pub(crate) fn read(py: Python<'_>, mut reader: NetReader) -> PyResult<Self> {
+    pub(crate) fn read(py: Python<'_>, mut reader: TableReader) -> PyResult<Self> {
         let (position, encoding) = (reader.at(), reader.encoding());
         loop {
             signals::check()?;
@@ -442,7 +334,7 @@ fn join(mut join: Join, parts: &[(u64, PyBackedBytes)], is_whole: bool) -> Resul
 
 /// Counts and columns of net changes, known before their first row.
 #[pyclass(frozen, module = "walrow._core")]
-pub(crate) struct NetTally(Tally);
+pub(crate) struct NetTally(pub(crate) Tally);
 
 #[pymethods]
 impl NetTally {

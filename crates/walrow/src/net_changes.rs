@@ -3,7 +3,7 @@
 use crate::{Batch, Decoder, DecoderBuilder, Error, Lsn, OnMissingTable, TableName};
 use crate::{cell_text, key_bytes};
 use std::fmt;
-use walrow_log::{Log, LogNetOptions, NetReader};
+use walrow_log::{Log, LogNetOptions, TableReader};
 use walrow_stream::Tally;
 use walrow_wire::Framing;
 
@@ -133,7 +133,7 @@ pub fn net_changes(
 /// The batches of net changes: [`net_changes`].
 #[derive(Debug)]
 pub struct NetChanges {
-    reader: NetReader,
+    reader: TableReader,
     decoder: Decoder,
     /// Bytes of the stream. The first `at` of them were decoded.
     chunk: Vec<u8>,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal, NoReturn
 
-    from walrow._core import Batch, LogNet, NetTally, Reader, Rows, Schema
+    from walrow._core import Batch, LogRows, NetTally, Reader, Rows, Schema
     from walrow._log.net_refusals import Range
     from walrow._lsn import Lsn
     from walrow.typing import UnresolvedType
@@ -249,7 +249,7 @@ class Chunks:
         known: The tally. None before they were read.
     """
 
-    def __init__(self, rows: LogNet, check: Callable[[], None]) -> None:
+    def __init__(self, rows: LogRows, check: Callable[[], None]) -> None:
         """Stores the stream. `check` may refuse it after the changes were read."""
         self._rows = rows
         self._check = check

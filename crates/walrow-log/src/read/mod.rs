@@ -9,6 +9,7 @@ pub(crate) mod segment_reader;
 pub(crate) mod table_changes;
 pub(crate) mod table_net;
 pub(crate) mod table_nets;
+pub(crate) mod table_reader;
 pub(crate) mod table_state;
 mod verify;
 

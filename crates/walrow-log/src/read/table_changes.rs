@@ -1,4 +1,4 @@
-//! The changes of a table in segments, which a net takes a chunk at a time.
+//! The changes of tables in segments, which nets take a chunk at a time.
 
 use crate::error::{Error, ErrorKind};
 use crate::read::log::Log;
@@ -6,7 +6,7 @@ use crate::read::resolve::PlanReader;
 use crate::read::segment_reader::SegmentReader;
 use std::io;
 use std::sync::Arc;
-use walrow_stream::{Assembler, End, Event, Net, NetError, Spool};
+use walrow_stream::{Assembler, Change, End, Event, Net, NetError, Spool, Unread};
 use walrow_wire::{Framing, Lsn};
 
 impl Log {
@@ -32,30 +32,63 @@ impl Log {
     }
 }
 
-/// The changes that are left to take, and the net so far.
+/// What takes changes: the net of a table, or of several.
+pub(crate) trait Takes {
+    fn row(&mut self, row: &Change<'_, Unread<'_>>) -> Result<(), NetError>;
+
+    /// Takes an event between rows. Returns false for a relation whose rows are not wanted.
+    fn event(&mut self, event: &Event<'_, Result<(), NetError>>) -> Result<bool, NetError>;
+}
+
+impl Takes for Net {
+    fn row(&mut self, row: &Change<'_, Unread<'_>>) -> Result<(), NetError> {
+        self.row(row)
+    }
+
+    fn event(&mut self, event: &Event<'_, Result<(), NetError>>) -> Result<bool, NetError> {
+        match event {
+            Event::Begin(transaction) => self.begin(transaction)?,
+            Event::Truncate(truncate) => self.truncate(truncate)?,
+            Event::Fact(fact) => self.fact(fact),
+            Event::Relation { relation, .. } if relation.oid == self.oid() => {
+                self.relation(relation)?;
+            }
+            Event::Relation { .. } => return Ok(false),
+            _ => {}
+        }
+        Ok(true)
+    }
+}
+
+/// The changes that are left to take, and what took the others.
 #[derive(Debug)]
-pub(crate) struct Changes {
+pub(crate) struct Changes<T> {
     segments: PlanReader,
     segment: Option<SegmentReader>,
     chunk: Vec<u8>,
     assembler: Assembler,
-    net: Net,
+    taker: T,
 }
 
-impl Changes {
-    pub(crate) const fn new(segments: PlanReader, assembler: Assembler, net: Net) -> Self {
+impl<T: Takes> Changes<T> {
+    pub(crate) const fn new(segments: PlanReader, assembler: Assembler, taker: T) -> Self {
         Self {
             segments,
             segment: None,
             chunk: Vec::new(),
             assembler,
-            net,
+            taker,
         }
     }
 
-    /// The net of the changes that were taken.
-    pub(crate) fn into_net(self) -> Net {
-        self.net
+    /// What takes the changes.
+    pub(crate) const fn taker(&self) -> &T {
+        &self.taker
+    }
+
+    /// What took the changes.
+    pub(crate) fn into_taker(self) -> T {
+        self.taker
     }
 
     /// Takes a chunk of changes. Returns its size, or `None` at the end.
@@ -77,26 +110,22 @@ impl Changes {
         let Self {
             chunk,
             assembler,
-            net,
+            taker,
             ..
         } = self;
         let mut input = &**chunk;
         let offset = assembler.offset();
         let failed = |error| failed(error, offset);
-        while let Some(event) = assembler.next_with(&mut input, |row| net.row(&row))? {
+        while let Some(event) = assembler.next_with(&mut input, |row| taker.row(&row))? {
             match event {
                 Event::Change(applied) => applied.map_err(failed)?,
-                Event::Begin(transaction) => net.begin(transaction).map_err(failed)?,
-                Event::Truncate(truncate) => net.truncate(&truncate).map_err(failed)?,
-                Event::Fact(fact) => net.fact(&fact),
-                Event::Relation { relation, .. } if relation.oid == net.oid() => {
-                    net.relation(relation).map_err(failed)?;
+                event => {
+                    let is_wanted = taker.event(&event).map_err(failed)?;
+                    if !is_wanted && let Event::Relation { relation, .. } = event {
+                        let version = relation.version;
+                        assembler.leave_out(version);
+                    }
                 }
-                Event::Relation { relation, .. } => {
-                    let version = relation.version;
-                    assembler.leave_out(version);
-                }
-                _ => {}
             }
         }
         Ok(Some(segment))

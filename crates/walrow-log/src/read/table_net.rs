@@ -4,13 +4,13 @@ use crate::error::{Error, ErrorKind};
 use crate::format::index::Segment;
 use crate::format::version::TableVersion;
 use crate::read::as_of::Wants;
-use crate::read::definition::Definition;
 use crate::read::log::{Log, Plan, chains};
-use crate::read::table_changes::{Changes, failed, spool};
+use crate::read::table_changes::Changes;
+use crate::read::table_reader::{Columns, TableReader};
 use std::sync::Arc;
 use walrow_stream::{
-    CatalogColumn, CellTextOf, Deletes, Encoding, End, KeyBytesOf, Net, NetColumns, NetOptions,
-    NetRows, Spool, Tally, Truncates,
+    CatalogColumn, CellTextOf, Deletes, End, KeyBytesOf, Net, NetColumns, NetOptions, Spool,
+    Truncates,
 };
 use walrow_wire::{Lsn, Oid};
 
@@ -86,7 +86,7 @@ impl Log {
     /// [`ErrorKind::OtherTable`] if another table had the name in the range. [`ErrorKind::Pruned`] and
     /// [`ErrorKind::NotLoaded`] if changes were removed, and [`ErrorKind::Erased`] if rows were
     /// erased. A segment is damaged.
-    pub fn net(&self, wants: &Wants<'_>, options: LogNetOptions) -> Result<NetReader, Error> {
+    pub fn net(&self, wants: &Wants<'_>, options: LogNetOptions) -> Result<TableReader, Error> {
         let at = self.lsn_of(options.end)?;
         let oid = self.oid_as_of(wants, at)?;
         self.check_others(wants, oid, options.start, at)?;
@@ -120,15 +120,15 @@ impl Log {
         let assembler = self.assembler(start, at, options.memory, options.spool.as_ref());
         let segments = self.read(&segments, start);
         let net = self.begin(oid, options);
-        Ok(NetReader {
-            oid,
+        let changes = Changes::new(segments, assembler, net);
+        let columns = Columns::Defined(self.definition(oid, at));
+        Ok(TableReader::new(
             at,
             stream_bytes,
-            read_bytes: 0,
             encoding,
-            definition: self.definition(oid, at),
-            phase: Phase::Changes(Box::new(Changes::new(segments, assembler, net))),
-        })
+            columns,
+            changes,
+        ))
     }
 
     /// Refuses a start before erased changes. A target that begins empty, or is loaded, has no rows
@@ -212,131 +212,5 @@ impl Log {
             }
         }
         Ok(last.filter(|load| *load > start))
-    }
-}
-
-/// Net changes as a stream of wire frames, in chunks of any size.
-#[derive(Debug)]
-pub struct NetReader {
-    oid: Oid,
-    at: Lsn,
-    stream_bytes: u64,
-    read_bytes: u64,
-    encoding: Encoding,
-    /// For a range without changes.
-    definition: Option<Definition>,
-    phase: Phase,
-}
-
-#[derive(Debug)]
-enum Phase {
-    /// The changes are read.
-    Changes(Box<Changes>),
-    /// The net changes are written.
-    Rows(Box<NetRows>),
-    /// A failure was returned, or the net was taken.
-    Failed,
-}
-
-impl NetReader {
-    /// The table.
-    pub const fn oid(&self) -> Oid {
-        self.oid
-    }
-
-    /// The target has all changes up to this LSN once it has the net changes.
-    pub const fn at(&self) -> Lsn {
-        self.at
-    }
-
-    /// The encoding of the rows.
-    pub const fn encoding(&self) -> Encoding {
-        self.encoding
-    }
-
-    /// Bytes of the log's streams that were read so far, and all bytes to read.
-    pub const fn progress(&self) -> (u64, u64) {
-        (self.read_bytes, self.stream_bytes)
-    }
-
-    /// The tally of the net changes. `None` until all changes were read: [`NetReader::advance`].
-    pub fn tally(&self) -> Option<&Tally> {
-        match &self.phase {
-            Phase::Rows(rows) => rows.tally(),
-            Phase::Changes(_) | Phase::Failed => None,
-        }
-    }
-
-    /// Reads a part of the changes. Returns false once all were read.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Incomplete`] if the changes do not give the net changes. A segment is damaged, or
-    /// the spool failed.
-    pub fn advance(&mut self) -> Result<bool, Error> {
-        let is_read = self.take_changes();
-        if !matches!(is_read, Ok(false)) || !matches!(self.phase, Phase::Changes(_)) {
-            return is_read;
-        }
-        if let Phase::Changes(changes) = std::mem::replace(&mut self.phase, Phase::Failed) {
-            let mut net = changes.into_net();
-            if net.last_version().is_none()
-                && let Some(definition) = self.definition.take()
-            {
-                definition.describe(&mut net)?;
-            }
-            let rows = net.into_rows(self.encoding);
-            let rows = rows.map_err(|error| failed(error, 0))?.with_end(self.at);
-            self.phase = Phase::Rows(Box::new(rows));
-        }
-        Ok(false)
-    }
-
-    /// Reads a part of the changes, for [`NetReader::into_net`]. Returns false once all were read.
-    ///
-    /// # Errors
-    /// As [`NetReader::advance`].
-    pub fn take_changes(&mut self) -> Result<bool, Error> {
-        let Phase::Changes(changes) = &mut self.phase else {
-            return Ok(false);
-        };
-        match changes.apply() {
-            Ok(Some(bytes)) => {
-                self.read_bytes = self.read_bytes.saturating_add(bytes as u64);
-                Ok(true)
-            }
-            Ok(None) => Ok(false),
-            Err(error) => {
-                self.phase = Phase::Failed;
-                Err(error)
-            }
-        }
-    }
-
-    /// The net of the changes that were taken so far. `None` if rows were already read.
-    pub fn into_net(self) -> Option<Net> {
-        match self.phase {
-            Phase::Changes(changes) => Some(changes.into_net()),
-            Phase::Rows(_) | Phase::Failed => None,
-        }
-    }
-
-    /// Reads the next bytes of the stream, in place of the buffer's contents. Returns false at the
-    /// end.
-    ///
-    /// While changes are read, there are no bytes, and each call reads only a part of the changes. So
-    /// the caller may check for interrupts in between.
-    ///
-    /// # Errors
-    /// As [`NetReader::advance`].
-    pub fn read(&mut self, out: &mut Vec<u8>) -> Result<bool, Error> {
-        out.clear();
-        match &mut self.phase {
-            Phase::Failed => Ok(false),
-            Phase::Rows(rows) => rows.read(out).map_err(|error| spool(error, 0)),
-            Phase::Changes(_) => {
-                self.advance()?;
-                Ok(true)
-            }
-        }
     }
 }

@@ -3,12 +3,10 @@
 use crate::error::Error;
 use crate::format::version::TableVersion;
 use crate::read::log::{Log, Plan};
-use crate::read::resolve::PlanReader;
-use crate::read::segment_reader::SegmentReader;
-use crate::read::table_changes::failed;
+use crate::read::table_changes::{Changes, Takes, failed};
 use crate::read::table_net::LogNetOptions;
 use std::collections::BTreeMap;
-use walrow_stream::{Assembler, Change, Encoding, End, Event, Net, NetError, Unread};
+use walrow_stream::{Change, Encoding, End, Event, Net, NetError, Unread};
 use walrow_wire::{Lsn, Oid};
 
 impl Log {
@@ -31,14 +29,12 @@ impl Log {
         let assembler = self.assembler(start, at, first.memory, first.spool.as_ref());
         let tables = tables.iter();
         let tables = tables.map(|(oid, options)| (*oid, Ok(self.begin(*oid, options.clone()))));
+        let segments = self.read(&segments, start);
+        let tables = Tables(tables.collect());
         Ok(NetsReader {
             at,
             encoding,
-            segments: self.read(&segments, start),
-            segment: None,
-            chunk: Vec::new(),
-            assembler,
-            tables: tables.collect(),
+            changes: Changes::new(segments, assembler, tables),
         })
     }
 }
@@ -49,11 +45,7 @@ impl Log {
 pub struct NetsReader {
     at: Lsn,
     encoding: Encoding,
-    segments: PlanReader,
-    segment: Option<SegmentReader>,
-    chunk: Vec<u8>,
-    assembler: Assembler,
-    tables: BTreeMap<Oid, Result<Net, NetError>>,
+    changes: Changes<Tables>,
 }
 
 impl NetsReader {
@@ -72,68 +64,40 @@ impl NetsReader {
     /// # Errors
     /// A segment is damaged, or the spool failed.
     pub fn take_changes(&mut self) -> Result<bool, Error> {
-        if self.assembler.is_past_end() {
-            return Ok(false);
-        }
-        let segment = match &mut self.segment {
-            Some(segment) => segment,
-            none => match self.segments.open_next()? {
-                None => return Ok(false),
-                Some(opened) => none.insert(opened),
-            },
-        };
-        if !segment.read(&mut self.chunk)? {
-            self.segment = None;
-            return Ok(true);
-        }
-        let Self {
-            chunk,
-            assembler,
-            tables,
-            ..
-        } = self;
-        let mut input = &**chunk;
-        while let Some(event) = assembler.next_with(&mut input, |row| take_row(tables, &row))? {
-            match event {
-                Event::Begin(transaction) => each(tables, |net| net.begin(transaction)),
-                Event::Truncate(truncate) => each(tables, |net| net.truncate(&truncate)),
-                Event::Fact(fact) => each(tables, |net| {
-                    net.fact(&fact);
-                    Ok(())
-                }),
-                Event::Relation { relation, .. } => {
-                    if let Some(table) = tables.get_mut(&relation.oid) {
-                        take(table, |net| net.relation(relation));
-                    } else {
-                        let version = relation.version;
-                        assembler.leave_out(version);
-                    }
-                }
-                _ => {}
-            }
-        }
-        Ok(true)
+        Ok(self.changes.apply()?.is_some())
     }
 
     /// The net or the error of each table, by OID.
     pub fn into_nets(self) -> impl Iterator<Item = (Oid, Result<Net, Error>)> {
-        let tables = self.tables.into_iter();
+        let tables = self.changes.into_taker().0.into_iter();
         tables.map(|(oid, net)| (oid, net.map_err(|error| failed(error, 0))))
     }
 }
 
-fn take_row(tables: &mut BTreeMap<Oid, Result<Net, NetError>>, row: &Change<'_, Unread<'_>>) {
-    if let Some(table) = tables.get_mut(&row.relation.oid) {
-        take(table, |net| net.row(row));
-    }
-}
+/// The nets by OID, or why a table has none.
+#[derive(Debug)]
+struct Tables(BTreeMap<Oid, Result<Net, NetError>>);
 
-fn each(
-    tables: &mut BTreeMap<Oid, Result<Net, NetError>>,
-    mut apply: impl FnMut(&mut Net) -> Result<(), NetError>,
-) {
-    for table in tables.values_mut() {
-        take(table, &mut apply);
+impl Takes for Tables {
+    fn row(&mut self, row: &Change<'_, Unread<'_>>) -> Result<(), NetError> {
+        if let Some(table) = self.0.get_mut(&row.relation.oid) {
+            take(table, |net| net.row(row));
+        }
+        Ok(())
+    }
+
+    fn event(&mut self, event: &Event<'_, Result<(), NetError>>) -> Result<bool, NetError> {
+        if let Event::Relation { relation, .. } = event {
+            let Some(table) = self.0.get_mut(&relation.oid) else {
+                return Ok(false);
+            };
+            take(table, |net| net.relation(relation));
+        } else {
+            for table in self.0.values_mut() {
+                take(table, |net| net.event(event).map(drop));
+            }
+        }
+        Ok(true)
     }
 }
 

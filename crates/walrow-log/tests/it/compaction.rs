@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{
     Compacted, DamagedPart, Error, ErrorKind, Log, Plan, SegmentName, SegmentReader, StateOptions,
-    StateReader, Upkeep, Writer, WriterOptions,
+    TableReader, Upkeep, Writer, WriterOptions,
 };
 use walrow_stream::{Assembler, Event};
 use walrow_testkit::{Stream, text};
@@ -239,7 +239,7 @@ fn a_state_is_read_while_merged_segments_are_merged_again() {
         let wants = |_, _: &str, name: &str| name == "t2";
         log.state(&wants, StateOptions::default()).unwrap()
     };
-    let read = |mut state: StateReader| {
+    let read = |mut state: TableReader| {
         let (mut stream, mut chunk) = (Vec::new(), Vec::new());
         while state.read(&mut chunk).unwrap() {
             stream.extend_from_slice(&chunk);

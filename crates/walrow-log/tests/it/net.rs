@@ -9,7 +9,7 @@
 use crate::sync;
 use crate::world::Memory;
 use std::sync::Arc;
-use walrow_log::{ErrorKind, Log, LogNetOptions, NetReader, Writer, WriterOptions};
+use walrow_log::{ErrorKind, Log, LogNetOptions, TableReader, Writer, WriterOptions};
 use walrow_stream::{Assembler, Deletes, Event, RowChange, Truncates};
 use walrow_testkit::{Stream, null, text};
 use walrow_wire::{Cell, Lsn, ReplicaIdentity, Tuple};
@@ -70,7 +70,7 @@ fn options(start: u64) -> LogNetOptions {
 }
 
 /// The changes as words: a letter and the cells.
-fn words(mut reader: NetReader) -> Vec<String> {
+fn words(mut reader: TableReader) -> Vec<String> {
     let (mut found, mut chunk, mut assembler) = (Vec::new(), Vec::new(), Assembler::default());
     while reader.read(&mut chunk).unwrap() {
         let mut input = &*chunk;
