@@ -19,9 +19,10 @@ pytest.importorskip("pyarrow")
 from click.testing import CliRunner
 
 import walrow
+from cli.fork_server import ForkServer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 TESTS = Path(__file__).resolve().parent.parent
 COMMAND = [sys.executable, "-m", "walrow"]
@@ -32,28 +33,50 @@ def data() -> Path:
     return TESTS / "data" / "18"
 
 
-@pytest.fixture
-def run() -> Callable[..., subprocess.CompletedProcess[Any]]:
-    """Runs `walrow` with arguments."""
+@pytest.fixture(scope="session")
+def commands() -> Iterator[ForkServer]:
+    """Where commands are forked."""
+    server = ForkServer()
+    yield server
+    server.close()
 
-    def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess[Any]:
-        options = {"capture_output": True, "timeout": 50} | options
-        return subprocess.run(  # noqa: S603
-            [*COMMAND, *map(str, arguments)], check=False, **options
+
+@pytest.fixture
+def run(
+    start: Callable[..., subprocess.Popen[Any]],
+) -> Callable[..., subprocess.CompletedProcess[Any]]:
+    """Runs `walrow` with arguments, as `subprocess.run`, and returns its output."""
+
+    def run(
+        *arguments: Any,
+        input: Any = None,  # noqa: A002
+        timeout: float = 50,
+        capture_output: bool = True,
+        **options: Any,
+    ) -> subprocess.CompletedProcess[Any]:
+        pipe = subprocess.PIPE if capture_output else None
+        stdin = None if input is None else subprocess.PIPE
+        options = {"stdin": stdin, "stdout": pipe, "stderr": pipe} | options
+        with start(*arguments, **options) as process:
+            try:
+                stdout, stderr = process.communicate(input, timeout)
+            except BaseException:
+                process.kill()
+                raise
+        return subprocess.CompletedProcess(
+            process.args, process.returncode, stdout, stderr
         )
 
     return run
 
 
 @pytest.fixture
-def start() -> Callable[..., subprocess.Popen[Any]]:
+def start(commands: ForkServer) -> Callable[..., subprocess.Popen[Any]]:
     """Starts `walrow` with arguments and all of its pipes."""
 
     def start(*arguments: Any, **options: Any) -> subprocess.Popen[Any]:
         pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
-        return subprocess.Popen(  # noqa: S603
-            [*COMMAND, *map(str, arguments)], env=os.environ, **(pipes | options)
-        )
+        return commands.popen([*map(str, arguments)], **(pipes | options))
 
     return start
 
