@@ -149,11 +149,13 @@ def batches(spark: Any, count: int, seed: int, *, seconds: float = 1e9) -> int:
                 for name in names:
                     run.compare(name, rows_of(spark, run.targets[name][1]))
                 done += len(names)
+                print(f"--seed {seed}: {done} batches agree", flush=True)
+                if done >= count or time.monotonic() - began >= seconds:
+                    break
             run.log.close()
             for target, table in run.targets.values():
                 if target.startswith("iceberg:"):
                     spark.sql(f"DROP TABLE IF EXISTS {table}")
-        print(f"--seed {seed}: {done} batches agree", flush=True)
         seed += 1
     apply_net._PARTITION_BYTES = partition_bytes
     return done
@@ -205,9 +207,11 @@ def kills(count: int, seed: int, *, seconds: float = 1e9) -> int:
                     answer = driver.receive()
                     assert answer is not None
                     run.compare(name, answer["rows"])
+                print(f"--seed {seed}: {done} kills changed nothing", flush=True)
+                if done >= count or time.monotonic() - began >= seconds:
+                    break
             run.log.close()
             driver.close()
-        print(f"--seed {seed}: {done} kills changed nothing", flush=True)
         seed += 1
     return done
 

@@ -1,5 +1,7 @@
 //! Logs, and transactions that wait in files.
 
+#[cfg(feature = "segments")]
+mod between;
 mod committed;
 #[cfg(feature = "segments")]
 mod compaction;
