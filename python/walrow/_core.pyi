@@ -1,4 +1,3 @@
-import datetime as dt
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from inspect import Signature
@@ -6,7 +5,15 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
 from walrow._lsn import Lsn
 from walrow._sources.log_objects import LogStore
-from walrow.typing import Absence, Buffer, Framing, Options, TableName, UnresolvedType
+from walrow.typing import (
+    Absence,
+    At,
+    Buffer,
+    Framing,
+    Options,
+    TableName,
+    UnresolvedType,
+)
 
 __all__ = [
     "FRAME_HEADER",
@@ -792,7 +799,7 @@ class LogDirectory:
         self,
         tables: Sequence[TableName] | None = None,
         start: Lsn | int | str | None = None,
-        end: Lsn | int | str | dt.datetime | None = None,
+        end: At | None = None,
         columns: Sequence[str] = ...,
     ) -> LogFile:
         """The stream of the segments that have what these options of `walrow.read` choose.
@@ -806,7 +813,7 @@ class LogDirectory:
     def state(
         self,
         table: TableName,
-        as_of: Lsn | int | str | dt.datetime | None = None,
+        as_of: At | None = None,
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
         columns: Sequence[tuple[str, int, int]] | None = None,
@@ -821,7 +828,7 @@ class LogDirectory:
         table: TableName,
         *,
         start: Lsn | int | str | None = None,
-        end: Lsn | int | str | dt.datetime | None = None,
+        end: At | None = None,
         keys: Sequence[str] | None = None,
         text_keys: Sequence[str] = ...,
         deletes: str = "apply",
@@ -849,7 +856,7 @@ class LogDirectory:
         table: TableName,
         *,
         start: Lsn | int | str | None = None,
-        end: Lsn | int | str | dt.datetime | None = None,
+        end: At | None = None,
         keys: Sequence[str] | None = None,
         text_keys: Sequence[str] = ...,
         deletes: str = "apply",
@@ -885,6 +892,9 @@ class LogDirectory:
 
     def verify(self, place: int) -> None:
         """Reads a segment, and compares it with its checksums."""
+
+    def lsn_of(self, at: At, option: str) -> Lsn:
+        """The LSN in the log that an LSN or a time means."""
 
     def prune(self, until: Lsn | int | str, force: bool) -> int:
         """Removes segments. Returns how many."""
@@ -1085,7 +1095,7 @@ class NetJoin:
         *,
         whole: bool = False,
         start: Lsn | int | str | None = None,
-        end: Lsn | int | str | dt.datetime | None = None,
+        end: At | None = None,
         keys: Sequence[str] | None = None,
         text_keys: Sequence[str] = ...,
         deletes: str = "apply",

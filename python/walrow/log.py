@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from walrow._amounts import size
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow._log.erasing import Erased, erase
 from walrow._log.following import Follower
@@ -48,9 +49,12 @@ if TYPE_CHECKING:
     from walrow._log.needs import Published
     from walrow._log.net import Net
     from walrow.typing import (
+        At,
         Deletes,
+        Duration,
         NeverSent,
         SchemaOptions,
+        Size,
         TableName,
         Truncates,
     )
@@ -345,7 +349,7 @@ class Log(OpenedLog):
         self,
         table: TableName,
         *,
-        as_of: Lsn | int | str | dt.datetime | None = None,
+        as_of: At | None = None,
         **options: Unpack[StateOptions],
     ) -> Reader:
         """Returns the rows of a table, as of an LSN or a time.
@@ -423,7 +427,7 @@ class Log(OpenedLog):
         table: TableName,
         *,
         start: Lsn | int | str | None = None,
-        end: Lsn | int | str | None = None,
+        end: At | None = None,
         keys: Sequence[str] | None = None,
         deletes: Deletes = "apply",
         truncates: Truncates = "apply",
@@ -452,7 +456,8 @@ class Log(OpenedLog):
             table: The table, as in `walrow.read`. A name means the last table that had it
                 at `end`.
             start: Up to where the target has all changes. Default: it is empty.
-            end: Up to where it gets them, an LSN. Default: all of the log.
+            end: Up to where it gets them: an LSN, a time, or such as `"-1h"`. Default: all of
+                the log.
             keys: The columns that identify a row in the target: unique, and never NULL.
                 Default: the replica identity, or under REPLICA IDENTITY FULL, the primary
                 key in the log.
@@ -525,9 +530,7 @@ class Log(OpenedLog):
             raise SchemaError(text, table=str(table))
         return table
 
-    def _is_now(
-        self, as_of: Lsn | int | str | dt.datetime | None, record: Published
-    ) -> bool:
+    def _is_now(self, as_of: At | None, record: Published) -> bool:
         """Whether a state is at the last look or later."""
         if as_of is None:
             return True
@@ -603,14 +606,14 @@ class Log(OpenedLog):
         found = resume(self.path)
         return None if found is None else f"{found.reason} (at {found.time})"
 
-    def prune(self, until: Lsn | int | str, *, force: bool = False) -> int:
-        """Removes the segments that end at or before an LSN. The last one stays.
+    def prune(self, until: At, *, force: bool = False) -> int:
+        """Removes the segments that end at or before an LSN or a time. The last one stays.
 
         Later reads with a `start` before what was removed are a `LogError`, unless none
         of the removed changes after `start` belong to the tables that are read.
 
         Args:
-            until: The LSN.
+            until: The LSN or time.
             force: Whether to remove what registered readers and the last loads of tables
                 need.
 
@@ -621,14 +624,14 @@ class Log(OpenedLog):
             LogError: A reader or a load needs one of them (`held`): none is removed. Or
                 a segment cannot be removed: call it again.
         """
-        return self._log.prune(until, force)
+        return self._log.prune(self._log.lsn_of(until, "until"), force)
 
     def retain(
         self,
         *,
-        age: dt.timedelta | float | None = None,
-        bytes: int | None = None,  # noqa: A002 - as in Segment
-        forget_after: dt.timedelta | float | None = None,
+        age: Duration | None = None,
+        bytes: Size | None = None,  # noqa: A002 - as in Segment
+        forget_after: Duration | None = None,
         force: bool = False,
     ) -> Retained:
         """Removes the oldest segments, by age and size. The last one stays.
@@ -637,8 +640,8 @@ class Log(OpenedLog):
         a table: nobody could build the table again without it.
 
         Args:
-            age: How long transactions are kept, in seconds or as a timedelta.
-            bytes: How many bytes of segments are kept. If age is given too, what is beyond
+            age: How long transactions are kept: seconds, a timedelta, or a text such as `"7d"`.
+            bytes: How many bytes of segments are kept, or a text such as `"50GB"`. If age is given too, what is beyond
                 one of them is removed.
             forget_after: Readers that were not used for so long are forgotten first.
             force: Whether to remove what readers and loads need.
@@ -647,19 +650,20 @@ class Log(OpenedLog):
             What was removed, and what holds back more.
 
         Raises:
-            OptionError: A number is negative.
+            OptionError: They are no durations and no size, or negative.
             LogError: A segment cannot be removed. Call it again.
         """
         return Retention(age, bytes, forget_after).apply(self._log, force=force)
 
-    def compact(self, *, segment_bytes: int = 64 << 20) -> Compacted:
+    def compact(self, *, segment_size: Size = "64MiB") -> Compacted:
         """Merges many small segments into few large ones.
 
         Readers and a writer may use the log meanwhile: what they see does not change. Its
         cost does not grow with what was merged before.
 
         Args:
-            segment_bytes: The size of the stream of a segment, at most.
+            segment_size: The size of the stream of a segment, at most: bytes, or a text such as
+                `"64MiB"`.
 
         Returns:
             What was merged.
@@ -668,7 +672,7 @@ class Log(OpenedLog):
             LogError: A segment is damaged, or the file system refused something. Call it
                 again.
         """
-        return Compacted(*self._log.compact(segment_bytes))
+        return Compacted(*self._log.compact(size(segment_size, "segment_size")))
 
     def erase(
         self,

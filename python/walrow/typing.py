@@ -10,7 +10,7 @@ def read_orders(source: Source, **options: Unpack[Options]) -> walrow.Reader:
 
 from __future__ import annotations
 
-import datetime as dt  # noqa: TC003 - get_type_hints looks it up
+import datetime as dt
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
@@ -21,6 +21,7 @@ from walrow._unresolved import UnresolvedType
 __all__ = [
     "Absence",
     "ArrowSchemaExportable",
+    "At",
     "BatchOptions",
     "BinaryFile",
     "Buffer",
@@ -28,6 +29,7 @@ __all__ = [
     "ChangesOptions",
     "DataSourceOptions",
     "Deletes",
+    "Duration",
     "Frame",
     "Framing",
     "LiveSchemaOptions",
@@ -41,6 +43,7 @@ __all__ = [
     "ProfileOptions",
     "SchemaOptions",
     "SessionOptions",
+    "Size",
     "SizeOptions",
     "Source",
     "SparkOptions",
@@ -52,6 +55,14 @@ __all__ = [
     "UnresolvedType",
     "ValueOptions",
 ]
+
+
+#: An LSN, a datetime with a time zone, a text of either, or such as `"-1h"`: an hour ago.
+At: TypeAlias = int | str | dt.datetime
+#: Seconds, a timedelta, or a text such as `"12h"` or `"7d"`.
+Duration: TypeAlias = float | str | dt.timedelta
+#: Bytes, or a text such as `"64MiB"` or `"50GB"`.
+Size: TypeAlias = int | str
 
 
 class ArrowSchemaExportable(Protocol):
@@ -126,7 +137,7 @@ class LiveSchemaOptions(ChangeColumnOptions, MemoryOptions, total=False):
     """The options that determine the columns and the range of every stream."""
 
     start: int | str | None
-    end: int | str | dt.datetime | None
+    end: At | None
 
 
 class SparkSchemaOptions(LiveSchemaOptions, SessionOptions, total=False):

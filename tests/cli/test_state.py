@@ -19,7 +19,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 @pytest.fixture
 def log(tmp_path: Path, data: Path) -> Path:
     """A log of seven transactions."""
-    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_bytes=1)
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_size=1)
     return tmp_path / "log"
 
 
@@ -57,7 +57,10 @@ def test_a_file_has_the_rows_as_of_a_point(
     [
         (("--table", "none"), "the log does not have table none, only public.item"),
         (("--table", "item", "--as-of", "0/1"), "its rows are known from "),
-        (("--table", "item", "--as-of", "2001-01-01"), "its rows are known from "),
+        (
+            ("--table", "item", "--as-of", "2001-01-01T00:00Z"),
+            "its rows are known from ",
+        ),
     ],
     ids=str,
 )

@@ -49,7 +49,9 @@ def test_every_attribute_and_every_code_is_on_the_page() -> None:
     refusals = (ROOT / "python/walrow/_log/net_refusals.py").read_text()
     net_range = (ROOT / "python/walrow/_log/net_range.py").read_text()
     codes = set(
-        re.findall(r'(?:code=|yield self._refusal\(text, )"(\w+)"', refusals + net_range)
+        re.findall(
+            r'(?:code=|yield self._refusal\(text, )"(\w+)"', refusals + net_range
+        )
     )
     assert len(codes) > 4
     for code in codes:

@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
 #: Bytes of a frame before a message: CopyData and XLogData.
 _XLOGDATA = 5 + 25
-QUICK = ("--age", "0.3", "--segment-size", "1")
+QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 
 
 @pytest.fixture
@@ -224,7 +224,7 @@ def test_large_transaction_in_constant_memory(
     with ReceiverProcess(
         server.dsn,
         log,
-        *("--segment-size", "16", streaming),
+        *("--segment-size", "16MiB", streaming),
         slot=slot,
         # Otherwise libc keeps as much again for threads that may need it later.
         environment={"MALLOC_ARENA_MAX": "1"},

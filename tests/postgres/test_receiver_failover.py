@@ -54,7 +54,7 @@ def test_a_receiver_goes_on_where_the_standby_is_promoted(tmp_path: Path) -> Non
         hosts = f"{primary.socket_directory},{standby.socket_directory}"
         both = f"host={hosts} user=postgres dbname=postgres"
         both += " target_session_attrs=read-write"
-        with ReceiverProcess(both, log, "--segment-size", "1") as receiver:
+        with ReceiverProcess(both, log, "--segment-size", "1MiB") as receiver:
             with Load(primary.dsn, 1):
                 receiver.until_streaming()
                 until(standby, SYNCED)

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
-QUICK = ("--age", "0.3", "--segment-size", "1")
+QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_load_that_is_given_up_while_the_disk_is_full(
         "ALTER PUBLICATION p ADD TABLE big",
     )
     disk = Disk(log)
-    arguments = ("--age", "0.3", "--jobs", "1", "--max-hold", "1")
+    arguments = ("--publish-after", "0.3", "--jobs", "1", "--max-hold", "1MiB")
     with ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
         receiver.until_streaming()
         pid = walsender(own, slot)
@@ -323,7 +323,7 @@ def test_full_spool(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
     log, spool = tmp_path / "log", tmp_path / "spool"
     spool.mkdir()
     disk = Disk(spool)
-    arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1")
+    arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1MiB")
     with (
         ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver,
         psycopg.connect(own.dsn) as connection,
@@ -351,7 +351,7 @@ def test_spool_that_is_full_for_too_long(
     log, spool = tmp_path / "log", tmp_path / "spool"
     spool.mkdir()
     disk = Disk(spool)
-    arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1")
+    arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1MiB")
     with (
         ReceiverProcess(
             own.dsn, log, *arguments, "--give-up-after", "2", slot=slot, disk=disk

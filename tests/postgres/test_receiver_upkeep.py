@@ -57,14 +57,20 @@ def test_a_log_is_merged_while_it_is_received(
     with Load(server.dsn, seed=5):
         for turn in range(8):
             with ReceiverProcess(
-                server.dsn, log, "--age", "0.1", "--segment-size", "1", slot=slot
+                server.dsn,
+                log,
+                "--publish-after",
+                "0.1",
+                "--segment-size",
+                "1MiB",
+                slot=slot,
             ) as receiver:
                 receiver.until_streaming()
                 until = time.monotonic() + 1.5
                 while time.monotonic() < until:
                     with contextlib.suppress(FileNotFoundError):
                         opened = walrow.Log(log)
-                        merged += opened.compact(segment_bytes=3_000_000).segments
+                        merged += opened.compact(segment_size=3_000_000).segments
                         if not follower.is_alive():
                             follower.start()
                     time.sleep(0.02)

@@ -210,7 +210,16 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 
 
 # Files that know no room.
-_LEAVES = ("_core", "_lsn", "_secrets", "_unresolved", "_waiting", "errors", "typing")
+_LEAVES = (
+    "_amounts",
+    "_core",
+    "_lsn",
+    "_secrets",
+    "_unresolved",
+    "_waiting",
+    "errors",
+    "typing",
+)
 _READS = (*_LEAVES, "_sources", "_read")
 _LOGS = (*_READS, "_log", "log")
 # What each package of Python may know beside itself.

@@ -148,7 +148,7 @@ def test_end_applies_to_messages_outside_transactions() -> None:
 @pytest.mark.parametrize(
     ("end", "error", "text"),
     [
-        ("later", walrow.errors.OptionError, "end must be an LSN.*or a datetime"),
+        ("later", walrow.errors.OptionError, "end must be an LSN.*or a time"),
         (-1, walrow.errors.OptionError, "end: an LSN is a number"),
         (
             dt.datetime(2026, 1, 1),

@@ -112,7 +112,12 @@ def test_nothing_is_removed_that_a_reader_needs(log: walrow.Log) -> None:
 
 
 def test_a_retention_is_checked(log: walrow.Log) -> None:
-    for options in [{"age": -1}, {"forget_after": "7d"}, {"bytes": -1}, {"age": 1e300}]:
+    for options in [
+        {"age": -1},
+        {"forget_after": "7 days"},
+        {"bytes": -1},
+        {"age": 1e300},
+    ]:
         with pytest.raises(walrow.errors.OptionError):
             log.retain(**options)  # type: ignore[arg-type]
     assert log.retain() == (0, 0, (), ())

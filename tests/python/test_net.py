@@ -596,7 +596,7 @@ def test_a_name_of_two_tables(tmp_path: Path) -> None:
                 more,
             ]
         )
-        log = sealed(tmp_path / str(segment), source, segment_bytes=segment)
+        log = sealed(tmp_path / str(segment), source, segment_size=segment)
         for name in ("t", "public.t", ("public", "t")):
             code, text = refused(partial(log.net, name, start=0x2000))
             assert code == "other_table"
@@ -716,7 +716,8 @@ def test_it_shows_itself(tmp_path: Path) -> None:
         ({"start": -1}, "start must be an LSN"),
         ({"start": True}, "start must be an LSN"),
         ({"start": 1.5}, "start must be an LSN"),
-        ({"end": dt.datetime(2024, 1, 1, tzinfo=dt.UTC)}, "end must be an LSN"),
+        ({"end": dt.datetime(2024, 1, 1)}, "end: the time needs a time zone"),
+        ({"end": "yesterday"}, "end must be an LSN"),
         ({"start": 0x1000, "end": 0xFFF}, "end is 0/FFF, before start, 0/1000"),
         ({"deletes": "none"}, "deletes='none' is not one of 'apply', 'soft', 'ignore'"),
         ({"truncates": "soft"}, "truncates='soft' is not one of"),
@@ -779,3 +780,17 @@ def test_a_log_elsewhere_has_the_same_net(tmp_path: Path) -> None:
     files.put(str(log.path), "/net/log", recursive=True)
     remote = walrow.Log("memory://net/log/")
     assert pa.table(remote.net("t")).equals(pa.table(log.net("t")))
+
+
+def test_the_end_may_be_a_time(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log", insert(("2", "b")))
+    # All transactions have this time.
+    time = log.segments()[0].commit_times
+    assert time is not None
+    assert time[0] == time[1]
+    net = log.net("t", start=START, end=time[0])
+    assert (rows_of(net), net.end) == ([("I", 2, "b")], log.end)
+    before = time[0] - dt.timedelta(microseconds=1)
+    for end in before, before.isoformat(), "-9999w":
+        with pytest.raises(walrow.errors.OptionError, match="before start"):
+            log.net("t", start=START, end=end)

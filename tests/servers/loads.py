@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from servers import EmbeddedServer
 
-QUICK = ("--age", "0.3", "--segment-size", "1")
+QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 FIRST = (*QUICK, "--create", "--snapshot")
 
 
@@ -85,7 +85,7 @@ def receiving(
                 create=True,
                 snapshot=True,
                 binary=binary,
-                age=0.2,
+                publish_after=0.2,
                 stop=stop,
             )
         except BaseException as error:

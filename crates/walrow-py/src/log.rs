@@ -348,6 +348,20 @@ impl LogDirectory {
         verified.map_err(|stopped| stopped.raise(py))
     }
 
+    /// The LSN in the log that an LSN or a time means.
+    fn lsn_of<'py>(
+        &self,
+        py: Python<'py>,
+        at: &Bound<'py, PyAny>,
+        option: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let end = options::end(at, option)?;
+        let log = wait_for(&self.0)?;
+        let log = &*log;
+        let found = py.detach(|| log.lsn_of(Some(end)));
+        lsn::new(py, found.map_err(|error| errors::log_error(py, error))?)
+    }
+
     /// Removes segments. Returns how many.
     fn prune(&self, py: Python<'_>, until: &Bound<'_, PyAny>, force: bool) -> PyResult<usize> {
         let until = options::read_lsn(until, "until")?;

@@ -421,28 +421,14 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
 
 /// An LSN, or a time with a time zone.
 pub(crate) fn end(value: &Bound<'_, PyAny>, name: &str) -> PyResult<End> {
-    let datetime = value.py().import("datetime")?;
+    let py = value.py();
+    let value = py
+        .import("walrow._amounts")?
+        .call_method1("at", (value, name))?;
+    let datetime = py.import("datetime")?;
     let class = datetime.getattr("datetime")?;
     if !value.is_instance(&class)? {
-        let py = value.py();
-        return read_lsn(value, name).map(End::Lsn).map_err(|error| {
-            let text = format!(
-                "{name} must be an LSN, such as \"16/B374D848\", or a datetime with a time zone"
-            );
-            if error.is_instance_of::<PyTypeError>(py) {
-                PyTypeError::new_err(text)
-            } else if value.is_instance_of::<PyString>() {
-                errors::option_error(py, &text)
-            } else {
-                error
-            }
-        });
-    }
-    if value.getattr("tzinfo")?.is_none() {
-        let text = format!(
-            "{name}: the time needs a time zone: datetime.now(UTC), or .replace(tzinfo=UTC)"
-        );
-        return Err(errors::option_error(value.py(), &text));
+        return read_lsn(&value, name).map(End::Lsn);
     }
     let utc = datetime.getattr("UTC")?;
     let epoch = class.call1((2000, 1, 1, 0, 0, 0, 0, utc))?;

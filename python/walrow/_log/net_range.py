@@ -16,10 +16,11 @@ from walrow.typing import Deletes, NetOptions, NeverSent, Truncates
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from walrow._core import LogDirectory
     from walrow._log.items import LogTable
     from walrow._log.needs import Published
     from walrow._sources.logs import OpenedLog
-    from walrow.typing import TableName
+    from walrow.typing import At, TableName
 
 __all__ = ["NetRules", "net_of"]
 
@@ -62,7 +63,7 @@ def net_of(
     table: TableName,
     *,
     start: Lsn | int | str | None,
-    end: Lsn | int | str | None,
+    end: At | None,
     keys: Sequence[str] | None,
     rules: NetRules,
     options: Mapping[str, Any],
@@ -92,7 +93,7 @@ def net_of(
     directory = log._log
     # First: what is erased later is noticed before a row comes out.
     erased = directory.erased()
-    first, last = _span(start, end, directory.end)
+    first, last = _span(directory, start, end)
     found = _named(log, tables, record, table, last)
     key = keys_of(log, found, keys)
     columns = options.get("columns")
@@ -160,16 +161,17 @@ def _metadata(options: Mapping[str, Any]) -> tuple[Sequence[str], list[str]]:
 
 
 def _span(
-    start: Lsn | int | str | None, end: Lsn | int | str | None, log_end: Lsn
+    log: LogDirectory, start: Lsn | int | str | None, end: At | None
 ) -> tuple[Lsn, Lsn]:
     """Where the range begins and ends.
 
     Raises:
-        OptionError: They are no LSNs, or the end is before the start.
+        OptionError: They are no LSNs and no times, or the end is before the start.
         ApplyError: The log ends before the start.
     """
     first = Lsn(0) if start is None else _lsn("start", start)
-    last = log_end if end is None else min(_lsn("end", end), log_end)
+    log_end = log.end
+    last = log_end if end is None else log.lsn_of(end, "end")
     if first > log_end:
         text = (
             f"the target has the changes up to {first}, and the log ends before, at "

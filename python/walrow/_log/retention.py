@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, Self
 
+from walrow._amounts import duration, size
 from walrow._core import LogDirectory
 from walrow.errors import Error, LogError, OptionError
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     import os
 
     from walrow._lsn import Lsn
+    from walrow.typing import Duration, Size
 
 __all__ = ["Compacted", "Hold", "Retained", "Retainer", "Retention"]
 
@@ -76,24 +78,25 @@ class Retention(NamedTuple):
     """What a log keeps.
 
     Attributes:
-        age: How long transactions are kept, in seconds or as a timedelta.
-        bytes: How many bytes of segments are kept. If age is given too, what is beyond one
+        age: How long transactions are kept: seconds, a timedelta, or a text such as `"7d"`.
+        bytes: How many bytes of segments are kept, or a text such as `"50GB"`. If age is given too, what is beyond one
             of them is removed.
         forget_after: Readers that were not used for so long are forgotten first.
     """
 
-    age: dt.timedelta | float | None = None
-    bytes: int | None = None
-    forget_after: dt.timedelta | float | None = None
+    age: Duration | None = None
+    bytes: Size | None = None
+    forget_after: Duration | None = None
 
     def apply(self, log: LogDirectory, *, force: bool = False) -> Retained:
         """Removes what is not kept. See `Log.retain`."""
-        if self.bytes is not None and self.bytes < 0:
+        kept = None if self.bytes is None else size(self.bytes, "bytes")
+        if kept is not None and kept < 0:
             text = "bytes must not be negative"
             raise OptionError(text)
         done = log.retain(
             _micros("age", self.age),
-            self.bytes,
+            kept,
             _micros("forget_after", self.forget_after),
             force,
         )
@@ -155,15 +158,14 @@ class Retainer:
             self.note = None if is_early else f"retention: {error}"
 
 
-def _micros(name: str, given: dt.timedelta | float | None) -> int | None:
+def _micros(name: str, given: Duration | None) -> int | None:
     if given is None:
         return None
-    with contextlib.suppress(OverflowError, ValueError, TypeError):
-        span = given if isinstance(given, dt.timedelta) else dt.timedelta(seconds=given)
-        if span >= dt.timedelta(0):
-            return span // dt.timedelta(microseconds=1)
-    text = f"{name} must be a number of seconds or a timedelta, and not negative"
-    raise OptionError(text)
+    seconds = duration(given, name)
+    if seconds > _LONGEST_SECONDS:
+        text = f"{name} is {given}: it must be at most {_LONGEST_SECONDS} seconds"
+        raise OptionError(text)
+    return int(seconds * 1_000_000)
 
 
 def _time(micros: int) -> dt.datetime | None:
@@ -175,3 +177,5 @@ def _time(micros: int) -> dt.datetime | None:
 
 
 _INTERVAL_SECONDS = 60.0
+#: 30,000 years: microseconds of it are a number of 64 bits.
+_LONGEST_SECONDS = 1_000_000_000_000

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._amounts import size
 from walrow._core import Catalog, LogWriter
 from walrow._sources.chunks import Chunks
 from walrow._sources.logs import directory_of
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from walrow._lsn import Lsn
-    from walrow.typing import Absence, Framing, Source
+    from walrow.typing import Absence, Framing, Size, Source
 
 __all__ = ["Sealed", "seal"]
 
@@ -45,9 +46,9 @@ def seal(
     catalog: Catalog | str | os.PathLike[str] | None = None,
     framing: Framing | None = None,
     unfinished: Absence = "error",
-    segment_bytes: int = 64 << 20,
+    segment_size: Size = "64MiB",
     compression_level: int = 1,
-    spool_memory: int = 64 << 20,
+    spool_memory: Size = "64MiB",
     spool_directory: str | os.PathLike[str] | None = None,
     group_access: bool = False,
     progress: Callable[[int], None] | None = None,
@@ -73,7 +74,8 @@ def seal(
         unfinished: The policy for a source that ends inside a frame or a transaction:
             `"error"`, raised after all complete transactions are in the log, or
             `"ignore"`.
-        segment_bytes: The size of the stream after which a segment ends.
+        segment_size: The size of the stream after which a segment ends: bytes, or a text such as
+            `"64MiB"`.
         compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
             stream as it is.
         spool_memory: As in `walrow.read`.
@@ -99,9 +101,9 @@ def seal(
         framing = chunks.begin()
         writer = LogWriter(
             directory,
-            segment_bytes=segment_bytes,
+            segment_bytes=size(segment_size, "segment_size"),
             level=compression_level or None,
-            spool_memory=spool_memory,
+            spool_memory=size(spool_memory, "spool_memory"),
             spool_directory=spool_directory,
             group_access=group_access,
             framing=framing,

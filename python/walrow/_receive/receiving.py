@@ -8,6 +8,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from walrow._amounts import duration, size
 from walrow._log.retention import Retainer
 from walrow._postgres.connecting import psycopg_or_refuse
 from walrow._sources.logs import directory_of
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from walrow._log.retention import Retention
     from walrow._receive.status import Received, Status
-    from walrow.typing import TableName
+    from walrow.typing import Duration, Size, TableName
 
 __all__ = ["receive"]
 
@@ -40,16 +41,16 @@ def receive(
     failover: bool = False,
     snapshot: bool = False,
     jobs: int = 4,
-    max_hold: int | None = None,
+    max_hold: Size | None = None,
     origin: Literal["any", "none"] | None = None,
-    age: float = 10.0,
-    segment_bytes: int = 64 << 20,
+    publish_after: Duration = 10.0,
+    segment_size: Size = "64MiB",
     compression_level: int = 1,
-    spool_memory: int = 64 << 20,
+    spool_memory: Size = "64MiB",
     spool_directory: str | os.PathLike[str] | None = None,
     group_access: bool = False,
-    give_up_after: float = 3600.0,
-    start_within: float | None = None,
+    give_up_after: Duration = 3600.0,
+    start_within: Duration | None = None,
     retain: Retention | None = None,
     status: Callable[[Status], None] | None = None,
     stop: threading.Event | None = None,
@@ -96,17 +97,19 @@ def receive(
         max_hold: Cancels a load when more bytes of the stream wait for it. Default: the
             disk's size.
         origin: `"none"` skips transactions that came to the server by replication.
-        age: The seconds after which transactions are published for readers, at least 0.1.
-        segment_bytes: The size of the stream after which a segment ends.
+        publish_after: The time after which transactions are published for readers, at least 0.1
+            seconds: seconds, a timedelta, or a text such as `"10s"`.
+        segment_size: The size of the stream after which a segment ends: bytes, or a text such as
+            `"64MiB"`.
         compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
             stream as it is.
-        spool_memory: The number of bytes of memory that open transactions take together.
+        spool_memory: The size of the memory that open transactions take together.
             Beyond it, they wait in files.
         spool_directory: The directory of these files. Default: the log's own.
         group_access: Whether the owner's group may read the log.
-        give_up_after: The seconds after which a full disk, for example, is an error. Until
+        give_up_after: The time after which a full disk, for example, is an error. Until
             then, it stays connected and tries again: with `math.inf`, for ever.
-        start_within: The seconds within which a server must be reached for the first time. Until
+        start_within: The time within which a server must be reached for the first time. Until
             then, it is tried again if the server is not reachable or starts, has no connection
             left, or its name is not known. A refused login, for example, is an error at
             once. Default: 600 with `until`, otherwise without end.
@@ -129,14 +132,20 @@ def receive(
     if until not in {None, "now"}:
         text = f"until is {until!r}: it must be 'now', or None for no end"
         raise OptionError(text)
+    publish_after = duration(publish_after, "publish_after")
+    give_up_after = duration(give_up_after, "give_up_after")
+    if start_within is not None:
+        start_within = duration(start_within, "start_within")
+    segment_size = size(segment_size, "segment_size")
+    spool_memory = size(spool_memory, "spool_memory")
+    if max_hold is not None:
+        max_hold = size(max_hold, "max_hold")
     for name, value, least, most in (
-        ("age", age, _LEAST_AGE, _LONGEST_AGE),
-        ("segment_bytes", segment_bytes, 1, _MOST_BYTES),
+        ("publish_after", publish_after, _LEAST_AGE, _LONGEST_AGE),
+        ("segment_size", segment_size, 1, _MOST_BYTES),
         ("spool_memory", spool_memory, 0, _MOST_BYTES),
         ("max_hold", max_hold, 0, _MOST_BYTES),
         ("compression_level", compression_level, *_LEVELS),
-        ("give_up_after", give_up_after, 0, math.inf),
-        ("start_within", start_within, 0, math.inf),
     ):
         # Not the other way round: nothing is true of nan.
         if value is not None and not least <= value <= most:
@@ -152,7 +161,7 @@ def receive(
     # The process may change its directory.
     directory = directory_of(log).absolute()
     writer_options = {
-        "segment_bytes": segment_bytes,
+        "segment_bytes": segment_size,
         "level": compression_level or None,
         "spool_memory": spool_memory,
         "spool_directory": directory
@@ -178,7 +187,7 @@ def receive(
         max_hold=max_hold,
         stream_options=options,
         writer_options=writer_options,
-        age=age,
+        age=publish_after,
         give_up_after=give_up_after,
         start_within=_start_within(start_within, until),
         status=_with_note_of(retainer, status),

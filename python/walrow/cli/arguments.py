@@ -11,9 +11,11 @@ from typing import get_type_hints as type_hints
 
 import click
 
+from walrow._amounts import at
 from walrow._core import OPTIONS
 from walrow._lsn import Lsn
 from walrow._secrets import is_conninfo
+from walrow.errors import OptionError
 from walrow.typing import Options
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ TEXT = Text()
 
 
 class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):
-    """An LSN, or a time in ISO 8601, in UTC unless it has an offset."""
+    """An LSN, a time in ISO 8601 with an offset, or a time before now, such as -1h."""
 
     name = "lsn|time"
 
@@ -51,20 +53,15 @@ class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> Lsn | dt.datetime:
         """Refuses other text."""
-        if isinstance(value, dt.datetime | Lsn):
-            return value
         try:
-            if "/" in value:
-                return Lsn(value)
-            time = dt.datetime.fromisoformat(value)
-        except ValueError:
+            return at(value, "")
+        except OptionError:
             self.fail(
-                f"{value} is neither an LSN, such as 0/1A2B3C, nor a time, such as "
-                "2026-01-31T12:00:00Z",
+                f"{value} is neither an LSN, such as 0/1A2B3C, nor a time with an offset, such as "
+                "2026-01-31T12:00:00Z or -1h",
                 param,
                 ctx,
             )
-        return time if time.tzinfo else time.replace(tzinfo=dt.UTC)
 
 
 LSN_OR_TIME = _LsnOrTime()
@@ -154,13 +151,13 @@ def _equals(item: str) -> int:
     It is the last `=` outside of the brackets of a type: `timestamp[us, tz=UTC]`.
     """
     depth = 0
-    for at in range(len(item) - 1, -1, -1):
-        if item[at] in "])>}":
+    for place in range(len(item) - 1, -1, -1):
+        if item[place] in "])>}":
             depth += 1
-        elif item[at] in "[(<{":
+        elif item[place] in "[(<{":
             depth -= 1
-        elif item[at] == "=" and depth <= 0:
-            return at
+        elif item[place] == "=" and depth <= 0:
+            return place
     return len(item)
 
 

@@ -142,9 +142,9 @@ def prune(*, directory: str, until: Lsn, force: bool) -> None:
 @click.option(
     "--keep",
     "kept",
-    type=log_options.AGE_OR_SIZE,
+    type=log_options.KEPT,
     multiple=True,
-    metavar="AGE|SIZE",
+    metavar="DURATION|SIZE",
     help="How long transactions are kept, such as 7d or 12h, or how many bytes, such as "
     "50GB. Give both to remove what is beyond one of them.",
 )
@@ -154,7 +154,7 @@ def retain(
     *,
     directory: str,
     kept: tuple[dt.timedelta | int, ...],
-    forget_after: dt.timedelta | None,
+    forget_after: float | None,
     force: bool,
 ) -> None:
     """Removes old segments by age and size. The last one stays.
@@ -219,7 +219,7 @@ def compact(*, directory: str, segment_size: int) -> None:
 
     Readers and a receiver may use the log meanwhile.
     """
-    done = Log(directory).compact(segment_bytes=segment_size << 20)
+    done = Log(directory).compact(segment_size=segment_size)
     click.echo(
         f"{count(done.segments, 'segment')} merged into {done.merged:,}, "
         f"{done.bytes:,} bytes copied"

@@ -4,53 +4,81 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import re
-from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from walrow._amounts import duration, size
 from walrow._log.retention import Retention
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from walrow.errors import OptionError
 
 
-class _Amount(click.ParamType[Any]):
-    """An amount of time or of bytes, such as 7d or 50GB."""
+class _Size(click.ParamType[int]):
+    """A size with its unit, such as 64MiB."""
 
-    def __init__(
-        self, name: str, units: Mapping[str, dt.timedelta | int], example: str
-    ) -> None:
-        self.name = name
-        self._units = units
-        self._example = example
+    name = "size"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        """Refuses other text, and numbers without a unit."""
+        try:
+            # Nobody knows whether 64 means bytes or MiB.
+            return size(value if value[-1:].isalpha() else "", "")
+        except OptionError:
+            self.fail(f"{value} is not a size, such as 64MiB or 50GB", param, ctx)
+
+
+class _Duration(click.ParamType[float]):
+    """A duration in seconds, or with its unit, such as 7d."""
+
+    name = "duration"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Refuses other text."""
+        with contextlib.suppress(TypeError, ValueError):
+            value = float(value)
+        try:
+            return duration(value, "")
+        except OptionError:
+            self.fail(f"{value} is not a duration, such as 10s, 12h or 7d", param, ctx)
+
+
+class _Kept(click.ParamType[Any]):
+    """What a log keeps: transactions of a time, or a size."""
+
+    name = "duration|size"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> dt.timedelta | int:
-        """Refuses other text."""
+        """Refuses other text, and numbers without a unit."""
         if not isinstance(value, str):
-            converted: dt.timedelta | int = value
-            return converted
-        found = _AMOUNT.fullmatch(value)
-        number, unit = found.groups() if found else ("0", "")
-        amount: dt.timedelta | int | None = None
-        with contextlib.suppress(OverflowError, KeyError):
-            one = self._units[unit.lower()]
-            # A part of a byte does not count.
-            amount = (
-                float(number) * one
-                if isinstance(one, dt.timedelta)
-                else int(Decimal(number) * one)
+            kept: dt.timedelta | int = value
+            return kept
+        try:
+            return dt.timedelta(seconds=duration(value, ""))
+        except (OptionError, OverflowError):
+            pass
+        try:
+            return size(value, "")
+        except OptionError:
+            self.fail(
+                f"{value} is not a duration or a size, such as 7d, 12h, 50GB or 800MiB",
+                param,
+                ctx,
             )
-        if amount is None:
-            self.fail(f"{value} is not {self._example}", param, ctx)
-        return amount
+
+
+SIZE = _Size()
+DURATION = _Duration()
+KEPT = _Kept()
 
 
 def retention(
-    kept: tuple[dt.timedelta | int, ...], forget_after: dt.timedelta | None
+    kept: tuple[dt.timedelta | int, ...], forget_after: float | None
 ) -> Retention:
     """What `--retain` and `--keep` ask for."""
     ages = [each for each in kept if isinstance(each, dt.timedelta)]
@@ -63,26 +91,10 @@ def retention(
     )
 
 
-_AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)([A-Za-z]+)", re.ASCII)
-_TIMES: dict[str, dt.timedelta | int] = {
-    "s": dt.timedelta(seconds=1),
-    "m": dt.timedelta(minutes=1),
-    "h": dt.timedelta(hours=1),
-    "d": dt.timedelta(days=1),
-    "w": dt.timedelta(weeks=1),
-}
-_SIZES: dict[str, dt.timedelta | int] = {"b": 1}
-for _power, _letter in enumerate("kmgt", 1):
-    _SIZES |= {f"{_letter}b": 1000**_power, f"{_letter}ib": 1024**_power}
-AGE = _Amount("age", _TIMES, "an age, such as 30d or 12h")
-AGE_OR_SIZE = _Amount(
-    "age|size", _TIMES | _SIZES, "an age or a size, such as 7d, 12h, 50GB or 800MiB"
-)
-
 forget_after = click.option(
     "--forget-after",
-    type=AGE,
-    metavar="AGE",
+    type=DURATION,
+    metavar="DURATION",
     help="Forget readers that were not used for so long.",
 )
 
@@ -90,15 +102,15 @@ log = click.option("--log", required=True, metavar="DIR", help="The log's direct
 
 segment_size = click.option(
     "--segment-size",
-    type=click.IntRange(min=1),
-    default=64,
+    type=SIZE,
+    default="64MiB",
     show_default=True,
-    metavar="MIB",
+    metavar="SIZE",
     help="The size of the stream after which a segment ends.",
 )
 
-level = click.option(
-    "--level",
+compression_level = click.option(
+    "--compression-level",
     type=click.IntRange(-131_072, 22),
     default=1,
     show_default=True,
@@ -107,10 +119,10 @@ level = click.option(
 
 spool_memory = click.option(
     "--spool-memory",
-    type=click.IntRange(min=0),
-    default=64,
+    type=SIZE,
+    default="64MiB",
     show_default=True,
-    metavar="MIB",
+    metavar="SIZE",
     help="The memory of open transactions. Beyond it, they wait in files.",
 )
 

@@ -87,8 +87,8 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--max-hold",
-    type=click.IntRange(min=0),
-    metavar="MIB",
+    type=log_options.SIZE,
+    metavar="SIZE",
     help="Cancel a load when more bytes of the stream wait for it.",
 )
 @click.option(
@@ -97,39 +97,39 @@ if TYPE_CHECKING:
     help="none: skip transactions that came to the server by replication.",
 )
 @click.option(
-    "--age",
-    type=click.FloatRange(min=0.1),
-    default=10.0,
+    "--publish-after",
+    type=log_options.DURATION,
+    default="10s",
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="Publish transactions for readers after this time.",
 )
 @log_options.segment_size
-@log_options.level
+@log_options.compression_level
 @log_options.spool_memory
 @log_options.spool_directory
 @log_options.group_access
 @click.option(
     "--give-up-after",
-    type=click.FloatRange(min=0),
-    default=3600.0,
+    type=log_options.DURATION,
+    default="1h",
     show_default=True,
-    metavar="SECONDS",
+    metavar="DURATION",
     help="How long a full disk, for example, may last.",
 )
 @click.option(
     "--start-within",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
-    help="How long the server may be away at the start. Default: 600 with --until-now, "
+    type=log_options.DURATION,
+    metavar="DURATION",
+    help="How long the server may be away at the start. Default: 10m with --until-now, "
     "otherwise without end.",
 )
 @click.option(
     "--retain",
     "kept",
-    type=log_options.AGE_OR_SIZE,
+    type=log_options.KEPT,
     multiple=True,
-    metavar="AGE|SIZE",
+    metavar="DURATION|SIZE",
     help="How long transactions are kept, such as 7d, or how many bytes, such as 50GB. "
     "Repeatable. Default: everything is kept.",
 )
@@ -146,11 +146,11 @@ def receive(
     segment_size: int,
     spool_memory: int,
     max_hold: int | None,
-    level: int,
+    compression_level: int,
     as_json: bool,
     tables: tuple[str, ...],
     kept: tuple[dt.timedelta | int, ...],
-    forget_after: dt.timedelta | None,
+    forget_after: float | None,
     **options: Any,
 ) -> None:
     """Receives committed transactions into a log, until it is stopped.
@@ -170,10 +170,10 @@ def receive(
             log=Path(log),
             tables=list(tables) or None,
             until="now" if until_now else None,
-            segment_bytes=segment_size << 20,
-            spool_memory=spool_memory << 20,
-            max_hold=None if max_hold is None else max_hold << 20,
-            compression_level=level,
+            segment_size=segment_size,
+            spool_memory=spool_memory,
+            max_hold=max_hold,
+            compression_level=compression_level,
             retain=retain if retain != Retention() else None,
             status=status,
             stop=stop,

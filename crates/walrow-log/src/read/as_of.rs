@@ -65,8 +65,12 @@ impl Log {
         })
     }
 
-    /// The LSN of an end that is in the log.
-    pub(crate) fn lsn_of(&self, end: Option<End>) -> Result<Lsn, Error> {
+    /// The LSN of an end that is in the log. A time means the end of the last transaction before the
+    /// first one that was committed after it.
+    ///
+    /// # Errors
+    /// A segment is damaged, or the store failed.
+    pub fn lsn_of(&self, end: Option<End>) -> Result<Lsn, Error> {
         match end {
             None => Ok(self.end()),
             Some(End::Lsn(lsn)) => Ok(lsn.min(self.end())),

@@ -1,0 +1,141 @@
+"""Sizes, durations, and places in a log or a stream, as users write them: one parser for each."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from decimal import Decimal
+
+from walrow._lsn import Lsn
+from walrow.errors import OptionError
+
+__all__ = ["at", "duration", "size"]
+
+
+def size(value: int | str, option: str) -> int:
+    """The bytes of a size.
+
+    >>> size("64MiB", "segment_bytes"), size("1.5 GB", "bytes"), size(100, "bytes")
+    (67108864, 1500000000, 100)
+
+    Args:
+        value: A number of bytes, or a text with a unit: B, kB, MB, GB and TB are powers of 1000,
+            KiB, MiB, GiB and TiB powers of 1024. A part of a byte does not count.
+        option: The name of the option, for the error.
+
+    Raises:
+        OptionError: It is no size.
+    """
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    number, unit = _split(value)
+    if unit in _BYTES:
+        return int(Decimal(number) * _BYTES[unit])
+    text = f"{option} must be a size: a number of bytes, or a text such as '64MiB' or '50GB'"
+    raise OptionError(text)
+
+
+def duration(value: float | str | dt.timedelta, option: str) -> float:
+    """The seconds of a duration.
+
+    >>> (
+    ...     duration("12h", "age"),
+    ...     duration(dt.timedelta(minutes=1), "age"),
+    ...     duration(2.5, "age"),
+    ... )
+    (43200.0, 60.0, 2.5)
+
+    Args:
+        value: Seconds, a timedelta, or a text with a unit: s, m (minutes), h, d or w.
+        option: The name of the option, for the error.
+
+    Raises:
+        OptionError: It is no duration, or negative.
+    """
+    seconds = math.nan
+    if isinstance(value, dt.timedelta):
+        seconds = value.total_seconds()
+    elif isinstance(value, str):
+        number, unit = _split(value)
+        seconds = float(number) * _SECONDS.get(unit, math.nan)
+    elif not isinstance(value, bool):
+        seconds = float(value)
+    # Nothing is true of nan.
+    if seconds >= 0:
+        return seconds
+    text = (
+        f"{option} must be a duration: seconds, a timedelta, or a text such as '12h' or '7d'"
+        if isinstance(value, str | bool)
+        else f"{option} is {value}: it must be from 0 seconds on"
+    )
+    raise OptionError(text)
+
+
+def at(value: object, option: str) -> Lsn | dt.datetime:
+    """The place that an LSN or a time means.
+
+    >>> at("16/B374D848", "end"), at("2026-01-31T12:00:00Z", "end").isoformat()
+    (Lsn('16/B374D848'), '2026-01-31T12:00:00+00:00')
+    >>> at("-1h", "end") < dt.datetime.now(dt.UTC)
+    True
+
+    Args:
+        value: An LSN, a datetime with a time zone, a text of either (a time in ISO 8601 with an
+            offset), or a text such as `-1h`: a duration before now.
+        option: The name of the option, for the error.
+
+    Raises:
+        OptionError: It is neither, or a time without a time zone.
+        TypeError: It has another type.
+    """
+    if isinstance(value, str):
+        value = _read(value)
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is not None:
+            return value
+        text = (
+            f"{option}: the time needs a time zone: datetime.now(UTC), "
+            ".replace(tzinfo=UTC), or 2026-01-31T12:00:00Z"
+        )
+        raise OptionError(text)
+    text = (
+        f'{option} must be an LSN, such as "16/B374D848", or a time: a datetime with a time zone, '
+        'a text such as "2026-01-31T12:00:00Z", or "-1h" for an hour ago'
+    )
+    if value is None:
+        raise OptionError(text)
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(text)
+    try:
+        return Lsn(value.__index__())
+    except ValueError as error:
+        text = f"{option}: {error}"
+        raise OptionError(text) from None
+
+
+def _read(text: str) -> object:
+    """The LSN or the time of a text. None if it is neither."""
+    try:
+        if "/" in text:
+            return Lsn(text)
+        if text[:1] == "-":
+            number, unit = _split(text[1:])
+            seconds = float(number) * _SECONDS.get(unit, math.nan)
+            return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds)
+        return dt.datetime.fromisoformat(text)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _split(value: object) -> tuple[str, str]:
+    """The number and the unit, in small letters. An unknown unit if the text has another form."""
+    found = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    return (found[1], found[2].lower()) if found else ("0", "")
+
+
+_AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([A-Za-z]+)", re.ASCII)
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_BYTES = {"b": 1}
+for _power, _letter in enumerate("kmgt", 1):
+    _BYTES |= {f"{_letter}b": 1000**_power, f"{_letter}ib": 1024**_power}
