@@ -77,7 +77,7 @@ __all__ = [
     "typing",
 ]
 
-#: Where each name is that is imported when it is used.
+#: The module of each name that is imported when it is used.
 _PLACES = {
     "Log": "walrow.log",
     "frames": "walrow._read.reading",

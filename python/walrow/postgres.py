@@ -91,7 +91,7 @@ __all__ = [
     "timeline_history",
 ]
 
-#: Where each name is. It is imported when it is used, as most of them need psycopg.
+#: The module of each name. A name is imported when it is used, since most of them need psycopg.
 _PLACES = {
     "catalog": ("catalog",),
     "changes": ("Changes", "changes"),

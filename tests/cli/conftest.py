@@ -35,7 +35,7 @@ def data() -> Path:
 
 @pytest.fixture(scope="session")
 def commands() -> Iterator[ForkServer]:
-    """Where commands are forked."""
+    """The process that forks commands."""
     server = ForkServer()
     yield server
     server.close()

@@ -1,7 +1,7 @@
-"""Commands in processes that are forked from one that has imported what they need.
+"""Commands, forked from a process that has imported their modules.
 
-Most of a short command's time are imports. Its descriptors, signals, exit code and end are those of a
-process of its own: only the start is shorter.
+A short command needs most of its time for imports. A forked command has its own descriptors, signals
+and exit code, and ends as every interpreter does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 __all__ = ["ForkServer"]
 
-#: What an interpreter reads when it starts: then a command has an interpreter of its own.
+#: An interpreter reads these variables when it starts. A command with other values gets a new one.
 _AT_START = ("PYTHON", "LANG", "LC_", "TZ", "LD_", "DYLD_")
 
 
@@ -60,7 +60,7 @@ def _of_start(env: Any) -> dict[str, str]:
 
 
 class _Forked(subprocess.Popen[Any]):
-    """A command, which is no child of this process. A pipe tells how it ended."""
+    """A command, which is no child of this process. A pipe has its exit status."""
 
     def __init__(
         self, arguments: list[str], *, requests: socket.socket, **options: Any
@@ -70,7 +70,7 @@ class _Forked(subprocess.Popen[Any]):
         super().__init__(arguments, **options)
 
     def _execute_child(self, args: list[str], *given: Any) -> None:
-        # The arguments of the method, from the end of those that are asked for here.
+        # The other arguments of the method, by their places.
         cwd, env = given[4], given[5]
         pipes = given[9:15]
         read, write = os.pipe()

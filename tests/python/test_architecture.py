@@ -222,10 +222,10 @@ _LEAVES = (
 )
 _READS = (*_LEAVES, "_sources", "_read")
 _LOGS = (*_READS, "_log", "log")
-# What each package of Python may know beside itself.
+# The packages that each package of Python may know, beside itself.
 _PYTHON_ROOMS = {
     **dict.fromkeys(_LEAVES, _LEAVES),
-    # What Rust calls.
+    # Rust calls them.
     "_core": (*_LEAVES, "_read"),
     "_sources": _LEAVES,
     "_read": (*_LEAVES, "_sources"),

@@ -47,7 +47,7 @@ class _Duration(click.ParamType[float]):
 
 
 class _Kept(click.ParamType[Any]):
-    """What a log keeps: transactions of a time, or a size."""
+    """The transactions that a log keeps, by their age or their size."""
 
     name = "duration|size"
 
