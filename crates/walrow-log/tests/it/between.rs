@@ -5,6 +5,7 @@
     reason = "a panic is how a test fails"
 )]
 
+use crate::sync;
 use crate::world::Memory;
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -165,4 +166,53 @@ fn a_segment_whose_answer_was_lost_is_published() {
     writer.publish(&mut assembler).unwrap();
     assert!(!*loses.lock().unwrap());
     assert_eq!(Log::open(Arc::new(store)).unwrap().end(), end(1));
+}
+
+#[test]
+fn a_decision_outlives_the_parts_of_a_later_transaction() {
+    let store = Memory::default();
+    let mut options = WriterOptions::default();
+    options.segment_bytes = 1000;
+    let open = || {
+        let mut writer = Writer::open(Arc::new(store.clone()), options.clone()).unwrap();
+        let assembler = writer.resume(Assembler::default()).unwrap();
+        (writer, assembler)
+    };
+    let columns = [("a", 23, -1, true)];
+    let prepared = Stream::new()
+        .session()
+        .begin_prepare(0x1000, 701, "g")
+        .relation(1, "public", "t", ReplicaIdentity::Default, &columns)
+        .insert(1, &[text("1")])
+        .prepare();
+    let (mut writer, mut assembler) = open();
+    writer
+        .append(&mut assembler, &mut &*prepared.bytes())
+        .unwrap();
+    sync(&mut writer, &mut assembler).unwrap();
+    publish(&mut writer, &mut assembler, 2);
+    let is_prepared = |name: &String| name.starts_with("_prepared");
+    assert!(store.list().unwrap().iter().any(is_prepared));
+    // The decision is durable, and may be confirmed. No segment has it.
+    let before = prepared.bytes().len();
+    let decided = prepared.rollback_prepared(0x3000, 701, "g").bytes();
+    writer
+        .append(&mut assembler, &mut &decided[before..])
+        .unwrap();
+    writer.advance(Lsn(0x3800)).unwrap();
+    assert_eq!(sync(&mut writer, &mut assembler).unwrap(), Lsn(0x3800));
+    // The first parts of a transaction empty the journal.
+    let mut large = Stream::new().begin(0x4000, 4);
+    for row in 0..100 {
+        large = large.insert(1, &[text(format!("{row:0100}"))]);
+    }
+    let large = large.commit().bytes();
+    writer.append(&mut assembler, &mut &*large).unwrap();
+    let parts = store.list().unwrap();
+    assert!(parts.iter().filter(|it| it.contains(".wire")).count() > 2);
+    drop(writer);
+    let (mut writer, mut assembler) = open();
+    publish(&mut writer, &mut assembler, 5);
+    let left = store.list().unwrap();
+    assert!(!left.iter().any(is_prepared), "{left:?}");
 }
