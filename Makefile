@@ -56,9 +56,15 @@ lint: build ## formatting, ruff, mypy, stubs and clippy
 	python -m mypy.stubtest walrow._core; \
 	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings )
 
+# One test counts the bytes of its whole process, on one core: the others run beside it.
 test-rust: build ## tests of all crates; fuzz targets are checked
-	$(TIMED) ( set -x; \
-	cargo test --workspace --locked $(if $(WALROW_SLOW),-- --include-ignored); \
+	$(TIMED) ( set -x; mkdir -p target; \
+	cargo test --workspace --locked --no-run; \
+	cargo test --workspace --test memory --locked > target/memory.log 2>&1 & beside=$$!; \
+	trap 'kill $$beside 2>/dev/null || :' EXIT; \
+	cargo test --workspace --locked -- --skip memory_does_not_grow \
+		$(if $(WALROW_SLOW),--include-ignored); \
+	wait $$beside || { cat target/memory.log; exit 1; }; \
 	$(if $(WALROW_SLOW),cargo test -p walrow --no-default-features --tests --locked;) \
 	$(if $(WALROW_SLOW),RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked;) \
 	$(if $(WALROW_SLOW),cargo bench --workspace --benches --profile test --locked -- --test;) \
