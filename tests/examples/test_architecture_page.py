@@ -88,8 +88,11 @@ def test_the_worked_examples_compile_and_run(tmp_path: Path) -> None:
     environment = os.environ | {
         "CARGO_TARGET_DIR": os.environ.get("CARGO_TARGET_DIR", str(ROOT / "target"))
     }
-    # With the features of the whole workspace, whose dependencies test-rust has built.
+    # With the features of the whole workspace, whose dependencies test-rust has built. Only these
+    # crates are built again, so they are not optimised.
     command = ["cargo", "test", "--locked", "--workspace", "--test", "made_up"]
+    for crate in (tmp_path / "crates").iterdir():
+        command += ["--config", f"profile.test.package.{crate.name}.opt-level=0"]
     done = subprocess.run(  # noqa: S603
         command,
         cwd=tmp_path,
