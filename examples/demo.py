@@ -224,7 +224,7 @@ class _Receiver(_Process):
             "demo",
             "--create",
             "--snapshot",
-            "--publish-after",
+            "--age",
             "0.5",
         ]
         super().__init__("-m", "walrow", *words)

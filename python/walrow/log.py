@@ -655,14 +655,14 @@ class Log(OpenedLog):
         """
         return Retention(age, bytes, forget_after).apply(self._log, force=force)
 
-    def compact(self, *, segment_size: Size = "64MiB") -> Compacted:
+    def compact(self, *, segment_bytes: Size = "64MiB") -> Compacted:
         """Merges many small segments into few large ones.
 
         Readers and a writer may use the log meanwhile: what they see does not change. Its
         cost does not grow with what was merged before.
 
         Args:
-            segment_size: The size of the stream of a segment, at most: bytes, or a text such as
+            segment_bytes: The size of the stream of a segment, at most: bytes, or a text such as
                 `"64MiB"`.
 
         Returns:
@@ -672,7 +672,7 @@ class Log(OpenedLog):
             LogError: A segment is damaged, or the file system refused something. Call it
                 again.
         """
-        return Compacted(*self._log.compact(size(segment_size, "segment_size")))
+        return Compacted(*self._log.compact(size(segment_bytes, "segment_bytes")))
 
     def erase(
         self,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def log(tmp_path: Path, data: Path) -> Path:
     """A log of seven transactions, in more segments."""
-    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_size=1)
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_bytes=1)
     return tmp_path / "log"
 
 
@@ -73,7 +73,7 @@ def test_level_0_stores_in_python_and_on_the_command_line(
     sizes = {}
     for level in (0, 1, -5):
         walrow.seal(capture, log=tmp_path / f"{level}", compression_level=level)
-        shown = ("--compression-level", level, "--log", tmp_path / f"cli{level}")
+        shown = ("--level", level, "--log", tmp_path / f"cli{level}")
         invoke("seal", capture, *shown, "--spool-memory", "1MiB")
         (python,), (cli,) = (
             walrow.Log(tmp_path / name).segments()

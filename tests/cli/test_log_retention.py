@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def log(tmp_path: Path, data: Path) -> walrow.Log:
     """A log of seven transactions, in more segments."""
-    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_size=1)
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_bytes=1)
     return walrow.Log(tmp_path / "log")
 
 

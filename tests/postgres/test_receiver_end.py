@@ -43,7 +43,7 @@ def slot(server: EmbeddedServer) -> Iterator[str]:
 
 def receive(server: EmbeddedServer, log: Path, slot: str) -> Received:
     return walrow.receive(
-        server.dsn, log=log, slot=slot, publications="p", until="now", publish_after=0.2
+        server.dsn, log=log, slot=slot, publications="p", until="now", age=0.2
     )
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
-QUICK = ("--two-phase", "--publish-after", "0.2", "--segment-size", "1MiB")
+QUICK = ("--two-phase", "--age", "0.2", "--segment-size", "1MiB")
 #: What is known to the decoder, and has no changes at the end.
 EMPTY = (
     "SAVEPOINT a",

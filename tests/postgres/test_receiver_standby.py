@@ -79,7 +79,7 @@ def receiving(server: EmbeddedServer, log: Path) -> Iterator[list[Status]]:
                 server,
                 log,
                 create=True,
-                publish_after=0.2,
+                age=0.2,
                 status=states.append,
                 stop=stop,
             )

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from servers import EmbeddedServer
 
-QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
+QUICK = ("--age", "0.3", "--segment-size", "1MiB")
 FIRST = (*QUICK, "--create", "--snapshot")
 
 
@@ -85,7 +85,7 @@ def receiving(
                 create=True,
                 snapshot=True,
                 binary=binary,
-                publish_after=0.2,
+                age=0.2,
                 stop=stop,
             )
         except BaseException as error:

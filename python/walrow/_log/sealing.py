@@ -46,7 +46,7 @@ def seal(
     catalog: Catalog | str | os.PathLike[str] | None = None,
     framing: Framing | None = None,
     unfinished: Absence = "error",
-    segment_size: Size = "64MiB",
+    segment_bytes: Size = "64MiB",
     compression_level: int = 1,
     spool_memory: Size = "64MiB",
     spool_directory: str | os.PathLike[str] | None = None,
@@ -74,7 +74,7 @@ def seal(
         unfinished: The policy for a source that ends inside a frame or a transaction:
             `"error"`, raised after all complete transactions are in the log, or
             `"ignore"`.
-        segment_size: The size of the stream after which a segment ends: bytes, or a text such as
+        segment_bytes: The size of the stream after which a segment ends: bytes, or a text such as
             `"64MiB"`.
         compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
             stream as it is.
@@ -101,7 +101,7 @@ def seal(
         framing = chunks.begin()
         writer = LogWriter(
             directory,
-            segment_bytes=size(segment_size, "segment_size"),
+            segment_bytes=size(segment_bytes, "segment_bytes"),
             level=compression_level or None,
             spool_memory=size(spool_memory, "spool_memory"),
             spool_directory=spool_directory,

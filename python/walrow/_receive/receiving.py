@@ -43,8 +43,8 @@ def receive(
     jobs: int = 4,
     max_hold: Size | None = None,
     origin: Literal["any", "none"] | None = None,
-    publish_after: Duration = 10.0,
-    segment_size: Size = "64MiB",
+    age: Duration = 10.0,
+    segment_bytes: Size = "64MiB",
     compression_level: int = 1,
     spool_memory: Size = "64MiB",
     spool_directory: str | os.PathLike[str] | None = None,
@@ -97,9 +97,9 @@ def receive(
         max_hold: Cancels a load when more bytes of the stream wait for it. Default: the
             disk's size.
         origin: `"none"` skips transactions that came to the server by replication.
-        publish_after: The time after which transactions are published for readers, at least 0.1
+        age: The time after which transactions are published for readers, at least 0.1
             seconds: seconds, a timedelta, or a text such as `"10s"`.
-        segment_size: The size of the stream after which a segment ends: bytes, or a text such as
+        segment_bytes: The size of the stream after which a segment ends: bytes, or a text such as
             `"64MiB"`.
         compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
             stream as it is.
@@ -132,17 +132,17 @@ def receive(
     if until not in {None, "now"}:
         text = f"until is {until!r}: it must be 'now', or None for no end"
         raise OptionError(text)
-    publish_after = duration(publish_after, "publish_after")
+    age = duration(age, "age")
     give_up_after = duration(give_up_after, "give_up_after")
     if start_within is not None:
         start_within = duration(start_within, "start_within")
-    segment_size = size(segment_size, "segment_size")
+    segment_bytes = size(segment_bytes, "segment_bytes")
     spool_memory = size(spool_memory, "spool_memory")
     if max_hold is not None:
         max_hold = size(max_hold, "max_hold")
     for name, value, least, most in (
-        ("publish_after", publish_after, _LEAST_AGE, _LONGEST_AGE),
-        ("segment_size", segment_size, 1, _MOST_BYTES),
+        ("age", age, _LEAST_AGE, _LONGEST_AGE),
+        ("segment_bytes", segment_bytes, 1, _MOST_BYTES),
         ("spool_memory", spool_memory, 0, _MOST_BYTES),
         ("max_hold", max_hold, 0, _MOST_BYTES),
         ("compression_level", compression_level, *_LEVELS),
@@ -161,7 +161,7 @@ def receive(
     # The process may change its directory.
     directory = directory_of(log).absolute()
     writer_options = {
-        "segment_bytes": segment_size,
+        "segment_bytes": segment_bytes,
         "level": compression_level or None,
         "spool_memory": spool_memory,
         "spool_directory": directory
@@ -187,7 +187,7 @@ def receive(
         max_hold=max_hold,
         stream_options=options,
         writer_options=writer_options,
-        age=publish_after,
+        age=age,
         give_up_after=give_up_after,
         start_within=_start_within(start_within, until),
         status=_with_note_of(retainer, status),

@@ -219,7 +219,7 @@ def compact(*, directory: str, segment_size: int) -> None:
 
     Readers and a receiver may use the log meanwhile.
     """
-    done = Log(directory).compact(segment_size=segment_size)
+    done = Log(directory).compact(segment_bytes=segment_size)
     click.echo(
         f"{count(done.segments, 'segment')} merged into {done.merged:,}, "
         f"{done.bytes:,} bytes copied"

@@ -14,17 +14,16 @@ from walrow.errors import OptionError
 
 
 class _Size(click.ParamType[int]):
-    """A size with its unit, such as 64MiB."""
+    """A size, such as 64MiB. A number alone is in MiB."""
 
     name = "size"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> int:
-        """Refuses other text, and numbers without a unit."""
+        """Refuses other text."""
         try:
-            # Nobody knows whether 64 means bytes or MiB.
-            return size(value if value[-1:].isalpha() else "", "")
+            return size(f"{value}MiB" if value[-1:].isdigit() else value, "")
         except OptionError:
             self.fail(f"{value} is not a size, such as 64MiB or 50GB", param, ctx)
 
@@ -109,8 +108,8 @@ segment_size = click.option(
     help="The size of the stream after which a segment ends.",
 )
 
-compression_level = click.option(
-    "--compression-level",
+level = click.option(
+    "--level",
     type=click.IntRange(-131_072, 22),
     default=1,
     show_default=True,

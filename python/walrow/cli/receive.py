@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     help="none: skip transactions that came to the server by replication.",
 )
 @click.option(
-    "--publish-after",
+    "--age",
     type=log_options.DURATION,
     default="10s",
     show_default=True,
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
     help="Publish transactions for readers after this time.",
 )
 @log_options.segment_size
-@log_options.compression_level
+@log_options.level
 @log_options.spool_memory
 @log_options.spool_directory
 @log_options.group_access
@@ -146,7 +146,7 @@ def receive(
     segment_size: int,
     spool_memory: int,
     max_hold: int | None,
-    compression_level: int,
+    level: int,
     as_json: bool,
     tables: tuple[str, ...],
     kept: tuple[dt.timedelta | int, ...],
@@ -170,10 +170,10 @@ def receive(
             log=Path(log),
             tables=list(tables) or None,
             until="now" if until_now else None,
-            segment_size=segment_size,
+            segment_bytes=segment_size,
             spool_memory=spool_memory,
             max_hold=max_hold,
-            compression_level=compression_level,
+            compression_level=level,
             retain=retain if retain != Retention() else None,
             status=status,
             stop=stop,

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     help="What to do if FILE is not complete.",
 )
 @log_options.segment_size
-@log_options.compression_level
+@log_options.level
 @log_options.spool_memory
 @log_options.spool_directory
 @log_options.group_access
@@ -46,7 +46,7 @@ def seal(
     framing: Framing | None,
     unfinished: str,
     segment_size: int,
-    compression_level: int,
+    level: int,
     spool_memory: int,
     spool_directory: str | None,
     group_access: bool,
@@ -62,8 +62,8 @@ def seal(
         catalog=catalog,
         framing=framing,
         unfinished="ignore" if unfinished == "ignore" else "error",
-        segment_size=segment_size,
-        compression_level=compression_level,
+        segment_bytes=segment_size,
+        compression_level=level,
         spool_memory=spool_memory,
         spool_directory=spool_directory,
         group_access=group_access,
