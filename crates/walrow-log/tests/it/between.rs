@@ -19,12 +19,14 @@ use walrow_wire::{Lsn, ReplicaIdentity};
 /// Is called with the names of the objects.
 type Removed = dyn FnMut(&[&str]) + Send;
 
-/// A store that calls somebody after it has removed objects, and may lose an answer.
+/// A store that calls somebody after it has removed objects, may lose an answer, and may refuse names.
 #[derive(Clone)]
 struct Between {
     store: Memory,
     removed: Arc<Mutex<Removed>>,
     loses: Arc<Mutex<bool>>,
+    /// How many objects get a name.
+    names: Arc<Mutex<usize>>,
 }
 
 impl std::fmt::Debug for Between {
@@ -39,6 +41,7 @@ impl Between {
             store: store.clone(),
             removed: Arc::new(Mutex::new(removed)),
             loses: Arc::default(),
+            names: Arc::new(Mutex::new(usize::MAX)),
         }
     }
 }
@@ -91,6 +94,11 @@ impl Staged for Loses {
     }
 
     fn create(&mut self, name: &str) -> Put {
+        let mut names = self.0.names.lock().unwrap();
+        let Some(left) = names.checked_sub(1) else {
+            return Put::Unknown(io::Error::other("no more names"));
+        };
+        *names = left;
         let put = self.1.create(name);
         if std::mem::take(&mut *self.0.loses.lock().unwrap()) {
             return Put::Unknown(io::Error::other("no answer"));
@@ -171,13 +179,10 @@ fn a_segment_whose_answer_was_lost_is_published() {
 #[test]
 fn a_decision_outlives_the_parts_of_a_later_transaction() {
     let store = Memory::default();
+    let between = Between::new(&store, |_| {});
+    let names = Arc::clone(&between.names);
     let mut options = WriterOptions::default();
     options.segment_bytes = 1000;
-    let open = || {
-        let mut writer = Writer::open(Arc::new(store.clone()), options.clone()).unwrap();
-        let assembler = writer.resume(Assembler::default()).unwrap();
-        (writer, assembler)
-    };
     let columns = [("a", 23, -1, true)];
     let prepared = Stream::new()
         .session()
@@ -185,7 +190,8 @@ fn a_decision_outlives_the_parts_of_a_later_transaction() {
         .relation(1, "public", "t", ReplicaIdentity::Default, &columns)
         .insert(1, &[text("1")])
         .prepare();
-    let (mut writer, mut assembler) = open();
+    let mut writer = Writer::open(Arc::new(between), options.clone()).unwrap();
+    let mut assembler = writer.resume(Assembler::default()).unwrap();
     writer
         .append(&mut assembler, &mut &*prepared.bytes())
         .unwrap();
@@ -193,26 +199,25 @@ fn a_decision_outlives_the_parts_of_a_later_transaction() {
     publish(&mut writer, &mut assembler, 2);
     let is_prepared = |name: &String| name.starts_with("_prepared");
     assert!(store.list().unwrap().iter().any(is_prepared));
-    // The decision is durable, and may be confirmed. No segment has it.
+    // The transaction goes once its decision is durable in the journal. No segment has the decision.
     let before = prepared.bytes().len();
     let decided = prepared.rollback_prepared(0x3000, 701, "g").bytes();
     writer
         .append(&mut assembler, &mut &decided[before..])
         .unwrap();
-    writer.advance(Lsn(0x3800)).unwrap();
-    assert_eq!(sync(&mut writer, &mut assembler).unwrap(), Lsn(0x3800));
-    // The first parts of a transaction empty the journal.
+    sync(&mut writer, &mut assembler).unwrap();
+    assert!(!store.list().unwrap().iter().any(is_prepared));
+    // The first parts of a transaction empty the journal. Then there is a crash.
     let mut large = Stream::new().begin(0x4000, 4);
     for row in 0..100 {
         large = large.insert(1, &[text(format!("{row:0100}"))]);
     }
+    *names.lock().unwrap() = 3;
     let large = large.commit().bytes();
-    writer.append(&mut assembler, &mut &*large).unwrap();
-    let parts = store.list().unwrap();
-    assert!(parts.iter().filter(|it| it.contains(".wire")).count() > 2);
+    writer.append(&mut assembler, &mut &*large).unwrap_err();
     drop(writer);
-    let (mut writer, mut assembler) = open();
+    let mut writer = Writer::open(Arc::new(store.clone()), options).unwrap();
+    let mut assembler = writer.resume(Assembler::default()).unwrap();
     publish(&mut writer, &mut assembler, 5);
-    let left = store.list().unwrap();
-    assert!(!left.iter().any(is_prepared), "{left:?}");
+    assert_eq!(Log::open(Arc::new(store)).unwrap().end(), end(5));
 }
