@@ -144,6 +144,7 @@ impl Store for Directory {
                     file,
                     temporary: Some(temporary),
                     is_lost: false,
+                    unsynced: 0,
                 }));
             }
         }

@@ -58,7 +58,13 @@ pub(crate) struct NewFile {
     /// Whether its bytes could not be made durable. Another sync may succeed, although the bytes
     /// are lost.
     pub(crate) is_lost: bool,
+    /// Bytes since the last sync.
+    pub(crate) unsynced: u64,
 }
+
+/// A file is synced after so many bytes. One sync of a large file at its end would keep all other
+/// syncs of the file system waiting.
+const SYNC: u64 = 32 << 20;
 
 impl NewFile {
     /// Makes the bytes durable, and gives the file a name. `link` does this from the temporary
@@ -97,7 +103,15 @@ impl NewFile {
 
 impl Staged for NewFile {
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file.write_all(bytes)
+        self.file.write_all(bytes)?;
+        self.unsynced = self.unsynced.saturating_add(bytes.len() as u64);
+        if self.unsynced > SYNC {
+            self.unsynced = 0;
+            let synced = self.file.sync_data();
+            self.is_lost |= synced.is_err();
+            return synced;
+        }
+        Ok(())
     }
 
     fn create(&mut self, name: &str) -> Put {
@@ -204,6 +218,7 @@ mod tests {
             file: File::from(std::os::fd::OwnedFd::from(writer)),
             temporary: Some(".walrow-1-0".to_owned()),
             is_lost: false,
+            unsynced: 0,
         };
         assert!(matches!(staged.create("a"), Put::Unknown(_)));
         // Now a sync would succeed. But the system may have forgotten bytes that it did not write.
@@ -211,5 +226,23 @@ mod tests {
         assert!(matches!(staged.create("a"), Put::Unknown(_)));
         drop(staged);
         assert_eq!(directory.names().unwrap(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_large_file_is_synced_while_it_is_written() {
+        let path = tempfile::tempdir().unwrap();
+        let mut staged = NewFile {
+            directory: Arc::new(OpenDirectory::at(path.path(), |_| false).unwrap()),
+            // It takes all bytes, and cannot be synced.
+            file: File::options().write(true).open("/dev/null").unwrap(),
+            temporary: None,
+            is_lost: false,
+            unsynced: 0,
+        };
+        let half = vec![0; usize::try_from(SYNC / 2).unwrap()];
+        staged.append(&half).unwrap();
+        staged.append(&half).unwrap();
+        staged.append(&[0]).unwrap_err();
+        assert!(staged.is_lost && staged.unsynced == 0);
     }
 }
