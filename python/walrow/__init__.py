@@ -25,8 +25,7 @@ libraries.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from walrow import errors
 from walrow._core import (
@@ -38,6 +37,7 @@ from walrow._core import (
     Schema,
     __version__,
 )
+from walrow._late import late
 from walrow._lsn import Lsn
 from walrow.errors import Error
 
@@ -77,29 +77,21 @@ __all__ = [
     "typing",
 ]
 
-#: The module of each name that is imported when it is used.
-_PLACES = {
-    "Log": "walrow.log",
-    "frames": "walrow._read.reading",
-    "load": "walrow._log.requests",
-    "messages": "walrow._read.reading",
-    "read": "walrow._read.reading",
-    "receive": "walrow._receive.receiving",
-    "schema": "walrow._read.schemas",
-    "seal": "walrow._log.sealing",
-    "tables": "walrow._read.survey",
-}
-_MODULES = ("log", "postgres", "spark", "typing")
-
-
-def __getattr__(name: str) -> Any:
-    if name in _MODULES:
-        return import_module(f"{__name__}.{name}")
-    if name in _PLACES:
-        value = globals()[name] = getattr(import_module(_PLACES[name]), name)
-        return value
-    text = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(text)
+# Type checkers see the imports above, so they know which names there are.
+if not TYPE_CHECKING:
+    __getattr__ = late(
+        __name__,
+        {
+            "walrow._log.requests": ("load",),
+            "walrow._log.sealing": ("seal",),
+            "walrow._read.reading": ("frames", "messages", "read"),
+            "walrow._read.schemas": ("schema",),
+            "walrow._read.survey": ("tables",),
+            "walrow._receive.receiving": ("receive",),
+            "walrow.log": ("Log",),
+        },
+        modules=("log", "postgres", "spark", "typing"),
+    )
 
 
 def __dir__() -> list[str]:

@@ -35,8 +35,9 @@ is not imported before you pass a connection.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from walrow._late import late
 
 if TYPE_CHECKING:
     from walrow._postgres.catalog import catalog
@@ -91,40 +92,34 @@ __all__ = [
     "timeline_history",
 ]
 
-#: The module of each name. A name is imported when it is used, since most of them need psycopg.
-_PLACES = {
-    "catalog": ("catalog",),
-    "changes": ("Changes", "changes"),
-    "commands": (
-        "CreatedSlot",
-        "IdentifySystem",
-        "TimelineSwitch",
-        "alter_slot",
-        "create_slot",
-        "drop_slot",
-        "identify_system",
-        "start_replication_command",
-        "timeline_history",
-    ),
-    "ddl_trigger": ("ddl_trigger",),
-    "failures": ("deserves_reconnect",),
-    "preflight": ("Finding", "Preflight", "preflight"),
-    "publications": ("create_publication", "drop_publication"),
-    "replication": ("ReplicationStream",),
-    "session": ("check_settings", "options", "settings"),
-    "slots": ("Slot", "slots"),
-    "waiting": ("OpenTransaction", "Waiting"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    for module, names in _PLACES.items():
-        if name in names:
-            found = import_module(f"walrow._postgres.{module}")
-            value = globals()[name] = getattr(found, name)
-            return value
-    text = f"module {__name__!r} has no attribute {name!r}"
-    raise AttributeError(text)
+# Most of them need psycopg. Type checkers see the imports above, so they know which names there are.
+if not TYPE_CHECKING:
+    __getattr__ = late(
+        __name__,
+        {
+            "walrow._postgres.catalog": ("catalog",),
+            "walrow._postgres.changes": ("Changes", "changes"),
+            "walrow._postgres.commands": (
+                "CreatedSlot",
+                "IdentifySystem",
+                "TimelineSwitch",
+                "alter_slot",
+                "create_slot",
+                "drop_slot",
+                "identify_system",
+                "start_replication_command",
+                "timeline_history",
+            ),
+            "walrow._postgres.ddl_trigger": ("ddl_trigger",),
+            "walrow._postgres.failures": ("deserves_reconnect",),
+            "walrow._postgres.preflight": ("Finding", "Preflight", "preflight"),
+            "walrow._postgres.publications": ("create_publication", "drop_publication"),
+            "walrow._postgres.replication": ("ReplicationStream",),
+            "walrow._postgres.session": ("check_settings", "options", "settings"),
+            "walrow._postgres.slots": ("Slot", "slots"),
+            "walrow._postgres.waiting": ("OpenTransaction", "Waiting"),
+        },
+    )
 
 
 def __dir__() -> list[str]:

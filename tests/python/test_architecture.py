@@ -213,6 +213,7 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 _LEAVES = (
     "_amounts",
     "_core",
+    "_late",
     "_lsn",
     "_secrets",
     "_unresolved",
@@ -230,7 +231,7 @@ _PYTHON_ROOMS = {
     "_sources": _LEAVES,
     "_read": (*_LEAVES, "_sources"),
     "_postgres": _READS,
-    "postgres": ("_postgres",),
+    "postgres": ("_late", "_postgres"),
     "_log": _READS,
     "log": (*_READS, "_log"),
     "_receive": (*_LOGS, "_postgres"),

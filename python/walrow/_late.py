@@ -1,0 +1,36 @@
+"""Public names that are imported when they are used."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+__all__ = ["late"]
+
+
+def late(
+    module: str, places: Mapping[str, Sequence[str]], modules: Sequence[str] = ()
+) -> Callable[[str], Any]:
+    """The `__getattr__` of a module whose names are in other modules.
+
+    Args:
+        module: The module.
+        places: Names, by the module that has them.
+        modules: Modules below it.
+    """
+
+    def get(name: str) -> Any:
+        if name in modules:
+            return import_module(f"{module}.{name}")
+        for place, names in places.items():
+            if name in names:
+                found = getattr(import_module(place), name)
+                setattr(import_module(module), name, found)
+                return found
+        text = f"module {module!r} has no attribute {name!r}"
+        raise AttributeError(text)
+
+    return get
