@@ -85,7 +85,7 @@ impl LogRows {
         }
     }
 
-    /// The rows are those of the table as of this LSN, or the net changes end here.
+    /// The LSN of the rows, or the end of the net changes.
     #[getter]
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         lsn::new(py, lock(&self.0)?.position)

@@ -32,7 +32,7 @@ impl Log {
     }
 }
 
-/// What takes changes: the net of a table, or of several.
+/// Takes changes: the net of a table does, and the nets of several tables.
 pub(crate) trait Takes {
     fn row(&mut self, row: &Change<'_, Unread<'_>>) -> Result<(), NetError>;
 
@@ -60,7 +60,7 @@ impl Takes for Net {
     }
 }
 
-/// The changes that are left to take, and what took the others.
+/// The changes that are left, and the taker of the others.
 #[derive(Debug)]
 pub(crate) struct Changes<T> {
     segments: PlanReader,
@@ -81,12 +81,12 @@ impl<T: Takes> Changes<T> {
         }
     }
 
-    /// What takes the changes.
+    /// The taker of the changes.
     pub(crate) const fn taker(&self) -> &T {
         &self.taker
     }
 
-    /// What took the changes.
+    /// The taker, with the changes that it has taken.
     pub(crate) fn into_taker(self) -> T {
         self.taker
     }

@@ -74,7 +74,7 @@ impl NetsReader {
     }
 }
 
-/// The nets by OID, or why a table has none.
+/// The net of each table by its OID, or the failure of the table.
 #[derive(Debug)]
 struct Tables(BTreeMap<Oid, Result<Net, NetError>>);
 

@@ -22,7 +22,7 @@ pub struct TableReader {
     phase: Phase,
 }
 
-/// What gives the columns that the changes do not show.
+/// The source of the columns that the changes do not show.
 #[derive(Debug)]
 pub(super) enum Columns {
     /// The columns that the table got after its last change.

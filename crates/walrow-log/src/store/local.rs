@@ -139,13 +139,8 @@ impl Store for Directory {
                 }
             }
             if self.opened.has(&temporary, &file)? {
-                return Ok(Box::new(NewFile {
-                    directory: Arc::clone(&self.opened),
-                    file,
-                    temporary: Some(temporary),
-                    is_lost: false,
-                    unsynced: 0,
-                }));
+                let directory = Arc::clone(&self.opened);
+                return Ok(Box::new(NewFile::new(directory, file, temporary)));
             }
         }
     }

@@ -50,16 +50,15 @@ impl Lock for Locked {}
 /// A file that begins with a temporary name only.
 #[derive(Debug)]
 pub(crate) struct NewFile {
-    pub(crate) directory: Arc<OpenDirectory>,
-    /// It is locked.
-    pub(crate) file: File,
+    directory: Arc<OpenDirectory>,
+    file: File,
     /// The temporary name. `None` once it is gone.
-    pub(crate) temporary: Option<String>,
+    temporary: Option<String>,
     /// Whether its bytes could not be made durable. Another sync may succeed, although the bytes
     /// are lost.
-    pub(crate) is_lost: bool,
+    is_lost: bool,
     /// Bytes since the last sync.
-    pub(crate) unsynced: u64,
+    unsynced: u64,
 }
 
 /// A file is synced after so many bytes. One sync of a large file at its end would keep all other
@@ -67,6 +66,17 @@ pub(crate) struct NewFile {
 const SYNC: u64 = 32 << 20;
 
 impl NewFile {
+    /// An empty file, which is locked.
+    pub(crate) const fn new(directory: Arc<OpenDirectory>, file: File, temporary: String) -> Self {
+        Self {
+            directory,
+            file,
+            temporary: Some(temporary),
+            is_lost: false,
+            unsynced: 0,
+        }
+    }
+
     /// Makes the bytes durable, and gives the file a name. `link` does this from the temporary
     /// name.
     fn put(&mut self, name: &str, link: impl FnOnce(&mut Self, &str) -> io::Result<bool>) -> Put {
@@ -212,14 +222,9 @@ mod tests {
         let path = tempfile::tempdir().unwrap();
         let directory = Arc::new(OpenDirectory::at(path.path(), |_| false).unwrap());
         let (_reader, writer) = io::pipe().unwrap();
-        let mut staged = NewFile {
-            directory: Arc::clone(&directory),
-            // It cannot be synced.
-            file: File::from(std::os::fd::OwnedFd::from(writer)),
-            temporary: Some(".walrow-1-0".to_owned()),
-            is_lost: false,
-            unsynced: 0,
-        };
+        // It cannot be synced.
+        let file = File::from(std::os::fd::OwnedFd::from(writer));
+        let mut staged = NewFile::new(Arc::clone(&directory), file, ".walrow-1-0".to_owned());
         assert!(matches!(staged.create("a"), Put::Unknown(_)));
         // Now a sync would succeed. But the system may have forgotten bytes that it did not write.
         staged.file = directory.create(".walrow-1-0").unwrap();
@@ -231,14 +236,10 @@ mod tests {
     #[test]
     fn a_large_file_is_synced_while_it_is_written() {
         let path = tempfile::tempdir().unwrap();
-        let mut staged = NewFile {
-            directory: Arc::new(OpenDirectory::at(path.path(), |_| false).unwrap()),
-            // It takes all bytes, and cannot be synced.
-            file: File::options().write(true).open("/dev/null").unwrap(),
-            temporary: None,
-            is_lost: false,
-            unsynced: 0,
-        };
+        let directory = Arc::new(OpenDirectory::at(path.path(), |_| false).unwrap());
+        // It takes all bytes, and cannot be synced.
+        let file = File::options().write(true).open("/dev/null").unwrap();
+        let mut staged = NewFile::new(directory, file, ".walrow-1-0".to_owned());
         let half = vec![0; usize::try_from(SYNC / 2).unwrap()];
         staged.append(&half).unwrap();
         staged.append(&half).unwrap();

@@ -1,4 +1,4 @@
-//! What others see and do between two operations of the store.
+//! Another process acts between two operations of the store.
 #![expect(
     clippy::arithmetic_side_effects,
     clippy::unwrap_used,

@@ -16,7 +16,7 @@ use walrow_wire::{Cell, Lsn, ReplicaIdentity, Tuple};
 
 const COLUMNS: [(&str, u32, i32, bool); 2] = [("id", 23, -1, true), ("label", 25, -1, false)];
 
-/// Transactions at 0x1000, 0x2000 and so on, each with what it changes in two tables.
+/// A transaction at 0x1000, 0x2000 and so on, with its changes of two tables.
 fn transaction(number: u64, change: impl FnOnce(Stream) -> Stream) -> Vec<u8> {
     let xid = 700 + u32::try_from(number).unwrap();
     let stream = Stream::new().session().begin(0x1000 * number, xid);
@@ -104,7 +104,7 @@ fn cells(tuple: Tuple<'_>) -> String {
 fn a_range_has_each_key_once() {
     let log = two_tables();
     let net = |name, start| words(log.net(&named(name), options(start)).unwrap());
-    // From nothing: what comes and goes is a delete, which finds no row.
+    // From nothing: the delete of a row that comes and goes finds no row.
     assert_eq!(net("one", 0), ["I 1 c", "D 2 -", "D 3 -"]);
     assert_eq!(net("one", 0x1FFF), ["U 1 c", "D 2 -", "D 3 -"]);
     assert_eq!(net("one", 0x2FFF), ["D 2 -", "D 3 -"]);

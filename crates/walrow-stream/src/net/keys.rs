@@ -241,19 +241,18 @@ impl Changes {
             if let Some(version) = table.heap.read(id, &mut keep.stored)? {
                 rows.push((version, keep.stored.clone()));
             }
-            let is_new = |bytes: &[u8]| {
+            // Since when a row has its key, unless it is marked.
+            let since = |bytes: &[u8]| {
                 let record = Record::parse(bytes)?;
-                (record.is_row && !record.is_marked).then_some(record.since == self.transaction)
+                (record.is_row && !record.is_marked).then_some(record.since)
             };
             // Without published deletes, an insert may replace a row. An update that gives another
             // row its key may not. If deletes are ignored, the row may have been deleted.
             let arrived = arrivals.contains(&id) && self.options.deletes != Deletes::Ignore;
-            let is_live = |bytes: &[u8]| {
-                is_new(bytes).is_some()
-                    && Record::parse(bytes).is_some_and(|it| it.since >= self.ignored_truncate)
-            };
+            let is_live = |bytes: &[u8]| since(bytes).is_some_and(|it| it >= self.ignored_truncate);
             let live = rows.iter().filter(|(_, it)| is_live(it)).count();
-            let mut new = rows.iter().filter(|(_, it)| is_new(it) == Some(true));
+            let is_new = |bytes: &[u8]| since(bytes) == Some(self.transaction);
+            let mut new = rows.iter().filter(|(_, it)| is_new(it));
             let found = new.next();
             if new.next().is_some() || arrived && found.is_some() && live > 1 {
                 let places = table.identity.places.iter();
@@ -261,7 +260,7 @@ impl Changes {
                 return Err(table.gap(Gap::DuplicateKey { columns }));
             }
             // A row of this transaction replaces an earlier row, which the target no longer has.
-            let found = found.or_else(|| rows.iter().find(|(_, it)| is_new(it).is_some()));
+            let found = found.or_else(|| rows.iter().find(|(_, it)| since(it).is_some()));
             if let Some((version, bytes)) = found.or_else(|| rows.last()) {
                 table.heap.replace(id, *version, bytes)?;
             }
