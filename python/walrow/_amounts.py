@@ -57,8 +57,7 @@ def duration(value: float | str | dt.timedelta, option: str) -> float:
     if isinstance(value, dt.timedelta):
         seconds = value.total_seconds()
     elif isinstance(value, str):
-        number, unit = _split(value)
-        seconds = float(number) * _SECONDS.get(unit, math.nan)
+        seconds = _seconds(value)
     elif not isinstance(value, bool):
         seconds = float(value)
     # Nothing is true of nan.
@@ -120,12 +119,16 @@ def _read(text: str) -> object:
         if "/" in text:
             return Lsn(text)
         if text[:1] == "-":
-            number, unit = _split(text[1:])
-            seconds = float(number) * _SECONDS.get(unit, math.nan)
-            return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=seconds)
+            return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=_seconds(text[1:]))
         return dt.datetime.fromisoformat(text)
     except (ValueError, OverflowError):
         return None
+
+
+def _seconds(text: str) -> float:
+    """The seconds of a number with its unit. NaN if the text has another form."""
+    number, unit = _split(text)
+    return float(number) * _SECONDS.get(unit, math.nan)
 
 
 def _split(value: object) -> tuple[str, str]:

@@ -1039,7 +1039,7 @@ class LogRows:
     def __next__(self) -> bytes: ...
     @property
     def position(self) -> Lsn:
-        """The rows are those of the table as of this LSN, or the net changes end here."""
+        """The LSN of the rows, or the end of the net changes."""
 
     @property
     def oid(self) -> int:

@@ -6,7 +6,6 @@ import os
 import pty
 import re
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +18,12 @@ pytest.importorskip("pyarrow")
 from click.testing import CliRunner
 
 import walrow
-from cli.fork_server import ForkServer
+from cli.fork_server import COMMAND, ForkServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 TESTS = Path(__file__).resolve().parent.parent
-COMMAND = [sys.executable, "-m", "walrow"]
 
 
 @pytest.fixture(scope="session")

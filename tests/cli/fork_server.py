@@ -18,7 +18,9 @@ from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-__all__ = ["ForkServer"]
+__all__ = ["COMMAND", "ForkServer"]
+
+COMMAND = [sys.executable, "-m", "walrow"]
 
 #: An interpreter reads these variables when it starts. A command with other values gets a new one.
 _AT_START = ("PYTHON", "LANG", "LC_", "TZ", "LD_", "DYLD_")
@@ -50,7 +52,7 @@ class ForkServer:
         env = dict(os.environ if env is None else env)
         plain = {"stdin", "stdout", "stderr", "cwd", "text", "encoding", "bufsize"}
         if options.keys() - plain or _of_start(env) != _of_start(os.environ):
-            command = [sys.executable, "-m", "walrow", *arguments]
+            command = [*COMMAND, *arguments]
             return subprocess.Popen(command, env=env, **options)  # noqa: S603
         return _Forked(arguments, env=env, requests=self._requests, **options)
 
@@ -144,7 +146,8 @@ def _serve(requests: socket.socket) -> list[str] | None:
         os.environ.clear()
         os.environ.update(env)
         _open_streams()
-        return [str(it) for it in arguments]
+        given: list[str] = arguments
+        return given
 
 
 def _open_streams() -> None:
@@ -170,11 +173,9 @@ def _open_streams() -> None:
 
 if __name__ == "__main__":
     # All that commands import.
-    import click
 
     import walrow.cli.app
 
-    walrow.cli.app.cli.list_commands(click.Context(walrow.cli.app.cli))
     given = _serve(socket.socket(fileno=int(sys.argv[1])))
     if given is not None:
         sys.argv = ["walrow", *given]

@@ -1,1 +1,1 @@
-"""What is read from a log and changed in it. Knows no server."""
+"""Reads logs and changes them. Knows no server."""

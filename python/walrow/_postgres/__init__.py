@@ -1,1 +1,1 @@
-"""What uses a connection to a server. Knows no log."""
+"""Uses connections to servers. Knows no log."""

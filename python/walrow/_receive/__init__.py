@@ -1,1 +1,1 @@
-"""What receives the changes of a server into a log."""
+"""Receives the changes of a server into a log."""

@@ -18,7 +18,6 @@ from walrow._log.needs import read_record, write_published
 from walrow._log.questions import first_xid, truncates
 from walrow._postgres import published
 from walrow._postgres.connecting import connect_for_sql
-from walrow._postgres.published import last_oid, published_tables, with_rows
 from walrow._postgres.running import literal
 from walrow._receive.askers import Asker, is_answered
 from walrow._receive.looks import (
@@ -123,9 +122,9 @@ class Completeness:
             conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
             conn.execute("SET LOCAL lock_timeout = '2s'")
             conn.execute("SET LOCAL statement_timeout = '10s'")
-            last = last_oid(conn)
-            tables = published_tables(conn, self._publications, sized=False)
-            lacking = with_rows(conn, tables)
+            last = published.last_oid(conn)
+            tables = published.published_tables(conn, self._publications, sized=False)
+            lacking = published.with_rows(conn, tables)
         record = at_beginning(tables, lacking, last, start)
         self._store(record._replace(marks={}), record)
 

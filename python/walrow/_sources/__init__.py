@@ -1,1 +1,1 @@
-"""Where a stream is read from: files, logs, URLs, buffers, iterables of chunks."""
+"""Opens the sources of a stream: files, logs, URLs, buffers, iterables of chunks."""
