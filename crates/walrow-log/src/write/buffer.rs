@@ -16,6 +16,8 @@ use walrow_wire::Lsn;
 const BLOCK: usize = 1 << 20;
 /// A block inside a transaction is full at this many bytes.
 const LARGEST: usize = 4 << 20;
+/// The tables in a foot are counted at least once in this many bytes.
+const STRIDE: usize = 64 << 10;
 
 /// Where the stream is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -272,6 +274,22 @@ impl Buffer {
         let size = self.block.len();
         // In this order, most events need one comparison.
         size >= BLOCK && (size >= LARGEST || !matches!(self.at, At::Inside { .. }))
+    }
+
+    /// The size that the block may reach while only events are taken: until then, no part and no
+    /// foot gets full. A transaction that ends may fill the block before.
+    pub(crate) fn room(&self, segment_bytes: u64) -> usize {
+        let size = self.block.len();
+        let part = segment_bytes.saturating_sub(self.marks.current());
+        let part = usize::try_from(part).unwrap_or(usize::MAX);
+        let block = if size < BLOCK { BLOCK } else { LARGEST };
+        block.min(size.saturating_add(part.min(STRIDE)))
+    }
+
+    /// The size of the block.
+    #[inline]
+    pub(crate) const fn size(&self) -> usize {
+        self.block.len()
     }
 
     /// Ends the block. A block has either whole transactions or a part of the current transaction.

@@ -13,12 +13,12 @@ use walrow_stream::fact::Taken;
 use walrow_stream::{Assembler, Event, Transaction};
 use walrow_wire::Lsn;
 
-/// The result of a call of [`Intake::next`].
+/// The result of a call of [`Intake::fill`].
 #[derive(Debug)]
 pub(crate) enum Next {
-    /// An event was taken, or skipped.
-    Done,
-    /// The commit of a transaction was taken. The transaction is whole now.
+    /// The buffer has no room for other events.
+    Full,
+    /// A transaction is whole, and it was the last part of a large one, or fills the block.
     Whole,
     /// The first transaction or message at or behind the place of a load was taken.
     First(First),
@@ -47,7 +47,7 @@ pub(crate) struct Intake {
     end: Lsn,
     /// Where the log ended when the session began. The server may repeat everything up to this LSN.
     repeats_until: Lsn,
-    /// Whether the session has passed this LSN.
+    /// Whether the session has passed this LSN, and its server is the log's.
     has_passed: bool,
     counts: WriterCounts,
 }
@@ -69,6 +69,18 @@ impl Intake {
     pub(crate) fn begin_session(&mut self) {
         self.session.begin();
         (self.repeats_until, self.has_passed) = (self.end, false);
+    }
+
+    /// Begins to compare the server, which sends all changes after `confirmed`.
+    pub(crate) fn compare(&mut self, confirmed: Lsn, only: bool) {
+        self.session.compare(self.end, confirmed, only);
+        self.has_passed = false;
+    }
+
+    /// Notes that the server was compared before.
+    pub(crate) fn assume_compared(&mut self) {
+        self.session.assume_compared(self.end);
+        self.has_passed = false;
     }
 
     /// Whether the log may already have the decision about a transaction that was prepared up to
@@ -108,15 +120,35 @@ impl Intake {
         self.repeats.published();
     }
 
-    /// Takes the next event of an assembler.
+    /// Takes events of an assembler, until the block has `room` bytes or something else is due.
     #[inline]
-    pub(crate) fn next(
+    pub(crate) fn fill(
         &mut self,
         buffer: &mut Buffer,
         assembler: &mut Assembler,
         input: &mut &[u8],
         place: Option<Lsn>,
+        room: usize,
     ) -> Result<Next, Error> {
+        loop {
+            if let Some(next) = self.next(buffer, assembler, input, place)? {
+                return Ok(next);
+            }
+            if buffer.size() >= room {
+                return Ok(Next::Full);
+            }
+        }
+    }
+
+    /// Takes the next event of an assembler.
+    #[inline]
+    fn next(
+        &mut self,
+        buffer: &mut Buffer,
+        assembler: &mut Assembler,
+        input: &mut &[u8],
+        place: Option<Lsn>,
+    ) -> Result<Option<Next>, Error> {
         let event = assembler.next_with(input, |change| buffer.row(&change));
         // The match is by reference, because most events are large, and few of their fields are
         // used.
@@ -126,7 +158,7 @@ impl Intake {
                 if self.begin_new(buffer, transaction)?
                     && place.is_some_and(|point| transaction.commit_lsn >= point)
                 {
-                    return Ok(Next::First(First::Transaction));
+                    return Ok(Some(Next::First(First::Transaction)));
                 }
             }
             Ok(Some(Event::Commit { .. })) if buffer.at() == At::Skipping => {
@@ -144,19 +176,20 @@ impl Intake {
                 self.end = self.end.max(transaction.end_lsn);
                 self.repeats.took(transaction.commit_lsn);
                 self.session.take(taken(transaction));
-                return Ok(Next::Whole);
+                let is_part = matches!(buffer.at(), At::LastPart(_));
+                return Ok((is_part || buffer.is_full()).then_some(Next::Whole));
             }
-            Ok(None) => return Ok(Next::None),
+            Ok(None) => return Ok(Some(Next::None)),
             Ok(Some(Event::Change(Err(error)))) | Err(error) => {
                 return Err(error.clone().into());
             }
             Ok(Some(event)) => {
                 if let Some(first) = self.other(buffer, event, place)? {
-                    return Ok(Next::First(first));
+                    return Ok(Some(Next::First(first)));
                 }
             }
         }
-        Ok(Next::Done)
+        Ok(None)
     }
 
     /// Takes an event that is rare.
@@ -205,13 +238,21 @@ impl Intake {
         found: impl FnOnce() -> Taken,
         end: Lsn,
     ) -> Result<bool, Error> {
-        // Usually, the server was compared already. Then `found` is not called.
+        // Usually, the session only sends what is new.
+        if self.has_passed {
+            return Ok(end <= self.end);
+        }
         if !self.session.is_compared() {
             let facts = self.session.meet(&found(), end)?;
             buffer.note(facts);
         }
-        self.has_passed |= end > self.repeats_until;
+        self.pass(end);
         Ok(end <= self.end || !self.session.takes())
+    }
+
+    /// Notes that the session has sent everything up to this LSN.
+    fn pass(&mut self, end: Lsn) {
+        self.has_passed |= end > self.repeats_until && self.session.takes();
     }
 
     /// Refuses a skipped transaction or message that is not in the log.
@@ -277,7 +318,7 @@ impl Intake {
         if lsn <= self.end {
             return;
         }
-        self.has_passed |= lsn > self.repeats_until;
+        self.pass(lsn);
         let prepare = self.session.take_prepare(lsn);
         buffer.note(prepare);
         buffer.position(lsn);

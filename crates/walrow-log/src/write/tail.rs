@@ -187,14 +187,12 @@ impl Tail {
 
     /// Begins to compare the server, which sends all changes after `confirmed`.
     pub(crate) fn compare(&mut self, confirmed: Lsn, only: bool) {
-        let end = self.end();
-        self.intake.session_mut().compare(end, confirmed, only);
+        self.intake.compare(confirmed, only);
     }
 
     /// Notes that the server was compared before.
     pub(crate) fn assume_compared(&mut self) {
-        let end = self.end();
-        self.intake.session_mut().assume_compared(end);
+        self.intake.assume_compared();
     }
 
     pub(crate) const fn session(&self) -> &Session {
@@ -283,11 +281,12 @@ impl Tail {
         self.publish_last_part(assembler)?;
         loop {
             self.make_room(assembler)?;
+            let room = self.buffer.room(self.shape.segment_bytes);
             match self
                 .intake
-                .next(&mut self.buffer, assembler, input, place)?
+                .fill(&mut self.buffer, assembler, input, place, room)?
             {
-                Next::Done => {}
+                Next::Full => {}
                 Next::Whole => self.publish_last_part(assembler)?,
                 Next::First(first) => return Ok(Some(first)),
                 Next::None => return Ok(None),
