@@ -1,7 +1,7 @@
 //! Facts about types and tables that the stream does not contain. A catalog is immutable. It is
 //! read once from a server, or kept in a file beside a capture.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use walrow_wire::Oid;
@@ -18,8 +18,7 @@ use walrow_wire::Oid;
 /// assert_eq!(Catalog::from_json(&catalog.to_json())?, catalog);
 /// # Ok::<(), walrow_stream::CatalogError>(())
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "CatalogEntry")]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Catalog {
     /// Types that are not built in.
@@ -352,6 +351,14 @@ fn first_duplicate(mut oids: impl Iterator<Item = Oid>) -> Option<Oid> {
     oids.find(|oid| !seen.insert(*oid))
 }
 
+// A catalog in other JSON is read like one of its own, so that there is one parser.
+impl<'de> Deserialize<'de> for Catalog {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let json = serde_json::Value::deserialize(from)?.to_string();
+        Self::from_json(&json).map_err(de::Error::custom)
+    }
+}
+
 impl TryFrom<CatalogEntry> for Catalog {
     type Error = String;
 
@@ -535,7 +542,9 @@ impl std::error::Error for CatalogError {
 impl Catalog {
     /// Reads a catalog from JSON.
     pub fn from_json(json: &str) -> Result<Self, CatalogError> {
-        serde_json::from_str(json).map_err(CatalogError)
+        serde_json::from_slice(json.as_bytes())
+            .and_then(|entry: CatalogEntry| entry.try_into().map_err(de::Error::custom))
+            .map_err(CatalogError)
     }
 
     /// Writes the catalog as JSON.

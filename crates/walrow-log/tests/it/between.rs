@@ -221,3 +221,58 @@ fn a_decision_outlives_the_parts_of_a_later_transaction() {
     publish(&mut writer, &mut assembler, 5);
     assert_eq!(Log::open(Arc::new(store)).unwrap().end(), end(5));
 }
+
+#[test]
+fn the_empty_journal_of_a_dead_process_is_durable_before_segments_go() {
+    let columns = [("a", 23, -1, true)];
+    let stream = Stream::new()
+        .session()
+        .begin_prepare(0x1000, 701, "g")
+        .relation(1, "public", "t", ReplicaIdentity::Default, &columns)
+        .insert(1, &[text("1")])
+        .prepare();
+    let prepared = stream.bytes().len();
+    let stream = stream.commit_prepared(0x20000, 701, "g").bytes();
+    let open = |store: &Memory| Writer::open(Arc::new(store.clone()), WriterOptions::default());
+    // Each call of two processes that publish may be their last.
+    let mut ends = (0, 0);
+    loop {
+        let store = Memory::default();
+        let mut writer = open(&store).unwrap();
+        let mut assembler = writer.resume(Assembler::default()).unwrap();
+        writer
+            .append(&mut assembler, &mut &stream[..prepared])
+            .unwrap();
+        sync(&mut writer, &mut assembler).unwrap();
+        // The next journal begins with an undecided transaction, which is committed then.
+        publish(&mut writer, &mut assembler, 0x18);
+        writer
+            .append(&mut assembler, &mut &stream[prepared..])
+            .unwrap();
+        store.refuse(ends.0, 0);
+        let published = writer.publish(&mut assembler);
+        drop(writer);
+        if published.is_ok() && ends.0 >= store.operations() {
+            break;
+        }
+        let mut second = open(&store).unwrap();
+        let mut assembler = second.resume(Assembler::default()).unwrap();
+        let confirmed = second.position();
+        append(&mut second, &mut assembler, 0x30);
+        store.refuse(ends.1, 0);
+        let published = second.publish(&mut assembler);
+        drop(second);
+        if published.is_ok() && ends.1 >= store.operations() {
+            ends = (ends.0 + 1, 0);
+            continue;
+        }
+        let mut upkeep = Upkeep::open(Arc::new(store.clone())).unwrap();
+        upkeep.prune(end(0x30), true).unwrap();
+        // The machine loses power.
+        store.reboot();
+        let third = open(&store).unwrap_or_else(|error| panic!("{ends:?}: {error}"));
+        assert!(third.position() >= confirmed, "{ends:?}");
+        ends.1 += 1;
+    }
+    assert!(ends.0 > 5, "{ends:?}");
+}
