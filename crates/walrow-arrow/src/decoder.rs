@@ -207,7 +207,7 @@ impl Decoder {
                     Full::Finish => self.tables.finish_due()?,
                 }
             }
-            match self.step(rest)? {
+            match self.step(rest, steps)? {
                 0 => return Ok(false),
                 taken => steps = steps.saturating_sub(taken),
             }
@@ -224,21 +224,30 @@ impl Decoder {
             && self.chunks.is_empty()
     }
 
-    /// Takes the next event, or the next table of a TRUNCATE. Returns the number of steps that this
-    /// counts as, or 0 if it needs more input.
+    /// Takes the next rows or the next event, or the next table of a TRUNCATE. Returns the number of
+    /// steps that this counts as, or 0 if it needs more input.
     #[inline]
-    fn step(&mut self, rest: &mut &[u8]) -> Result<u32, Error> {
+    fn step(&mut self, rest: &mut &[u8], most: u32) -> Result<u32, Error> {
         if self.tables.is_truncating() {
             self.tables.truncate_next()?;
             return Ok(1);
         }
         let tables = &mut self.tables;
-        match self
-            .assembler
-            .next_with(rest, |change| tables.row(&change))?
-        {
+        let mut rows = 0_u32;
+        let event = self.assembler.next_with(rest, |change| {
+            tables.row(&change).map_err(Some)?;
+            rows = rows.saturating_add(1);
+            // `None`: a batch is full, or these were enough rows at once.
+            if rows < most && !tables.has_batch() {
+                Ok(())
+            } else {
+                Err(None)
+            }
+        })?;
+        match event {
             None => return Ok(0),
-            Some(Event::Change(appended)) => appended?,
+            Some(Event::Change(None)) => return Ok(rows),
+            Some(Event::Change(Some(error))) => return Err(error),
             Some(Event::Skipped) => return Ok(STEPS),
             Some(Event::Begin(transaction)) => self.tables.begin(transaction),
             Some(Event::Commit {
@@ -263,7 +272,7 @@ impl Decoder {
             }
             Some(_) => {}
         }
-        Ok(1)
+        Ok(rows.saturating_add(1))
     }
 
     /// Reads the rest of a committed transaction whose bytes were all taken.

@@ -141,7 +141,11 @@ impl SchemaUnion {
     pub fn decode(&mut self, input: &[u8]) -> Result<(), Error> {
         let mut rest = input;
         loop {
-            let relation = match self.stream.assembler.next_with(&mut rest, |_| ())? {
+            let relation = match self
+                .stream
+                .assembler
+                .next_with(&mut rest, |_| Ok::<_, ()>(()))?
+            {
                 None => return Ok(()),
                 Some(Event::Begin(transaction)) => {
                     self.stream.lsn = transaction.commit_lsn;

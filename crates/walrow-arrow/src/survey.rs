@@ -133,9 +133,10 @@ impl Survey {
     pub fn decode(&mut self, input: &[u8]) -> Result<(), Error> {
         let mut rest = input;
         loop {
+            // Stops at each row.
             let event = self
                 .assembler
-                .next_with(&mut rest, |change| seen(&change))?;
+                .next_with(&mut rest, |change| Err::<(), _>(seen(&change)))?;
             match event {
                 None => return Ok(()),
                 Some(Event::Begin(transaction)) => self.now = Commit::of(transaction),

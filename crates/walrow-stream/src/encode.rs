@@ -11,7 +11,7 @@ use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::relation::Relation;
 use crate::transaction::{Change, Message, Transaction, Truncate, Unread};
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use walrow_wire::{
     self as wire, Begin, Columns, Commit, LogicalMessage, Lsn, Oid, PgString, Timestamp, Type, Xid,
@@ -27,7 +27,7 @@ use walrow_wire::{
 /// let (mut input, mut out) = (stream, Vec::new());
 /// while let Some(event) = assembler.next_with(&mut input, |row| encoder.row(&row, &mut out))? {
 ///     match event {
-///         Event::Change(row) => row?,
+///         Event::Change(error) => return Err(error),
 ///         Event::Begin(transaction) => encoder.begin(transaction, &mut out),
 ///         Event::Truncate(truncate) => encoder.truncate(&truncate, &mut out),
 ///         Event::Message(message) => encoder.message(&message, &mut out),
@@ -43,7 +43,7 @@ pub struct Encoder {
     /// The relations that were written.
     written: Vec<Written>,
     /// The places of the relations in `written`.
-    places: HashMap<Oid, usize>,
+    places: BTreeMap<Oid, usize>,
     /// The place of the last row's relation: most rows follow a row of the same table.
     last: usize,
     /// Versions that the current transaction has used, and then defined again.

@@ -5,7 +5,8 @@
 //! prefix remains data. A fact may come anywhere before its use.
 
 use crate::catalog::Catalog;
-use serde::{Deserialize, Serialize};
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use walrow_wire::{LogicalMessage, Lsn, Message, PgString, Timestamp, Xid};
 
@@ -27,7 +28,7 @@ pub(crate) const PREFIX: &str = "walrow";
 #[non_exhaustive]
 pub enum Fact {
     /// A segment of a log begins.
-    Segment(Box<Segment>),
+    Segment(#[serde(deserialize_with = "part")] Box<Segment>),
     /// Types that the stream does not define.
     Catalog(Catalog),
     /// How the next transaction was prepared.
@@ -104,7 +105,7 @@ pub enum Fact {
         options: BTreeMap<String, String>,
     },
     /// A transaction was prepared, and no other message came after it up to the next position.
-    Taken(Taken),
+    Taken(#[serde(deserialize_with = "part")] Taken),
     /// The LSN where the slot was when the log was begun: earlier transactions are not in the log.
     SlotStart {
         /// The server has sent all transactions that were committed after this LSN.
@@ -112,7 +113,7 @@ pub enum Fact {
         lsn: Lsn,
     },
     /// The transactions that may have been prepared before the slot was there.
-    PreparedBefore(PreparedBefore),
+    PreparedBefore(#[serde(deserialize_with = "part")] PreparedBefore),
     /// A fact of a later version of walrow.
     #[serde(other)]
     Unknown,
@@ -348,6 +349,12 @@ impl PreparedBefore {
     pub(crate) fn may_have(&self, xid: Xid, commit_end: Lsn) -> bool {
         commit_end <= self.until || self.xids.contains(&xid)
     }
+}
+
+/// Reads a part of a fact as if it were the whole JSON, so that each type has one parser.
+fn part<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    let json = serde_json::Value::deserialize(from)?.to_string();
+    serde_json::from_slice(json.as_bytes()).map_err(de::Error::custom)
 }
 
 impl Fact {

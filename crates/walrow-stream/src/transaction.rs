@@ -91,7 +91,7 @@ pub struct Origin {
 /// An event of an assembler. Changes, truncates, transactional messages and relation versions come
 /// between their transaction's Begin and Commit, in order.
 ///
-/// `C` is the row change, or the value that a function made of it: [`Assembler::next_with`].
+/// `C` is the row change, or the error of a function that took it: [`Assembler::next_with`].
 ///
 /// [`Assembler::next_with`]: crate::Assembler::next_with
 #[derive(Clone, Debug)]
@@ -296,11 +296,11 @@ fn pass_cells(tuple: &mut UnreadTuple<'_>, columns: usize) -> Option<()> {
     Some(())
 }
 
-impl<'a, C> Event<'a, Result<C, Error>> {
-    /// The event, or the error of its change.
-    pub(crate) fn transpose(self) -> Result<Event<'a, C>, Error> {
+impl<'a> Event<'a, Change<'a, Unread<'a>>> {
+    /// The event, with all cells of its change.
+    pub(crate) fn read(self) -> Result<Event<'a>, Error> {
         Ok(match self {
-            Event::Change(change) => Event::Change(change?),
+            Event::Change(change) => Event::Change(change.read()?),
             Event::Begin(transaction) => Event::Begin(transaction),
             Event::Relation { relation, seq } => Event::Relation { relation, seq },
             Event::Truncate(truncate) => Event::Truncate(truncate),

@@ -203,10 +203,13 @@ impl<'a> XLogData<'a> {
 
     /// Appends everything except the message.
     pub fn encode_header(&self, out: &mut Vec<u8>) {
+        let clock = self.clock.0.cast_unsigned();
         out.put_u8(b'w');
-        out.put_lsn(self.start);
-        out.put_lsn(self.end);
-        out.put_timestamp(self.clock);
+        out.put_bytes(
+            [self.start.0, self.end.0, clock]
+                .map(u64::to_be_bytes)
+                .as_flattened(),
+        );
     }
 
     /// Parses the message. Error offsets count from the payload's first byte.

@@ -50,10 +50,12 @@ pub(crate) trait Put {
 }
 
 impl Put for Vec<u8> {
+    #[inline]
     fn put_u8(&mut self, value: u8) {
         self.push(value);
     }
 
+    #[inline]
     fn put_bytes(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }

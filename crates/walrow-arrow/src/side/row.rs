@@ -51,25 +51,38 @@ impl Types {
     }
 
     pub(super) fn wides(self, values: impl Iterator<Item = Option<u64>>) -> ArrayRef {
+        self.wide_array(values.collect())
+    }
+
+    // Not generic, so that the code is there once.
+    fn wide_array(self, values: Vec<Option<u64>>) -> ArrayRef {
         if self.spark {
-            let values = values.map(|value| value.map(u64::cast_signed));
+            let values = values.into_iter().map(|value| value.map(u64::cast_signed));
             Arc::new(values.collect::<Int64Array>())
         } else {
-            Arc::new(values.collect::<UInt64Array>())
+            Arc::new(UInt64Array::from(values))
         }
     }
 
     pub(super) fn narrows(self, values: impl Iterator<Item = Option<u32>>) -> ArrayRef {
+        self.narrow_array(values.collect())
+    }
+
+    fn narrow_array(self, values: Vec<Option<u32>>) -> ArrayRef {
         if self.spark {
-            let values = values.map(|value| value.map(i64::from));
+            let values = values.into_iter().map(|value| value.map(i64::from));
             Arc::new(values.collect::<Int64Array>())
         } else {
-            Arc::new(values.collect::<UInt32Array>())
+            Arc::new(UInt32Array::from(values))
         }
     }
 
     pub(super) fn times(values: impl Iterator<Item = Option<i64>>) -> ArrayRef {
-        let values: PrimitiveArray<TimestampMicrosecondType> = values.collect();
+        Self::time_array(values.collect())
+    }
+
+    fn time_array(values: Vec<Option<i64>>) -> ArrayRef {
+        let values = PrimitiveArray::<TimestampMicrosecondType>::from(values);
         Arc::new(values.with_timezone("UTC"))
     }
 }

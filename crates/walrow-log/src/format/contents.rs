@@ -3,7 +3,7 @@
 use crate::format::history::{FORMAT, History};
 use crate::format::segment::{Foot, TableFoot};
 use crate::format::version::TableVersion;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use walrow_stream::fact::Source;
 use walrow_stream::{Relation, Transaction};
@@ -18,7 +18,7 @@ pub(crate) struct Contents {
     /// The places of relation versions in `tables`.
     places: HashMap<TableVersion, usize>,
     /// The place of each version of the current assembler.
-    versions: HashMap<u32, usize>,
+    versions: BTreeMap<u32, usize>,
     /// The version of the last row, and its place.
     last: Option<(u32, usize)>,
     /// The LSN where the current transaction ends, and its commit time.
@@ -88,24 +88,26 @@ impl Contents {
         add(&mut self.transactions, 1);
         let (least, greatest) = self.times.unwrap_or((time, time));
         self.times = Some((least.min(time), greatest.max(time)));
-        for place in self.changed.drain(..) {
-            if let Some(Table { whole, current, .. }) = self.tables.get_mut(place) {
-                let more = std::mem::take(current);
-                add(&mut whole.rows, more.rows);
-                add(&mut whole.truncates, more.truncates);
-                add(&mut whole.bytes, more.bytes);
-                whole.last = more.last;
-                whole.loaded = more.loaded.or(whole.loaded);
+        for place in &self.changed {
+            if let Some(Table { whole, current, .. }) = self.tables.get_mut(*place) {
+                add(&mut whole.rows, current.rows);
+                add(&mut whole.truncates, current.truncates);
+                add(&mut whole.bytes, current.bytes);
+                whole.last = current.last;
+                whole.loaded = current.loaded.or(whole.loaded);
+                *current = Counts::default();
             }
         }
+        self.changed.clear();
     }
 
     fn drop_current(&mut self) {
-        for place in self.changed.drain(..) {
-            if let Some(table) = self.tables.get_mut(place) {
+        for place in &self.changed {
+            if let Some(table) = self.tables.get_mut(*place) {
                 table.current = Counts::default();
             }
         }
+        self.changed.clear();
     }
 
     /// Forgets the version numbers: another assembler begins.

@@ -277,6 +277,7 @@ impl Log {
                     if changed.last().map(|it| it.version) != Some(change.relation.version) {
                         changed.push(Arc::clone(change.relation));
                     }
+                    Ok::<_, ()>(())
                 })? {
                     match event {
                         Event::Begin(_) => changed.clear(),

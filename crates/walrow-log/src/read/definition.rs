@@ -58,7 +58,7 @@ impl Definition {
             && head.read(&mut chunk)?
         {
             let mut input = &*chunk;
-            while let Some(event) = assembler.next_with(&mut input, |_| ())? {
+            while let Some(event) = assembler.next_with(&mut input, |_| Ok::<_, ()>(()))? {
                 match event {
                     Event::Fact(fact) => net.fact(&fact),
                     Event::Begin(_) => segment = None,

@@ -50,7 +50,7 @@ impl Recount {
             Ok::<_, walrow_stream::Error>(())
         })? {
             match event {
-                Event::Change(row) => row?,
+                Event::Change(error) => return Err(error.into()),
                 Event::Begin(transaction) => {
                     *continues = false;
                     contents.begin(transaction);

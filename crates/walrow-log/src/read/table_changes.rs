@@ -37,7 +37,7 @@ pub(crate) trait Takes {
     fn row(&mut self, row: &Change<'_, Unread<'_>>) -> Result<(), NetError>;
 
     /// Takes an event between rows. Returns false for a relation whose rows are not wanted.
-    fn event(&mut self, event: &Event<'_, Result<(), NetError>>) -> Result<bool, NetError>;
+    fn event(&mut self, event: &Event<'_, NetError>) -> Result<bool, NetError>;
 }
 
 impl Takes for Net {
@@ -45,7 +45,7 @@ impl Takes for Net {
         self.row(row)
     }
 
-    fn event(&mut self, event: &Event<'_, Result<(), NetError>>) -> Result<bool, NetError> {
+    fn event(&mut self, event: &Event<'_, NetError>) -> Result<bool, NetError> {
         match event {
             Event::Begin(transaction) => self.begin(transaction)?,
             Event::Truncate(truncate) => self.truncate(truncate)?,
@@ -118,7 +118,7 @@ impl<T: Takes> Changes<T> {
         let failed = |error| failed(error, offset);
         while let Some(event) = assembler.next_with(&mut input, |row| taker.row(&row))? {
             match event {
-                Event::Change(applied) => applied.map_err(failed)?,
+                Event::Change(error) => return Err(failed(error)),
                 event => {
                     let is_wanted = taker.event(&event).map_err(failed)?;
                     if !is_wanted && let Event::Relation { relation, .. } = event {

@@ -86,7 +86,7 @@ impl Takes for Tables {
         Ok(())
     }
 
-    fn event(&mut self, event: &Event<'_, Result<(), NetError>>) -> Result<bool, NetError> {
+    fn event(&mut self, event: &Event<'_, NetError>) -> Result<bool, NetError> {
         if let Event::Relation { relation, .. } = event {
             let Some(table) = self.0.get_mut(&relation.oid) else {
                 return Ok(false);

@@ -131,65 +131,59 @@ impl Intake {
         room: usize,
     ) -> Result<Next, Error> {
         loop {
-            if let Some(next) = self.next(buffer, assembler, input, place)? {
-                return Ok(next);
+            let event = assembler.next_with(input, |change| {
+                buffer.row(&change).map_err(Some)?;
+                // `None`: the block has no room.
+                if buffer.size() < room {
+                    Ok(())
+                } else {
+                    Err(None)
+                }
+            });
+            // The match is by reference, because most events are large, and few of their fields are
+            // used.
+            match &event {
+                Ok(Some(Event::Change(None))) => return Ok(Next::Full),
+                Ok(Some(Event::Begin(transaction))) => {
+                    if self.begin_new(buffer, transaction)?
+                        && place.is_some_and(|point| transaction.commit_lsn >= point)
+                    {
+                        return Ok(Next::First(First::Transaction));
+                    }
+                }
+                Ok(Some(Event::Commit { .. })) if buffer.at() == At::Skipping => {
+                    buffer.skip(false);
+                }
+                Ok(Some(Event::Commit {
+                    transaction,
+                    changes,
+                    ..
+                })) => {
+                    self.counts.transactions = self.counts.transactions.saturating_add(1);
+                    self.counts.rows = self.counts.rows.saturating_add(*changes);
+                    self.counts.last_commit_time = Some(transaction.commit_time);
+                    buffer.commit(transaction);
+                    self.end = self.end.max(transaction.end_lsn);
+                    self.repeats.took(transaction.commit_lsn);
+                    self.session.take(taken(transaction));
+                    if buffer.is_full() || matches!(buffer.at(), At::LastPart(_)) {
+                        return Ok(Next::Whole);
+                    }
+                }
+                Ok(None) => return Ok(Next::None),
+                Ok(Some(Event::Change(Some(error)))) | Err(error) => {
+                    return Err(error.clone().into());
+                }
+                Ok(Some(event)) => {
+                    if let Some(first) = self.other(buffer, event, place)? {
+                        return Ok(Next::First(first));
+                    }
+                }
             }
             if buffer.size() >= room {
                 return Ok(Next::Full);
             }
         }
-    }
-
-    /// Takes the next event of an assembler.
-    #[inline]
-    fn next(
-        &mut self,
-        buffer: &mut Buffer,
-        assembler: &mut Assembler,
-        input: &mut &[u8],
-        place: Option<Lsn>,
-    ) -> Result<Option<Next>, Error> {
-        let event = assembler.next_with(input, |change| buffer.row(&change));
-        // The match is by reference, because most events are large, and few of their fields are
-        // used.
-        match &event {
-            Ok(Some(Event::Change(Ok(())))) => {}
-            Ok(Some(Event::Begin(transaction))) => {
-                if self.begin_new(buffer, transaction)?
-                    && place.is_some_and(|point| transaction.commit_lsn >= point)
-                {
-                    return Ok(Some(Next::First(First::Transaction)));
-                }
-            }
-            Ok(Some(Event::Commit { .. })) if buffer.at() == At::Skipping => {
-                buffer.skip(false);
-            }
-            Ok(Some(Event::Commit {
-                transaction,
-                changes,
-                ..
-            })) => {
-                self.counts.transactions = self.counts.transactions.saturating_add(1);
-                self.counts.rows = self.counts.rows.saturating_add(*changes);
-                self.counts.last_commit_time = Some(transaction.commit_time);
-                buffer.commit(transaction);
-                self.end = self.end.max(transaction.end_lsn);
-                self.repeats.took(transaction.commit_lsn);
-                self.session.take(taken(transaction));
-                let is_part = matches!(buffer.at(), At::LastPart(_));
-                return Ok((is_part || buffer.is_full()).then_some(Next::Whole));
-            }
-            Ok(None) => return Ok(Some(Next::None)),
-            Ok(Some(Event::Change(Err(error)))) | Err(error) => {
-                return Err(error.clone().into());
-            }
-            Ok(Some(event)) => {
-                if let Some(first) = self.other(buffer, event, place)? {
-                    return Ok(Some(Next::First(first)));
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Takes an event that is rare.

@@ -121,10 +121,7 @@ impl Reading {
             })?;
             let end = match event {
                 None => return Ok(()),
-                Some(Event::Change(row)) => {
-                    row?;
-                    continue;
-                }
+                Some(Event::Change(error)) => return Err(error.into()),
                 Some(Event::Begin(transaction)) => {
                     found.contents.begin(transaction);
                     continue;

@@ -116,7 +116,7 @@ fn read(log: &Log, chain: &[Segment]) -> Result<BTreeSet<Lsn>, Error> {
         while segment.read(&mut chunk)? {
             let mut rest = &*chunk;
             loop {
-                match assembler.next_with(&mut rest, |_| ())? {
+                match assembler.next_with(&mut rest, |_| Ok::<_, ()>(()))? {
                     None => break,
                     Some(Event::Begin(transaction)) => {
                         found.insert(transaction.commit_lsn);

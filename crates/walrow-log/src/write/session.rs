@@ -93,6 +93,7 @@ impl Session {
     }
 
     /// Sets the last transaction or message that the log took.
+    #[inline]
     pub(crate) fn take(&mut self, taken: Taken) {
         self.source.last = Some(taken);
         self.last_prepare = None;

@@ -45,7 +45,7 @@ fn applied(mut fold: Net, bytes: &[u8]) -> Result<Net, NetError> {
     let (mut assembler, mut input) = (Assembler::default(), bytes);
     while let Some(event) = assembler.next_with(&mut input, |row| fold.row(&row))? {
         match event {
-            Event::Change(row) => row?,
+            Event::Change(error) => return Err(error),
             Event::Begin(transaction) => fold.begin(transaction)?,
             Event::Relation { relation, .. } => fold.relation(relation)?,
             Event::Truncate(truncate) => fold.truncate(&truncate)?,

@@ -46,14 +46,14 @@ impl Committed {
         self.0.next(&mut &[][..])
     }
 
-    /// As [`Committed::next`], but a row goes to `row` unread: see [`Assembler::next_with`].
+    /// Gives rows to `row`, unread: see [`Assembler::next_with`].
     ///
     /// # Errors
     /// As [`Assembler::next_with`] at this place.
-    pub fn next_with<'t, T>(
-        &'t mut self,
-        row: impl FnOnce(Change<'t, Unread<'t>>) -> T,
-    ) -> Result<Option<Event<'t, T>>, Error> {
+    pub fn next_with<T>(
+        &mut self,
+        row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+    ) -> Result<Option<Event<'_, T>>, Error> {
         self.0.next_with(&mut &[][..], row)
     }
 }

@@ -63,8 +63,34 @@ impl Core {
         }
     }
 
-    /// The next event. A row goes to `row`, unread, and the event holds the value that `row`
-    /// returns.
+    /// The next event.
+    pub(super) fn next<'t, 'i: 't>(
+        &'t mut self,
+        input: &mut &'i [u8],
+    ) -> Result<Option<Event<'t, Change<'t, Unread<'t>>>>, Error> {
+        loop {
+            let front = self.reader().map(|mut reader| reader.take_front(input));
+            match front {
+                Some(Front::Row(it)) => return Ok(Some(Event::Change(self.change(it)?))),
+                Some(Front::End) => {
+                    self.end_reading();
+                    return Ok(Some(self.commit()));
+                }
+                Some(Front::Other) | None => {}
+            }
+            match self.other(input) {
+                Ok(Some(Next::Row)) => {}
+                Ok(Some(next)) => return self.event(next).map(Some),
+                Ok(None) => return Ok(None),
+                Err(error) => {
+                    self.drop_open();
+                    return Err(error);
+                }
+            }
+        }
+    }
+
+    /// Gives rows to `row`, unread, until it stops or another event comes.
     ///
     /// A row takes the shortest way: its parts stay in registers. An event would be written to
     /// memory and read again.
@@ -73,17 +99,19 @@ impl Core {
         reason = "else LLVM may give a row back in memory: decoding takes a quarter longer"
     )]
     #[inline(always)]
-    pub(super) fn next<'t, 'i: 't, T>(
+    pub(super) fn rows<'t, 'i: 't, T>(
         &'t mut self,
         input: &mut &'i [u8],
-        row: impl FnOnce(Change<'t, Unread<'t>>) -> T,
+        mut row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
     ) -> Result<Option<Event<'t, T>>, Error> {
         loop {
             let front = self.reader().map(|mut reader| reader.take_front(input));
             match front {
                 Some(Front::Row(it)) => {
-                    let change = self.change(it)?;
-                    return Ok(Some(Event::Change(row(change))));
+                    let Err(stop) = row(self.change(it)?) else {
+                        continue;
+                    };
+                    return Ok(Some(Event::Change(stop)));
                 }
                 Some(Front::End) => {
                     self.end_reading();

@@ -253,14 +253,14 @@ impl Assembler {
         if let Some(error) = &self.failure {
             return Err(error.clone());
         }
-        let event = self.core.next(input, |change| change.read());
-        let event = event.and_then(|event| event.map(Event::transpose).transpose());
+        let event = self.core.next(input);
+        let event = event.and_then(|event| event.map(Event::read).transpose());
         event.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
-    /// As [`Assembler::next`], but a row goes to `row` before its cells are read, and the event
-    /// holds the value that `row` returns. A caller that puts rows into columns reads and checks
-    /// each cell only once.
+    /// Gives rows to `row` before their cells are read, until `row` returns an error or another
+    /// event comes. An event with a change holds the error. A caller that puts rows into columns
+    /// reads and checks each cell only once.
     ///
     /// If [`UnreadRow`](walrow_wire::UnreadRow) finds that a row does not follow the protocol,
     /// [`Change::read`](crate::Change) returns the error, and the caller must stop.
@@ -272,12 +272,12 @@ impl Assembler {
     pub fn next_with<'t, 'i: 't, T>(
         &'t mut self,
         input: &mut &'i [u8],
-        row: impl FnOnce(Change<'t, Unread<'t>>) -> T,
+        row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
     ) -> Result<Option<Event<'t, T>>, Error> {
         if let Some(error) = &self.failure {
             return Err(error.clone());
         }
-        match self.core.next(input, row) {
+        match self.core.rows(input, row) {
             Err(error) => Err(self.failure.insert(error).clone()),
             event => event,
         }

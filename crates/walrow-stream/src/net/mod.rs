@@ -144,7 +144,7 @@ use walrow_wire::Oid;
 /// let mut input = stream;
 /// while let Some(event) = assembler.next_with(&mut input, |row| net.row(&row))? {
 ///     match event {
-///         Event::Change(row) => row?,
+///         Event::Change(error) => return Err(error.into()),
 ///         Event::Begin(transaction) => net.begin(transaction)?,
 ///         Event::Relation { relation, .. } => net.relation(relation)?,
 ///         Event::Truncate(truncate) => net.truncate(&truncate)?,

@@ -23,7 +23,7 @@ fn encoded<'a>(pieces: impl IntoIterator<Item = &'a [u8]>) -> (Vec<u8>, Option<E
         loop {
             let event = assembler.next_with(&mut input, |row| encoder.row(&row, &mut out));
             match event {
-                Ok(Some(Event::Change(Err(error)))) | Err(error) => {
+                Ok(Some(Event::Change(error))) | Err(error) => {
                     out.truncate(complete);
                     return (out, Some(error));
                 }

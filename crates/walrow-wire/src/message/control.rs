@@ -47,8 +47,12 @@ impl Begin {
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        out.put_lsn(self.final_lsn);
-        out.put_timestamp(self.commit_time);
+        let time = self.commit_time.0.cast_unsigned();
+        out.put_bytes(
+            [self.final_lsn.0, time]
+                .map(u64::to_be_bytes)
+                .as_flattened(),
+        );
         out.put_u32(self.xid);
     }
 }
@@ -93,10 +97,10 @@ impl Commit {
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let time = self.commit_time.0.cast_unsigned();
+        let fields = [self.commit_lsn.0, self.end_lsn.0, time];
         out.put_u8(0);
-        out.put_lsn(self.commit_lsn);
-        out.put_lsn(self.end_lsn);
-        out.put_timestamp(self.commit_time);
+        out.put_bytes(fields.map(u64::to_be_bytes).as_flattened());
     }
 }
 

@@ -93,7 +93,7 @@ fn nets(bytes: &[u8], ends: &[usize], new: impl Fn() -> Net) -> Result<Vec<Net>,
             return Ok(nets);
         };
         match event {
-            Event::Change(row) => row?,
+            Event::Change(error) => return Err(error),
             Event::Begin(transaction) => net.begin(transaction)?,
             Event::Relation { relation, .. } => net.relation(relation)?,
             Event::Truncate(truncate) => net.truncate(&truncate)?,
