@@ -195,8 +195,8 @@ class Decoder:
     """Converts a stream to batches as its bytes arrive.
 
     `feed` queues input. The iterators decode it, without the interpreter lock. A later
-    iterator first decodes all input that is still queued, so nothing is lost if an
-    iterator is dropped. An error is raised after all earlier batches were returned.
+    iterator first decodes all input that is still queued, so a dropped iterator
+    loses no rows. An error is raised after all earlier batches were returned.
     Every later call raises it again.
 
     Example:
@@ -292,7 +292,7 @@ class Decoder:
 
     @property
     def position(self) -> Lsn:
-        """The end LSN up to which everything was returned. It begins at `start`."""
+        """All transactions that end at or before this LSN were returned. It begins at `start`."""
 
     @property
     def unfinished(self) -> bool:
@@ -389,7 +389,7 @@ class Reader:
 
     @property
     def position(self) -> Lsn:
-        """The end LSN up to which everything was returned. It begins at `start`."""
+        """All transactions that end at or before this LSN were returned. It begins at `start`."""
 
     @property
     def bytes_read(self) -> int:
@@ -668,15 +668,15 @@ def copy_data_header(size: int) -> bytes:
 def end_of_wal(payload: Buffer) -> tuple[int, bool]:
     """Returns the end of WAL in a payload of the server, and whether it asks for an answer.
 
-    0 if there is none.
+    0 if it is missing.
     """
 
 def status_update(received: int, flushed: int, clock: int, reply: bool) -> bytes:
     """Writes a Standby status update.
 
     Args:
-        received: The LSN up to which everything was received.
-        flushed: The LSN up to which everything is durable and applied.
+        received: All transactions up to this LSN were received.
+        flushed: All transactions up to this LSN are durable and applied.
         clock: The time, in microseconds since 2000.
         reply: Whether to ask the server for an answer at once.
     """
@@ -888,7 +888,7 @@ class LogDirectory:
         """All bytes of a small object of the log."""
 
     def check(self) -> list[str]:
-        """What the next writer will repair, in words."""
+        """The repairs that the next writer will make, in words."""
 
     def verify(self, place: int) -> None:
         """Reads a segment, and compares it with its checksums."""
@@ -917,7 +917,7 @@ class LogDirectory:
     def register(
         self, name: str, position: Lsn | int | str | None
     ) -> tuple[str, Lsn, int | None]:
-        """Registers a reader, or returns the one of this name."""
+        """Registers a reader, or returns the registered reader of this name."""
 
     def advance(
         self, name: str, position: Lsn | int | str, rewind: bool
@@ -929,7 +929,7 @@ class LogDirectory:
 
 @final
 class LogEraser:
-    """Erases columns and rows. While it is open, nobody else can write to the log."""
+    """Erases columns and rows. While it is open, other processes cannot write to the log."""
 
     def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
     def erase(
@@ -950,7 +950,7 @@ class LogEraser:
 
 @final
 class LogBlock:
-    """Bytes of a log's stream, as a buffer that nobody can change."""
+    """Bytes of a log's stream, as a read-only buffer."""
 
     def __len__(self) -> int: ...
 
@@ -1020,7 +1020,7 @@ class LogObjects:
         """Replaces the object that has this tag. Returns false if that is gone. Hold the lock."""
 
     def replace(self, name: str, data: bytes) -> None:
-        """Creates an object, or replaces the one that there is. Nobody else may write it meanwhile."""
+        """Creates or replaces an object. Nobody else may write it meanwhile."""
 
     def remove(self, name: str) -> None:
         """Removes an object for good, if there is one."""
@@ -1311,7 +1311,7 @@ class LogWriter:
 
     @property
     def counts(self) -> dict[str, Any]:
-        """What was appended: transactions, rows, repeated transactions, segments, last commit time."""
+        """Appended transactions, rows, repeated transactions, segments, last commit time."""
 
     @property
     def unfinished(self) -> bool:
@@ -1387,7 +1387,7 @@ class Survey:
         """The SQLSTATE of the server error that ended the stream."""
 
     def versions(self) -> list[dict[str, Any]]:
-        """The versions, in the order in which they first appeared."""
+        """The versions, in the order of their first appearance."""
 
     def ddl(self) -> list[tuple[int, str, tuple[Lsn, int | None]]]:
         """The commands that changed tables' definitions: OID, tag, and commit."""

@@ -13,7 +13,7 @@ class UnresolvedType(NamedTuple):
     Attributes:
         table: The table, as `schema.name`.
         column: The column.
-        type_oid: The OID of the type: that of the column, or of a type inside it.
+        type_oid: The OID of the column's type, or of a type inside it.
     """
 
     table: str

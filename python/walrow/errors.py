@@ -52,10 +52,12 @@ class Remedy(NamedTuple):
 
     Attributes:
         option: The name of the option or step.
-        key: The entry of the option, if it is a mapping: a column or a setting. Of a step,
-            the reader, table or LSN that it is for.
-        value: The value. None if you must choose another one yourself.
-        code: What makes the value, if it is an object that only you can make.
+        key: The entry of the option, if it is a mapping: a column or a setting. The
+            reader,
+            table or LSN that a step is for.
+        value: The value. None if you must choose another value yourself.
+        code: The function that makes the value, if it is an object that only you can
+            make.
     """
 
     option: str
@@ -148,7 +150,7 @@ class Error(Exception):
     The text is the reason, then the remedies behind the advice, then the place.
 
     Attributes:
-        reason: What is wrong, in which table and column.
+        reason: The problem, the table and the column.
         remedies: Options and steps that avoid the error, each by itself.
         advice: The words that lead from the reason to the remedies.
         place: The place in the stream, in words.
@@ -391,7 +393,7 @@ class LogError(Error):
         lsn: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores what is wrong with which file or table."""
+        """Stores the problem, and the file or table."""
         attributes |= {"code": code, "file": file, "errno": errno}
         super().__init__(reason, table=table, lsn=lsn, **attributes)
 
@@ -412,7 +414,7 @@ class ApplyError(Error):
         table: The table, as `schema.name`.
         column: The column.
         target: The target, as it was given.
-        lsn: Where in the log it is.
+        lsn: The LSN in the log.
     """
 
     code: str | None
@@ -432,7 +434,7 @@ class ApplyError(Error):
         lsn: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores what is wrong with which table and target."""
+        """Stores the problem, and the table and target."""
         attributes |= {"code": code, "table": table, "column": column}
         super().__init__(reason, target=target, lsn=lsn, **attributes)
 
@@ -447,7 +449,7 @@ class ReplicationError(Error):
         sqlstate: The server's error code. None if there was no connection.
         slot: The replication slot of the refused command.
         publication: The publication of the refused command.
-        hint: What to do.
+        hint: The remedy.
         offset: The end of the last frame, in bytes, if the error ended a stream.
         position: The end LSN of the last complete transaction in it, as a `walrow.Lsn`.
     """
@@ -471,7 +473,7 @@ class ReplicationError(Error):
         position: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the server's error code, what it is about, and where the stream ended."""
+        """Stores the server's error code, its slot, and the end of the stream."""
         super().__init__(
             reason,
             sqlstate=sqlstate,
@@ -487,6 +489,6 @@ class ReplicationError(Error):
 class ConnectionLostError(ReplicationError):
     """The connection ended without an error of the server, or it does not answer.
 
-    Everything that arrived before was returned. Connect again: the server sends again
-    what was not confirmed.
+    Everything that arrived before was returned. Connect again: the server sends
+    unconfirmed changes again.
     """

@@ -78,8 +78,10 @@ __all__ = [
 class Log(OpenedLog):
     """The published segments of a log.
 
-    It has what was published when it was opened: open it again for later segments, or use
-    `follow`. What changes the log or its readers looks for later segments, too. `walrow.read`, `tables`, `schema`, `frames` and Spark's functions take a log,
+    It has the segments that were published when it was opened. Open it again for later
+    segments, or use
+    `follow`. Methods that change the log or its readers look for later segments, too.
+    `walrow.read`, `tables`, `schema`, `frames` and Spark's functions take a log,
     or its path, wherever they take a capture.
 
     >>> import tempfile, walrow
@@ -172,12 +174,12 @@ class Log(OpenedLog):
 
     @property
     def start(self) -> Lsn:
-        """Where the log begins: 0/0, or the end of what was removed."""
+        """The LSN where the log begins: 0/0, or the end of the removed segments."""
         return self._log.start
 
     @property
     def slot_start(self) -> Lsn | None:
-        """Where the slot was when the log was begun: what was committed before is not in it.
+        """The slot's LSN when the log was begun: the log has no earlier transactions.
 
         None if the log does not say: it was made from captures.
         """
@@ -191,7 +193,7 @@ class Log(OpenedLog):
 
     def segments(self) -> list[Segment]:
         """Returns the segments, in order."""
-        # That of some file systems is the URL.
+        # The path of some file systems is the URL.
         root = Path(
             self._location
             if self._store is None
@@ -318,7 +320,7 @@ class Log(OpenedLog):
         reader: str | None = None,
         **options: Unpack[Options],
     ) -> Follower:
-        """Reads the log, and then what is published, without an end.
+        """Reads the log, and then each new segment, without an end.
 
         ```python
         for batch in walrow.Log("log/").follow(table="public.orders", start=position):
@@ -328,8 +330,9 @@ class Log(OpenedLog):
         Args:
             poll_interval: Seconds between two looks for new segments.
             reader: The name of a registered reader. It continues at its position, which is
-                recorded while batches are taken, at most once a second, and at the end. So
-                after a crash, some batches come again, and none is missed. A reader that
+                recorded while batches are taken, at most once a second, and at the end.
+                So after a
+                crash, some batches come again, and all batches come. A reader that
                 is not registered yet is registered, and begins at `start`.
             **options: Those of `walrow.read`, except `schema` for several versions, and
                 `end`.
@@ -368,17 +371,19 @@ class Log(OpenedLog):
         >>> folder.cleanup()
 
         Args:
-            table: The table, as in `walrow.read`. Of several tables that had one name, the
-                last one at that point.
-            as_of: The LSN or time. Of a time, the state before the first transaction that
-                was committed later. Default: all of the log. So is an LSN after its end:
+            table: The table, as in `walrow.read`. If several tables had the name, the
+                last
+                one at that point.
+            as_of: The LSN or time. For a time, the state before the first transaction
+                that was committed later. Default: all of the log. So is an LSN after
+                its end:
                 see `end`.
             **options: Those of `walrow.read` that determine columns, batches and memory.
                 Beyond `spool_memory`, rows wait in a file.
 
         Returns:
-            The rows, in the order in which they were changed last, without metadata
-            columns. They are read from the log when the first batch is asked for. The
+            The rows, in the order of their last change, without metadata columns. They
+            are read from the log when the first batch is asked for. The
             changes after them begin at `position`, once all batches were taken.
 
         Raises:
@@ -572,8 +577,9 @@ class Log(OpenedLog):
     def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
         """Reads all segments, and compares them with their checksums.
 
-        The contents of each are counted again, and compared with its foot and the index. What a
-        receiver would refuse is an error, too.
+        The contents of each are counted again, and compared with its foot and the
+        index. Problems
+        that a receiver would refuse are errors, too.
 
         Args:
             progress: Is called with the number of bytes of each segment.
@@ -621,7 +627,8 @@ class Log(OpenedLog):
             The number of removed segments.
 
         Raises:
-            LogError: A reader or a load needs one of them (`held`): none is removed. Or
+            LogError: A reader or a load needs one of them (`held`): no segment is
+                removed. Or
                 a segment cannot be removed: call it again.
         """
         return self._log.prune(self._log.lsn_of(until, "until"), force)
@@ -641,13 +648,14 @@ class Log(OpenedLog):
 
         Args:
             age: How long transactions are kept: seconds, a timedelta, or a text such as `"7d"`.
-            bytes: How many bytes of segments are kept, or a text such as `"50GB"`. If age is given too, what is beyond
-                one of them is removed.
+            bytes: How many bytes of segments are kept, or a text such as `"50GB"`. With
+                an age too, segments beyond
+                either limit are removed.
             forget_after: Readers that were not used for so long are forgotten first.
             force: Whether to remove what readers and loads need.
 
         Returns:
-            What was removed, and what holds back more.
+            The removed segments, and the holds that keep more.
 
         Raises:
             OptionError: They are no durations and no size, or negative.
@@ -658,15 +666,16 @@ class Log(OpenedLog):
     def compact(self, *, segment_bytes: Size = "64MiB") -> Compacted:
         """Merges many small segments into few large ones.
 
-        Readers and a writer may use the log meanwhile: what they see does not change. Its
-        cost does not grow with what was merged before.
+        Readers and a writer may use the log meanwhile: they see the same changes. Its
+        cost
+        does not grow with earlier merges.
 
         Args:
             segment_bytes: The size of the stream of a segment, at most: bytes, or a text such as
                 `"64MiB"`.
 
         Returns:
-            What was merged.
+            Counts of the merged segments.
 
         Raises:
             LogError: A segment is damaged, or the file system refused something. Call it
@@ -699,7 +708,7 @@ class Log(OpenedLog):
             force: Whether to erase rows of changes that registered readers have not taken.
 
         Returns:
-            What was erased.
+            Counts of the erased changes.
 
         Raises:
             SchemaError: The log has no such table or column.
@@ -715,12 +724,12 @@ class Log(OpenedLog):
         return done
 
     def register(self, name: str, *, start: Lsn | int | str | None = None) -> LogReader:
-        """Registers a reader, so that nothing is removed that it has not taken.
+        """Registers a reader, so that segments stay until it has taken them.
 
         Args:
             name: 1 to 64 bytes of UTF-8, without control characters.
-            start: Where a new reader begins. Default: `start` of the log. One that is
-                registered already stays at its position.
+            start: Where a new reader begins. Default: `start` of the log. A registered
+                reader stays at its position.
 
         Returns:
             The reader. See `LogReader.advance`.

@@ -22,7 +22,7 @@ pub(crate) fn copy_data_header(py: Python<'_>, size: usize) -> Bound<'_, PyBytes
 
 /// Returns the end of WAL in a payload of the server, and whether it asks for an answer.
 ///
-/// 0 if there is none.
+/// 0 if it is missing.
 #[pyfunction]
 pub(crate) fn end_of_wal(payload: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
     // A message may be large: its bytes are not needed.
@@ -39,8 +39,8 @@ pub(crate) fn end_of_wal(payload: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
 /// Writes a Standby status update.
 ///
 /// Args:
-///     received: The LSN up to which everything was received.
-///     flushed: The LSN up to which everything is durable and applied.
+///     received: All transactions up to this LSN were received.
+///     flushed: All transactions up to this LSN are durable and applied.
 ///     clock: The time, in microseconds since 2000.
 ///     reply: Whether to ask the server for an answer at once.
 #[pyfunction]

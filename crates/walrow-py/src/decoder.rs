@@ -18,8 +18,8 @@ use walrow::Framing;
 /// Converts a stream to batches as its bytes arrive.
 ///
 /// `feed` queues input. The iterators decode it, without the interpreter lock. A later
-/// iterator first decodes all input that is still queued, so nothing is lost if an
-/// iterator is dropped. An error is raised after all earlier batches were returned.
+/// iterator first decodes all input that is still queued, so a dropped iterator
+/// loses no rows. An error is raised after all earlier batches were returned.
 /// Every later call raises it again.
 ///
 /// Example:
@@ -166,7 +166,7 @@ impl Decoder {
         restored.map_err(|error| errors::raise(&error))
     }
 
-    /// The end LSN up to which everything was returned. It begins at `start`.
+    /// All transactions that end at or before this LSN were returned. It begins at `start`.
     #[getter]
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         lsn::new(py, lock(&self.0)?.decoder.position())

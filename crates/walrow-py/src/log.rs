@@ -320,7 +320,7 @@ impl LogDirectory {
         Ok(PyBytes::new(py, &bytes))
     }
 
-    /// What the next writer will repair, in words.
+    /// The repairs that the next writer will make, in words.
     fn check(&self, py: Python<'_>) -> PyResult<Vec<String>> {
         let log = wait_for(&self.0)?;
         let repairs = match &*log {
@@ -402,7 +402,7 @@ impl LogDirectory {
         readers.map(|reader| upkeep::reader(py, reader)).collect()
     }
 
-    /// Registers a reader, or returns the one of this name.
+    /// Registers a reader, or returns the registered reader of this name.
     fn register<'py>(
         &self,
         py: Python<'py>,

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Bytes of a log's stream, as a buffer that nobody can change.
+/// Bytes of a log's stream, as a read-only buffer.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct LogBlock(pub(crate) Arc<Vec<u8>>);
 

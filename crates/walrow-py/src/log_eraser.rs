@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use walrow::Lsn;
 use walrow::log::{Directory, Erase, Eraser, Images, Writer};
 
-/// Erases columns and rows. While it is open, nobody else can write to the log.
+/// Erases columns and rows. While it is open, other processes cannot write to the log.
 #[pyclass(frozen, module = "walrow._core")]
 pub(crate) struct LogEraser(Mutex<Option<Eraser>>);
 

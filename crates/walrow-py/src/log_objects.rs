@@ -62,7 +62,7 @@ impl LogObjects {
         swapped.map_err(|error| failure(py, name, error))
     }
 
-    /// Creates an object, or replaces the one that there is. Nobody else may write it meanwhile.
+    /// Creates or replaces an object. Nobody else may write it meanwhile.
     fn replace(&self, py: Python<'_>, name: &str, data: &[u8]) -> PyResult<()> {
         let replaced = py.detach(|| self.objects.replace(name, data));
         replaced.map_err(|error| failure(py, name, error))

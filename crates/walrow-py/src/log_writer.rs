@@ -350,7 +350,7 @@ impl LogWriter {
         source(py, known.map_err(|error| errors::log_error(py, error))?)
     }
 
-    /// What was appended: transactions, rows, repeated transactions, segments, last commit time.
+    /// Appended transactions, rows, repeated transactions, segments, last commit time.
     #[getter]
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = lock(&self.0)?.writer()?.counts();

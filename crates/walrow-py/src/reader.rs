@@ -107,7 +107,7 @@ impl Reader {
         }
     }
 
-    /// The end LSN up to which everything was returned. It begins at `start`.
+    /// All transactions that end at or before this LSN were returned. It begins at `start`.
     #[getter]
     fn position<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         lsn::new(py, lock(&self.engine)?.decoder.position())

@@ -72,7 +72,7 @@ impl Survey {
         Ok(lock(&self.0)?.survey.server_error().map(str::to_owned))
     }
 
-    /// The versions, in the order in which they first appeared.
+    /// The versions, in the order of their first appearance.
     fn versions<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyDict>>> {
         let state = lock(&self.0)?;
         let versions = state.survey.versions().iter();

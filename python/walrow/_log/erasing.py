@@ -49,7 +49,7 @@ def erase(
         text = "name a column, or a key with at least one column"
         raise OptionError(text)
     with contextlib.closing(LogEraser(path)) as eraser:
-        # What was durable is published now.
+        # All durable changes are published now.
         log = LogDirectory(path)
         oids, known = _table(log, table)
         for name in [*columns, *(name for key in wanted for name in key)]:

@@ -1,4 +1,4 @@
-"""Follows a log: its batches, and then those of what is published."""
+"""Follows a log: returns its batches, and then the batches of each new segment."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Follower"]
 
 
 class Follower:
-    """Batches of a log, and then of what is published. An iterator and context manager.
+    """Batches of a log, and then of each new segment. An iterator and context manager.
 
     Attributes:
         position: Up to where all batches were taken, and the next one was asked for. Give

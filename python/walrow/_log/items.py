@@ -1,4 +1,4 @@
-"""What a log has: segments, tables, and where its changes come from."""
+"""The parts of a log: segments, tables, and the source of its changes."""
 
 from __future__ import annotations
 
@@ -70,10 +70,12 @@ class LogTable(NamedTuple):
 
     Attributes:
         oid: Its OID.
-        versions: Its versions, in the order in which they first came. Empty for a table that
+        versions: Its versions, in the order of their first appearance. Empty for a
+            table that
             needs a load and has no changes yet.
         last: Where the last transaction with changes of it ends. 0/0 without one.
-        loaded: Where its last load ends. None if it was never loaded: then the log lacks
+        loaded: The LSN where its last load ends. None if it was never loaded: then the
+            log lacks
             the rows from before.
         needs_load: Why the rows differ from the server's table until it is loaded
             again (see `walrow.load`), as far as the receiver has noticed: the reasons of all
@@ -110,7 +112,7 @@ class Segment(NamedTuple):
         start: Where the segment before it ends.
         part: The number of earlier segments that begin there: parts of one transaction.
             From 1,000,000 on, the segment is merged from others.
-        end: Where its last transaction ends.
+        end: The LSN where its last transaction ends.
         continues: Whether its last transaction continues in the next segment.
         transactions: The number of transactions. A part counts as one.
         rows: The number of rows that were inserted, updated or deleted.

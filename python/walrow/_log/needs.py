@@ -1,4 +1,4 @@
-"""Which tables of a log are incomplete until they are loaded again.
+"""The tables of a log that are incomplete until they are loaded again.
 
 The receiver writes it in the log's directory, into `_load-needed`, with what publications had when
 it looked last.
@@ -135,7 +135,7 @@ def _read_accepted(
 
 
 def read_published(read: Callable[[str], bytes]) -> Published:
-    """Reads what was published when the receiver looked last.
+    """Reads the published tables of the receiver's last look.
 
     Raises:
         LogError: The file is damaged.

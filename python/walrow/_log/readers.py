@@ -70,7 +70,7 @@ class LogReader:
         self._take(self._log.advance(self._name, position, rewind=False))
 
     def rewind(self, position: Lsn | int | str) -> None:
-        """Moves it to any position: what comes after it is read again, or never.
+        """Moves it to any position. It reads transactions again, or skips some.
 
         Args:
             position: The LSN.

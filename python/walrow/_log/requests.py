@@ -56,7 +56,7 @@ class LoadRequest(NamedTuple):
 
 
 class LoadResult(NamedTuple):
-    """What has become of a request.
+    """The outcome of a request.
 
     Attributes:
         failure: Why it was given up. None if the tables are loaded.
@@ -211,7 +211,7 @@ class Requests:
     def __init__(self, log: Path) -> None:
         """Looks at nothing yet."""
         self._log = log
-        #: When names changed, for which there is no request.
+        #: The time when names changed that have no request.
         self._empty = 0
 
     def take(self) -> LoadRequest | None:
@@ -219,7 +219,7 @@ class Requests:
         try:
             changed = LogObjects(self._log).changed()
         except OSError:
-            # The writer says what is wrong.
+            # The writer describes the problem.
             return None
         if changed == self._empty:
             return None
@@ -303,7 +303,7 @@ def _record(wanted: LoadRequest) -> bytes:
 def _renew(objects: LogObjects, wanted: LoadRequest) -> None:
     """Says that somebody still waits."""
     name = _name(wanted)
-    # What is removed meanwhile does not come back.
+    # A request that is removed meanwhile does not come back.
     with objects.lock():
         _, tag = objects.read(name)
         objects.swap(name, _record(wanted), tag)
@@ -330,7 +330,7 @@ def complete(log: Path, taken: LoadRequest, failure: str | None) -> None:
 
 
 def result_of(log: Path, wanted: LoadRequest) -> LoadResult | None:
-    """What has become of a request. None before the receiver is done with it."""
+    """The outcome of a request. None before the receiver is done with it."""
     return _result_of(LogObjects(log), wanted)
 
 
@@ -384,6 +384,6 @@ _EXPIRY_SECONDS = 60.0
 _SETTLED_NANOSECONDS = 2_000_000_000
 _REQUEST = "_load-request-"
 _RESULT = "_load-result-"
-#: What reading an object raises that is not what it should be.
+#: The errors of reading an object that is damaged.
 _DAMAGED = (ValueError, KeyError, TypeError, RecursionError)
 _KEPT_SECONDS = 86_400

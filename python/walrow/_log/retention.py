@@ -1,4 +1,4 @@
-"""What a log keeps: by age and by size, and what holds back more."""
+"""The retention of a log: by age and by size, and the holds that keep more."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["Compacted", "Hold", "Retained", "Retainer", "Retention"]
 
 
 class Hold(NamedTuple):
-    """What needs segments that would be removed otherwise.
+    """A hold: it needs segments that would be removed otherwise.
 
     Attributes:
         kind: `reader`, or `load`: the last load of a table.
         name: The reader's name, or the table as `schema.name`.
-        position: What comes after it is needed.
+        position: Segments after this LSN are needed.
         used: When the reader was last used.
     """
 
@@ -50,7 +50,7 @@ class Retained(NamedTuple):
     Attributes:
         segments: The number of removed segments.
         bytes: Bytes of them.
-        held: What holds back more, the most restrictive first.
+        held: The holds that keep more, the most restrictive first.
         forgotten: The names of the readers that were forgotten.
     """
 
@@ -75,12 +75,13 @@ class Compacted(NamedTuple):
 
 
 class Retention(NamedTuple):
-    """What a log keeps.
+    """The retention of a log.
 
     Attributes:
         age: How long transactions are kept: seconds, a timedelta, or a text such as `"7d"`.
-        bytes: How many bytes of segments are kept, or a text such as `"50GB"`. If age is given too, what is beyond one
-            of them is removed.
+        bytes: How many bytes of segments are kept, or a text such as `"50GB"`. With an
+            age too, segments beyond either
+            limit are removed.
         forget_after: Readers that were not used for so long are forgotten first.
     """
 
@@ -89,7 +90,7 @@ class Retention(NamedTuple):
     forget_after: Duration | None = None
 
     def apply(self, log: LogDirectory, *, force: bool = False) -> Retained:
-        """Removes what is not kept. See `Log.retain`."""
+        """Removes old segments. See `Log.retain`."""
         kept = None if self.bytes is None else size(self.bytes, "bytes")
         if kept is not None and kept < 0:
             text = "bytes must not be negative"
@@ -115,7 +116,7 @@ class Retainer:
     It is a context manager: at the end, it does so once more.
 
     Attributes:
-        note: What holds segments back, or is wrong, in words.
+        note: The holds or problems, in words.
         longest_end: The seconds that the end waits for that. None for all that it needs.
     """
 
@@ -154,7 +155,7 @@ class Retainer:
             is_early = isinstance(error, FileNotFoundError) or (
                 isinstance(error, LogError) and error.code == "not_a_log"
             )
-            # Without the log, nothing has to go.
+            # Without the log, there are no segments to remove.
             self.note = None if is_early else f"retention: {error}"
 
 

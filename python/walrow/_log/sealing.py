@@ -74,7 +74,8 @@ def seal(
         unfinished: The policy for a source that ends inside a frame or a transaction:
             `"error"`, raised after all complete transactions are in the log, or
             `"ignore"`.
-        segment_bytes: The size of the stream after which a segment ends: bytes, or a text such as
+        segment_bytes: A segment ends at this size of the stream: bytes, or a text such
+            as
             `"64MiB"`.
         compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
             stream as it is.
@@ -131,7 +132,7 @@ def _seal(
             else:
                 writer.fill()
     except BaseException:
-        # All complete transactions are kept. The first error says what is wrong.
+        # All complete transactions are kept. The first error describes the problem.
         with suppress(LogError, OSError):
             _publish(writer)
         raise
@@ -150,6 +151,6 @@ def _seal(
 
 
 def _publish(writer: LogWriter) -> None:
-    # What is published is durable: then there are only prepared transactions to sync.
+    # Published segments are durable, so only prepared transactions are left to sync.
     writer.publish()
     writer.sync()

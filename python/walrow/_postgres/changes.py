@@ -133,7 +133,7 @@ class Changes:
         origin: Literal["any", "none"] | None,
         options: ChangesOptions,
     ) -> None:
-        """Connects, and creates what is temporary. `changes` checks the parameters."""
+        """Connects, and creates temporary objects. `changes` checks the parameters."""
         self._given, self._until, self._peek = given, until, peek
         self._is_temporary = slot is None
         self._left = Leftovers(given)
@@ -267,7 +267,7 @@ class Changes:
 
     @property
     def position(self) -> Lsn:
-        """The end LSN up to which everything was returned. It begins at `start`."""
+        """All transactions that end at or before this LSN were returned. It begins at `start`."""
         return self._reader.position
 
     @property

@@ -74,7 +74,8 @@ class CreatedSlot(NamedTuple):
     Attributes:
         name: Its name.
         consistent_point: From here on, the slot has all changes.
-        snapshot: The exported snapshot. None if none was exported. It ends with the
+        snapshot: The exported snapshot. None if the server exported no snapshot. It
+            ends with the
             next command on the connection.
         plugin: Its output plugin.
     """
@@ -115,7 +116,8 @@ def timeline_history(
 ) -> list[TimelineSwitch]:
     """Returns the timelines before this one, with their ends, oldest first.
 
-    The first timeline has none. A position before the end of a timeline means the same
+    The first timeline has no history. A position before the end of a timeline means the
+    same
     on the next one. Positions after it do not.
 
     ```python

@@ -65,8 +65,8 @@ def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
 def _is_misplaced(conninfo: str, parsed: dict[str, Any]) -> bool:
     """Whether a part of a password may be in another parameter, which messages show.
 
-    libpq takes the first @ of a URL for the end of the password, and reads no connection
-    string inside another one.
+    For libpq, the first @ of a URL ends the password. It reads no connection string
+    inside another connection string.
     """
     if conninfo.startswith(("postgresql://", "postgres://")):
         _, _, rest = conninfo.partition("://")
@@ -94,7 +94,7 @@ def connect(
     server_encoding: str | None = None,
     replication: bool = True,
 ) -> psycopg.Connection[Any]:
-    """Opens a connection whose values are those of a stream, and checks its settings.
+    """Opens a connection with the value formats of a stream, and checks its settings.
 
     The pinned settings follow the user's own `options`, so they win. A replication
     connection has no timeout of the server's settings.
@@ -136,7 +136,7 @@ def without_timeouts(conn: psycopg.Connection[Any]) -> None:
 
 @contextlib.contextmanager
 def closed_after_error(conn: psycopg.Connection[Any], failed: str) -> Iterator[None]:
-    """Closes a connection after any error. Those of psycopg become a ReplicationError."""
+    """Closes a connection after any error. Errors of psycopg become a ReplicationError."""
     try:
         yield
     except BaseException as error:
@@ -257,7 +257,7 @@ def _connection_class(owner: OpenConnections | None) -> type[psycopg.Connection[
 
 
 def _resolved(given: dict[str, Any]) -> dict[str, str]:
-    """Parameters with those of the environment and of a service, as libpq finds them.
+    """Parameters, with the environment's and the service's, as libpq finds them.
 
     libpq resolves them when it begins to connect: here to a socket that does not exist.
     """

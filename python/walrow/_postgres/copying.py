@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Piece(NamedTuple):
-    """What one COPY reads.
+    """The part of a table that one COPY reads.
 
     Attributes:
         table: The number of its table.
@@ -87,7 +87,7 @@ def is_same(one: Sequence[PublishedTable], other: Sequence[PublishedTable]) -> b
 
 
 def pieces_of(tables: Sequence[PublishedTable]) -> list[Piece]:
-    """What to copy, the largest first, so that all connections end at about the same time."""
+    """The pieces, the largest first, so that all connections end at about the same time."""
     pieces = []
     for number, table in enumerate(tables):
         wanted = " OR ".join(f"({it})" for it in table.filters)

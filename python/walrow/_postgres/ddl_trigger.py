@@ -14,7 +14,7 @@ def ddl_trigger(*, drop: bool = False) -> str:
     A renamed column keeps its number, which a Relation message does not contain. The text
     of the command is left out, as it may contain values.
 
-    It is a hint: a superuser can disable event triggers, and standbys have none.
+    It is a hint: a superuser can disable event triggers, and standbys do not run them.
 
     The SQL is one statement for a superuser. It takes nothing that another role has made, or that has no mark
     of walrow: then it is refused, and nothing is changed. If it is run again, nothing changes.
@@ -31,7 +31,8 @@ def ddl_trigger(*, drop: bool = False) -> str:
     return _REMOVED if drop else _MADE
 
 
-#: Objects of other roles keep their owners, who may change them later. So none is taken.
+#: Objects of other roles keep their owners, who may change them later. So the command
+#: takes no other object.
 _REFUSED = """\
 DECLARE
     path pg_catalog.text := pg_catalog.current_setting('search_path');

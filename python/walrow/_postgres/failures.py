@@ -28,8 +28,8 @@ def deserves_reconnect(error: BaseException) -> bool:
     a login that was refused, a row that the server cannot send, wrong options.
 
     A server's refusal to connect has no SQLSTATE. Its text decides, and it may be
-    translated: an unknown one deserves another attempt. Of several hosts, all must have
-    refused.
+    translated: an unknown one deserves another attempt. If there are several hosts, all
+    must have refused.
 
     >>> from walrow.errors import ReplicationError
     >>> deserves_reconnect(ReplicationError(sqlstate="57P01"))
@@ -99,7 +99,7 @@ _HOST = re.compile(
 )
 #: Names of hosts, roles and databases: they may have any words.
 _NAMES = re.compile(r"\"[^\"]*\"|(?<=failed to resolve host )'[^']*'")
-#: What libpq says if the server or libpq itself refuses a login for good.
+#: The messages of libpq if the server or libpq itself refuses a login for good.
 _REFUSED = re.compile(
     r"authentication failed|no password supplied|no pg_hba\.conf entry"
     r"|pg_hba\.conf rejects|(?:role|database) .*does not exist"

@@ -1,4 +1,4 @@
-"""What a reader of changes creates on a server, and must not leave there."""
+"""The objects that a reader of changes creates on a server, and must not leave there."""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ class LiveBlocks:
         start: Starts it.
         until: `"now"`, seconds or None, as in `changes`.
         goal: Returns the position of now. It is called with the first block.
-        is_temporary: Whether the slot ends with the stream. Then everything that arrived
-            is confirmed: nobody else needs it.
+        is_temporary: Whether the slot ends with the stream. Then all changes that
+            arrived are confirmed: no other client needs them.
         close: Cleans up. It is called at the end, and after an error.
     """
 

@@ -21,7 +21,7 @@ __all__ = ["locks_on", "spoken", "waiting_shortly"]
 
 
 def locks_on(conn: psycopg.Connection[Any], tables: Sequence[int]) -> str:
-    """Says who has locks that keep tables from being published. Empty if nobody has.
+    """Says who has locks that keep tables from being published, or nothing.
 
     Args:
         conn: The connection that has waited.
@@ -38,8 +38,8 @@ def waiting_shortly(
 
     Args:
         conn: The connection that reads.
-        parameters: Those of another one, which asks who has the lock.
-        failed: What has failed then.
+        parameters: The parameters of another connection, which asks who has the lock.
+        failed: The step that has failed then.
 
     Raises:
         ReplicationError: Somebody has a lock. Its SQLSTATE is `LOCK_NOT_AVAILABLE`.
@@ -57,7 +57,7 @@ def waiting_shortly(
 
 
 class _Asking:
-    """Asks who has the lock that a process waits for, while it does: later, nobody knows.
+    """Asks who has the lock that a process waits for, while it waits.
 
     It never waits for a server that does not answer: the wait is reported without that, too.
     """

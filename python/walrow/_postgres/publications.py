@@ -153,7 +153,7 @@ def spoken(table: str | tuple[str, str]) -> str:
 
 
 def ambiguous(table: str | tuple[str, str], found: Sequence[Relation]) -> str:
-    """What is wrong with a name of several tables."""
+    """The problem of a name that several tables have."""
     names = " and ".join(f"({it.schema}, {it.name})" for it in found)
     return f"the table name {spoken(table)} is ambiguous: it matches {names}"
 

@@ -90,9 +90,10 @@ class ReplicationStream:
                 files, the environment, several hosts and unix sockets work too.
             server_encoding: The database's encoding. Default: the server reports it.
             status_interval: The seconds between two reports of the confirmed position.
-            ping_interval: The seconds of silence after which the server is asked for an
-                answer. After twice as many, the connection is lost. Default: half of the
-                server's `wal_sender_timeout`, or 30 s if it has none.
+            ping_interval: After these seconds of silence, the client asks the server
+                for an answer. After twice as many, the connection is lost. Default:
+                half of the
+                server's `wal_sender_timeout`, or 30 s if it is 0.
             wakeup_fd: A file descriptor. While it is readable, `receive` does not wait.
                 The stream does not read from it.
             **parameters: More connection parameters, such as `password`.
@@ -164,7 +165,7 @@ class ReplicationStream:
         self.close()
 
     def __repr__(self) -> str:
-        """Names the slot and the state, and nothing of the connection's parameters."""
+        """Names the slot and the state, without the connection's parameters."""
         state = "streaming" if self._is_streaming else "idle"
         if self.connection.closed:
             state = "closed"

@@ -56,7 +56,7 @@ def run(
     Args:
         conn: The connection, in any state but pipeline mode or COPY.
         command: The command.
-        failed: What failed, for errors.
+        failed: The step that failed, for errors.
         slot: The slot that it is about.
         publication: The publication that it is about.
         tick: Is called about once a second until the result arrives, with the seconds

@@ -35,10 +35,10 @@ def replication_error(
 
     Args:
         error: The error, with the server's fields.
-        failed: What failed, such as `cannot create slot "shop"`.
+        failed: The step that failed, such as `cannot create slot "shop"`.
         slot: The slot that the command is about.
         publication: The publication that the command is about.
-        hint: What to do, if the usual advice is wrong here.
+        hint: The remedy, if the usual advice is wrong here.
     """
     message = error.diag.message_primary or str(error) or type(error).__name__
     if error.diag.message_detail:
@@ -66,7 +66,7 @@ def copy_error(
     Args:
         error: The error, with the server's fields.
         failed: What failed.
-        hint: What to do, if the usual advice is wrong here.
+        hint: The remedy, if the usual advice is wrong here.
     """
     sqlstate = error.sqlstate or ""
     if sqlstate in _WITHOUT_VALUES or sqlstate[:2] in _CLASSES_WITHOUT_VALUES:

@@ -145,13 +145,13 @@ def records(
     """
     with transaction(conn) as cursor:
         cursor.execute(SAME_NAMES)
-        # With parameters, even none of them, psycopg reads %% as %.
+        # With parameters, even an empty list, psycopg reads %% as %.
         found = texts(conn, cursor.execute(query.encode(), parameters or {}))
     return [json.loads(text) for text in found]
 
 
 def check_usable(conn: Any) -> None:
-    """Refuses what is no open connection of psycopg 3, and pipeline mode."""
+    """Accepts only an open connection of psycopg 3 that is not in pipeline mode."""
     check_connection(conn)
     from psycopg import pq
 
@@ -164,7 +164,7 @@ def check_usable(conn: Any) -> None:
 
 
 def check_connection(conn: Any) -> None:
-    """Refuses what is no connection of psycopg 3. Never shows it: it may be a password."""
+    """Accepts only a connection of psycopg 3. Never shows it: it may be a password."""
     if isinstance(conn, str):
         text = "a connection string: pass psycopg.connect(...) instead of its text"
         raise OptionError(text)

@@ -33,7 +33,7 @@ def position_of_now(given: dict[str, Any]) -> Lsn:
         while True:
             row = conn.execute(_ENDS_OF_WAL).fetchone()
             written, flushed = row or (0, 0)
-            # The end of what is written may be a page's header, where no record ends.
+            # The end of the written WAL may be a page's header, where no record ends.
             if flushed >= written or time.monotonic() > ends:
                 return Lsn(int(min(written, flushed)))
             if time.monotonic() > commits:
@@ -103,7 +103,7 @@ SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
     CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
         ELSE pg_current_wal_flush_lsn() END - '0/0'
 """
-#: An ID makes a commit record. A standby has none.
+#: An ID makes a commit record. A standby has no such position.
 _COMMIT = """
 SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END
 """

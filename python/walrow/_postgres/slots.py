@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Slot(NamedTuple):
     """A replication slot.
 
-    What the server's version does not know is None.
+    A field that the server's version does not have is None.
 
     Attributes:
         name: Its name.
@@ -30,7 +30,7 @@ class Slot(NamedTuple):
         two_phase: Whether prepared transactions are sent at PREPARE.
         failover: Whether it is copied to standbys. From server 17.
         restart_lsn: The oldest WAL that it keeps. None if it keeps none.
-        confirmed_flush: The position up to which its client has confirmed changes.
+        confirmed_flush: The position that its client has confirmed.
         kept_bytes: The size of the WAL that it keeps. None if it keeps none.
         wal_status: `reserved` or `extended` if the WAL is there, `unreserved` if it
             will be removed soon, `lost` if some is gone and the slot is useless.

@@ -33,10 +33,10 @@ __all__ = ["create_if_missing", "drop_if_exists", "named"]
 def create_if_missing(
     parameters: dict[str, Any], name: str, tables: Iterable[TableName]
 ) -> None:
-    """Creates a publication of tables on a connection of its own, unless it exists.
+    """Creates a publication of tables on a separate connection, unless it exists.
 
     Args:
-        parameters: Those of the connection.
+        parameters: The parameters of the connection.
         name: The publication.
         tables: The tables, as for `create_publication_for`.
 
@@ -115,7 +115,7 @@ def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
 
 
 def _locks(conn: psycopg.Connection[Any], tables: Iterable[TableName]) -> str:
-    """Says who has locks that keep tables from being published. Empty if nobody has."""
+    """Says who has locks that keep tables from being published, or nothing."""
     found = resolve(conn, [named(conn, each) for each in tables])
     return locks_on(conn, [it.oid for _, relations in found for it in relations])
 
@@ -134,7 +134,7 @@ FROM pg_catalog.pg_class c
 JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 WHERE c.oid = %s::oid
 """
-# Each partition needs an identity of its own.
+# Each partition needs its own identity.
 _WITHOUT_IDENTITY = """
 SELECT format('%%s.%%s', n.nspname, c.relname)
 FROM unnest(%s::oid[]) AS chosen (oid)

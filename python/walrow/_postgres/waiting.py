@@ -1,4 +1,4 @@
-"""Which transactions the creation of a slot waits for."""
+"""The transactions that the creation of a slot waits for."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class OpenTransaction(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What the creation of a slot waits for.
+    """The transactions that the creation of a slot waits for.
 
     Attributes:
         seconds: The time since the command was sent.
@@ -96,7 +96,7 @@ class Observer:
         self._parameters: dict[str, Any] = {
             **given,
             "options": with_jit_off(given.get("options")),
-            # Of several hosts, the one that is connected.
+            # If there are several hosts, this is the connected host.
             "host": info.host,
             "hostaddr": info.hostaddr or None,
             "port": info.port,

@@ -41,7 +41,7 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     {'id': 1, 'label': 'one', '_change_type': 'insert', '_seq': 0}
 
     Args:
-        source: What a server sent, in one of these forms:
+        source: The bytes that a server sent, in one of these forms:
 
             - The path or the URL (opened with fsspec) of a capture, or a binary file
               object. Files of pg_recvlogical are captures too. gzip and zstd are
@@ -49,7 +49,7 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             - A `Log`, or its directory. Segments that the options exclude are not read.
             - Another directory: all files in it and in its subdirectories, except those whose
               names begin with `.` or `_`. Or a pattern: `"captures/2026-*.wire.gz"`.
-              The order is that of the names, compared character by character.
+              Files are ordered by name, compared character by character.
             - An iterable of paths, patterns and files, in this order. Several files are
               one stream, as if they were one file.
             - The bytes of a capture, or an iterable of chunks, as a connection receives
@@ -80,8 +80,10 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             `"public.orders.total"`, besides the metadata columns. With `schema`, these
             must be its columns. Default: all.
         framing: `"wire"`: the bytes of the connection, cut anywhere. `"recvlogical"`: a
-            file that `pg_recvlogical` wrote with the plugin pgoutput, cut anywhere. What
-            it received again after a reconnect is returned only once. `"copydata"`: each
+            file that `pg_recvlogical` wrote with the plugin pgoutput, cut anywhere.
+            Transactions
+            that it received again after a reconnect are returned only once.
+            `"copydata"`: each
             chunk is one CopyData payload, as drivers return them. `"message"`: each
             chunk is one pgoutput message, or a row of
             `pg_logical_slot_get_binary_changes`. Default: recognised from the first
@@ -113,7 +115,7 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
         metadata_prefix: The prefix of the metadata columns' names.
         batch_rows: The maximum number of rows in a batch. The two images of an update
             are never split, so with a limit of 1, a batch may have 2.
-        batch_bytes: The number of bytes of values after which a batch is full. At most
+        batch_bytes: A batch is full at this number of bytes of values. At most
             512 MiB.
         batch_memory: The number of bytes that the unfinished batches of all tables may
             take together. Beyond it, the fullest batch is returned.
@@ -170,8 +172,9 @@ def frames(
     """Returns every frame of a stream with its message and fields, as they were sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
-    An error of the server is a frame too, an ErrorResponse. So it is no error here, and
-    neither is a transaction without its end: `Frames.server_error` and
+    An error of the server is a frame too, an ErrorResponse. So this is not an error
+    here. A transaction without its end is not an error either: `Frames.server_error`
+    and
     `Frames.unfinished` are for these.
 
     >>> import walrow

@@ -32,8 +32,9 @@ def schema(
 ) -> Schema:
     """Returns one schema for all versions of a table, for `read(table=..., schema=...)`.
 
-    It has the columns of all versions in all sources, in the order in which they first
-    appear, then the metadata columns. A column whose type changes gets a type that holds
+    It has the columns of all versions in all sources, in the order of their first
+    appearance, then the metadata columns. A column whose type changes gets a type that
+    holds
     all of its values: see docs/types.md. Its metadata lacks `pg.replica_identity`.
 
     >>> import walrow
@@ -49,7 +50,7 @@ def schema(
     Args:
         source: A catalog or the path of its file; a capture, as `read` takes it; a
             directory or a pattern of captures; or a list of these. Each file is a
-            capture of its own. Captures are read to their end, but their rows are
+            separate capture. Captures are read to their end, but their rows are
             skipped.
         table: One table, as in `read`: several have no common schema. Optional with
             `envelope`.

@@ -1,4 +1,4 @@
-"""What comes before the stream of a receiver: whether its slot continues the log, and a new slot."""
+"""Before a receiver's stream: checks that its slot continues the log, or makes a slot."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class Beginning:
             slot: The slot.
             log: The log's directory.
             publications: The publications.
-            tables: What the publication must have, or gets if it is created.
+            tables: The tables that the publication must have, or gets if it is created.
             create: Whether the slot may be created.
             failover: Whether the server copies it to standbys.
             snapshot: Whether a log begins with a load.
@@ -134,7 +134,7 @@ class Beginning:
     def is_promoted(self, timeline: int) -> bool:
         """Whether the server of the stream goes on with a later timeline.
 
-        What has come over the connection is in this server's history, before and after that.
+        All bytes of the connection are in this server's history, before and after that.
         So it is the new timeline's, although it may be past the old one's end.
         """
         if self.timeline is None or timeline <= self.timeline:
@@ -168,7 +168,7 @@ class Beginning:
             conn: The replication connection.
             system: The server.
             landing: The log.
-            step: What is left if the receiver is stopped.
+            step: The open transactions that are left if the receiver is stopped.
 
         Returns:
             Where the slot is, if the log is empty and does not begin with a load.
@@ -243,7 +243,7 @@ class Beginning:
         except ReplicationError as error:
             if error.sqlstate != LOCK_NOT_AVAILABLE:
                 raise
-            # The server refuses itself what it cannot send.
+            # The server itself refuses types that it cannot send.
             self._note(f"warning: {error}")
             return
         # Its last client may be gone without the server's knowledge: that is tried again.
@@ -312,7 +312,7 @@ class Beginning:
                     )
                     raise ReplicationError(text, slot=self._slot)
                 if before != now:
-                    # What is still queued has come from the old timeline, too.
+                    # The queued blocks have come from the old timeline, too.
                     durable = landing.settle(step.check)
                     check_timeline(before, now, history, durable, self._slot)
         if before != now:
@@ -355,7 +355,7 @@ class Beginning:
             self._confirmed = confirmed or Lsn(0)
             self.has_useless_slot = False
             if confirmed is not None and is_broken:
-                # What it has kept is useless without the rows from before.
+                # The WAL that it has kept is useless without the earlier rows.
                 drop_slot(conn, self._slot, wait=True)
                 confirmed = None
         if confirmed is not None:

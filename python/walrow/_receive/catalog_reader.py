@@ -100,7 +100,7 @@ class CatalogReader:
 
         Args:
             read: Begins to read the catalog.
-            known: What the log knows of it.
+            known: The log's definition of it.
             failure: Why it could not be read before. It is tried again then.
             answered: Is called when there is something to take.
         """
@@ -171,16 +171,16 @@ class CatalogReader:
             self._answer.add_done_callback(lambda _: self._answered())
 
     def wait(self, seconds: float) -> None:
-        """Waits for the end of what is being read, at most so long."""
+        """Waits for the end of the current reading, at most so long."""
         if self._answer is not None:
             is_answered(self._answer, seconds)
 
     def outdate(self) -> None:
-        """What is being read is older than what the log gets now."""
+        """The current reading is older than the catalog that the log gets now."""
         self._is_outdated = self._began is not None
 
     def take(self) -> Catalog | None:
-        """What was read, once. Raises what no other attempt mends."""
+        """Returns the catalog that was read, once. Raises what no other attempt mends."""
         answer = self._answer
         if answer is None or not answer.done():
             return None

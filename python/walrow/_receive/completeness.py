@@ -104,7 +104,8 @@ class Completeness:
         """Records what a log lacks that begins with a slot, and not with a load.
 
         Args:
-            snapshot: That of the slot's start, as another connection has exported it.
+            snapshot: The snapshot of the slot's start, which another connection has
+                exported.
             start: The slot's start.
         """
         try:

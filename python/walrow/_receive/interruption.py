@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class Step(Generic[T]):
-    """Runs a function in a thread of its own, which can be left behind.
+    """Runs a function in another thread, which can be left behind.
 
     libpq connects and waits for a result without an end that another thread can set.
     """
@@ -31,7 +31,7 @@ class Step(Generic[T]):
         """Starts the thread.
 
         Args:
-            do: What it does.
+            do: The function.
             undo: Is called with the result if nobody waits for it any more.
             wake: Is called at the end.
         """

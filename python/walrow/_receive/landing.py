@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class Counts(NamedTuple):
-    """What has landed.
+    """Counts of the landed changes.
 
     Attributes:
         transactions: Transactions.
@@ -142,13 +142,13 @@ class Landing:
         durable: Up to where everything is durable.
         last: The last transaction or message that the log took, or an earlier one.
         asked: The options of the stream that it was received with. Empty if they are not known.
-        trouble: What the file system refuses, while it is tried again.
-        failure: What ended the thread.
+        trouble: The file system's refusal, while the operation is tried again.
+        failure: The error that ended the thread.
         has_given_up: Whether the file system has refused it for too long.
-        counts: What has landed.
+        counts: Counts of the landed changes.
         has_load: Whether a load was begun, and has no place yet.
         lacks_first_load: Whether the log lacks the load that it begins with.
-        catalog: What reads the catalog again.
+        catalog: The reader of the catalog.
     """
 
     def __init__(
@@ -167,13 +167,13 @@ class Landing:
 
         Args:
             writer: The log. The thread closes it at its end.
-            age: Seconds after which transactions are published.
-            give_up_after: Seconds after which the refusal of the file system is final.
+            age: Transactions are published after these seconds.
+            give_up_after: After these seconds, a refusal of the file system is final.
             read_catalog: Begins to read the definitions of types and tables.
             found: The definitions that were read at the start.
             catalog_failure: Why they could not be read at the start.
             wake: Is called when something has changed.
-            earlier: What landed before, by another thread.
+            earlier: The counts of an earlier thread.
         """
         self.durable = writer.position
         self._confirmable = Lsn(0)
@@ -223,7 +223,7 @@ class Landing:
         return self._queued >= _QUEUE_BYTES
 
     def begin_session(self, session: Session) -> None:
-        """Begins a session of the server, at what is durable by then."""
+        """Begins a session of the server, at the durable position by then."""
         with self._changed:
             self._sessions += 1
             self._queue.append((_Session(self._sessions, session), Lsn(0)))
@@ -348,7 +348,7 @@ class Landing:
                 self._changed.wait(min(left, _STOP_SECONDS))
 
     def finish(self, seconds: float, stop: threading.Event | None = None) -> bool:
-        """Lands what is queued, as far as the time allows, and publishes it.
+        """Lands the queued blocks, as far as the time allows, and publishes them.
 
         Args:
             seconds: How long it may take.
@@ -536,7 +536,7 @@ class Landing:
     def _next(
         self, published: float, synced: float | None
     ) -> tuple[bytes | _Session | _Timeline | _Mark, Lsn] | None:
-        """What is queued, up to a session or a mark. None if it is time for something else.
+        """The queued blocks, up to a session or a mark. None if another step is due.
 
         `synced` is when blocks were synced last, if there are others since.
         """
@@ -691,7 +691,7 @@ _GATHERED_BYTES = 1 << 20
 _GATHER_SECONDS = 0.01
 #: Blocks that are appended together, at most.
 _JOINED_BYTES = 4 << 20
-#: Without other blocks, what has come since becomes durable after this time.
+#: Without other blocks, the waiting blocks become durable after this time.
 _IDLE_SECONDS = 0.02
 #: Under load, these many bytes or seconds become durable at once.
 _SYNC_BYTES = 16 << 20

@@ -64,9 +64,9 @@ class TableLoad:
 
     Attributes:
         names: The tables that were asked for, as `schema.name`. None for all.
-        tables: What it loads. Empty before it has begun.
+        tables: The tables that it loads. Empty before it has begun.
         load: Its place in the log. None before it has begun.
-        failure: What has broken it.
+        failure: The error that has broken it.
         waits_for: The transactions that its slot waits for, while the stream goes on without it.
     """
 
@@ -243,7 +243,7 @@ class TableLoad:
             thread.join(max(0.0, end - time.monotonic()))
 
     def _open(self) -> None:
-        """Opens the connections that copy, and one that sees what is there now."""
+        """Opens the connections that copy, and a connection that sees the current rows."""
         for _ in range(self._jobs + 1):
             conn = connect(self._given, replication=False)
             self._connections.append(conn)

@@ -1,4 +1,4 @@
-"""The loads of a receiver: its first one, and those that are requested while it runs."""
+"""The loads of a receiver: its first load, and requested loads."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ class Loads:
                 load.begin(conn, slot, landing, waiting=waiting, **slot_options)
                 break
             except Error as error:
-                # It may be that of another attempt by now.
+                # It may belong to another attempt by now.
                 step.check()
                 with contextlib.suppress(Error):
                     # It would keep WAL for nobody.
@@ -160,7 +160,7 @@ class Loads:
         self._request = load_requests.LoadRequest("", None)
 
     def tend(self, landing: Landing) -> None:
-        """Does what is to be done next. Call it often.
+        """Does the next step. Call it often.
 
         Raises:
             Error: The first load is broken: open the log again, which empties it.
@@ -265,7 +265,7 @@ class Loads:
             )
 
     def _begin(self, load: TableLoad, landing: Landing) -> None:
-        """Begins a load on a slot of its own, which ends with its connection."""
+        """Begins a load on a temporary slot, which ends with its connection."""
 
         def waiting(waits: Waiting) -> None:
             self._note(f"a load: {waits}")
@@ -303,7 +303,8 @@ class Loads:
             self._due = time.monotonic() + _RETRY_SECONDS * 2**self._attempts
             self._note(f"a load was broken off, and begins again: {failure}")
             return
-        # Of an error that is not walrow's own, only the kind: it may contain values.
+        # The text of an error that is not walrow's own may contain values, so only its
+        # kind is said.
         why = failure if isinstance(failure, Error) else type(failure).__name__
         text = f"a load was given up: {why}"
         self._note(text)
@@ -314,7 +315,7 @@ class Loads:
         self._tend_outcome(outcome)
 
     def _tend_outcome(self, outcome: _Outcome) -> None:
-        """Records an outcome. Its disk may stall, so that is for a thread of its own."""
+        """Records an outcome. The disk may stall, so another thread does that."""
         now = time.monotonic()
         if outcome.is_recorded:
             self._outcome = self._request = None
@@ -355,7 +356,7 @@ class Loads:
 
 
 class _Outcome:
-    """What has become of a load. It is recorded for whoever waits, as soon as the disk allows it.
+    """The outcome of a load. It is recorded as soon as the disk allows it.
 
     Attributes:
         loaded: The load, until its tables are recorded as whole. None if it was given up.

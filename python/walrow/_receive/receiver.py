@@ -202,7 +202,7 @@ class Receiver:
             self._waiter.wake()
 
     def _allowed(self, seconds: float) -> float:
-        """What is left of these seconds after a stop."""
+        """The rest of these seconds after a stop."""
         left = self._must_end - time.monotonic()
         return min(seconds, max(left, _LEAST_SECONDS))
 
@@ -252,7 +252,7 @@ class Receiver:
         return is_streamed(streaming=given["streaming"], messages=given["messages"])
 
     def _may_begin(self) -> bool:
-        """Waits until nothing of an earlier attempt writes to the log. False after a stop."""
+        """Waits until an earlier attempt no longer writes to the log. False after a stop."""
         text = "the disk has not finished a write of the attempt before: waiting for it"
         while (earlier := self._unended) is not None and not self._stop.is_set():
             if earlier.wait(_REPORT_SECONDS, self._stop):
@@ -323,7 +323,7 @@ class Receiver:
         finally:
             stream.close(self._allowed(_CLOSE_SECONDS))
         if self._target is not None and not self._stop.is_set():
-            # Whoever waits for a position asks the log for states then.
+            # A caller that waits for a position asks the log for states then.
             self._note_prepared()
             self._completeness.compare_now(self._position, self._stop)
             self._report("stopping", force=True)
@@ -438,7 +438,8 @@ class Receiver:
                 return
             self._report("streaming" if landing.trouble is None else "degraded")
             if landing.is_full:
-                # What the server asks meanwhile is not read, so answer without a question.
+                # Questions of the server are not read meanwhile, so answer without a
+                # question.
                 stream.confirm(landing.confirmable)
                 landing.wait_for_room(_ANSWER_SECONDS, self._stop)
                 continue
@@ -570,7 +571,7 @@ class Receiver:
         self._answered = time.monotonic()
 
     def _finish(self, stream: ReplicationStream | None) -> None:
-        """Publishes and confirms what is durable, and closes the log."""
+        """Publishes and confirms the durable changes, and closes the log."""
         landing, self._landing = self._landing, None
         try:
             self._loads.stop()
@@ -582,7 +583,7 @@ class Receiver:
                 now = self._timeline_watch.look_now(self._allowed(_TIMELINE_SECONDS))
                 self._has_new_timeline(now, landing)
             if stream is not None and not self._stop.is_set():
-                # Whoever waits for a position reads the log then.
+                # A caller that waits for a position reads the log then.
                 landing.finish(math.inf, self._stop)
         finally:
             # The status function may raise. The thread would keep the log for ever.
@@ -598,7 +599,7 @@ class Receiver:
             raise self._beginning.judged(failure)
         if not is_refusal(failure) and getattr(failure, "code", "") != "other_server":
             raise failure
-        # What is durable is published at the next start.
+        # The durable changes are published at the next start.
         self._report("stopping", note=str(failure), force=True, landing=landing)
 
     def _abandon(self) -> None:

@@ -55,7 +55,7 @@ def receive(
     status: Callable[[Status], None] | None = None,
     stop: threading.Event | None = None,
 ) -> Received:
-    """Receives committed transactions into a log, and confirms what is durable there.
+    """Receives committed transactions into a log, and confirms durable transactions.
 
     Nothing is lost and nothing comes twice, whenever it, the machine or the server stops:
     start it again. It connects again by itself if the connection is lost, and ends with an
@@ -69,13 +69,13 @@ def receive(
         conninfo: A connection string or URL, as for psycopg. Services, password files, the
             environment, TLS, several hosts and unix sockets work too.
         log: The log's directory. It is created if necessary, for its owner only.
-        slot: A logical slot for pgoutput, which nobody else uses.
+        slot: A logical slot for pgoutput. Only this receiver may use it.
         publications: One publication or several.
         create: Creates the slot if it does not exist, and with `tables`, the publication.
             Changes begin there. Refused if the log has changes already: those since then
             are lost with the slot that had them.
-        tables: With `create`, the tables of a new publication. One that exists must have
-            them.
+        tables: With `create`, the tables of a new publication. An existing publication
+            must have them.
         until: `"now"` ends when everything that is committed by now is in the log. Loads
             and prepared transactions that wait for somebody do not hold it: `Received.left`
             has them. Default: it never ends.
@@ -92,14 +92,15 @@ def receive(
         snapshot: With `create`, whether the log begins with a load: the rows that the
             tables have when the slot is created. Readers see later changes after it. If it
             is broken off, it starts over with a new slot.
-        jobs: The number of connections that copy tables, for this load and for those of
+        jobs: The number of connections that copy tables, for this load and for loads of
             `walrow.load`.
         max_hold: Cancels a load when more bytes of the stream wait for it. Default: the
             disk's size.
         origin: `"none"` skips transactions that came to the server by replication.
-        age: The time after which transactions are published for readers, at least 0.1
+        age: Transactions are published for readers after this time, at least 0.1
             seconds: seconds, a timedelta, or a text such as `"10s"`.
-        segment_bytes: The size of the stream after which a segment ends: bytes, or a text such as
+        segment_bytes: A segment ends at this size of the stream: bytes, or a text such
+            as
             `"64MiB"`.
         compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
             stream as it is.
@@ -107,20 +108,21 @@ def receive(
             Beyond it, they wait in files.
         spool_directory: The directory of these files. Default: the log's own.
         group_access: Whether the owner's group may read the log.
-        give_up_after: The time after which a full disk, for example, is an error. Until
+        give_up_after: A full disk, for example, is an error after this time. Until
             then, it stays connected and tries again: with `math.inf`, for ever.
         start_within: The time within which a server must be reached for the first time. Until
             then, it is tried again if the server is not reachable or starts, has no connection
             left, or its name is not known. A refused login, for example, is an error at
             once. Default: 600 with `until`, otherwise without end.
-        retain: What the log keeps: `walrow.log.Retention(age=..., bytes=...)`. It is
+        retain: The retention of the log: `walrow.log.Retention(age=..., bytes=...)`. It
+            is
             applied about once a minute, beside the writer, and at the end. See
             `Log.retain`. Default: everything.
         status: Is called about once a second.
         stop: Ends it within two seconds when set, as Ctrl-C does. Several receivers may share it.
 
     Returns:
-        What was received. Only with `until` or `stop`.
+        Counts of the received changes. Only with `until` or `stop`.
 
     Raises:
         OptionError: The options are invalid or contradict each other.
@@ -147,7 +149,7 @@ def receive(
         ("max_hold", max_hold, 0, _MOST_BYTES),
         ("compression_level", compression_level, *_LEVELS),
     ):
-        # Not the other way round: nothing is true of nan.
+        # Not the other way round: each comparison with nan is false.
         if value is not None and not least <= value <= most:
             text = f"{name} is {value}: it must be from {least} to {most}"
             raise OptionError(text)
@@ -223,10 +225,10 @@ def _with_note_of(
 #: With `until`, somebody waits for the end.
 _START_SECONDS = 600.0
 _LEAST_AGE = 0.1
-#: 30 years. What is longer, or infinite, is more than a thread can wait.
+#: 30 years. A thread cannot wait longer.
 _LONGEST_AGE = 1_000_000_000
 _MOST_BYTES = (1 << 63) - 1
 #: Those of zstd.
 _LEVELS = (-131_072, 22)
-#: For what the log does not keep, after a stop.
+#: The time for removing old segments after a stop.
 _RETAIN_SECONDS = 0.3

@@ -79,7 +79,7 @@ class Attempts:
         """
         if has_advanced and not is_refusal(error):
             self._failed, self._stuck_since = 0, None
-        # What is refused at one place of the stream is refused there again.
+        # The server refuses the same place of the stream again.
         if lasted > _STABLE_SECONDS + 2 * self._longest:
             self._refused_since = None
         self._longest = max(self._longest, lasted)
@@ -103,7 +103,7 @@ class Attempts:
 
         now = time.monotonic()
         if is_refusal(error) and not has_given_up:
-            # What is on the disk is found out by opening the log again.
+            # Opening the log again shows the state of the disk.
             since = self._refused_since = self._refused_since or now
             if now - since < self._give_up_after:
                 return "degraded"

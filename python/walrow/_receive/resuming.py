@@ -55,7 +55,7 @@ def check_timeline(
     Args:
         before: The timeline on which the log was received.
         now: The server's timeline.
-        history: Where each earlier timeline ended in it.
+        history: The LSN where each earlier timeline ended in it.
         durable: Where the log ends.
         slot: The slot.
 
@@ -246,7 +246,7 @@ def slot_start(
         conn: The replication connection.
         slot: The slot.
         confirmed: Up to where it was confirmed.
-        warn: Learns what is prepared.
+        warn: Learns the prepared transactions.
     """
     from psycopg import sql
 
@@ -255,9 +255,10 @@ def slot_start(
     if not has_two_phase or (enabled is not None and enabled >= confirmed):
         return SlotStart(confirmed)
     if is_standby:
-        # It does not show what is prepared.
+        # It does not show prepared transactions.
         return SlotStart(confirmed, _LAST)
-    # After the question: what was decided by then was committed up to here.
+    # After the question: transactions that were decided by then were committed up to
+    # here.
     row = conn.execute(_END_OF_WAL).fetchone()
     if prepared and warn is not None:
         warn(

@@ -1,4 +1,4 @@
-"""What a receiver says of itself: its state while it runs, and what it has received."""
+"""The reports of a receiver: its state while it runs, and its result."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Status(NamedTuple):
             is no lag in bytes. None before the first one.
         kept_bytes: The WAL that the slot keeps on the server.
         load: How far a load is. None without one.
-        note: What is wrong, in words.
+        note: The problem, in words.
     """
 
     state: State

@@ -1,4 +1,4 @@
-"""What a receiver asks its server beside the stream."""
+"""The questions of a receiver to its server, beside the stream."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Watch:
 class TimelineWatch:
     """Notices that a standby goes on with another timeline, as after its promotion.
 
-    A walsender goes on over the same connection then, and says nothing of it. Only another
+    A walsender goes on over the same connection then, without a message. Only another
     replication connection does, which is kept while the server is a standby.
     """
 
@@ -138,14 +138,15 @@ class TimelineWatch:
         self, process: int, conn: psycopg.Connection[Any]
     ) -> tuple[int, int] | None:
 
-        # In recovery, only this command says what is replayed now.
+        # In recovery, only this command returns the replayed timeline.
         timeline = identify_system(conn).timeline
         row = conn.execute(sql.SQL(_USER).format(self._slot)).fetchone()
         # One of several hosts may have answered that is not the stream's.
         return (process, timeline) if row is not None and row[0] == process else None
 
 
-#: What a crash in between has received under the old timeline is refused later.
+#: After a crash in between, transactions received under the old timeline are refused
+#: later.
 _TIMELINE_SECONDS = 2.0
 _USER = """
 SELECT active_pid FROM pg_catalog.pg_replication_slots WHERE slot_name = {}

@@ -311,8 +311,8 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
     A log is one file.
 
     A directory has all files in it and in its subdirectories, except those whose names
-    begin with `.` or `_`, as in Spark. The order is that of the names, compared part by
-    part and character by character.
+    begin with `.` or `_`, as in Spark. Files are ordered by name, compared part by part
+    and character by character.
 
     Raises:
         OSError: A local file does not exist, or a directory or a pattern has no files.
@@ -345,7 +345,7 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
 
 
 def _size(found: os.stat_result) -> int | None:
-    """The size of a regular file. A pipe has none."""
+    """The size of a regular file. A pipe has no size."""
     return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 

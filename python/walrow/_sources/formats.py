@@ -130,7 +130,7 @@ _IN_ORDER = "pass an iterable of all payloads or messages of a connection, in or
 def _other_format(
     head: bytes, *, is_message: bool, ended: bool
 ) -> tuple[str, str] | None:
-    """What other bytes look like, and what to do."""
+    """The likely format of other bytes, and the remedy."""
     for magic, what, remedy in _MAGIC:
         if head.startswith(magic):
             return what, remedy

@@ -56,7 +56,7 @@ class LogStore:
             OSError: It does not exist, or cannot be read.
         """
         with private(self._url):
-            # A listing lacks what was published since.
+            # A listing lacks objects that were published since.
             self._system.invalidate_cache(self.root)
             path = f"{self.root}/{name}"
             file = self._system.open(path, "rb", block_size=_AHEAD_BYTES)
@@ -91,5 +91,6 @@ class LogObject:
         return read
 
 
-#: What is read beyond a range: each request of an object store takes tens of milliseconds.
+#: The bytes that are read beyond a range: each request of an object store takes tens of
+#: milliseconds.
 _AHEAD_BYTES = 4 << 20

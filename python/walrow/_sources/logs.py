@@ -36,7 +36,7 @@ class OpenedLog:
 def find_log(source: str | os.PathLike[str]) -> LogDirectory | None:
     """Opens the log at a path or a URL. None if there is no log.
 
-    URLs that end with / may be those of logs.
+    A URL that ends with / may be a log's.
     """
     if isinstance(source, OpenedLog):
         return source._log

@@ -35,7 +35,7 @@ def fsspec_for(url: str) -> Any:
 
 @contextlib.contextmanager
 def private(url: str) -> Iterator[None]:
-    """Names the URL in errors, and replaces those that may show its credentials."""
+    """Names the URL in errors, and replaces errors that may show its credentials."""
     try:
         yield
     except Exception as error:

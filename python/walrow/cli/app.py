@@ -110,7 +110,7 @@ def _terminated(number: int, _frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-# SIGHUP: the terminal was closed. Windows has none.
+# SIGHUP: the terminal was closed. Windows does not have it.
 _TERMINATED = [signal.SIGTERM, *filter(None, [getattr(signal, "SIGHUP", None)])]
 
 

@@ -162,7 +162,7 @@ def apply(
     """Applies the changes of a table to a Delta or Iceberg table, exactly once.
 
     The target records how far it is. Run the command again after a crash, or whenever you
-    like. Spark's own settings apply, such as those of spark-defaults.conf, and --conf.
+    like. Spark's own settings apply, such as spark-defaults.conf and --conf.
     """
     from walrow.spark.applying import apply_changes
     from walrow.spark.schemas import require
@@ -240,8 +240,9 @@ def _show(done: Applied, *, as_json: bool) -> None:
 class _Interrupts:
     """Makes Ctrl-C a KeyboardInterrupt in the end, whatever Spark makes of it.
 
-    Py4J logs it and may raise an error of its own instead, and errors may be suppressed. While
-    Spark starts, its own handler may get it: then only the wakeup descriptor tells.
+    Py4J logs it and may raise another error instead, and errors may be suppressed.
+    While
+    Spark starts, its own handler may get it: then only the wakeup descriptor shows it.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Command-line options, those of the library from its own list."""
+"""Command-line options. The library's options come from its own list."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _equals(item: str) -> int:
 def _policies(
     choices: Sequence[str], default: str
 ) -> Callable[[click.Context, click.Parameter, Sequence[str]], str | dict[str, str]]:
-    """Splits [COLUMN=]POLICY. A policy without a column is that of all others."""
+    """Splits [COLUMN=]POLICY. A policy without a column is for all other columns."""
 
     def split(
         _context: click.Context, parameter: click.Parameter, items: Sequence[str]

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from walrow.cli.output import Files, Writer
     from walrow.typing import Options, UnresolvedType
 
-# What the command has in place of options of `walrow.read`, by their names.
+# The command's names for options of `walrow.read`, by their names.
 INSTEAD = {"schema": "--to DIR/, without --table"}
 
 
@@ -308,7 +308,7 @@ class Counted:
         return f"{count(self.rows, 'row')} {which} {were} written"
 
     def explain(self, error: Exception) -> None:
-        """Adds to an error what it leaves on disk."""
+        """Adds the files that stay on disk to an error."""
         note = self.written()
         if note is None:
             note = f"{count(self.rows, 'row')} decoded, nothing written"
@@ -414,7 +414,7 @@ def _outputs(to: str) -> list[str | Path]:
 
 
 def format_of(to: str, form: str | None) -> str:
-    """The format of an output: that of the option, or of the file's extension."""
+    """The format of an output, from the option or the file's extension."""
     from walrow.cli.output import FORMATS
 
     if to == "-":

@@ -33,7 +33,7 @@ class FrameFilter:
 
     Args:
         table: A table's name, with or without its schema.
-        xid: A transaction's ID, or that of a subtransaction in a streamed one.
+        xid: A transaction's ID, or a subtransaction's ID in a streamed transaction.
         since: The least commit LSN, or the least commit time. A streamed change is
             compared by its own LSN, or by the time when it was sent.
     """

@@ -164,7 +164,7 @@ def _plain(head: str, _style: str, text: str, _whole: bool) -> None:  # noqa: FB
 
 
 def _printer(*, whole: bool) -> Callable[[str, str, str, bool], None]:
-    """Prints to a terminal: one line each, except those that must be whole."""
+    """Prints to a terminal: one line each, except messages that must be whole."""
     from rich.console import Console
     from rich.text import Text
 

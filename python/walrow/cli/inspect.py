@@ -166,7 +166,7 @@ class _Json:
     """Prints frames as JSON."""
 
     def skip(self, frame: Frame) -> None:
-        """Needs nothing of other frames."""
+        """Does not need other frames."""
 
     def write(self, frame: Frame) -> None:
         """Prints a frame."""

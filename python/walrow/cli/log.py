@@ -159,7 +159,7 @@ def retain(
 ) -> None:
     """Removes old segments by age and size. The last one stays.
 
-    What registered readers and the last loads of tables need stays, too.
+    Segments that registered readers and the last loads of tables need stay, too.
     """
     keep = log_options.retention(kept, forget_after)
     done = Log(directory).retain(**keep._asdict(), force=force)

@@ -241,7 +241,7 @@ _DESCRIPTOR = re.compile(r"/dev/std(out|err)|(?:/dev|/proc/self)/fd/([0-9]{1,6})
 
 
 def unbuffered(file: Any) -> Any:
-    """The file below a buffer, whose writes show what was written."""
+    """The file below a buffer. Its writes show the written bytes."""
     file.flush()
     return getattr(file, "raw", file)
 

@@ -1,4 +1,4 @@
-"""`walrow preflight`: what is missing before a server's changes can be received."""
+"""`walrow preflight`: finds problems before a server's changes can be received."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def preflight(
 ) -> None:
     """Checks whether a server's changes can be received. Changes nothing.
 
-    It prints what is missing, with the SQL that fixes it: errors, then warnings and
+    It prints the problems, with the SQL that fixes them: errors, then warnings and
     notes. Connect as the role that will receive.
 
     With --json, each line contains code, severity, text and sql, which may be null.

@@ -156,7 +156,7 @@ def receive(
     """Receives committed transactions into a log, until it is stopped.
 
     A transaction is confirmed to the server when it is durable. Start the command again
-    after a crash: nothing is lost, and nothing comes twice. Ctrl-C and SIGTERM end it
+    after a crash: each change is in the log once. Ctrl-C and SIGTERM end it
     within two seconds.
 
     With --json, each line contains state, position, transactions, rows, bytes, segments,
@@ -212,7 +212,7 @@ def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _shown(*, as_json: bool) -> Iterator[Any]:
-    """What to do with a state: a line of JSON, a line on a terminal, or a new note."""
+    """Shows a state: a line of JSON, a line on a terminal, or a new note."""
     if as_json:
         yield _print_json
     elif not is_quiet() and sys.stderr.isatty():
@@ -258,7 +258,7 @@ class _News:
 
 
 class _Lines:
-    """Keeps a line up to date. What is wrong stays above it."""
+    """Keeps a line up to date. Problems stay above it."""
 
     def __init__(self, live: Live) -> None:
         self._live = live

@@ -40,7 +40,7 @@ def list_slots(*, dsn: str, as_json: bool) -> None:
     With --json, each line contains name, kind, plugin, database, active_pid,
     active_application, temporary, two_phase, failover, restart_lsn, confirmed_flush,
     kept_bytes, wal_status, safe_wal_size, inactive_since, invalidation_reason and
-    conflict. What the server's version does not know is null.
+    conflict. A field that the server's version does not have is null.
     """
     with connected(dsn) as conn:
         found = postgres.slots(conn)

@@ -121,7 +121,7 @@ def opened(
 
 
 def _local_parts(files: Iterable[str]) -> dict[str, str]:
-    """Paths, and those that URLs may lead to, by the name that an error shows.
+    """Paths, and paths that URLs may lead to, by the name that an error shows.
 
     Each link of a chain may be a path: `zip://a.wire::file:///b.zip`.
     """

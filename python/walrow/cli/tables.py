@@ -41,8 +41,9 @@ def tables(
 ) -> None:
     """Lists the tables in FILE, a capture, as in decode. - is stdin.
 
-    Each has its versions, its committed changes, and its last commit. Notes say what a
-    fold of the changes must know, and what it cannot restore. Values are not decoded.
+    Each has its versions, its committed changes, and its last commit. Notes are for a
+    fold of the changes: they name values that it cannot restore. Values are not
+    decoded.
 
     With --json, each line contains oid, name, replica_identity, inserts, updates, deletes,
     truncates, first and last (lsn and time), versions with their columns, notes, and ddl

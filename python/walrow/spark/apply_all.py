@@ -1,4 +1,4 @@
-"""Keeps many targets current, a few at a time. One that fails does not stop the others."""
+"""Keeps many targets current, a few at a time. A target that fails does not stop the others."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ __all__ = ["AllApplied", "apply_all"]
 
 
 class AllApplied(NamedTuple):
-    """What was done to several targets.
+    """The results of several targets.
 
     Attributes:
-        applied: What was done to each target, by table.
+        applied: The result of each target, by table.
         failed: The errors of targets that are left as they were, by table.
         waiting: Tables that the log marks as not whole, each with an error that says why:
             their targets are applied once they were loaded.
@@ -81,14 +81,15 @@ def apply_all(
         targets: The target of each table, as in `apply_changes`.
         threads: How many of them are looked at and written at once.
         options: Options of `apply_changes` for single tables.
-        previous: What an earlier call has returned. A target of it is not even looked at, if
+        previous: The result of an earlier call. A target of it is not even looked at,
+            if
             the log has nothing new for it: what it records counts as soon as there is.
         listener: Is called with each table and what was done, or its error, as soon as it is
-            known, by one of the threads. What it raises ends the call.
+            known, by one of the threads. Its errors end the call.
         **common: Options of `apply_changes` for all tables.
 
     Returns:
-        What was done, and the errors of targets that failed.
+        The results, and the errors of targets that failed.
 
     Raises:
         OptionError: `threads` is less than 1, or two tables have one target.
@@ -134,9 +135,9 @@ class _Pass(NamedTuple):
     Attributes:
         spark: The caller's session.
         sessions: Those that targets are looked at and written in.
-        log: What the log says.
-        previous: What was done before.
-        done: What is done.
+        log: The log's tables and segments.
+        previous: The earlier results.
+        done: The results so far.
         listener: Is called with each table.
         pool: Threads for the targets.
     """

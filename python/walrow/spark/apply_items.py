@@ -89,9 +89,10 @@ class Token(NamedTuple):
         source: Where the changes come from.
         table: The table, as `schema.name`.
         oid: Its OID.
-        keys: The columns by which rows are found.
+        keys: The key columns.
         end: Up to where the target has all changes.
-        line: Which line of commits it belongs to. `resume_from` begins another one, with
+        line: The line of commits that it belongs to. `resume_from` begins another one,
+            with
             the target's version or snapshot at that time as its name.
         run: The call that wrote it.
         version: The target's version or snapshot that it read before.
@@ -174,12 +175,12 @@ class Barrier(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What the caller wants to happen to the target.
+    """The caller's options for the target.
 
     Attributes:
-        deletes: What deletes do.
-        truncates: What truncates do.
-        never_sent: What happens where a value was never sent.
+        deletes: The effect of deletes.
+        truncates: The effect of truncates.
+        never_sent: The effect of a value that was never sent.
         deleted_column: The column that marks deleted rows.
     """
 
@@ -190,14 +191,14 @@ class Rules(NamedTuple):
 
 
 class NetChanges(NamedTuple):
-    """What a batch changes in a target, beside its rows.
+    """The changes of a batch in a target, beside its rows.
 
     Attributes:
         columns: The table's columns.
-        keys: Those by which rows are found.
+        keys: The key columns.
         kept: Columns that some updates keep as they are.
-        nullable: Columns that may be NULL without having been sent: those that some
-            versions of the table lack.
+        nullable: Columns that may be NULL without having been sent, because some
+            versions of the table lack them.
         overwrites: Whether the rows replace all others.
         lacks_marks: Whether rows may not say yet whether they were deleted.
     """

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Net"]
 
-#: A column of joins. Tables have none with this prefix.
+#: A column of joins. Columns of tables do not have this prefix.
 _BEFORE = f"{HEAD}_before"
 
 
@@ -48,7 +48,7 @@ class Net:
         kept: The columns that some updates keep as they are.
         never_sent: The number of rows with NULLs for values that were never sent.
         overwrites: Whether the rows replace all others.
-        is_plain: Whether they are those of a load, and nothing else.
+        is_plain: Whether all of them belong to a load.
     """
 
     def __init__(
@@ -144,7 +144,8 @@ class Net:
     def rows(self) -> int | None:
         """The number of changes that were read. It is known once they were written.
 
-        None for a plain load under Spark Connect, which has no metrics of what is behind a view.
+        None for a plain load under Spark Connect, which has no metrics of the query
+        behind a view.
         """
         if self.is_plain and self._batch.units:
             rows: int | None = self._observation.get.get("rows")
@@ -192,7 +193,7 @@ class Net:
         """Computes a DataFrame at its first use only. Delta's MERGE refuses cached ones."""
         stored = frame.localCheckpoint(eager=False)
         if hasattr(stored, "_plan"):
-            # Under Connect, PySpark takes the active session for the one that has it.
+            # Under Connect, PySpark uses the active session.
             stored._session = stored._plan._spark_session = self._session
         return stored
 
@@ -255,7 +256,7 @@ class Net:
         return int(rows.count())
 
     def _missing(self) -> Any:
-        """The columns without a value, of those that all versions of the table have."""
+        """The columns that all versions of the table have, and that lack a value."""
         from pyspark.sql import functions as f
 
         nullable = f.array(*map(f.lit, self._applied.nullable)).cast("array<string>")

@@ -1,4 +1,4 @@
-"""What a target records of its rows, beside the log and the options: whether it can be continued."""
+"""The record of a target: whether the target can be continued with log and options."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Record(NamedTuple):
     """A call, as far as the record of its target has to fit to it.
 
     Attributes:
-        contents: What the log says.
+        contents: The log's tables and segments.
         table: The table.
         target: The target, as it was given.
-        rules: What the caller wants to happen to it.
+        rules: The caller's options for it.
         resume_from: Up to where its rows have all changes, if it does not say so.
     """
 
@@ -71,7 +71,7 @@ class Record(NamedTuple):
             problem = ("older_log", text)
         if problem is None and token is not None:
             is_resumed = self._lacks_erased(token.end) and self.resume_from == token.end
-            # A new line is recorded, even if there is nothing else to do.
+            # A new line is recorded, even if it is the only change.
             return token.end, None if is_resumed else token.line
         if self.resume_from is not None:
             if self.resume_from > self.contents.log.end:
@@ -142,7 +142,7 @@ class Record(NamedTuple):
         )
 
     def refuse_erased_meanwhile(self) -> None:
-        """Refuses changes of which some were erased while they were read."""
+        """Refuses changes if some were erased while they were read."""
         oid = self.table.oid
         if self.contents.log._log.erased().get(oid) == self.contents.erased.get(oid):
             return
@@ -181,7 +181,7 @@ class Record(NamedTuple):
     def refuse_other_rows(
         self, found: Found | None, applied: AppliedTable, batch: Batch
     ) -> None:
-        """Refuses options for which the target's rows would have to be others."""
+        """Refuses options that would need other rows in the target."""
         token = found.token if found is not None else None
         if token is None or (
             batch.barrier is not None and self.rules.deletes == "apply"
@@ -213,18 +213,18 @@ class Record(NamedTuple):
         applied: AppliedTable,
         batch: Batch,
     ) -> None:
-        """Refuses a target that lacks a column for which its rows had values.
+        """Refuses a target that lacks a column although its rows had values for it.
 
         Args:
             known: The target's columns, in lower case.
-            token: What it records, if that is right.
+            token: The record, if it is right.
             applied: The table.
-            batch: What is read of the log.
+            batch: The part of the log to read.
         """
         if batch.barrier is not None:
             # The values come from there.
             return
-        # What the server has dropped has no values that could be missed.
+        # A column that the server has dropped has no values that could be missed.
         current = {it.name for it in self.table.versions[-1].columns}
         lacking = [it for it in applied.columns if it.lower() not in known]
         lacking = [name for name in lacking if name in current]

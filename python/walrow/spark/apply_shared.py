@@ -39,8 +39,8 @@ class Share(NamedTuple):
 
     Attributes:
         applied: The table. All have the same log and the same options.
-        batch: What is read of the log.
-        rules: What happens to the target.
+        batch: The part of the log to read.
+        rules: The caller's options for the target.
     """
 
     applied: AppliedTable
@@ -51,8 +51,8 @@ class Share(NamedTuple):
 def waves(shares: Mapping[Any, Share]) -> list[list[Any]]:
     """Divides tables into passes whose net changes fit into the driver.
 
-    Left out are tables that are too large for that, those that cannot share a reader, since
-    their versions need a schema, and a table that is named again.
+    It leaves out tables that are too large for that, tables that cannot share a reader,
+    since their versions need a schema, and a table that is named again.
     """
     found: list[list[Any]] = []
     #: The last wave with some options, and its size.
@@ -205,6 +205,6 @@ def _rows(rows: list[tuple[int, int, bytes | None]]) -> pa.RecordBatch:
 
 #: The bytes of a table in a unit. NULL if the table must be applied alone.
 _COLUMNS = "oid bigint, unit bigint, data binary"
-#: Of the stream. Beyond it, a table has jobs of its own.
+#: Bytes of the stream. A larger table has its own jobs.
 _TABLE_BYTES = 4 << 20
 _WAVE_BYTES = 64 << 20

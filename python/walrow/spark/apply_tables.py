@@ -1,4 +1,4 @@
-"""Which table of a log is applied, by which key its rows are found, and what it has."""
+"""The table of a log that is applied, its key, and its columns."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class AppliedTable(NamedTuple):
     Attributes:
         log: The log.
         table: The table.
-        keys: The columns by which rows are found.
+        keys: The key columns.
         schema: The schema of its changes, with metadata columns.
         fields: The columns of the target, as Spark's fields.
         nullable: Columns that some versions lack.
@@ -132,7 +132,7 @@ def refuse_incomplete(
         log: The log.
         table: The table.
         marks: When it was not whole.
-        start: What the target has. It has the rows from before the slot, too.
+        start: The target's columns. It has the rows from before the slot, too.
         end: The point.
 
     Raises:

@@ -1,4 +1,4 @@
-"""What a batch reads of a log: from the last load or truncate on, in units for tasks."""
+"""The part of a log that a batch reads: from the last load or truncate on, in units for tasks."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Batch", "LogContents", "Stretch", "log_tables", "plan", "stretches"]
 
 
 class Batch(NamedTuple):
-    """What is read of a log for one table.
+    """The part of a log to read for one table.
 
     Attributes:
-        start: The LSN up to which the target has all changes.
-        end: The LSN up to which it has them after the batch.
+        start: The target has all changes up to this LSN.
+        end: The target has all changes up to this LSN after the batch.
         barrier: The last load or truncate in between.
         units: Ranges of LSNs, of segments that can be decoded alone.
         pieces: The same ranges before neighbours were joined, with the bytes of each.
@@ -45,7 +45,7 @@ class Batch(NamedTuple):
 
     @property
     def is_plain_load(self) -> bool:
-        """Whether there is nothing but a load: each row has its own key."""
+        """Whether there is only a load: each row has its own key."""
         if self.barrier is None or not self.barrier.is_load:
             return False
         return all(end <= self.barrier.lsn + 1 for _, end in self.units)
@@ -56,7 +56,7 @@ class Stretch(NamedTuple):
 
     Attributes:
         start: Where the segment before it ends.
-        end: Where its last transaction ends.
+        end: The LSN where its last transaction ends.
         tables: By OID, rows, truncates, bytes and the end of the last load.
     """
 
@@ -66,7 +66,7 @@ class Stretch(NamedTuple):
 
 
 class LogContents:
-    """What a log says of its tables, read once for all targets.
+    """The log's facts about its tables, read once for all targets.
 
     Attributes:
         log: The log.
@@ -124,7 +124,7 @@ class LogContents:
 
 
 def stretches(log: Log) -> list[Stretch]:
-    """The segments of a log, with what they have of each table."""
+    """The segments of a log, with their counts for each table."""
     found: list[Stretch] = []
     begin: int | None = None
     tables: dict[int, tuple[int, int, int, int]] = {}
@@ -168,11 +168,11 @@ def plan(
 
     Args:
         log: The log.
-        segments: Its segments, or those that have changes of the table.
+        segments: Its segments, or the segments that have changes of the table.
         table: The table.
-        start: The LSN up to which the target has all changes.
-        end: The LSN up to which it has them after the batch.
-        truncates: What truncates do.
+        start: The target has all changes up to this LSN.
+        end: The target has all changes up to this LSN after the batch.
+        truncates: The effect of truncates.
         unit_bytes: The bytes of a table's changes that one task decodes, at most, if its
             segments are not larger.
         least_units: How many tasks there are, if there are as many segments.
@@ -259,7 +259,8 @@ def _last_truncate(
 ) -> tuple[int, int] | None:
     """The last truncate that begins a load, or one that does not: its commit LSN and seq.
 
-    Only segments that have truncates are read, from the last one on, and none of their rows.
+    Only segments that have truncates are read, from the last one on, without their
+    rows.
     """
     import pyarrow as pa
 
@@ -278,6 +279,6 @@ def _last_truncate(
     return None
 
 
-# Commit records begin at multiples of 8 bytes, and the one of a load is 1 before its point.
+# Commit records begin at multiples of 8 bytes, and a load's is 1 before its point.
 _LOAD = 7
 _LEAST_BYTES = 8 << 20

@@ -68,7 +68,7 @@ def apply_changes(
 
     The target records up to where it has the changes, in the same commit as the changes
     themselves. So call it again and again: from a loop, from `foreachBatch`, by cron. After
-    a crash at any point, the next call goes on, and nothing is lost or applied twice.
+    a crash at any point, the next call goes on, and each change is applied once.
 
     ```python
     applied = walrow.spark.apply_changes(
@@ -83,20 +83,20 @@ def apply_changes(
         table: The table, as in `walrow.read`.
         target: `"delta:/path"`, `"delta:catalog.schema.table"` or
             `"iceberg:catalog.schema.table"`. It is created if it is missing.
-        keys: The columns by which rows are found: unique, and never NULL. Default: those of
-            the replica identity, or under REPLICA IDENTITY FULL, the primary key that the
-            log has recorded.
+        keys: The key columns: unique, and never NULL. Default: the
+            columns of the replica identity, or under REPLICA IDENTITY FULL, of
+            the primary key that the log has recorded.
         deletes: `"apply"` removes rows, `"soft"` sets `deleted_column` and keeps their
             values, `"ignore"` keeps the rows as they are.
         truncates: `"apply"` removes all rows, `"error"` raises, `"ignore"` keeps them. A
             load replaces the rows in any case, as `deletes` says.
-        never_sent: What happens if a new row has a value that the server never sent:
+        never_sent: The effect of a new row's value that the server never sent:
             `"error"`, or `"null"`, which is counted.
         deleted_column: The name of the column for `deletes="soft"`.
-        partition_by: The columns, or Iceberg's transforms, by which a new target is
-            partitioned.
-        cluster_by: The columns by which a new target is clustered, or in Iceberg, sorted.
-        columns: The columns of the target, with those of the key. Default: all.
+        partition_by: A new target is partitioned by these columns, or by Iceberg's
+            transforms.
+        cluster_by: A new target is clustered, or in Iceberg, sorted, by these columns.
+        columns: The columns of the target, with the key columns. Default: all.
         types: As in `walrow.read`.
         unrepresentable: As in `walrow.read`.
         end: Up to where changes are applied, an LSN. Default: all of the log.
@@ -106,7 +106,7 @@ def apply_changes(
         unit_bytes: The bytes of changes that one task decodes, about.
 
     Returns:
-        What was done.
+        The result.
 
     Raises:
         ApplyError: The target's record does not fit, or the changes do not give the rows.
@@ -141,14 +141,14 @@ def apply_changes(
 
 
 class Work(NamedTuple):
-    """What a call has to do.
+    """The work of a call.
 
     Attributes:
         applied: The table.
-        batch: What is read of the log.
-        found: What the target is. None if it does not exist.
+        batch: The part of the log to read.
+        found: The target. None if it does not exist.
         line: The line of its commits. None for one that `resume_from` begins.
-        nothing: What the call returns if another driver has done it.
+        nothing: The result of the call if another driver has done it.
     """
 
     applied: AppliedTable
@@ -159,9 +159,9 @@ class Work(NamedTuple):
 
 
 class Call:
-    """One call of `apply_changes`: its options, and what follows from them.
+    """One call of `apply_changes`: its options, and the values that follow from them.
 
-    What reads or writes the target is given a session, and may make settings there.
+    Readers and writers of the target are given a session, and may make settings there.
     """
 
     def __init__(
@@ -240,7 +240,7 @@ class Call:
         """The result, if the log has nothing new since an earlier call. None if it has.
 
         Args:
-            known: What the earlier call has done.
+            known: The result of the earlier call.
 
         Raises:
             ApplyError: The table is not whole.
@@ -295,7 +295,7 @@ class Call:
         self.record.refuse_another(found, batch)
         self.record.refuse_erased(start, batch)
         self.record.refuse_other_rows(found, applied, batch)
-        # What comes before a barrier is not needed.
+        # Changes before a barrier are not needed.
         self._refuse_pruned(start if batch.barrier is None else Lsn(batch.barrier.lsn))
         nothing = Applied(
             self.table.name,
@@ -320,7 +320,7 @@ class Call:
 
         Args:
             session: The session.
-            work: What that is.
+            work: The kind of target.
             staged: The net changes, if they are there already.
 
         Raises:
@@ -474,7 +474,7 @@ class Call:
     def _lacks_marks(self, work: Work, before: Found) -> bool:
         """Whether the column for deleted rows is new to rows that the target has.
 
-        The record says so, and not the target: a call may die after it has added the column.
+        The record decides that, because a call may die after it has added the column.
         """
         if self.rules.deletes != "soft" or before.is_empty:
             return False
@@ -486,7 +486,7 @@ class Call:
         refuse_incomplete(self.log, self.table, marks, start, self.end)
 
     def _refuse_pruned(self, start: Lsn) -> None:
-        """Refuses a log from which changes of the table after the start were removed."""
+        """Refuses a log that lacks removed changes of the table after the start."""
         # 0 would mean all that is left.
         start = max(start, Lsn(1))
         if start < self.end:
@@ -495,7 +495,7 @@ class Call:
 
 
 def _observe(session: Any, done: Applied) -> None:
-    """Tells Spark's listeners what was done, as the metrics of a query without rows."""
+    """Gives the result to Spark's listeners, as the metrics of a query without rows."""
     from pyspark.sql import functions as f
 
     values = {**done._asdict(), "end": int(done.end)}

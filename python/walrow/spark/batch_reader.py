@@ -35,7 +35,7 @@ class LogPartition(InputPartition):  # type: ignore[misc]
 def partitions(
     options: SourceOptions, plan: LogPlan, start: Lsn, end: Lsn
 ) -> list[LogPartition]:
-    """Packs segments into partitions of a size. Those of a large transaction stay together.
+    """Packs segments into partitions of a size. Parts of a transaction stay together.
 
     Args:
         options: The options of the query.

@@ -43,8 +43,9 @@ def changes(
         captures: A DataFrame with a column of captures: of their paths (string), which the
             tasks open, or of their bytes (binary). Each value is a self-contained capture.
         table: The table, as in `decode`. Optional with `envelope=True`.
-        schema: The columns, as in `decode`. Default: those of all versions in all
-            captures. To find them, the driver collects the paths and reads all captures once.
+        schema: The columns, as in `decode`. Default: the columns of all versions
+            in all captures. To find them, the driver collects the paths and reads all
+            captures once.
             So it is required for bytes and for streaming DataFrames.
         column: As in `decode`.
         **options: As in `decode`.

@@ -69,7 +69,7 @@ class WalrowDataSource(DataSource):  # type: ignore[misc]
         """Returns a reader of the changes that the log has now.
 
         Raises:
-            SchemaError: The schema is not that of the log, or of some of its columns.
+            SchemaError: The schema differs from the log's, or from some of its columns.
         """
         plan = LogPlan(self._options)
         return LogBatchReader(self._projection(plan, schema), plan)

@@ -28,7 +28,7 @@ class Chain(NamedTuple):
 
     Attributes:
         start: Where it begins.
-        end: Where its last transaction ends.
+        end: The LSN where its last transaction ends.
         rows: The number of rows of the chosen tables.
         stream_bytes: Bytes of the stream of segments that have these tables.
         versions: The chosen tables' versions, as places in `LogPlan.versions`.
@@ -44,7 +44,7 @@ class Chain(NamedTuple):
 
 
 class Step(NamedTuple):
-    """What a micro-batch may take next: a chain, or a transaction of one."""
+    """The next part for a micro-batch: a chain, or a transaction of a chain."""
 
     end: Lsn
     rows: int
@@ -55,7 +55,7 @@ class LogPlan:
     """A log, as the driver sees it: only what the segments say, no rows.
 
     Args:
-        options: The options, of which the log and the chosen tables are used.
+        options: The options. Only the log and the chosen tables are used.
 
     Raises:
         LogError: The directory is not a log, or a segment is damaged.
@@ -106,7 +106,7 @@ class LogPlan:
             self._versions = self._others = None
 
     def register(self, name: str, position: Lsn) -> Lsn:
-        """Registers a reader, or returns the position of the one of this name."""
+        """Registers a reader, or returns the position of the registered reader of this name."""
         _, found, _ = self._log.register(name, position)
         return found
 
@@ -123,14 +123,14 @@ class LogPlan:
         self._log.open(**self._part() | {"start": after(start), "end": end}).close()
 
     def resolve(self, point: Lsn | dt.datetime) -> Lsn:
-        """The LSN of a point. Of a time, where the transactions up to then end.
+        """The LSN of a point. For a time, the end of the transactions up to then.
 
         Commit times are not in the order of commits: it is the LSN before the first
         transaction that was committed later.
         """
         if isinstance(point, Lsn):
             return point
-        # What follows in the log does not change what was found.
+        # Later segments do not change the result.
         found, is_final = self._times.get(point, (self.start, False))
         if not is_final:
             self._times[point] = found, _ = self._resolved(point, found)
@@ -155,7 +155,7 @@ class LogPlan:
         return self.end, False
 
     def chains(self, start: Lsn, end: Lsn) -> Iterator[Chain]:
-        """The chains with transactions after an LSN, and up to another one."""
+        """The chains with transactions after an LSN, and up to another LSN."""
         parts: list[dict[str, Any]] = []
         for place in range(self._place(start), len(self._log)):
             parts.append(self._segment(place))
@@ -273,7 +273,7 @@ class LogPlan:
 
     @property
     def _is_all(self) -> bool:
-        """Whether any segment may have what is read."""
+        """Whether any segment may have changes of the tables."""
         return self._chosen is None
 
     def _part(self) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def open_log(options: SourceOptions) -> Log:
 
 
 def after(lsn: Lsn) -> Lsn:
-    """The start of a range. 0/0 is no start: then nothing that was removed is missing."""
+    """The start of a range. At 0/0, removed segments are not missing."""
     return max(lsn, Lsn(1))
 
 

@@ -47,7 +47,7 @@ class NewVersions:
         return end
 
     def _renaming(self, plan: LogPlan, chain: Chain, start: Lsn) -> SchemaError | None:
-        """What to do about a table that has another name from here on."""
+        """The remedy for a table that has another name from here on."""
         for place in sorted(chain.renamed):
             oid, schema, name, *_ = plan.versions[place]
             chosen = plan.chosen_name(oid, chain)
@@ -62,7 +62,7 @@ class NewVersions:
         return None
 
     def _differences(self, plan: LogPlan, new: frozenset[int]) -> list[str]:
-        """What the query lacks, in words. Nothing for a side table or an envelope."""
+        """The columns that the query lacks. Nothing for a side table or an envelope."""
         query = self._projection
         if "schema" not in query.read:
             return []

@@ -24,7 +24,7 @@ def lsn_of(found: Mapping[str, Any], source: SourceIdentity) -> Lsn:
     """The LSN of an offset.
 
     Raises:
-        LogError: It is the offset of another log, or none of this data source.
+        LogError: It is the offset of another log or data source.
     """
     try:
         stored, lsn = SourceIdentity(**found["source"]), Lsn(found["lsn"])

@@ -48,7 +48,7 @@ def log_schema(options: SourceOptions) -> pa.Schema:
 
 @dataclass(frozen=True)
 class Projection:
-    """What a task does with its part of the log. It can be pickled.
+    """The work of a task with its part of the log. It can be pickled.
 
     Attributes:
         options: The options of the query.
@@ -80,7 +80,7 @@ class Projection:
                 yield _conformed(pa.record_batch(batch), self.schema)
 
     def _check(self, log: Log, end: Lsn) -> None:
-        """Refuses a log that is not the one that the driver has planned with."""
+        """Refuses a log that differs from the driver's."""
         if log.source != self.source:
             text = (
                 f"{log.location}: the log has changes of {named(log.source)} here, "
@@ -119,7 +119,7 @@ def projection(
     Args:
         options: The options of the query.
         source: Where the changes of the log come from.
-        declared: What Spark expects.
+        declared: The schema that Spark expects.
         own: The log's schema: `log_schema`.
         is_declared: Whether the user has declared the schema.
 

@@ -125,7 +125,7 @@ def is_fixed(table: TableName | None, *, envelope: bool) -> bool:
 
 
 def origin_of(schema: Any) -> tuple[str, str] | None:
-    """The schema and the name of the table that a schema was made for, if it says so."""
+    """The schema and the name of the table that a schema was made for, if it has them."""
     metadata = getattr(schema, "metadata", None)
     if metadata is None:
         metadata = next((field.metadata for field in getattr(schema, "fields", ())), {})
@@ -140,7 +140,7 @@ def _text(value: Any) -> Any:
 
 
 def compare(table: TableName, origin: tuple[str, str]) -> None:
-    """Refuses a table that is not that of the schema: every capture might lack it."""
+    """Refuses a table that differs from the schema's: every capture might lack it."""
     if table not in {origin, ".".join(origin), origin[1]}:
         text = f"the schema is that of {'.'.join(origin)}, not of {table!r}"
         raise SchemaError(text, table=".".join(origin))

@@ -1,4 +1,4 @@
-"""Sessions with the settings of a caller's, in which settings can be made that the caller lacks.
+"""Sessions with a caller's settings, and with settings that the caller lacks.
 
 Names and texts in SQL have one meaning in them, whatever the caller's settings are: `quoted` and
 `literal` of `targets/sql.py` rely on that.
@@ -42,7 +42,7 @@ class OwnSessions:
 
     @contextlib.contextmanager
     def one(self) -> Iterator[Any]:
-        """A session that nobody else uses meanwhile."""
+        """A session that only this thread uses meanwhile."""
         try:
             session = self._free.pop()
         except IndexError:
@@ -51,7 +51,7 @@ class OwnSessions:
             with _active(session):
                 yield session
         except BaseException:
-            # What failed may have left settings.
+            # A call that failed may have left settings.
             _release(session)
             raise
         self._free.append(session)
@@ -138,7 +138,7 @@ def _release(session: Any) -> None:
     from pyspark.errors import PySparkException
 
     client = session.client
-    # What was done is done, whether or not the server can still be reached.
+    # The work is done, whether or not the server can still be reached.
     with contextlib.suppress(PySparkException):
         client.release_session()
     client.close()

@@ -39,14 +39,14 @@ PARTITION_BYTES = 128 << 20
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What to read of a log, and how. It can be pickled.
+    """The options for reading a log. It can be pickled.
 
     Attributes:
         path: The log's directory, as an absolute path, or its URL.
         storage_options: Options of fsspec's file system for a URL.
         table: The table, as in `walrow.read`. None for an envelope.
-        start: Where to begin: an LSN, or after the transactions up to a time.
-        end: Where to end, likewise. None for the end of the log.
+        start: The start: an LSN, or after the transactions up to a time.
+        end: The end, likewise. None for the end of the log.
         partition_bytes: Bytes of the log's stream in a partition, about, if it has several segments.
         max_rows: Rows of the table in a micro-batch, if it has several transactions.
         max_bytes: Bytes of the log's stream in a micro-batch, likewise.
@@ -281,7 +281,7 @@ _BY_TYPE: list[tuple[Any, Callable[[str, str], Any]]] = [
 _HADOOP = re.compile(r"[A-Za-z][\w+.-]+:/")
 _NUMBER = re.compile(r"(\d{1,18})([kmg]?)b?")
 _SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
-# Those of the data source: the attributes that have them, and how their texts are read.
+# The options of the data source: their attributes, and the readers of their texts.
 _OWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "path": ("path", _path),
     "storage_options": ("storage_options", _storage_options),
@@ -297,7 +297,7 @@ _OWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
     **{name: parse for name, (_, parse) in _OWN.items()},
     "tables": _tables,
-    # What is not there is fixed, or has no meaning for a log.
+    # Other options are fixed, or have no meaning for a log.
     **{name: _parser(hint) for name, hint in get_type_hints(DataSourceOptions).items()},
 }
 _OPTIONS = {_plain(name): (name, parse) for name, parse in _PARSERS.items()}

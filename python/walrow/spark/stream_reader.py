@@ -30,7 +30,7 @@ __all__ = ["LogStreamReader"]
 
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
-    """Reads a log, and then what is published.
+    """Reads a log, and then each new segment.
 
     One process on the driver calls all functions but `read`, which runs in tasks. From
     Spark 4.2 on, Spark says where a micro-batch begins and how it is limited. Before, the
@@ -62,18 +62,19 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         self._forget()
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's, as below
-        """The offset at which a query without a checkpoint begins."""
+        """A query without a checkpoint begins at this offset."""
         return self._offset(self._first())
 
     @naming_options()
     def latestOffset(  # noqa: N802
         self, start: dict[str, Any] | None = None, limit: Any = None
     ) -> dict[str, Any]:
-        """The offset at which the next micro-batch ends.
+        """The next micro-batch ends at this offset.
 
         Raises:
-            LogError: The checkpoint is that of another log, or what comes next was removed.
-            SchemaError: What comes next has columns or types that the query lacks.
+            LogError: The checkpoint belongs to another log, or the next segments were
+                removed.
+            SchemaError: The next changes have columns or types that the query lacks.
         """
         plan = self._followed()
         if start is not None:
@@ -165,7 +166,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         return offset(self._projection.source, lsn)
 
     def _first(self) -> Lsn:
-        # Spark asks twice, and what is removed meanwhile must not go unnoticed.
+        # Spark asks twice, and segments that are removed meanwhile must be noticed.
         if self._initial is None:
             plan = self._opened()
             start = self._options.start

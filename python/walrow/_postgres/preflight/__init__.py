@@ -1,4 +1,4 @@
-"""What is missing on a server before its changes can be received, and how to fix it."""
+"""Checks a server before its changes are received: problems, and how to fix them."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def preflight(
     two_phase: bool = False,
     binary: bool = False,
 ) -> Preflight:
-    """Checks whether a server's changes can be received, and says what is missing.
+    """Checks whether a server's changes can be received, and lists the problems.
 
     It changes nothing. `walrow preflight` prints its result.
 
@@ -60,7 +60,7 @@ def preflight(
         slot: The slot to be read. Default: a slot that is still to be created.
         publications: One publication or several.
         tables: Tables that must be published, unquoted: `name`, `schema.name` or
-            (schema, name). Default: those that are.
+            (schema, name). Default: the published tables.
         two_phase: Whether prepared transactions are wanted at PREPARE.
         binary: Whether values are wanted in binary.
 

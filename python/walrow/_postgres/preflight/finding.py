@@ -14,7 +14,7 @@ class Finding(NamedTuple):
     """Something that a preflight found.
 
     Attributes:
-        code: What it is, for programs: `slot-missing`.
+        code: The kind of finding, for programs: `slot-missing`.
         severity: `error`: the stream cannot start, or would lose values. `warning`: it
             can start, but something may fail later. `note`: something to know.
         text: It in words.
@@ -43,7 +43,7 @@ class Preflight(list[Finding]):
         return [each for each in self if each.severity == "error"]
 
     def __str__(self) -> str:
-        """Returns the findings, each on a line of its own."""
+        """Returns the findings, one a line."""
         return "\n".join(map(str, self)) or "nothing is missing"
 
     __repr__ = __str__

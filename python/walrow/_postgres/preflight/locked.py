@@ -1,4 +1,4 @@
-"""Locks on published tables, for which a preflight waits only shortly."""
+"""Locks on published tables. A preflight waits for them only shortly."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Identity(NamedTuple):
-    """What the server sends of the old row of a table.
+    """The part of a table's old row that the server sends.
 
     Attributes:
         quoted: The table, as SQL.
@@ -174,7 +174,7 @@ LEFT JOIN unsent u ON u.oid = s.oid
 ORDER BY i.value ->> 'quoted'
 """  # noqa: S608
 
-# An array or a composite type has a send function even if the types in it have none.
+# An array or a composite type has a send function even if the types in it lack one.
 _WITHOUT_SEND = f"""
 WITH RECURSIVE {_PUBLISHED},
 used (table_oid, column_name, type_oid, modifier) AS (

@@ -157,7 +157,7 @@ def _type(name: str | None, modifier: int) -> str | None:
         return name
     item = name.removeprefix("_")
     if item == "numeric" and modifier >= _HEADER:
-        # The scale has 11 bits, the highest of which is its sign.
+        # The scale has 11 bits. The highest bit is its sign.
         scale = (((modifier - _HEADER) & 0x7FF) ^ 1024) - 1024
         return f"{name}({(modifier - _HEADER) >> 16 & 0xFFFF},{scale})"
     if item in {"varchar", "bpchar"} and modifier >= _HEADER:

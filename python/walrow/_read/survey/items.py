@@ -118,7 +118,7 @@ class Note(NamedTuple):
 
     Attributes:
         code: A word for programs, such as `column-added`.
-        text: What it is, and what to do.
+        text: The problem and the remedy.
     """
 
     code: str
@@ -130,8 +130,8 @@ class Table(NamedTuple):
 
     Attributes:
         oid: Its OID.
-        versions: Its versions, in the order in which they appeared.
-        notes: What a fold must know, and what cannot be folded.
+        versions: Its versions, in the order of their appearance.
+        notes: Notes for a fold, and the columns that cannot be folded.
         ddl: The commands that changed its definition, if an event trigger wrote them.
     """
 
@@ -198,7 +198,7 @@ class Table(NamedTuple):
 
 
 class Tables(tuple[Table, ...]):
-    """The tables of a stream, in the order in which they appeared.
+    """The tables of a stream, in the order of their appearance.
 
     Attributes:
         unfinished: Whether the stream ends inside a frame or a transaction, or one of its

@@ -1,4 +1,4 @@
-"""What a fold of a table's changes must know: see docs/fold.md."""
+"""Notes for a fold of a table's changes: see docs/fold.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["notes_on", "reused"]
 
 
 def notes_on(table: Table) -> Iterator[tuple[str, str]]:
-    """What is known of a table: codes and texts."""
+    """The notes about a table: codes and texts."""
     yield from _on_keys(table.versions)
     for number, (before, after) in enumerate(itertools.pairwise(table.versions), 2):
         yield from _on_change(f"in version {number}", before, after)
@@ -59,7 +59,7 @@ def _on_keys(versions: Sequence[Version]) -> Iterator[tuple[str, str]]:
             "a primary key, or set REPLICA IDENTITY FULL"
         )
         yield "no-key", text
-    # Under FULL, all columns are marked as a key: the key is that of before.
+    # Under FULL, all columns are marked as a key: the earlier key stays.
     keys = [
         (number, version.key_columns)
         for number, version in enumerate(versions, 1)
@@ -118,7 +118,7 @@ def _on_change(
 
 
 def _before(before: Version, after: Version) -> dict[str, Column | None]:
-    """What each column was before: of the same number if they are known, or name."""
+    """Finds each column's earlier version: by number if it is known, otherwise by name."""
     if _are_numbered(before, after):
         numbers = {column.number: column for column in before.columns}
         return {column.name: numbers.get(column.number) for column in after.columns}

@@ -1,8 +1,9 @@
 """Delta tables: the token is a commit's metadata, beside Delta's own transaction identifier.
 
 Delta refuses a version of an application that a table has already, and a commit whose
-application has committed meanwhile. The metadata says what the version means, and history
-shows what came after it.
+application has committed meanwhile. The metadata explains the version, and history
+shows
+later operations.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class DeltaTarget(Target):
         self.table = quoted(*(("delta", place) if is_path else name_parts(place)))
 
     def look(self) -> Found | None:
-        """Reads what it records of its last batch. None if it does not exist."""
+        """Reads the record of its last batch. None if it does not exist."""
         try:
             return self.find()
         except Exception as error:
@@ -75,12 +76,13 @@ class DeltaTarget(Target):
         )
 
     def find(self) -> Found:
-        """Reads the last token from the history, and what came after it."""
+        """Reads the last token from the history, and the later operations."""
         for limit in (_FEW, None):
             rows = self._history(limit)
             found = ((row, token) for row in rows if (token := _token(row)) is not None)
             last, token = next(found, (rows[-1], None))
-            # What came after the version that the last batch read, but before its commit.
+            # The operations after the version that the last batch read, but before its
+            # commit.
             since = int((token and token.version) or last.version)
             has_all = token is not None and since >= rows[-1].version
             if has_all or limit is None or len(rows) < limit:
@@ -177,7 +179,7 @@ class DeltaTarget(Target):
 
 
 def _token(row: Any) -> Token | None:
-    """The token of a commit. A commit that sets a table back has the one of a batch before."""
+    """The token of a commit. A commit that sets a table back has an earlier token."""
     return None if row.operation in _BREAKS else Token.from_json(row.userMetadata)
 
 
@@ -190,7 +192,7 @@ def _properties(properties: dict[str, str]) -> str:
 
 
 _FEW = 20
-#: Operations after which the rows are not those of the last token.
+#: Operations that change the rows of the last token.
 _BREAKS = {
     "RESTORE",
     "CLONE",

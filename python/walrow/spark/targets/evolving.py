@@ -35,11 +35,12 @@ def evolve(
     Args:
         target: The target.
         applied: The table.
-        rules: What the caller wants to happen to the target.
+        rules: The caller's options for the target.
         layout: How a new target is partitioned and clustered.
         columns: The columns that it has. None if it does not exist.
-        rehearse: Raises an error if rows cannot be written to a new target, of which columns
-            with texts become parts of paths. It is called with them before the target is
+        rehearse: Raises an error if rows cannot be written to a new target. Its columns
+            with
+            texts become parts of paths. It is called with them before the target is
             created.
 
     Returns:
@@ -159,7 +160,7 @@ def _check_layout(
     known = {field.name.lower() for field in fields}
     for option, names in zip(("partition_by", "cluster_by"), layout, strict=True):
         for name in names:
-            # Of a transform, only the format knows what it is.
+            # Only the format knows the meaning of a transform.
             if "(" not in name and name.lower() not in known:
                 text = f"{option} names {name}, and {table} has no such column"
                 raise SchemaError(text, table=table, column=name)
@@ -176,7 +177,7 @@ def _refusing(
 
     Args:
         target: The target.
-        fields: What it has after the change.
+        fields: Its columns after the change.
         refusal: That error.
         fed: The error if it is a change data feed that refuses.
     """
@@ -220,14 +221,14 @@ def _is_about_columns(error: BaseException) -> bool:
 
 
 def _fits(kind: Any, into: Any) -> bool:
-    """Whether a type holds all values of another one, without a change of what they mean."""
+    """Whether a type holds all values of another type, with the same meaning."""
     from pyspark.sql import types
 
     size, more = _digits(kind), _digits(into)
     if kind.simpleString() == into.simpleString():
         fits = True
     elif size is not None and more is not None:
-        # An integer has no decimals of its own, and takes none.
+        # An integer neither has nor takes decimals.
         is_decimal = isinstance(into, types.DecimalType)
         scaled = into.scale if is_decimal else 0
         fits = size[0] <= more[0] and size[1] <= scaled

@@ -1,8 +1,9 @@
 """Iceberg tables: the token is a property of the snapshot, and a tag keeps the snapshot.
 
-A batch is written to a branch of its own. `fast_forward` then makes it the table's, only if
-nobody has committed meanwhile: so of two drivers, one wins. The last token is that of the
-nearest snapshot before the current one that has one. Snapshots that were expired are looked
+A batch is written to its own branch. `fast_forward` then makes it the table's, only if
+there was no other commit meanwhile: so one of two drivers wins. The last token is in
+the
+nearest earlier snapshot that has a token. Snapshots that were expired are looked
 up in the table's older metadata files, so maintenance does not hide that one came before
 another.
 """
@@ -68,7 +69,7 @@ class IcebergTarget(Target):
         self.table = quoted(*self._parts)
 
     def look(self) -> Found | None:
-        """Reads what it records of its last batch. None if it does not exist.
+        """Reads the record of its last batch. None if it does not exist.
 
         Raises:
             OptionError: The session lacks Iceberg's SQL extensions.
@@ -149,7 +150,7 @@ class IcebergTarget(Target):
             token, place, is_complete = _nearest(every, current)
         refusal = None
         if tagged is not None and (token is None or token.end < tagged.end):
-            # Of a rollback, or of a history that nobody knows any more.
+            # It belongs to a rollback, or to a history that was removed.
             refusal = (
                 f"the snapshot of the last batch, which ended at {tagged.end}, is not known "
                 "to come before the current one: a rollback"
@@ -195,7 +196,7 @@ class IcebergTarget(Target):
         return Commit(is_first=True)
 
     def _refuse_moved(self, found: Found) -> None:
-        """Raises `Conflict` if the current snapshot is another one than the batch was made for.
+        """Raises `Conflict` if the batch was made for another snapshot.
 
         `fast_forward` would undo a rollback to a snapshot before that one.
         """

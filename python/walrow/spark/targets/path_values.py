@@ -62,7 +62,7 @@ def checked(column: Any, place: int, kind: Any = None) -> Any:
 
     Args:
         column: The column.
-        place: Its number among those of the table.
+        place: Its number among the table's columns.
         kind: The kind of the change. None if it is inserted.
     """
     from pyspark.sql import functions as f

@@ -42,10 +42,10 @@ class Conflict(Exception):  # noqa: N818 - it is caught, and the batch done agai
 
 
 class Found(NamedTuple):
-    """What a target is before a batch.
+    """The state of a target before a batch.
 
     Attributes:
-        token: What it records. None without a record.
+        token: Its record. None without a record.
         version: The version or snapshot that is read.
         is_empty: Whether it has no rows, if it records nothing.
         refusal: Why the record does not say what the target's rows are.
@@ -58,10 +58,11 @@ class Found(NamedTuple):
 
 
 class Commit(NamedTuple):
-    """What a commit did.
+    """The result of a commit.
 
     Attributes:
-        is_first: Whether this call has committed. False if another one has done the same.
+        is_first: Whether this call has committed. False if another commit has done the
+            same.
         inserted: The number of new rows, if known.
         updated: The number of replaced rows, if known.
         deleted: The number of removed rows, if known.
@@ -74,7 +75,7 @@ class Commit(NamedTuple):
 
 
 class Target(ABC):
-    """A table that is kept current, in a session of its own.
+    """A table that is kept current, in its own session.
 
     Attributes:
         session: The session.
@@ -83,7 +84,7 @@ class Target(ABC):
         reserved: Names that its columns cannot have, in lower case.
         fed: Those that they cannot have if it has a change data feed.
         has_path_values: Whether the values of partitions become parts of paths.
-        conflicts: What the errors have after which another writer was first: a pattern.
+        conflicts: A pattern of the errors that say that another writer was first.
     """
 
     conflicts: str
@@ -105,11 +106,11 @@ class Target(ABC):
 
     @abstractmethod
     def look(self) -> Found | None:
-        """Reads what it records of its last batch. None if it does not exist."""
+        """Reads the record of its last batch. None if it does not exist."""
 
     @abstractmethod
     def find(self) -> Found:
-        """Reads what it records of its last batch."""
+        """Reads the record of its last batch."""
 
     def has_rows(self) -> bool:
         """Whether it has a row."""
@@ -261,7 +262,7 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
         columns.append(marker)
         sets.append(f"t.{marker} = s.{GONE}")
         values.append(f"s.{GONE}")
-        # What only marks a row has no values for a new one.
+        # A change that only marks a row has no values for a new row.
         inserts = f"NOT (s.{GONE} AND s.{OP} = {Op.UPDATE})"
     clauses = [f"MERGE INTO {target} t USING {view} s ON {keys}"]
     if not soft and rules.deletes != "ignore":
