@@ -351,7 +351,7 @@ fn first_duplicate(mut oids: impl Iterator<Item = Oid>) -> Option<Oid> {
     oids.find(|oid| !seen.insert(*oid))
 }
 
-// A catalog in other JSON is read like one of its own, so that there is one parser.
+// A catalog inside other JSON is read from its own text, so that there is one parser.
 impl<'de> Deserialize<'de> for Catalog {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let json = serde_json::Value::deserialize(from)?.to_string();

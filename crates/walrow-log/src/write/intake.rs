@@ -232,7 +232,7 @@ impl Intake {
         found: impl FnOnce() -> Taken,
         end: Lsn,
     ) -> Result<bool, Error> {
-        // Usually, the session only sends what is new.
+        // Usually, the session only sends new changes.
         if self.has_passed {
             return Ok(end <= self.end);
         }

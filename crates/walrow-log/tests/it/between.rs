@@ -223,7 +223,7 @@ fn a_decision_outlives_the_parts_of_a_later_transaction() {
 }
 
 #[test]
-fn the_empty_journal_of_a_dead_process_is_durable_before_segments_go() {
+fn processes_that_end_at_any_call_leave_a_log_that_opens() {
     let columns = [("a", 23, -1, true)];
     let stream = Stream::new()
         .session()
