@@ -94,7 +94,8 @@ def needs_of(log: Path, name: str) -> str | None:
                 "INSERT INTO item VALUES (500, 1)",
                 "ALTER PUBLICATION p ADD TABLE item",
             ],
-            "for a while",
+            # "not … for a while", or "new …" if a look came between.
+            "in the publication",
         ),
         (
             [
