@@ -668,7 +668,7 @@ def copy_data_header(size: int) -> bytes:
 def end_of_wal(payload: Buffer) -> tuple[int, bool]:
     """Returns the end of WAL in a payload of the server, and whether it asks for an answer.
 
-    0 if it is missing.
+    The end of WAL is 0 if the payload does not have it.
     """
 
 def status_update(received: int, flushed: int, clock: int, reply: bool) -> bytes:

@@ -53,8 +53,7 @@ class Remedy(NamedTuple):
     Attributes:
         option: The name of the option or step.
         key: The entry of the option, if it is a mapping: a column or a setting. The
-            reader,
-            table or LSN that a step is for.
+            reader, table or LSN that a step is for.
         value: The value. None if you must choose another value yourself.
         code: The function that makes the value, if it is an object that only you can
             make.
@@ -473,7 +472,7 @@ class ReplicationError(Error):
         position: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the server's error code, its slot, and the end of the stream."""
+        """Stores the server's error, its slot and publication, and the end of the stream."""
         super().__init__(
             reason,
             sqlstate=sqlstate,

@@ -79,10 +79,9 @@ class Log(OpenedLog):
     """The published segments of a log.
 
     It has the segments that were published when it was opened. Open it again for later
-    segments, or use
-    `follow`. Methods that change the log or its readers look for later segments, too.
-    `walrow.read`, `tables`, `schema`, `frames` and Spark's functions take a log,
-    or its path, wherever they take a capture.
+    segments, or use `follow`. Methods that change the log or its readers look for later
+    segments, too. `walrow.read`, `tables`, `schema`, `frames` and Spark's functions
+    take a log, or its path, wherever they take a capture.
 
     >>> import tempfile, walrow
     >>> folder = tempfile.TemporaryDirectory()
@@ -331,9 +330,8 @@ class Log(OpenedLog):
             poll_interval: Seconds between two looks for new segments.
             reader: The name of a registered reader. It continues at its position, which is
                 recorded while batches are taken, at most once a second, and at the end.
-                So after a
-                crash, some batches come again, and all batches come. A reader that
-                is not registered yet is registered, and begins at `start`.
+                So after a crash, some batches come again, and all batches come. A
+                reader that is not registered yet is registered, and begins at `start`.
             **options: Those of `walrow.read`, except `schema` for several versions, and
                 `end`.
 
@@ -372,19 +370,17 @@ class Log(OpenedLog):
 
         Args:
             table: The table, as in `walrow.read`. If several tables had the name, the
-                last
-                one at that point.
+                last one at that point.
             as_of: The LSN or time. For a time, the state before the first transaction
                 that was committed later. Default: all of the log. So is an LSN after
-                its end:
-                see `end`.
+                its end: see `end`.
             **options: Those of `walrow.read` that determine columns, batches and memory.
                 Beyond `spool_memory`, rows wait in a file.
 
         Returns:
             The rows, in the order of their last change, without metadata columns. They
-            are read from the log when the first batch is asked for. The
-            changes after them begin at `position`, once all batches were taken.
+            are read from the log when the first batch is asked for. The changes after
+            them begin at `position`, once all batches were taken.
 
         Raises:
             LogError: With the code `"too_early"` if the rows are known only later:
@@ -578,8 +574,7 @@ class Log(OpenedLog):
         """Reads all segments, and compares them with their checksums.
 
         The contents of each are counted again, and compared with its foot and the
-        index. Problems
-        that a receiver would refuse are errors, too.
+        index. Problems that a receiver would refuse are errors, too.
 
         Args:
             progress: Is called with the number of bytes of each segment.
@@ -628,8 +623,7 @@ class Log(OpenedLog):
 
         Raises:
             LogError: A reader or a load needs one of them (`held`): no segment is
-                removed. Or
-                a segment cannot be removed: call it again.
+                removed. Or a segment cannot be removed: call it again.
         """
         return self._log.prune(self._log.lsn_of(until, "until"), force)
 
@@ -649,8 +643,7 @@ class Log(OpenedLog):
         Args:
             age: How long transactions are kept: seconds, a timedelta, or a text such as `"7d"`.
             bytes: How many bytes of segments are kept, or a text such as `"50GB"`. With
-                an age too, segments beyond
-                either limit are removed.
+                an age too, segments beyond either limit are removed.
             forget_after: Readers that were not used for so long are forgotten first.
             force: Whether to remove what readers and loads need.
 
@@ -667,8 +660,7 @@ class Log(OpenedLog):
         """Merges many small segments into few large ones.
 
         Readers and a writer may use the log meanwhile: they see the same changes. Its
-        cost
-        does not grow with earlier merges.
+        cost does not grow with earlier merges.
 
         Args:
             segment_bytes: The size of the stream of a segment, at most: bytes, or a text such as

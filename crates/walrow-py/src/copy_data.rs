@@ -22,7 +22,7 @@ pub(crate) fn copy_data_header(py: Python<'_>, size: usize) -> Bound<'_, PyBytes
 
 /// Returns the end of WAL in a payload of the server, and whether it asks for an answer.
 ///
-/// 0 if it is missing.
+/// The end of WAL is 0 if the payload does not have it.
 #[pyfunction]
 pub(crate) fn end_of_wal(payload: &Bound<'_, PyAny>) -> PyResult<(u64, bool)> {
     // A message may be large: its bytes are not needed.

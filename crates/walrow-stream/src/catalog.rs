@@ -1,7 +1,8 @@
 //! Facts about types and tables that the stream does not contain. A catalog is immutable. It is
 //! read once from a server, or kept in a file beside a capture.
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::de::{self, DeserializeOwned};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use walrow_wire::Oid;
@@ -351,11 +352,16 @@ fn first_duplicate(mut oids: impl Iterator<Item = Oid>) -> Option<Oid> {
     oids.find(|oid| !seen.insert(*oid))
 }
 
-// A catalog inside other JSON is read from its own text, so that there is one parser.
+/// Reads a part of other JSON from its own text, so that each type has one parser: parsers are large.
+pub(crate) fn part<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<T, D::Error> {
+    let json = serde_json::Value::deserialize(from)?.to_string();
+    serde_json::from_slice(json.as_bytes()).map_err(de::Error::custom)
+}
+
 impl<'de> Deserialize<'de> for Catalog {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let json = serde_json::Value::deserialize(from)?.to_string();
-        Self::from_json(&json).map_err(de::Error::custom)
+        let entry: CatalogEntry = part(from)?;
+        entry.try_into().map_err(de::Error::custom)
     }
 }
 

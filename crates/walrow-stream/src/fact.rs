@@ -4,9 +4,8 @@
 //! JSON as its content. So other decoders of pgoutput skip it, and a user's message with this
 //! prefix remains data. A fact may come anywhere before its use.
 
-use crate::catalog::Catalog;
-use serde::de::{self, DeserializeOwned};
-use serde::{Deserialize, Deserializer, Serialize};
+use crate::catalog::{Catalog, part};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use walrow_wire::{LogicalMessage, Lsn, Message, PgString, Timestamp, Xid};
 
@@ -349,12 +348,6 @@ impl PreparedBefore {
     pub(crate) fn may_have(&self, xid: Xid, commit_end: Lsn) -> bool {
         commit_end <= self.until || self.xids.contains(&xid)
     }
-}
-
-/// Reads a part of a fact as if it were the whole JSON, so that each type has one parser.
-fn part<'de, D: Deserializer<'de>, T: DeserializeOwned>(from: D) -> Result<T, D::Error> {
-    let json = serde_json::Value::deserialize(from)?.to_string();
-    serde_json::from_slice(json.as_bytes()).map_err(de::Error::custom)
 }
 
 impl Fact {

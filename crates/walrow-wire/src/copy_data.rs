@@ -203,13 +203,8 @@ impl<'a> XLogData<'a> {
 
     /// Appends everything except the message.
     pub fn encode_header(&self, out: &mut Vec<u8>) {
-        let clock = self.clock.0.cast_unsigned();
         out.put_u8(b'w');
-        out.put_bytes(
-            [self.start.0, self.end.0, clock]
-                .map(u64::to_be_bytes)
-                .as_flattened(),
-        );
+        out.put_u64s([self.start.0, self.end.0, self.clock.0.cast_unsigned()]);
     }
 
     /// Parses the message. Error offsets count from the payload's first byte.

@@ -20,6 +20,12 @@ pub(crate) trait Put {
         self.put_bytes(&value.to_be_bytes());
     }
 
+    /// Several fields of 64 bits at once: LSNs, or the bits of times.
+    #[inline]
+    fn put_u64s<const N: usize>(&mut self, values: [u64; N]) {
+        self.put_bytes(values.map(u64::to_be_bytes).as_flattened());
+    }
+
     fn put_lsn(&mut self, value: Lsn) {
         self.put_bytes(&value.0.to_be_bytes());
     }

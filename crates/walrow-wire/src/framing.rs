@@ -88,12 +88,6 @@ impl Message<'_> {
             clock,
             message: &[],
         };
-        // Most messages that are encoded are these: the memory grows once for them.
-        out.reserve(
-            Frame::HEADER
-                .saturating_add(XLogData::HEADER)
-                .saturating_add(32),
-        );
         Frame::encode_with(b'd', out, |out| {
             data.encode_header(out);
             self.encode(out);

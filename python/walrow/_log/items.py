@@ -71,12 +71,10 @@ class LogTable(NamedTuple):
     Attributes:
         oid: Its OID.
         versions: Its versions, in the order of their first appearance. Empty for a
-            table that
-            needs a load and has no changes yet.
+            table that needs a load and has no changes yet.
         last: Where the last transaction with changes of it ends. 0/0 without one.
         loaded: The LSN where its last load ends. None if it was never loaded: then the
-            log lacks
-            the rows from before.
+            log lacks the rows from before.
         needs_load: Why the rows differ from the server's table until it is loaded
             again (see `walrow.load`), as far as the receiver has noticed: the reasons of all
             open marks. None if it is whole.

@@ -80,8 +80,7 @@ class Retention(NamedTuple):
     Attributes:
         age: How long transactions are kept: seconds, a timedelta, or a text such as `"7d"`.
         bytes: How many bytes of segments are kept, or a text such as `"50GB"`. With an
-            age too, segments beyond either
-            limit are removed.
+            age too, segments beyond either limit are removed.
         forget_after: Readers that were not used for so long are forgotten first.
     """
 

@@ -75,8 +75,7 @@ def seal(
             `"error"`, raised after all complete transactions are in the log, or
             `"ignore"`.
         segment_bytes: A segment ends at this size of the stream: bytes, or a text such
-            as
-            `"64MiB"`.
+            as `"64MiB"`.
         compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
             stream as it is.
         spool_memory: As in `walrow.read`.

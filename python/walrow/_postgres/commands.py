@@ -75,8 +75,7 @@ class CreatedSlot(NamedTuple):
         name: Its name.
         consistent_point: From here on, the slot has all changes.
         snapshot: The exported snapshot. None if the server exported no snapshot. It
-            ends with the
-            next command on the connection.
+            ends with the next command on the connection.
         plugin: Its output plugin.
     """
 
@@ -117,8 +116,7 @@ def timeline_history(
     """Returns the timelines before this one, with their ends, oldest first.
 
     The first timeline has no history. A position before the end of a timeline means the
-    same
-    on the next one. Positions after it do not.
+    same on the next one. Positions after it do not.
 
     ```python
     with psycopg.connect("dbname=shop", replication="database") as conn:

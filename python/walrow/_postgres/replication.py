@@ -92,8 +92,7 @@ class ReplicationStream:
             status_interval: The seconds between two reports of the confirmed position.
             ping_interval: After these seconds of silence, the client asks the server
                 for an answer. After twice as many, the connection is lost. Default:
-                half of the
-                server's `wal_sender_timeout`, or 30 s if it is 0.
+                half of the server's `wal_sender_timeout`, or 30 s if it is 0.
             wakeup_fd: A file descriptor. While it is readable, `receive` does not wait.
                 The stream does not read from it.
             **parameters: More connection parameters, such as `password`.

@@ -81,11 +81,9 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             must be its columns. Default: all.
         framing: `"wire"`: the bytes of the connection, cut anywhere. `"recvlogical"`: a
             file that `pg_recvlogical` wrote with the plugin pgoutput, cut anywhere.
-            Transactions
-            that it received again after a reconnect are returned only once.
-            `"copydata"`: each
-            chunk is one CopyData payload, as drivers return them. `"message"`: each
-            chunk is one pgoutput message, or a row of
+            Transactions that it received again after a reconnect are returned only
+            once. `"copydata"`: each chunk is one CopyData payload, as drivers return
+            them. `"message"`: each chunk is one pgoutput message, or a row of
             `pg_logical_slot_get_binary_changes`. Default: recognised from the first
             bytes or the first chunk. A `Decoder` does not recognise it: its default is
             `"wire"`.
@@ -174,8 +172,7 @@ def frames(
     Nothing is skipped or combined: messages of rolled-back transactions are included.
     An error of the server is a frame too, an ErrorResponse. So this is not an error
     here. A transaction without its end is not an error either: `Frames.server_error`
-    and
-    `Frames.unfinished` are for these.
+    and `Frames.unfinished` are for these.
 
     >>> import walrow
     >>> path = "tests/data/18/rows.text.wire"

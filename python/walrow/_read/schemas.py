@@ -34,8 +34,8 @@ def schema(
 
     It has the columns of all versions in all sources, in the order of their first
     appearance, then the metadata columns. A column whose type changes gets a type that
-    holds
-    all of its values: see docs/types.md. Its metadata lacks `pg.replica_identity`.
+    holds all of its values: see docs/types.md. Its metadata lacks
+    `pg.replica_identity`.
 
     >>> import walrow
     >>> catalog = walrow.Catalog(

@@ -100,8 +100,7 @@ def receive(
         age: Transactions are published for readers after this time, at least 0.1
             seconds: seconds, a timedelta, or a text such as `"10s"`.
         segment_bytes: A segment ends at this size of the stream: bytes, or a text such
-            as
-            `"64MiB"`.
+            as `"64MiB"`.
         compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
             stream as it is.
         spool_memory: The size of the memory that open transactions take together.
@@ -115,8 +114,7 @@ def receive(
             left, or its name is not known. A refused login, for example, is an error at
             once. Default: 600 with `until`, otherwise without end.
         retain: The retention of the log: `walrow.log.Retention(age=..., bytes=...)`. It
-            is
-            applied about once a minute, beside the writer, and at the end. See
+            is applied about once a minute, beside the writer, and at the end. See
             `Log.retain`. Default: everything.
         status: Is called about once a second.
         stop: Ends it within two seconds when set, as Ctrl-C does. Several receivers may share it.

@@ -241,8 +241,8 @@ class _Interrupts:
     """Makes Ctrl-C a KeyboardInterrupt in the end, whatever Spark makes of it.
 
     Py4J logs it and may raise another error instead, and errors may be suppressed.
-    While
-    Spark starts, its own handler may get it: then only the wakeup descriptor shows it.
+    While Spark starts, its own handler may get it: then only the wakeup descriptor
+    shows it.
     """
 
     def __init__(self) -> None:

@@ -82,8 +82,8 @@ def apply_all(
         threads: How many of them are looked at and written at once.
         options: Options of `apply_changes` for single tables.
         previous: The result of an earlier call. A target of it is not even looked at,
-            if
-            the log has nothing new for it: what it records counts as soon as there is.
+            if the log has nothing new for it: what it records counts as soon as there
+            is.
         listener: Is called with each table and what was done, or its error, as soon as it is
             known, by one of the threads. Its errors end the call.
         **common: Options of `apply_changes` for all tables.

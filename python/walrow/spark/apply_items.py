@@ -92,8 +92,7 @@ class Token(NamedTuple):
         keys: The key columns.
         end: Up to where the target has all changes.
         line: The line of commits that it belongs to. `resume_from` begins another one,
-            with
-            the target's version or snapshot at that time as its name.
+            with the target's version or snapshot at that time as its name.
         run: The call that wrote it.
         version: The target's version or snapshot that it read before.
         columns: The columns that were chosen. None if all were.

@@ -193,7 +193,7 @@ class Net:
         """Computes a DataFrame at its first use only. Delta's MERGE refuses cached ones."""
         stored = frame.localCheckpoint(eager=False)
         if hasattr(stored, "_plan"):
-            # Under Connect, PySpark uses the active session.
+            # Under Connect, PySpark assumes that the active session has it.
             stored._session = stored._plan._spark_session = self._session
         return stored
 

@@ -132,7 +132,7 @@ def refuse_incomplete(
         log: The log.
         table: The table.
         marks: When it was not whole.
-        start: The target's columns. It has the rows from before the slot, too.
+        start: The target has all changes up to this LSN, and the rows from before the slot.
         end: The point.
 
     Raises:

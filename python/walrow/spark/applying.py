@@ -83,9 +83,9 @@ def apply_changes(
         table: The table, as in `walrow.read`.
         target: `"delta:/path"`, `"delta:catalog.schema.table"` or
             `"iceberg:catalog.schema.table"`. It is created if it is missing.
-        keys: The key columns: unique, and never NULL. Default: the
-            columns of the replica identity, or under REPLICA IDENTITY FULL, of
-            the primary key that the log has recorded.
+        keys: The key columns: unique, and never NULL. Default: the columns of the
+            replica identity, or under REPLICA IDENTITY FULL, of the primary key that
+            the log has recorded.
         deletes: `"apply"` removes rows, `"soft"` sets `deleted_column` and keeps their
             values, `"ignore"` keeps the rows as they are.
         truncates: `"apply"` removes all rows, `"error"` raises, `"ignore"` keeps them. A

@@ -45,8 +45,7 @@ def changes(
         table: The table, as in `decode`. Optional with `envelope=True`.
         schema: The columns, as in `decode`. Default: the columns of all versions
             in all captures. To find them, the driver collects the paths and reads all
-            captures once.
-            So it is required for bytes and for streaming DataFrames.
+            captures once. So it is required for bytes and for streaming DataFrames.
         column: As in `decode`.
         **options: As in `decode`.
 

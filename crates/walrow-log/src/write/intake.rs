@@ -18,7 +18,7 @@ use walrow_wire::Lsn;
 pub(crate) enum Next {
     /// The buffer has no room for other events.
     Full,
-    /// A transaction is whole, and it was the last part of a large one, or fills the block.
+    /// The last part of a large transaction was taken. The transaction is whole now.
     Whole,
     /// The first transaction or message at or behind the place of a load was taken.
     First(First),
@@ -166,8 +166,11 @@ impl Intake {
                     self.end = self.end.max(transaction.end_lsn);
                     self.repeats.took(transaction.commit_lsn);
                     self.session.take(taken(transaction));
-                    if buffer.is_full() || matches!(buffer.at(), At::LastPart(_)) {
+                    if matches!(buffer.at(), At::LastPart(_)) {
                         return Ok(Next::Whole);
+                    }
+                    if buffer.is_full() {
+                        return Ok(Next::Full);
                     }
                 }
                 Ok(None) => return Ok(Next::None),

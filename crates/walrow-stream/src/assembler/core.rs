@@ -64,6 +64,8 @@ impl Core {
     }
 
     /// The next event.
+    ///
+    /// It has its own loop: with a shared step, [`Core::rows`] costs 5 % more instructions.
     pub(super) fn next<'t, 'i: 't>(
         &'t mut self,
         input: &mut &'i [u8],

@@ -47,12 +47,7 @@ impl Begin {
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let time = self.commit_time.0.cast_unsigned();
-        out.put_bytes(
-            [self.final_lsn.0, time]
-                .map(u64::to_be_bytes)
-                .as_flattened(),
-        );
+        out.put_u64s([self.final_lsn.0, self.commit_time.0.cast_unsigned()]);
         out.put_u32(self.xid);
     }
 }
@@ -98,9 +93,8 @@ impl Commit {
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let time = self.commit_time.0.cast_unsigned();
-        let fields = [self.commit_lsn.0, self.end_lsn.0, time];
         out.put_u8(0);
-        out.put_bytes(fields.map(u64::to_be_bytes).as_flattened());
+        out.put_u64s([self.commit_lsn.0, self.end_lsn.0, time]);
     }
 }
 

@@ -2,8 +2,7 @@
 
 Delta refuses a version of an application that a table has already, and a commit whose
 application has committed meanwhile. The metadata explains the version, and history
-shows
-later operations.
+shows later operations.
 """
 
 from __future__ import annotations

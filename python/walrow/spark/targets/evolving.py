@@ -39,9 +39,8 @@ def evolve(
         layout: How a new target is partitioned and clustered.
         columns: The columns that it has. None if it does not exist.
         rehearse: Raises an error if rows cannot be written to a new target. Its columns
-            with
-            texts become parts of paths. It is called with them before the target is
-            created.
+            with texts become parts of paths. It is called with them before the target
+            is created.
 
     Returns:
         Whether it has changed anything.
@@ -228,7 +227,7 @@ def _fits(kind: Any, into: Any) -> bool:
     if kind.simpleString() == into.simpleString():
         fits = True
     elif size is not None and more is not None:
-        # An integer neither has nor takes decimals.
+        # Integers have a scale of 0, and only integers fit into them.
         is_decimal = isinstance(into, types.DecimalType)
         scaled = into.scale if is_decimal else 0
         fits = size[0] <= more[0] and size[1] <= scaled

@@ -2,9 +2,8 @@
 
 A batch is written to its own branch. `fast_forward` then makes it the table's, only if
 there was no other commit meanwhile: so one of two drivers wins. The last token is in
-the
-nearest earlier snapshot that has a token. Snapshots that were expired are looked
-up in the table's older metadata files, so maintenance does not hide that one came before
+the nearest earlier snapshot that has a token. Snapshots that were expired are looked up
+in the table's older metadata files, so maintenance does not hide that one came before
 another.
 """
 
