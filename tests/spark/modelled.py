@@ -145,7 +145,9 @@ class Model:
         return self._messages
 
     def loaded(self) -> None:
-        """Notes that all rows were loaded."""
+        """Notes that all rows were loaded. The server has no values of dropped columns."""
+        for row in self.rows:
+            row.update(dict.fromkeys(self.every.keys() - self.columns.keys()))
         self.left = Left({}, is_cleared=True, is_truncated=self.left.is_truncated)
 
     # ------------------------------------------------------------------ changes
