@@ -13,7 +13,7 @@ from walrow._log.items import LogColumn, LogVersion
 from walrow._log.needs import Published
 from walrow._lsn import Lsn
 from walrow._postgres.published import last_oid, published_tables, stamps
-from walrow._receive.looks import Look, Questions, after_look, at_beginning, settled
+from walrow._receive.marks import Look, Questions, after_look, at_beginning, settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

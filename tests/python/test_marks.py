@@ -18,7 +18,7 @@ from walrow._postgres.published import (
     PublishedTable,
     TablePart,
 )
-from walrow._receive.looks import (
+from walrow._receive.marks import (
     Look,
     Questions,
     after_load,

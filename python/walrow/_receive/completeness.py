@@ -20,7 +20,7 @@ from walrow._postgres import published
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.running import literal
 from walrow._receive.askers import Asker, is_answered
-from walrow._receive.looks import (
+from walrow._receive.marks import (
     Look,
     Questions,
     after_load,
