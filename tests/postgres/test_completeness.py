@@ -81,7 +81,11 @@ def test_what_the_stream_lacks_is_loaded(
 
 def reasons(log: Path) -> dict[str, set[str]]:
     """Why tables need a load, each reason by itself."""
-    return {name: set(words.split("; ")) for name, words in needed(log).items()}
+    return {
+        table.name: {mark.reason for mark in table.marks if mark.is_open}
+        for table in walrow.Log(log).tables()
+        if table.needs_load is not None
+    }
 
 
 def needs_of(log: Path, name: str) -> str | None:
