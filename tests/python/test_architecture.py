@@ -232,11 +232,13 @@ _PYTHON_ROOMS = {
     "_read": (*_LEAVES, "_sources"),
     "_postgres": _READS,
     "postgres": ("_late", "_postgres"),
+    "_backup": (*_LEAVES, "_postgres"),
+    "backup": ("_late", "_backup"),
     "_log": _READS,
     "log": (*_READS, "_log"),
     "_receive": (*_LOGS, "_postgres"),
     "spark": _LOGS,
-    "cli": (*_LOGS, "", "_receive", "_postgres", "postgres", "spark"),
+    "cli": (*_LOGS, "", "_receive", "_postgres", "postgres", "spark", "_backup", "backup"),
 }
 
 

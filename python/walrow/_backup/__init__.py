@@ -1,0 +1,1 @@
+"""Base backups of a server, and their manifests."""
