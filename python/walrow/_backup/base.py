@@ -175,7 +175,7 @@ def _command(major: int, options: BackupOptions, *, with_sizes: bool) -> str:
         tablespace_map=True,
         verify_checksums=options.verify_checksums,
         manifest=options.manifest,
-        manifest_checksums=options.manifest_checksums,
+        manifest_checksums=options.manifest_checksums or "CRC32C",
         compression="gzip" if options.compress else None,
         compression_detail=gzip_level(options.compress),
         target=None,
@@ -211,14 +211,14 @@ def _parent(
             " SET summarize_wal = on, SELECT pg_reload_conf(), and take a full backup"
         )
         raise BackupError(reason, code="parent", path=str(path))
-    history = {it.timeline: it.lsn for it in timeline_history(conn, system.timeline)}
+    switches = timeline_history(conn, system.timeline).switches
     check_parent(
         path,
         manifest,
         system_identifier=system.system_identifier,
         timeline=system.timeline,
         position=system.xlogpos,
-        history=history,
+        history={it.timeline: it.lsn for it in switches},
     )
     return text
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import stat
 import tarfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +17,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import IO
 
-__all__ = ["MANIFEST", "Found", "Odd", "contents", "is_archive", "is_tar", "member_path", "path_below"]
+__all__ = [
+    "MANIFEST",
+    "Found",
+    "Odd",
+    "contents",
+    "is_archive",
+    "is_tar",
+    "member_path",
+    "path_below",
+]
 
 #: The name of the manifest's file.
 MANIFEST = "backup_manifest"
@@ -170,8 +181,8 @@ def _in_archive(path: Path) -> Iterator[Found | Odd]:
                     yield Odd(name, f"is twice in {path.name}")
                 else:
                     seen.add(name)
-                    file = archive.extractfile(member)
-                    yield Found(name, member.size, lambda file=file: _blocks(file))
+                    file = archive.extractfile(member) or io.BytesIO()
+                    yield Found(name, member.size, partial(_blocks, file))
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise
@@ -179,8 +190,12 @@ def _in_archive(path: Path) -> Iterator[Found | Odd]:
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:
-    while block := file.read(_BLOCK_BYTES):
-        yield block
+    try:
+        while block := file.read(_BLOCK_BYTES):
+            yield block
+    except tarfile.TarError:
+        # The archive is cut. So is this file, by its size.
+        return
 
 
 _ARCHIVE = re.compile(r"(?:base|pg_wal|[1-9][0-9]{0,9})\.tar(?:\.gz)?")

@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-__all__ = ["make_directory", "remove_trees", "sync_directories", "sync_directory", "write_file"]
+__all__ = [
+    "make_directory",
+    "remove_trees",
+    "sync_directories",
+    "sync_directory",
+    "write_file",
+]
 
 
 def make_directory(path: Path) -> None:

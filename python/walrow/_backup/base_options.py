@@ -21,7 +21,7 @@ __all__ = [
     "check_options",
     "check_places",
     "gzip_level",
-    "partial",
+    "partial_name",
     "places_of",
 ]
 
@@ -30,7 +30,7 @@ Wal = Literal["fetch", "stream", "none"]
 WithManifest = Literal["yes", "no", "force-encode"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BackupOptions:
     """What to take, as `walrow.backup.base_backup` describes it."""
 
@@ -82,7 +82,9 @@ def check_options(options: BackupOptions) -> None:
             " Python 3.11.4 or later, or format tar"
         )
     if options.format == "tar" and options.tablespaces:
-        _refuse("tablespaces are mapped in format plain only: a tar has their own places")
+        _refuse(
+            "tablespaces are mapped in format plain only: a tar has their own places"
+        )
     if options.manifest == "no" and options.manifest_checksums is not None:
         _refuse("manifest_checksums needs a manifest")
     gzip_level(options.compress)
@@ -106,7 +108,7 @@ def gzip_level(compress: str | None) -> str | None:
 def _check_mapping(to: Path, tablespaces: Mapping[str, str]) -> None:
     places = [to]
     for old, new in tablespaces.items():
-        if not (os.path.isabs(old) and os.path.isabs(new)):
+        if not (Path(old).is_absolute() and Path(new).is_absolute()):
             _refuse(f"the paths of tablespace {old}={new} must be absolute")
         path = Path(os.path.normpath(new))
         for other in places:
@@ -153,28 +155,32 @@ def check_places(paths: Iterable[Path]) -> None:
     """
     for path in paths:
         if os.path.ismount(path):
-            _refuse(f"{path} is a mount point, which cannot be replaced: name one below it")
+            _refuse(
+                f"{path} is a mount point, which cannot be replaced: name one below it"
+            )
         if path.is_symlink():
             _refuse(f"{path} is a link: name the directory that it leads to")
         try:
             if any(path.iterdir()):
-                _refuse(f"{path} is not empty: a backup needs a new or an empty directory")
+                _refuse(
+                    f"{path} is not empty: a backup needs a new or an empty directory"
+                )
         except FileNotFoundError:
             pass
         except NotADirectoryError:
             _refuse(f"{path} is not a directory")
-        if os.path.lexists(partial(path)):
+        if os.path.lexists(partial_name(path)):
             text = (
-                f"{partial(path)} is of a backup that has not ended: if none is running, remove it"
+                f"{partial_name(path)} is of a backup that has not ended: if none is running, remove it"
                 " and start again"
             )
-            raise BackupError(text, code="store", path=str(partial(path)))
+            raise BackupError(text, code="store", path=str(partial_name(path)))
 
 
-def partial(path: Path) -> Path:
+def partial_name(path: Path) -> Path:
     """The name of a directory until the backup is done.
 
-    >>> print(partial(Path("backups/monday")))
+    >>> print(partial_name(Path("backups/monday")))
     backups/monday.partial
     """
     return path.with_name(f"{path.name}.partial")

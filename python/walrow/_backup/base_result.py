@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 __all__ = ["BackedUpTablespace", "BackupProgress", "BaseBackup"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BackedUpTablespace:
     """A tablespace in a base backup.
 
@@ -27,7 +27,7 @@ class BackedUpTablespace:
     path: Path
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BaseBackup:
     """A base backup that is done: the result of `base_backup`.
 
@@ -70,7 +70,7 @@ class BaseBackup:
         return found | {"start_lsn": str(self.start_lsn), "end_lsn": str(self.end_lsn)}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BackupProgress:
     """How far a base backup is.
 

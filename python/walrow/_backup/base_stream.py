@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._core import (
-    parse_backup_copy_data,
+    parse_backup_data,
     parse_backup_position,
     parse_tablespace,
 )
@@ -82,7 +82,7 @@ class Data(NamedTuple):
 class BytesDone(NamedTuple):
     """How many bytes the server has read."""
 
-    count: int
+    size: int
 
 
 class Ended(NamedTuple):
@@ -171,7 +171,9 @@ class BackupStream:
             yield started
             if self._major < _ONE_COPY_SINCE:
                 for each in started.tablespaces:
-                    yield NewArchive("base.tar" if each.oid is None else f"{each.oid}.tar")
+                    yield NewArchive(
+                        "base.tar" if each.oid is None else f"{each.oid}.tar"
+                    )
                     yield from self._copies()
                 if manifest:
                     yield NewManifest()
@@ -267,16 +269,18 @@ class BackupStream:
         try:
             yield
         except psycopg.Error as error:
-            text = "the connection broke in the middle of the base backup; start it again"
+            text = (
+                "the connection broke in the middle of the base backup; start it again"
+            )
             raise ConnectionLostError(text) from error
 
 
 def _event(payload: bytes) -> Event:
-    match parse_backup_copy_data(payload):
+    match parse_backup_data(payload):
         case ("d", data):
             return Data(data)
-        case ("p", count):
-            return BytesDone(count)
+        case ("p", size):
+            return BytesDone(size)
         case ("n", name, _):
             # It is checked before it becomes a file.
             return NewArchive(name.decode("ascii", "backslashreplace"))

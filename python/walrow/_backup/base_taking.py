@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
 from walrow._backup.base_contents import MANIFEST, contents
@@ -14,7 +15,7 @@ from walrow._backup.base_disk import (
     sync_directory,
 )
 from walrow._backup.base_manifest import Manifest, WalRange, parse_manifest
-from walrow._backup.base_options import BackupOptions, partial, places_of
+from walrow._backup.base_options import BackupOptions, partial_name, places_of
 from walrow._backup.base_result import BackedUpTablespace, BackupProgress, BaseBackup
 from walrow._backup.base_stream import (
     BytesDone,
@@ -49,7 +50,7 @@ class Taking:
         places: Sequence[Place],
         tell: Callable[[BackupProgress], None],
     ) -> None:
-        self.directory = partial(options.to)
+        self.directory = partial_name(options.to)
         self._options = options
         self._places = places
         self._tell = tell
@@ -64,7 +65,10 @@ class Taking:
     def only_if_done(self) -> Iterator[None]:
         """Makes the directories, and removes them after any error."""
         try:
-            for path in (self.directory, *(partial(it.path) for it in self._places)):
+            for path in (
+                self.directory,
+                *(partial_name(it.path) for it in self._places),
+            ):
                 make_directory(path)
                 self._made.append(path)
             yield
@@ -84,7 +88,7 @@ class Taking:
                 case Started():
                     self._start(event)
                 case NewArchive(name):
-                    self._give(events, lambda it, name=name: target.archive(name, it))
+                    self._give(events, partial(target.archive, name))
                 case NewManifest():
                     self._give(events, target.manifest)
                 case Ended():
@@ -119,7 +123,7 @@ class Taking:
                 yield event.bytes
             elif isinstance(event, BytesDone):
                 counts = True
-                self._advance(event.count)
+                self._advance(event.size)
             else:
                 self._next = event
                 return
@@ -153,7 +157,8 @@ class Taking:
             manifest = parse_manifest((self.directory / MANIFEST).read_bytes())
         checked = check_contents(
             contents(
-                self.directory, {str(it.oid): partial(it.path) for it in self._places}
+                self.directory,
+                {str(it.oid): partial_name(it.path) for it in self._places},
             ),
             manifest,
             progress=self._verified(0),
@@ -207,7 +212,7 @@ class Taking:
         for path in self._made:
             sync_directories(path)
         for path in [each.path for each in self._places] + [self._options.to]:
-            temporary = partial(path)
+            temporary = partial_name(path)
             # An empty directory is replaced.
             temporary.rename(path)
             self._made[self._made.index(temporary)] = path

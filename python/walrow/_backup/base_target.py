@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tarfile
 import zlib
 from typing import TYPE_CHECKING, NoReturn, Protocol
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 from walrow._backup.base_contents import MANIFEST, is_archive, member_path
 from walrow._backup.base_disk import make_directory, write_file
 from walrow._backup.base_manifest import is_inside, without_file
-from walrow._backup.base_options import partial
+from walrow._backup.base_options import partial_name
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ class PlainTarget:
         """
         self._directory = directory
         self._places = places
-        self._roots = {str(each.oid): partial(each.path) for each in places}
+        self._roots = {str(each.oid): partial_name(each.path) for each in places}
 
     def archive(self, name: str, blocks: Iterator[bytes]) -> None:
         """Unpacks an archive."""
@@ -92,7 +91,9 @@ class PlainTarget:
         source = _Source(_inflated(blocks) if name.endswith(".gz") else blocks)
         try:
             with tarfile.open(
-                fileobj=source, mode="r|", bufsize=_BLOCK_BYTES
+                mode="r|",
+                fileobj=source,  # type: ignore[arg-type]
+                bufsize=_BLOCK_BYTES,
             ) as archive:
                 while (member := archive.next()) is not None:
                     # It keeps them all, which takes much memory for many files.
@@ -142,7 +143,7 @@ class PlainTarget:
         """Makes the links to the tablespaces."""
         for each in self._places:
             link = self._directory / "pg_tblspc" / str(each.oid)
-            os.symlink(each.path, link)
+            link.symlink_to(each.path)
 
 
 class _Source:

@@ -16,12 +16,12 @@ from walrow.errors import BackupError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
 
 __all__ = ["VerifiedBackup", "check_contents", "refuse_problems", "verify_manifest"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class VerifiedBackup:
     """A base backup that is what its manifest says: the result of `verify_manifest`.
 
@@ -110,7 +110,9 @@ def refuse_problems(place: Path, problems: list[str], missing_wal: list[str]) ->
     """Raises an error if a backup has a problem."""
     if problems:
         more = problems + missing_wal
-        text = f"{place} is not what its manifest says: {_some(more)}; take another backup"
+        text = (
+            f"{place} is not what its manifest says: {_some(more)}; take another backup"
+        )
         raise BackupError(text, code="damaged", path=str(place), problems=tuple(more))
     if missing_wal:
         text = (
@@ -188,7 +190,7 @@ def _problem(
         if progress is not None:
             progress(len(block))
     if size != listed.size:
-        return "changed while it was read"
+        return f"ends after {size} of its {listed.size} bytes"
     if listed.checksum is not None and hashed.digest() != listed.checksum:
         return "has another checksum"
     identifier = manifest.system_identifier

@@ -115,7 +115,9 @@ def _name(timeline: int, number: int, size: int) -> str:
     return f"{timeline:08X}{number // each:08X}{number % each:08X}"
 
 
-def _problem(found: _Head | str, segment: Segment, number: int, size: int) -> str | None:
+def _problem(
+    found: _Head | str, segment: Segment, number: int, size: int
+) -> str | None:
     if isinstance(found, str):
         return found
     if segment.size != size:

@@ -32,7 +32,9 @@ def _rate(
         return None
     found = _RATE.fullmatch(value)
     if found is None:
-        text = f"{value} is not a rate: expected kilobytes per second, such as 512k or 32M"
+        text = (
+            f"{value} is not a rate: expected kilobytes per second, such as 512k or 32M"
+        )
         raise click.BadParameter(text)
     return int(found[1]) * (1024 if found[2] == "M" else 1)
 
@@ -40,7 +42,7 @@ def _rate(
 def _moved(
     _context: click.Context, parameter: click.Parameter, items: tuple[str, ...]
 ) -> dict[str, str]:
-    """Splits each OLD=NEW. A path may have `\\=`."""
+    r"""Splits each OLD=NEW. A path may have `\=`."""
     found = {}
     for item in items:
         parts = [it.replace("\\=", "=") for it in _EQUALS.split(item)]
