@@ -87,6 +87,9 @@ def check_options(options: BackupOptions) -> None:
         )
     if options.manifest == "no" and options.manifest_checksums is not None:
         _refuse("manifest_checksums needs a manifest")
+    if options.max_rate is not None and not 0 < options.max_rate < 1 << 31:
+        # Which of them the server takes is known with its command.
+        _refuse("max_rate is a number of kilobytes per second, from 32 to 1048576")
     gzip_level(options.compress)
     _check_mapping(options.to, options.tablespaces)
 

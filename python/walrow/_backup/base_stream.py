@@ -243,6 +243,8 @@ class BackupStream:
             self._wait(READ)
         result = self._pgconn.get_result()
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
+            if self._pgconn.status == pq.ConnStatus.BAD and not _sqlstate(result):
+                raise ConnectionLostError(_LOST)
             refusal = errors.error_from_result(result, encoding_of(self._conn))
             raise _refused(refusal, command) from refusal
         return result
@@ -269,10 +271,7 @@ class BackupStream:
         try:
             yield
         except psycopg.Error as error:
-            text = (
-                "the connection broke in the middle of the base backup; start it again"
-            )
-            raise ConnectionLostError(text) from error
+            raise ConnectionLostError(_LOST) from error
 
 
 def _event(payload: bytes) -> Event:
@@ -286,6 +285,13 @@ def _event(payload: bytes) -> Event:
             return NewArchive(name.decode("ascii", "backslashreplace"))
         case _:
             return NewManifest()
+
+
+def _sqlstate(result: Any) -> bytes | None:
+    from psycopg import pq
+
+    found: bytes | None = result.error_field(pq.DiagnosticField.SQLSTATE)
+    return found
 
 
 def _cells(result: Any, row: int) -> list[bytes | None]:
@@ -309,6 +315,7 @@ def _unexpected(command: str, result: Any) -> NoReturn:
 
 
 _NAME = "BASE_BACKUP"
+_LOST = "the connection broke in the middle of the base backup; start it again"
 _ONE_COPY_SINCE = 15
 _BLOCK_BYTES = 1 << 20
 _POLL_SECONDS = 0.5

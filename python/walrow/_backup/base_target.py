@@ -90,9 +90,9 @@ class PlainTarget:
             _refuse(f"archive {name}, which is of no tablespace")
         source = _Source(_inflated(blocks) if name.endswith(".gz") else blocks)
         try:
-            with tarfile.open(
+            with tarfile.open(  # type: ignore[call-overload]
                 mode="r|",
-                fileobj=source,  # type: ignore[arg-type]
+                fileobj=source,
                 bufsize=_BLOCK_BYTES,
             ) as archive:
                 while (member := archive.next()) is not None:
@@ -181,7 +181,7 @@ def _check_name(name: str) -> None:
 
 
 def _refuse(what: str) -> NoReturn:
-    text = f"the server sent {what}; nothing of it is written elsewhere"
+    text = f"the server sent {what}: nothing of it is kept; start the backup again"
     raise BackupError(text, code="protocol")
 
 

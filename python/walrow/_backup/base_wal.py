@@ -77,9 +77,12 @@ def wal_problems(
     if not wanted:
         return []
     if not sizes:
-        return [f"there is no WAL, but {wanted[0].start} to {wanted[-1].end} is needed"]
+        bad = [f"segment {name} {it}" for name, it in heads.items()]
+        return bad or [
+            f"there is no WAL, but {wanted[0].start} to {wanted[-1].end} is needed"
+        ]
     if len(sizes) > 1:
-        return ["segments have different sizes, so they are of different servers"]
+        return ["segments are of different servers: their WAL has different sizes"]
     (size,) = sizes
     timelines = sorted({each.timeline for each in wanted})
     problems = []
