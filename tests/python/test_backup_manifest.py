@@ -69,7 +69,7 @@ def sealed(body: str) -> bytes:
     return f'{body}"Manifest-Checksum": "{checksum}"}}\n'.encode()
 
 
-def entry(path: str, data: bytes = b"", **changes: Any) -> dict[str, Any]:
+def entry(path: str, data: Any = b"", **changes: Any) -> dict[str, Any]:
     record = {
         "Path": path,
         "Size": len(data),
@@ -110,7 +110,7 @@ def test_a_manifest_has_what_it_says() -> None:
     assert (found.version, found.system_identifier) == (2, str(SYSTEM))
     # A file's name is bytes.
     assert [*found.files] == ["PG_VERSION", os.fsdecode(b"caf\xe9"), "y", "z"]
-    assert found.files["y"].algorithm is found.files["y"].checksum is None
+    assert (found.files["y"].algorithm, found.files["y"].checksum) == (None, None)
     assert found.files["z"].checksum == b"\n\x0b\x0c\r"
     assert found.wal_ranges == (WalRange(1, Lsn("0/100028"), Lsn("0/100100")),)
     assert parse_manifest(manifest(version=1, system=None)).system_identifier is None
