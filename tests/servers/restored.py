@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from servers.embedded import EmbeddedServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from pathlib import Path
 
 
 class Restored(EmbeddedServer):
@@ -40,6 +40,6 @@ class Restored(EmbeddedServer):
         if self._account is not None:
             user, group = self._account["user"], self._account["group"]
             for place, directories, files in os.walk(self._root):
-                for name in (*directories, *files):
-                    os.chown(os.path.join(place, name), user, group, follow_symlinks=False)  # noqa: PTH118
+                for path in map(Path(place).joinpath, (*directories, *files)):
+                    os.chown(path, user, group, follow_symlinks=False)
         self._configure(work_mem, settings)

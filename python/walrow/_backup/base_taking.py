@@ -11,8 +11,8 @@ from walrow._backup.base_contents import MANIFEST, contents
 from walrow._backup.base_disk import (
     make_directory,
     remove_trees,
-    sync_directories,
     sync_directory,
+    sync_tree,
 )
 from walrow._backup.base_manifest import Manifest, WalRange, parse_manifest
 from walrow._backup.base_options import BackupOptions, partial_name, places_of
@@ -210,7 +210,7 @@ class Taking:
     def _name(self) -> None:
         """Makes everything durable, the tablespaces first: their names alone are no backup."""
         for path in self._made:
-            sync_directories(path)
+            sync_tree(path)
         for path in [each.path for each in self._places] + [self._options.to]:
             temporary = partial_name(path)
             # An empty directory is replaced.
