@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from servers import EmbeddedServer, NpmServer, Proxy, ServerError
+from servers import EmbeddedServer, NpmServer, Proxy, ServerError, Standby
 from servers.npm import VERSIONS, npm_programs
 from servers.receiving import Disk, execute
 from servers.restored import Restored
 from walrow import Lsn, backup
+from walrow._backup import base
+from walrow._backup.base_options import BackupOptions
 from walrow.errors import (
     BackupError,
     ConnectionLostError,
@@ -44,7 +46,8 @@ slow = pytest.mark.slow
 
 def make_server(major: int) -> EmbeddedServer:
     settings = {"summarize_wal": "on"} if major >= 17 else {}
-    settings["max_wal_senders"] = "20"
+    # A backup of a standby needs it, since the server's last restart.
+    settings["full_page_writes"] = "on"
     if major in (16, 18):
         return EmbeddedServer(major, settings=settings)
     try:
@@ -342,6 +345,64 @@ def test_only_an_empty_directory_is_replaced(
     with pytest.raises(BackupError, match="No such file") as raised:
         take(newest, tmp_path / "nowhere/b")
     assert raised.value.code == "store"
+
+
+class CopiedWal:
+    """Copies WAL from the server's directory, where a receiver would stream it."""
+
+    def __init__(self, server: EmbeddedServer, *, lacks: int = 0) -> None:
+        self._server = server
+        self._lacks = lacks
+        self._directory = Path()
+        self.calls: list[str] = []
+
+    def begin(self, start: Lsn, timeline: int, directory: Path) -> None:
+        assert (timeline, start > 0) == (1, True)
+        assert not [*directory.iterdir()]
+        self._directory = directory
+        self.calls.append("begin")
+
+    def finish(self, end: Lsn, timeline: int) -> None:
+        assert (timeline, end > 0) == (1, True)
+        wal = self._server.data_directory / "pg_wal"
+        files = [it for it in sorted(wal.iterdir()) if it.is_file()]
+        for path in files[: len(files) - self._lacks]:
+            shutil.copy(path, self._directory)
+        self.calls.append("finish")
+
+    def abandon(self) -> None:
+        self.calls.append("abandon")
+
+
+@pytest.mark.parametrize("form", ["tar", "plain"])
+def test_wal_may_come_from_a_receiver(
+    newest: EmbeddedServer, tmp_path: Path, form: Any
+) -> None:
+    options = BackupOptions(
+        to=tmp_path / "b",
+        format=form,
+        label="b",
+        checkpoint="fast",
+        max_rate=None,
+        wal="stream",
+        incremental=None,
+        tablespaces={},
+        manifest="yes",
+        manifest_checksums="SHA256",
+        verify_checksums=True,
+        compress=None,
+    )
+    receiver = CopiedWal(newest)
+    done = base.take(newest.dsn, options, None, receiver)
+    assert (done.wal, receiver.calls) == ("complete", ["begin", "finish"])
+    assert backup.verify_manifest(done.path).wal == "complete"
+    shutil.rmtree(done.path)
+    receiver = CopiedWal(newest, lacks=99)
+    with pytest.raises(BackupError, match="there is no WAL") as raised:
+        base.take(newest.dsn, options, None, receiver)
+    assert raised.value.code == "wal"
+    assert receiver.calls == ["begin", "finish", "abandon"]
+    assert not [*tmp_path.iterdir()]
 
 
 def test_wal_cannot_be_streamed_yet(tmp_path: Path) -> None:
@@ -737,6 +798,7 @@ def test_damage_on_the_server_is_found(tmp_path: Path) -> None:
         execute(server.dsn, "CHECKPOINT")
         ((path,),) = execute(server.dsn, "SELECT pg_relation_filepath('here')")
         with (server.data_directory / path).open("r+b") as file:
+            file.seek(100)
             file.write(b"damaged")
         with pytest.raises(ReplicationError, match="--no-verify-checksums") as raised:
             take(server, tmp_path / "b")
@@ -761,3 +823,30 @@ def test_the_result_has_the_positions_of_the_server(
         ).fetchone()
         assert row is not None
         assert done.system_identifier == str(row[0])
+
+
+@slow
+@pytest.mark.parametrize("major", [16, 18])
+def test_a_standby_and_a_later_timeline(major: int, tmp_path: Path) -> None:
+    with make_server(major) as server:
+        execute(server.dsn, "CREATE TABLE here AS SELECT 1 AS id")
+        with Standby(server) as standby:
+            done = take_quickly(standby, tmp_path / "standby", format="plain")
+            assert (done.start_timeline, done.end_timeline) == (1, 1)
+            execute(standby.dsn, "SELECT pg_promote()", "INSERT INTO here VALUES (2)")
+            promoted = take_quickly(standby, tmp_path / "promoted", format="plain")
+            assert (promoted.start_timeline, promoted.end_timeline) == (2, 2)
+            assert (promoted.path / "pg_wal/00000002.history").exists()
+            options: dict[str, Any] = {"manifest": "no"}
+            take(standby, tmp_path / "no", **options)
+            for each in (done, promoted):
+                backup.verify_manifest(each.path)
+
+            def restore(data: Path) -> None:
+                shutil.copytree(promoted.path, data)
+
+            with Restored(major, restore) as restored:
+                assert execute(restored.dsn, "SELECT id FROM here ORDER BY id") == [
+                    (1,),
+                    (2,),
+                ]

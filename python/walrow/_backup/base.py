@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from walrow._backup.base_options import Place
     from walrow._backup.base_result import BaseBackup
     from walrow._backup.base_target import Target
+    from walrow._backup.base_wal import ReceivesWal
     from walrow._postgres.commands import IdentifySystem
 
-__all__ = ["base_backup"]
+__all__ = ["base_backup", "take"]
 
 
 def base_backup(
@@ -113,13 +114,32 @@ def base_backup(
     if wal == "stream":
         text = "WAL cannot be streamed beside a base backup yet: use fetch"
         raise OptionError(text)
+    return take(conninfo, options, progress)
+
+
+def take(
+    conninfo: str,
+    options: BackupOptions,
+    progress: Callable[[BackupProgress], None] | None,
+    receiver: ReceivesWal | None = None,
+) -> BaseBackup:
+    """Takes a base backup with options that are checked.
+
+    Args:
+        conninfo: As in `base_backup`.
+        options: The options.
+        progress: As in `base_backup`.
+        receiver: Receives WAL meanwhile, if the option says so.
+    """
     check_places([options.to])
     parameters = parameters_of(conninfo)
     tell = progress or (lambda _: None)
     tell(BackupProgress("starting"))
     conn = connect(parameters)
     try:
-        return _take(conn, options, tell, with_sizes=progress is not None)
+        return _take(
+            conn, options, tell, with_sizes=progress is not None, receiver=receiver
+        )
     finally:
         conn.close()
 
@@ -137,6 +157,7 @@ def _take(
     tell: Callable[[BackupProgress], None],
     *,
     with_sizes: bool,
+    receiver: ReceivesWal | None,
 ) -> BaseBackup:
     major = major_version(conn)
     command = _command(major, options, with_sizes=with_sizes)
@@ -147,7 +168,7 @@ def _take(
         check_places(each.path for each in places)
     system = identify_system(conn)
     parent = _parent(conn, options.incremental, system)
-    taking = Taking(options, places, tell)
+    taking = Taking(options, places, tell, receiver)
     with taking.only_if_done():
         with BackupStream(conn, major) as stream:
             if parent is not None:

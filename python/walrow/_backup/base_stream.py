@@ -300,7 +300,7 @@ def _cells(result: Any, row: int) -> list[bytes | None]:
 
 def _refused(refusal: psycopg.Error, command: str) -> ReplicationError:
     sqlstate = refusal.sqlstate or ""
-    hint = _HINTS.get(sqlstate)
+    hint = refusal.diag.message_hint or _HINTS.get(sqlstate)
     if hint is None and sqlstate.startswith("58"):
         hint = "the server's log says more"
     name = command.partition(" ")[0]
@@ -323,8 +323,8 @@ _POLL_SECONDS = 0.5
 _CANCEL_SECONDS = 0.5
 _HINTS = {
     "55000": (
-        "wal_level must be at least replica, and an incremental backup needs summarize_wal = on"
-        " since before its parent"
+        "wal_level must be at least replica; if the server lacks WAL summaries since the parent"
+        " of an incremental backup, take a full one"
     ),
     "58P01": (
         "the server has removed WAL that the backup needs: raise wal_keep_size, and start again"

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from walrow._backup.base_options import Place
     from walrow._backup.base_stream import Event
     from walrow._backup.base_target import Target
+    from walrow._backup.base_wal import ReceivesWal
     from walrow._postgres.commands import IdentifySystem
 
 __all__ = ["Taking", "fail"]
@@ -49,7 +50,9 @@ class Taking:
         options: BackupOptions,
         places: Sequence[Place],
         tell: Callable[[BackupProgress], None],
+        receiver: ReceivesWal | None = None,
     ) -> None:
+        self._receiver = receiver
         self.directory = partial_name(options.to)
         self._options = options
         self._places = places
@@ -73,6 +76,8 @@ class Taking:
                 self._made.append(path)
             yield
         except BaseException as error:
+            if self._receiver is not None:
+                self._receiver.abandon()
             left = remove_trees(self._made)
             if left:
                 names = ", ".join(map(str, left))
@@ -91,8 +96,10 @@ class Taking:
                     self._give(events, partial(target.archive, name))
                 case NewManifest():
                     self._give(events, target.manifest)
-                case Ended():
+                case Ended(lsn, timeline):
                     self._ended = event
+                    if self._receiver is not None:
+                        self._receiver.finish(lsn, timeline)
                 case BytesDone(size):
                     self._advance(size)
                 case Data():
@@ -144,6 +151,10 @@ class Taking:
                 if each.oid is not None
             }
             places_of(found, self._options.tablespaces)
+        if self._receiver is not None:
+            wal = self.directory / "pg_wal"
+            make_directory(wal)
+            self._receiver.begin(event.lsn, event.timeline, wal)
         self._advance(0)
 
     def finish(self, system: IdentifySystem) -> BaseBackup:
@@ -164,7 +175,7 @@ class Taking:
             progress=self._verified(0),
         )
         missing = []
-        if options.wal == "fetch":
+        if options.wal != "none":
             ranges = _ranges(manifest, started, ended)
             missing = wal_problems(checked.segments, ranges, system.system_identifier)
         refuse_problems(options.to, checked.problems, missing)
@@ -182,7 +193,7 @@ class Taking:
             tablespaces=self._tablespaces(started),
             manifest=options.to / MANIFEST if manifest else None,
             verified=manifest is not None,
-            wal="complete" if options.wal == "fetch" else "missing",
+            wal="missing" if options.wal == "none" else "complete",
             parent=options.incremental,
         )
 

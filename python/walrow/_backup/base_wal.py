@@ -21,13 +21,19 @@ class ReceivesWal(Protocol):
     """Receives WAL on a connection of its own while a base backup runs."""
 
     def begin(self, start: Lsn, timeline: int, directory: Path) -> None:
-        """Receives WAL into segments in a directory, from the segment of a position on."""
+        """Receives WAL into an empty directory, from the segment of a position on.
+
+        It returns at once.
+        """
 
     def finish(self, end: Lsn, timeline: int) -> None:
-        """Waits until everything up to a position is durable, and ends."""
+        """Waits until everything before a position is durable, and ends.
+
+        Then each segment has its name and its full size, the last one with zeros.
+        """
 
     def abandon(self) -> None:
-        """Ends at once."""
+        """Ends at once. It may have begun or not, or have finished."""
 
 
 class Segment(NamedTuple):
