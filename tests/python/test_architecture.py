@@ -238,7 +238,16 @@ _PYTHON_ROOMS = {
     "log": (*_READS, "_log"),
     "_receive": (*_LOGS, "_postgres"),
     "spark": _LOGS,
-    "cli": (*_LOGS, "", "_receive", "_postgres", "postgres", "spark", "_backup", "backup"),
+    "cli": (
+        *_LOGS,
+        "",
+        "_receive",
+        "_postgres",
+        "postgres",
+        "spark",
+        "_backup",
+        "backup",
+    ),
 }
 
 
@@ -292,7 +301,17 @@ def test_the_page_names_each_file() -> None:
 
 
 _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & {
-    *("apply", "catalog", "ddl_trigger", "decode", "inspect", "load", "log"),
+    *(
+        "apply",
+        "backup",
+        "backup_base",
+        "catalog",
+        "ddl_trigger",
+        "decode",
+        "inspect",
+        "load",
+        "log",
+    ),
     *("preflight", "receive", "seal", "slot", "state", "tables"),
 }
 _COMPILED = "walrow._core"
