@@ -63,8 +63,9 @@ def sync_tree(path: Path) -> None:
         files += [each for each in paths if stat.S_ISREG(os.lstat(each).st_mode)]
     executor = ThreadPoolExecutor(_THREADS)
     try:
-        for _ in executor.map(_sync, files):
-            pass
+        for at in range(0, len(files), _WAITING):
+            # An error is raised here.
+            list(executor.map(_sync, files[at : at + _WAITING]))
     finally:
         executor.shutdown(cancel_futures=True)
     for place in reversed(directories):
@@ -95,4 +96,6 @@ def _raise(error: OSError) -> None:
 
 
 _THREADS = 16
+#: A file that waits takes a kilobyte.
+_WAITING = 4096
 _LARGE_BYTES = 16 << 20

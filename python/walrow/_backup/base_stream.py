@@ -327,7 +327,7 @@ _HINTS = {
         " of an incremental backup, take a full one"
     ),
     "58P01": (
-        "the server has removed WAL that the backup needs: raise wal_keep_size, and start again"
+        "if the server has removed WAL that the backup needs, raise wal_keep_size; start it again"
     ),
     "XX001": (
         "a file on the server is damaged: its log names the pages; verify_checksums=False, or"
