@@ -447,6 +447,23 @@ def test_the_command(newest: EmbeddedServer, tmp_path: Path) -> None:
 
 
 @slow
+def test_a_terminal_has_a_bar(newest: EmbeddedServer, tmp_path: Path) -> None:
+    mouth, ear = os.openpty()
+    arguments = command(newest, tmp_path / "b", "--max-rate", "30M")
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(arguments, stderr=ear, env=environment) as process:  # noqa: S603
+        os.close(ear)
+        text = b""
+        # At the end, reading is an error.
+        with contextlib.suppress(OSError):
+            while block := os.read(mouth, 65_536):
+                text += block
+    os.close(mouth)
+    assert process.returncode == 0
+    assert all(it in text for it in (b"starting", b"receiving", b"verifying", b" MB/s"))
+
+
+@slow
 def test_missing_wal_is_said(newest: EmbeddedServer, tmp_path: Path) -> None:
     done = run(command(newest, tmp_path / "b", "--wal", "none"))
     assert done.returncode == 0
