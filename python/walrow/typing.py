@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
 from walrow._core import Catalog, Frame, Message
+from walrow._read.by_table import ByTable
 from walrow._unresolved import UnresolvedType
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "BatchOptions",
     "BinaryFile",
     "Buffer",
+    "ByTable",
     "ChangeColumnOptions",
     "ChangesOptions",
     "DataSourceOptions",
@@ -54,6 +56,7 @@ __all__ = [
     "Truncates",
     "UnresolvedType",
     "ValueOptions",
+    "Versions",
 ]
 
 
@@ -91,6 +94,7 @@ Source: TypeAlias = (
 )
 TableName: TypeAlias = str | tuple[str, str] | int
 Truncates: TypeAlias = Literal["apply", "error", "ignore"]
+Versions: TypeAlias = Literal["one", "union"]
 
 
 class ValueOptions(TypedDict, total=False):
