@@ -216,6 +216,7 @@ _LEAVES = (
     "_late",
     "_lsn",
     "_secrets",
+    "_by_table",
     "_unresolved",
     "_waiting",
     "errors",
