@@ -200,6 +200,7 @@ def test_a_start_continues_where_an_end_of_the_same_time_stops(tmp_path: Path) -
         ],
     )
     epoch = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+    epoch += dt.timedelta(microseconds=streams.TIME)
 
     def ids(**options: Any) -> list[int]:
         return [
