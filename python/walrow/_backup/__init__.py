@@ -1,0 +1,1 @@
+"""Physical backups: WAL as files. Public as `walrow.backup`."""
