@@ -112,17 +112,16 @@ def _unfit(entry: Entry, stem: str, *, is_partial: bool, size: int) -> Refused |
 def _gap(timelines: dict[int, _Found], size: int) -> Refused | None:
     """The first gap: on a timeline, before its partial segment, or between two."""
     for timeline, found in sorted(timelines.items()):
-        for one, next_one in pairwise(sorted({*found.whole, *found.partial})):
-            if next_one != one + 1 or one in found.partial:
-                missing = one if one in found.partial else one + 1
-                return _missing(
-                    Segment(timeline, missing), Segment(timeline, next_one), size
-                )
-        both = set(found.whole) & set(found.partial)
-        if both:
-            name = Segment(timeline, min(both)).name(size)
+        for it in sorted(set(found.whole) & set(found.partial)):
+            name = Segment(timeline, it).name(size)
             reason = f"there is {name}, too: remove one of them"
             return Refused("foreign", name + PARTIAL, reason)
+        for one, other in pairwise(sorted([*found.whole, *found.partial])):
+            if other != one + 1 or one in found.partial:
+                missing = one if one in found.partial else one + 1
+                return _missing(
+                    Segment(timeline, missing), Segment(timeline, other), size
+                )
     for (older, before), (newer, after) in pairwise(sorted(timelines.items())):
         # The newer one begins in the segment in which the older one ended, or after it.
         reached = max([*(it + 1 for it in before.whole), *before.partial])

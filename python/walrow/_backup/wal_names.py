@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from walrow._lsn import Lsn
 
-__all__ = ["PARTIAL", "Segment", "history_name", "parse_segment", "parse_setting"]
+__all__ = ["PARTIAL", "Segment", "history_name", "parse_segment"]
 
 
 class Segment(NamedTuple):
@@ -74,37 +74,7 @@ def history_name(timeline: int) -> str:
     return f"{timeline:08X}.history"
 
 
-def parse_setting(text: str) -> int:
-    """The value of a setting as SHOW writes it, in bytes or milliseconds.
-
-    >>> parse_setting("16MB"), parse_setting("1min"), parse_setting("0")
-    (16777216, 60000, 0)
-
-    Raises:
-        ValueError: It has no unit of PostgreSQL's.
-    """
-    found = _AMOUNT.fullmatch(text)
-    if found is None or found[2] not in _UNITS:
-        wrong = f"{text!r} is no amount with a unit"
-        raise ValueError(wrong)
-    return int(found[1]) * _UNITS[found[2]]
-
-
 #: What a file's name ends with until its segment is whole and durable.
 PARTIAL = ".partial"
 _SPAN = 1 << 32
 _SEGMENT = re.compile("([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})")
-_AMOUNT = re.compile(r"(\d+)([A-Za-z]*)")
-_UNITS = {
-    "": 1,
-    "B": 1,
-    "kB": 1 << 10,
-    "MB": 1 << 20,
-    "GB": 1 << 30,
-    "TB": 1 << 40,
-    "ms": 1,
-    "s": 1_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
