@@ -20,6 +20,7 @@ __all__ = [
     "KEEPALIVE_SIZE",
     "OPTIONS",
     "UNCHANGED",
+    "WAL_HEADER",
     "Batch",
     "BatchIterator",
     "Catalog",
@@ -50,26 +51,41 @@ __all__ = [
     "ZstdDecompressor",
     "__version__",
     "alter_slot_command",
+    "base_backup_command",
     "beginning",
     "copy_data_header",
+    "create_physical_slot_command",
     "create_slot_command",
     "drop_slot_command",
     "end_of_wal",
     "first_data",
     "frame_size",
+    "hot_standby_feedback",
     "is_keepalives",
+    "parse_backup_data",
+    "parse_backup_position",
     "parse_created_slot",
     "parse_identify_system",
+    "parse_next_timeline",
+    "parse_read_slot",
+    "parse_setting",
+    "parse_tablespace",
     "parse_timeline_history",
+    "read_slot_command",
+    "show_command",
+    "start_physical_command",
     "start_replication_command",
     "status_update",
     "timeline_history_command",
+    "upload_manifest_command",
+    "wal_position",
 ]
 
 FRAME_HEADER: int
 KEEPALIVE_SIZE: int
 OPTIONS: dict[str, Any]
 UNCHANGED: Unchanged
+WAL_HEADER: int
 __version__: str
 
 @final
@@ -716,6 +732,11 @@ def create_slot_command(
 ) -> str:
     """Writes CREATE_REPLICATION_SLOT for a logical slot and a server's major version."""
 
+def create_physical_slot_command(
+    major: int, slot: str, *, temporary: bool, reserve_wal: bool
+) -> str:
+    """Writes CREATE_REPLICATION_SLOT for a physical slot and a server's major version."""
+
 def alter_slot_command(
     major: int, slot: str, *, failover: bool | None, two_phase: bool | None
 ) -> str:
@@ -734,13 +755,94 @@ def parse_identify_system(
 
 def parse_timeline_history(
     cells: Sequence[bytes | None],
-) -> list[tuple[int, int, bytes]]:
-    """Reads the result of TIMELINE_HISTORY: each earlier timeline, its end and a reason."""
+) -> tuple[bytes, bytes, list[tuple[int, int, bytes]]]:
+    """Reads the result of TIMELINE_HISTORY: the file's name and bytes, and what they say.
+
+    That is each earlier timeline, its end and a reason.
+    """
 
 def parse_created_slot(
     cells: Sequence[bytes | None],
 ) -> tuple[bytes, int, bytes | None, bytes | None]:
     """Reads the result of CREATE_REPLICATION_SLOT."""
+
+def show_command(setting: str) -> str:
+    """Writes SHOW."""
+
+def parse_setting(cells: Sequence[bytes | None]) -> bytes:
+    """Reads the result of SHOW."""
+
+def read_slot_command(major: int, slot: str) -> str:
+    """Writes READ_REPLICATION_SLOT for a server's major version."""
+
+def parse_read_slot(
+    cells: Sequence[bytes | None],
+) -> tuple[int | None, int | None] | None:
+    """Reads the result of READ_REPLICATION_SLOT: the oldest WAL that the slot keeps, and its timeline."""
+
+def start_physical_command(
+    start: int, *, slot: str | None, timeline: int | None
+) -> str:
+    """Writes START_REPLICATION for WAL itself."""
+
+def parse_next_timeline(cells: Sequence[bytes | None]) -> tuple[int, int]:
+    """Reads the result at the end of a timeline: the next one, and where it begins."""
+
+def wal_position(payload: bytes) -> tuple[int, int] | None:
+    """Reads the head of a payload of a stream of WAL: where its bytes begin, and the end of WAL.
+
+    The bytes are those from `WAL_HEADER` on. None for a payload without WAL, such as a keepalive.
+    """
+
+def hot_standby_feedback(
+    clock: int, xmin: int, xmin_epoch: int, catalog_xmin: int, catalog_xmin_epoch: int
+) -> bytes:
+    """Writes a Hot standby feedback message: the oldest transactions whose rows a client sees.
+
+    Zeros end the feedback.
+
+    Args:
+        clock: The time, in microseconds since 2000.
+        xmin: The client's oldest transaction.
+        xmin_epoch: The epoch of `xmin`.
+        catalog_xmin: The oldest transaction for catalogs.
+        catalog_xmin_epoch: The epoch of `catalog_xmin`.
+    """
+
+def base_backup_command(
+    major: int,
+    *,
+    label: str,
+    progress: bool,
+    checkpoint: str,
+    wal: bool,
+    wait: bool,
+    max_rate: int | None,
+    tablespace_map: bool,
+    verify_checksums: bool,
+    manifest: str,
+    manifest_checksums: str,
+    compression: str | None,
+    compression_detail: str | None,
+    target: str | None,
+    target_detail: str | None,
+    incremental: bool,
+) -> str:
+    """Writes BASE_BACKUP for a server's major version."""
+
+def upload_manifest_command(major: int) -> str:
+    """Writes UPLOAD_MANIFEST for a server's major version."""
+
+def parse_backup_position(cells: Sequence[bytes | None]) -> tuple[int, int]:
+    """Reads the first or the last result of BASE_BACKUP: an LSN and its timeline."""
+
+def parse_tablespace(
+    cells: Sequence[bytes | None],
+) -> tuple[int | None, bytes | None, int | None]:
+    """Reads a row of the second result of BASE_BACKUP: OID, directory and size in kB."""
+
+def parse_backup_data(payload: bytes) -> tuple[Any, ...]:
+    """Reads one payload of a base backup, from server 15 on: its letter, and its parts."""
 
 @final
 class Counts:

@@ -3,8 +3,9 @@
 - `preflight` says what is missing before changes can be received.
 - `create_publication` and `create_slot` prepare a stream; `drop_slot`,
   `drop_publication`, `alter_slot` and `slots` manage what is there.
-- `identify_system`, `timeline_history` and `start_replication_command` are the other
-  replication commands.
+- `create_physical_slot` and `read_slot` are for slots that keep WAL itself.
+- `identify_system`, `show`, `timeline_history` and `start_replication_command` are the
+  other replication commands.
 - `settings`, `options` and `check_settings` are about the text of values.
 - `catalog` reads the definitions of types and tables.
 - `ddl_trigger` is an event trigger that makes DDL visible in the stream.
@@ -45,11 +46,16 @@ if TYPE_CHECKING:
     from walrow._postgres.commands import (
         CreatedSlot,
         IdentifySystem,
+        PhysicalSlot,
+        TimelineHistory,
         TimelineSwitch,
         alter_slot,
+        create_physical_slot,
         create_slot,
         drop_slot,
         identify_system,
+        read_slot,
+        show,
         start_replication_command,
         timeline_history,
     )
@@ -68,15 +74,18 @@ __all__ = [
     "Finding",
     "IdentifySystem",
     "OpenTransaction",
+    "PhysicalSlot",
     "Preflight",
     "ReplicationStream",
     "Slot",
+    "TimelineHistory",
     "TimelineSwitch",
     "Waiting",
     "alter_slot",
     "catalog",
     "changes",
     "check_settings",
+    "create_physical_slot",
     "create_publication",
     "create_slot",
     "ddl_trigger",
@@ -86,7 +95,9 @@ __all__ = [
     "identify_system",
     "options",
     "preflight",
+    "read_slot",
     "settings",
+    "show",
     "slots",
     "start_replication_command",
     "timeline_history",
@@ -102,11 +113,16 @@ if not TYPE_CHECKING:
             "walrow._postgres.commands": (
                 "CreatedSlot",
                 "IdentifySystem",
+                "PhysicalSlot",
+                "TimelineHistory",
                 "TimelineSwitch",
                 "alter_slot",
+                "create_physical_slot",
                 "create_slot",
                 "drop_slot",
                 "identify_system",
+                "read_slot",
+                "show",
                 "start_replication_command",
                 "timeline_history",
             ),

@@ -22,6 +22,10 @@ COMMANDS = [
     ["slot", "list", "--dsn"],
     ["slot", "create", "shop", "--dsn"],
     ["slot", "drop", "shop", "--dsn"],
+    ["slot", "show", "shop", "--dsn"],
+    ["identify", "--dsn"],
+    ["timeline", "--dsn"],
+    ["show", "wal_level", "--dsn"],
 ]
 
 pytest.importorskip("psycopg")

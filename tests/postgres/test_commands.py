@@ -95,7 +95,7 @@ def test_commands_leave_no_transaction_open(server: EmbeddedServer) -> None:
 
 
 def test_the_first_timeline_has_no_history(replication: Connection) -> None:
-    assert postgres.timeline_history(replication, 1) == []
+    assert postgres.timeline_history(replication, 1).switches == ()
     with pytest.raises(
         walrow.errors.ReplicationError, match="history of timeline 2"
     ) as caught:
@@ -117,10 +117,10 @@ def test_a_history_lists_earlier_timelines(
     history.write_text(content)
     history.chmod(0o644)
     try:
-        assert postgres.timeline_history(replication, 3) == [
+        assert postgres.timeline_history(replication, 3).switches == (
             (1, walrow.Lsn("0/30000A0"), "no recovery target specified"),
             (2, walrow.Lsn("0/5000110"), "before noon"),
-        ]
+        )
         history.write_text("1\tsecret\n")
         with pytest.raises(
             walrow.errors.ReplicationError, match="switch point is not"

@@ -15,9 +15,9 @@ use walrow::wire::{
 };
 
 /// The cells of a result's row.
-type Cells = Vec<Option<PyBackedBytes>>;
+pub(crate) type Cells = Vec<Option<PyBackedBytes>>;
 /// A name in the connection's encoding.
-type Name<'py> = Bound<'py, PyBytes>;
+pub(crate) type Name<'py> = Bound<'py, PyBytes>;
 
 /// Writes TIMELINE_HISTORY.
 #[pyfunction]
@@ -59,6 +59,21 @@ pub(crate) fn create_slot_command(
         failover,
     };
     let mut command = CreateReplicationSlot::new(slot, kind);
+    command.temporary = temporary;
+    text(py, major, &ReplicationCommand::CreateSlot(command))
+}
+
+/// Writes CREATE_REPLICATION_SLOT for a physical slot and a server's major version.
+#[pyfunction]
+#[pyo3(signature = (major, slot, *, temporary, reserve_wal))]
+pub(crate) fn create_physical_slot_command(
+    py: Python<'_>,
+    major: u32,
+    slot: &str,
+    temporary: bool,
+    reserve_wal: bool,
+) -> PyResult<String> {
+    let mut command = CreateReplicationSlot::new(slot, SlotKind::Physical { reserve_wal });
     command.temporary = temporary;
     text(py, major, &ReplicationCommand::CreateSlot(command))
 }
@@ -142,17 +157,27 @@ pub(crate) fn parse_identify_system<'py>(
     Ok((identifier, system.timeline, system.xlogpos.0, database))
 }
 
-/// Reads the result of TIMELINE_HISTORY: each earlier timeline, its end and a reason.
+/// Each earlier timeline, its end and a reason.
+type Switches<'py> = Vec<(u32, u64, Name<'py>)>;
+
+/// Reads the result of TIMELINE_HISTORY: the file's name and bytes, and what they say.
+///
+/// That is each earlier timeline, its end and a reason.
 #[pyfunction]
 pub(crate) fn parse_timeline_history<'py>(
     cells: &Bound<'py, PyAny>,
-) -> PyResult<Vec<(u32, u64, Name<'py>)>> {
+) -> PyResult<(Name<'py>, Name<'py>, Switches<'py>)> {
     let (py, cells) = (cells.py(), cells.extract::<Cells>()?);
     let cells = borrowed(&cells);
     let history = TimelineHistory::from_cells(&cells).map_err(|it| reply_error(py, it))?;
     let switches = history.switches.iter();
     let rows = switches.map(|it| (it.timeline, it.end.0, PyBytes::new(py, it.reason.0)));
-    Ok(rows.collect())
+    let bytes = |it: walrow::wire::PgString<'_>| PyBytes::new(py, it.0);
+    Ok((
+        bytes(history.filename),
+        bytes(history.content),
+        rows.collect(),
+    ))
 }
 
 /// Reads the result of CREATE_REPLICATION_SLOT.
@@ -167,20 +192,24 @@ pub(crate) fn parse_created_slot<'py>(
     Ok((bytes(slot.name), slot.consistent_point.0, snapshot, plugin))
 }
 
-fn borrowed(cells: &[Option<PyBackedBytes>]) -> Vec<Option<&[u8]>> {
+pub(crate) fn borrowed(cells: &[Option<PyBackedBytes>]) -> Vec<Option<&[u8]>> {
     cells.iter().map(Option::as_deref).collect()
 }
 
-fn text(py: Python<'_>, major: u32, command: &ReplicationCommand<'_>) -> PyResult<String> {
+pub(crate) fn text(
+    py: Python<'_>,
+    major: u32,
+    command: &ReplicationCommand<'_>,
+) -> PyResult<String> {
     command
         .text(major)
         .map_err(|it| errors::option_error(py, it.to_string()))
 }
 
 #[cold]
-fn reply_error(py: Python<'_>, error: ReplyError) -> PyErr {
+pub(crate) fn reply_error(py: Python<'_>, error: ReplyError) -> PyErr {
     errors::replication_error(py, &error as &dyn Display)
 }
 
 /// For commands whose text is the same for all versions.
-const ANY_VERSION: u32 = 14;
+pub(crate) const ANY_VERSION: u32 = 14;

@@ -11,6 +11,7 @@
     reason = "the comments of classes and methods are Python's docstrings"
 )]
 
+mod backup;
 mod batch;
 mod catalog;
 mod column_counts;
@@ -51,14 +52,20 @@ mod _core {
     use pyo3::prelude::*;
 
     #[pymodule_export]
+    use crate::backup::{
+        base_backup_command, hot_standby_feedback, parse_backup_data, parse_backup_position,
+        parse_next_timeline, parse_read_slot, parse_setting, parse_tablespace, read_slot_command,
+        show_command, start_physical_command, upload_manifest_command, wal_position,
+    };
+    #[pymodule_export]
     use crate::batch::Batch;
     #[pymodule_export]
     use crate::catalog::Catalog;
     #[pymodule_export]
     use crate::commands::{
-        alter_slot_command, create_slot_command, drop_slot_command, parse_created_slot,
-        parse_identify_system, parse_timeline_history, start_replication_command,
-        timeline_history_command,
+        alter_slot_command, create_physical_slot_command, create_slot_command, drop_slot_command,
+        parse_created_slot, parse_identify_system, parse_timeline_history,
+        start_replication_command, timeline_history_command,
     };
     #[pymodule_export]
     use crate::copy_data::{
@@ -102,6 +109,7 @@ mod _core {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        module.add("WAL_HEADER", crate::backup::WAL_HEADER)?;
         module.add("__version__", env!("CARGO_PKG_VERSION"))?;
         module.add("FRAME_HEADER", crate::copy_data::FRAME_HEADER)?;
         module.add("KEEPALIVE_SIZE", crate::copy_data::KEEPALIVE_SIZE)?;

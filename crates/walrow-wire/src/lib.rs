@@ -37,6 +37,7 @@
 extern crate alloc;
 
 mod backend;
+mod backup_data;
 mod command;
 mod copy_data;
 mod copy_rows;
@@ -56,9 +57,11 @@ pub use backend::{
     BackendMessage, CopyBothResponse, DataRow, ErrorFields, Frame, NotificationResponse,
     ParameterStatus, RowDescription, RowField,
 };
+pub use backup_data::BackupData;
 pub use command::{
-    AlterReplicationSlot, CommandError, CreateReplicationSlot, PluginOption, ReplicationCommand,
-    SlotKind, SnapshotAction, StartReplication,
+    AlterReplicationSlot, BackupCheckpoint, BackupCompression, BackupManifest, BackupTarget,
+    BaseBackup, CommandError, CreateReplicationSlot, ManifestChecksums, PluginOption,
+    ReplicationCommand, SlotKind, SnapshotAction, StartPhysical, StartReplication,
 };
 pub use copy_data::{
     CopyData, HotStandbyFeedback, PrimaryKeepalive, StandbyStatusUpdate, XLogData,
@@ -76,8 +79,8 @@ pub use message::{
 pub use peek::Peek;
 pub use recognition::{Beginning, are_keepalives, first_data};
 pub use reply::{
-    CreatedSlot, IdentifySystem, PhysicalSlot, ReplyError, ReplyErrorKind, TimelineHistory,
-    TimelineSwitch,
+    BackupPosition, CreatedSlot, IdentifySystem, NextTimeline, PhysicalSlot, ReplyError,
+    ReplyErrorKind, Setting, Tablespace, TimelineHistory, TimelineSwitch,
 };
 pub use splitter::{Piece, Splitter};
 pub use string::PgString;

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walrow._core import (
     alter_slot_command,
+    create_physical_slot_command,
     create_slot_command,
     drop_slot_command,
     parse_created_slot,
     parse_identify_system,
+    parse_read_slot,
+    parse_setting,
     parse_timeline_history,
+    read_slot_command,
+    show_command,
     timeline_history_command,
 )
 from walrow._core import start_replication_command as _start_replication_command
 from walrow._lsn import Lsn
 from walrow._postgres.running import (
+    check_database,
     check_replication,
     is_replication,
     literal,
@@ -68,15 +75,60 @@ class TimelineSwitch(NamedTuple):
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class TimelineHistory:
+    """How a server came to a timeline: the result of `timeline_history`.
+
+    Attributes:
+        filename: The name of the history file, such as `00000002.history`.
+        content: The file's bytes. Empty for timeline 1, which has no such file.
+        switches: The earlier timelines with their ends, oldest first.
+    """
+
+    filename: str
+    content: bytes
+    switches: tuple[TimelineSwitch, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON has them. `content` is text, with escapes."""
+        return {
+            "filename": self.filename,
+            "content": self.content.decode("utf-8", "backslashreplace"),
+            "switches": [
+                {"timeline": it.timeline, "lsn": str(it.lsn), "reason": it.reason}
+                for it in self.switches
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class PhysicalSlot:
+    """A physical slot: the result of `read_slot`.
+
+    Attributes:
+        restart_lsn: The oldest WAL that the slot keeps. None before its first use.
+        restart_timeline: The timeline of that WAL.
+    """
+
+    restart_lsn: Lsn | None
+    restart_timeline: int | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON has them."""
+        lsn = None if self.restart_lsn is None else str(self.restart_lsn)
+        return {"restart_lsn": lsn, "restart_timeline": self.restart_timeline}
+
+
 class CreatedSlot(NamedTuple):
     """A new slot: the result of `create_slot`.
 
     Attributes:
         name: Its name.
-        consistent_point: From here on, the slot has all changes.
+        consistent_point: From here on, the slot has all changes. For a physical slot,
+            from here on it keeps WAL; 0/0 if that begins with its first use.
         snapshot: The exported snapshot. None if the server exported no snapshot. It
             ends with the next command on the connection.
-        plugin: Its output plugin.
+        plugin: Its output plugin. None for a physical slot.
     """
 
     name: str
@@ -110,10 +162,28 @@ def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
     return IdentifySystem(identifier, timeline, Lsn(lsn), name)
 
 
-def timeline_history(
-    conn: psycopg.Connection[Any], timeline: int
-) -> list[TimelineSwitch]:
-    """Returns the timelines before this one, with their ends, oldest first.
+def show(conn: psycopg.Connection[Any], setting: str) -> str:
+    """Returns the value of a setting of the session, with its unit: `16MB`.
+
+    ```python
+    with psycopg.connect("dbname=shop", replication="true") as conn:
+        print(walrow.postgres.show(conn, "wal_segment_size"))
+    ```
+
+    Args:
+        conn: A psycopg connection of any kind.
+        setting: The setting's name.
+
+    Raises:
+        ReplicationError: There is no such setting, or the role may not see it.
+        OptionError: The connection cannot be used.
+    """
+    result = run(conn, show_command(setting), f'cannot show setting "{setting}"')
+    return text_of(conn, parse_setting(row_of(result)))
+
+
+def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHistory:
+    """Returns the timelines before this one, with their ends, and the history file.
 
     The first timeline has no history. A position before the end of a timeline means the
     same on the next one. Positions after it do not.
@@ -121,9 +191,8 @@ def timeline_history(
     ```python
     with psycopg.connect("dbname=shop", replication="database") as conn:
         system = walrow.postgres.identify_system(conn)
-        for timeline, lsn, reason in walrow.postgres.timeline_history(
-            conn, system.timeline
-        ):
+        history = walrow.postgres.timeline_history(conn, system.timeline)
+        for timeline, lsn, reason in history.switches:
             print(f"timeline {timeline} ended at {lsn}: {reason}")
     ```
 
@@ -141,11 +210,18 @@ def timeline_history(
         raise OptionError(text)
     if timeline == 1:
         # The server has no history file for it, and would report that as an error.
-        return []
+        return TimelineHistory("00000001.history", b"", ())
     command = timeline_history_command(timeline)
     failed = f"cannot read the history of timeline {timeline}"
-    rows = parse_timeline_history(row_of(run(conn, command, failed)))
-    return [TimelineSwitch(it, Lsn(end), text_of(conn, why)) for it, end, why in rows]
+    cells = row_of(run(conn, command, failed))
+    filename, content, rows = parse_timeline_history(cells)
+    return TimelineHistory(
+        text_of(conn, filename),
+        content,
+        tuple(
+            TimelineSwitch(it, Lsn(end), text_of(conn, why)) for it, end, why in rows
+        ),
+    )
 
 
 def create_slot(
@@ -200,7 +276,9 @@ def create_slot(
         two_phase=two_phase,
         failover=failover,
     )
-    if not is_replication(conn):
+    if is_replication(conn):
+        check_database(conn, "a logical slot")
+    else:
         if snapshot != "nothing":
             check_replication(conn, f"snapshot={snapshot!r}")
         command = _create_sql(conn, name, plugin, temporary, two_phase, failover)
@@ -210,7 +288,70 @@ def create_slot(
     with contextlib.closing(Observer(conn)) as observer:
         tick = None if waiting is None else _reporter(observer, waiting)
         result = run(conn, command, failed, slot=name, tick=tick, undo=undo)
-    found, lsn, exported, used = parse_created_slot(row_of(result))
+    return _created(conn, row_of(result))
+
+
+def create_physical_slot(
+    conn: psycopg.Connection[Any],
+    name: str,
+    *,
+    temporary: bool = False,
+    reserve_wal: bool = False,
+) -> CreatedSlot:
+    """Creates a physical replication slot: the server then keeps WAL for a client.
+
+    ```python
+    with psycopg.connect("dbname=shop", replication="true") as conn:
+        walrow.postgres.create_physical_slot(conn, "backup", reserve_wal=True)
+    ```
+
+    Args:
+        conn: A psycopg connection of any kind.
+        name: The name: lower-case letters, digits and underscores.
+        temporary: Whether the slot ends with the connection, or with any error on it.
+        reserve_wal: Whether WAL is kept from now on, and not from the first use on.
+
+    Raises:
+        ReplicationError: The server refused the command: the slot exists, all slots are
+            in use, the role lacks a privilege.
+        OptionError: The connection cannot be used.
+    """
+    command = create_physical_slot_command(
+        major_version(conn), name, temporary=temporary, reserve_wal=reserve_wal
+    )
+    if not is_replication(conn):
+        command = _create_physical_sql(name, reserve_wal, temporary)
+    failed = f'cannot create slot "{name}"'
+    result = run(conn, command, failed, slot=name, undo=_drop_text(conn, name))
+    return _created(conn, row_of(result))
+
+
+def read_slot(conn: psycopg.Connection[Any], name: str) -> PhysicalSlot | None:
+    """Returns the position of a physical slot, or None if there is no such slot.
+
+    From server 15. `slots` has more about all slots, but needs a connection for SQL.
+
+    Args:
+        conn: A replication connection of psycopg.
+        name: The slot.
+
+    Raises:
+        ReplicationError: The slot is a logical slot, or the role lacks a privilege.
+        OptionError: The server's version lacks the command, or the connection cannot be
+            used.
+    """
+    check_replication(conn, "READ_REPLICATION_SLOT")
+    command = read_slot_command(major_version(conn), name)
+    failed = f'cannot read slot "{name}"'
+    found = parse_read_slot(row_of(run(conn, command, failed, slot=name)))
+    if found is None:
+        return None
+    lsn, timeline = found
+    return PhysicalSlot(None if lsn is None else Lsn(lsn), timeline)
+
+
+def _created(conn: psycopg.Connection[Any], cells: list[bytes | None]) -> CreatedSlot:
+    found, lsn, exported, used = parse_created_slot(cells)
     return CreatedSlot(
         text_of(conn, found),
         Lsn(lsn),
@@ -333,6 +474,14 @@ def _create_sql(
     return (
         f"SELECT slot_name, lsn, NULL, {literal(plugin)}"  # noqa: S608
         f" FROM pg_catalog.pg_create_logical_replication_slot({', '.join(words)})"
+    )
+
+
+def _create_physical_sql(name: str, *flags: bool) -> str:
+    words = ", ".join([literal(name), *map(str, flags)])
+    return (
+        "SELECT slot_name, COALESCE(lsn, '0/0'), NULL, NULL"  # noqa: S608
+        f" FROM pg_catalog.pg_create_physical_replication_slot({words})"
     )
 
 

@@ -20,9 +20,22 @@ if TYPE_CHECKING:
 
 def is_replication(conn: psycopg.Connection[Any]) -> bool:
     """Whether replication commands can be run on a connection."""
+    return _replication_word(conn) not in {"", "0", "false", "no", "off"}
+
+
+def _replication_word(conn: psycopg.Connection[Any]) -> str:
     check_usable(conn)
-    word = conn.info.get_parameters().get("replication", "")
-    return word.lower() not in {"", "0", "false", "no", "off"}
+    return conn.info.get_parameters().get("replication", "").lower()
+
+
+def check_database(conn: psycopg.Connection[Any], what: str) -> None:
+    """Refuses a replication connection without a database."""
+    if _replication_word(conn) != "database":
+        text = (
+            f"{what} belongs to a database, and this connection has none:"
+            ' psycopg.connect(..., replication="database")'
+        )
+        raise OptionError(text)
 
 
 def check_replication(conn: psycopg.Connection[Any], what: str) -> None:

@@ -282,10 +282,11 @@ class Beginning:
         self.refusal = stopped = ReplicationError(text, slot=self._slot)
         return stopped
 
-    def _history(self, conn: psycopg.Connection[Any], now: int) -> list[TimelineSwitch]:
-
+    def _history(
+        self, conn: psycopg.Connection[Any], now: int
+    ) -> Sequence[TimelineSwitch]:
         try:
-            return timeline_history(conn, now)
+            return timeline_history(conn, now).switches
         except ReplicationError:
             if self.timeline is not None and self.timeline != now:
                 raise

@@ -20,6 +20,7 @@ from walrow.cli.apply import apply
 from walrow.cli.catalog import catalog
 from walrow.cli.ddl_trigger import ddl_trigger
 from walrow.cli.decode import INSTEAD, decode
+from walrow.cli.identify import identify, show, timeline
 from walrow.cli.inspect import inspect
 from walrow.cli.load import load
 from walrow.cli.log import log
@@ -53,6 +54,9 @@ cli.add_command(tables)
 cli.add_command(decode)
 cli.add_command(catalog)
 cli.add_command(preflight)
+cli.add_command(identify)
+cli.add_command(timeline)
+cli.add_command(show)
 cli.add_command(slot)
 cli.add_command(receive)
 cli.add_command(seal)

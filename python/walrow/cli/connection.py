@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -26,6 +27,18 @@ dsn = click.option(
     help="A connection string, as in psql: 'dbname=shop' or postgresql://... "
     "Environment variables, such as PGHOST, supply missing parameters.",
 )
+
+
+@contextlib.contextmanager
+def connected_for_replication(conninfo: str) -> Iterator[psycopg.Connection[Any]]:
+    """Connects for replication: to the database if one is named, else to the server."""
+    try:
+        named = parameters_of(conninfo).get("dbname") or os.environ.get("PGDATABASE")
+    except ImportError as error:
+        raise OptionError(str(error)) from None
+    word = "database" if named else "true"
+    with connected(conninfo, replication=word) as conn:
+        yield conn
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""`walrow slot`: lists, creates and drops replication slots."""
+"""`walrow slot`: lists, creates, changes and drops replication slots."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from walrow import postgres
 from walrow._postgres.connecting import without_timeouts
 from walrow.cli import grid
 from walrow.cli.arguments import TEXT
-from walrow.cli.connection import connected, dsn
+from walrow.cli.connection import connected, connected_for_replication, dsn
 from walrow.cli.terminal import printable_json, say
+from walrow.errors import OptionError, ReplicationError
 
 if TYPE_CHECKING:
     from walrow.postgres import Slot
@@ -24,7 +25,7 @@ _json = click.option(
 
 @click.group()
 def slot() -> None:
-    """Lists, creates and drops replication slots.
+    """Lists, creates, changes and drops replication slots.
 
     A slot keeps WAL for its client until the client confirms it, also while no client
     is connected. The disk of the server can become full.
@@ -51,6 +52,30 @@ def list_slots(*, dsn: str, as_json: bool) -> None:
         grid.show(_HEADS, map(_row, found), numbers=_NUMBERS)
 
 
+@slot.command(name="show")
+@click.argument("name", type=TEXT)
+@dsn
+@_json
+def show_slot(*, name: str, dsn: str, as_json: bool) -> None:
+    """Shows which WAL the physical slot NAME keeps. From server 15.
+
+    `walrow slot list` shows all slots, but needs a database. With --json:
+    restart_lsn and restart_timeline, null before the slot's first use.
+    """
+    with connected_for_replication(dsn) as conn:
+        found = postgres.read_slot(conn, name)
+    if found is None:
+        text = f'there is no slot "{name}": walrow slot list shows all slots'
+        raise ReplicationError(text, slot=name)
+    if as_json:
+        _print_json(found.to_dict())
+    elif found.restart_lsn is None:
+        click.echo(f"slot {name} keeps no WAL: it was not used yet")
+    else:
+        place = f"{found.restart_lsn} on timeline {found.restart_timeline}"
+        click.echo(f"slot {name} keeps WAL from {place}")
+
+
 @slot.command()
 @click.argument("name", type=TEXT)
 @dsn
@@ -69,30 +94,81 @@ def list_slots(*, dsn: str, as_json: bool) -> None:
 @click.option(
     "--failover", is_flag=True, help="Copy the slot to standbys. From server 17."
 )
+@click.option(
+    "--physical", is_flag=True, help="Create a slot for WAL itself: backup wal."
+)
+@click.option(
+    "--reserve-wal", is_flag=True, help="With --physical: keep WAL from now on."
+)
 @_json
 def create(
-    *, name: str, dsn: str, plugin: str, two_phase: bool, failover: bool, as_json: bool
+    *,
+    name: str,
+    dsn: str,
+    plugin: str,
+    two_phase: bool,
+    failover: bool,
+    physical: bool,
+    reserve_wal: bool,
+    as_json: bool,
 ) -> None:
-    """Creates the logical slot NAME in the database.
+    """Creates the slot NAME: a logical one in the database, or with --physical.
 
-    The server waits until all transactions that write have ended. They are listed after
-    a few seconds. Ctrl-C cancels, and leaves no slot.
+    For a logical slot, the server waits until all transactions that write have ended.
+    They are listed after a few seconds. Ctrl-C cancels, and leaves no slot.
     """
-    with connected(dsn, replication="database") as conn:
-        without_timeouts(conn)
-        created = postgres.create_slot(
-            conn,
-            name,
-            plugin=plugin,
-            two_phase=two_phase,
-            failover=failover,
-            waiting=lambda it: say(f"walrow: {it}"),
-        )
+    if physical and (two_phase or failover):
+        text = "--two-phase and --failover are for logical slots: leave out --physical"
+        raise OptionError(text)
+    if reserve_wal and not physical:
+        text = "--reserve-wal is for physical slots: add --physical"
+        raise OptionError(text)
+    if physical:
+        with connected_for_replication(dsn) as conn:
+            created = postgres.create_physical_slot(conn, name, reserve_wal=reserve_wal)
+    else:
+        with connected(dsn, replication="database") as conn:
+            without_timeouts(conn)
+            created = postgres.create_slot(
+                conn,
+                name,
+                plugin=plugin,
+                two_phase=two_phase,
+                failover=failover,
+                waiting=lambda it: say(f"walrow: {it}"),
+            )
     if as_json:
         lsn = str(created.consistent_point)
         _print_json(created._asdict() | {"consistent_point": lsn})
+    elif physical and not reserve_wal:
+        click.echo(f"created slot {name}: it keeps WAL from its first use on")
     else:
         click.echo(f"created slot {name} at {created.consistent_point}")
+
+
+@slot.command()
+@click.argument("name", type=TEXT)
+@dsn
+@click.option(
+    "--failover/--no-failover",
+    default=None,
+    help="Whether the slot is copied to standbys.",
+)
+@click.option(
+    "--two-phase/--no-two-phase",
+    default=None,
+    help="Whether prepared transactions are sent at PREPARE. From server 18.",
+)
+def alter(
+    *, name: str, dsn: str, failover: bool | None, two_phase: bool | None
+) -> None:
+    """Changes the logical slot NAME, which no client uses. From server 17."""
+    if failover is None and two_phase is None:
+        text = "nothing to change: add --failover or --two-phase, or their --no- form"
+        raise OptionError(text)
+    with connected_for_replication(dsn) as conn:
+        postgres.alter_slot(conn, name, failover=failover, two_phase=two_phase)
+    click.echo(f"changed slot {name}")
 
 
 @slot.command()
@@ -101,7 +177,7 @@ def create(
 @click.option("--wait", is_flag=True, help="Wait while another client uses the slot.")
 def drop(*, name: str, dsn: str, wait: bool) -> None:
     """Drops the slot NAME. The changes that it has kept are lost."""
-    with connected(dsn, replication="database") as conn:
+    with connected_for_replication(dsn) as conn:
         postgres.drop_slot(conn, name, wait=wait)
     click.echo(f"dropped slot {name}")
 

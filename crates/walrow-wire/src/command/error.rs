@@ -24,6 +24,13 @@ pub enum CommandError {
         /// The character.
         character: &'static str,
     },
+    /// A number that no server takes.
+    OutOfRange {
+        /// The option.
+        what: &'static str,
+        /// The values that servers take.
+        allowed: &'static str,
+    },
 }
 
 impl fmt::Display for CommandError {
@@ -41,6 +48,7 @@ impl fmt::Display for CommandError {
                 f,
                 "{what} contains {character}, which a replication command cannot contain"
             ),
+            Self::OutOfRange { what, allowed } => write!(f, "{what} must be {allowed}"),
         }
     }
 }
@@ -65,6 +73,11 @@ impl fmt::Debug for CommandError {
                 .debug_struct("Unwritable")
                 .field("what", what)
                 .field("character", character)
+                .finish(),
+            Self::OutOfRange { what, allowed } => f
+                .debug_struct("OutOfRange")
+                .field("what", what)
+                .field("allowed", allowed)
                 .finish(),
         }
     }

@@ -2,14 +2,19 @@
 //!
 //! Manual: [Streaming Replication Protocol](https://www.postgresql.org/docs/current/protocol-replication.html).
 
+mod base_backup;
 mod error;
 mod quoted;
 mod slot;
 mod start;
 
+pub use base_backup::{
+    BackupCheckpoint, BackupCompression, BackupManifest, BackupTarget, BaseBackup,
+    ManifestChecksums,
+};
 pub use error::CommandError;
 pub use slot::{AlterReplicationSlot, CreateReplicationSlot, SlotKind, SnapshotAction};
-pub use start::{PluginOption, StartReplication};
+pub use start::{PluginOption, StartPhysical, StartReplication};
 
 use alloc::string::{String, ToString};
 use error::{SLOT, require};
@@ -18,8 +23,10 @@ use quoted::identifier;
 /// A command on a replication connection. [`ReplicationCommand::text`] writes it for a server.
 ///
 /// Results are parsed by [`IdentifySystem`](crate::IdentifySystem),
-/// [`TimelineHistory`](crate::TimelineHistory), [`CreatedSlot`](crate::CreatedSlot) and
-/// [`PhysicalSlot`](crate::PhysicalSlot).
+/// [`TimelineHistory`](crate::TimelineHistory), [`CreatedSlot`](crate::CreatedSlot),
+/// [`PhysicalSlot`](crate::PhysicalSlot), [`Setting`](crate::Setting),
+/// [`NextTimeline`](crate::NextTimeline), [`BackupPosition`](crate::BackupPosition) and
+/// [`Tablespace`](crate::Tablespace).
 ///
 /// ```
 /// use walrow_wire::ReplicationCommand;
@@ -62,6 +69,12 @@ pub enum ReplicationCommand<'a> {
     },
     /// `START_REPLICATION` of a logical slot.
     Start(StartReplication<'a>),
+    /// `START_REPLICATION` of WAL itself.
+    StartPhysical(StartPhysical<'a>),
+    /// `BASE_BACKUP`.
+    BaseBackup(BaseBackup<'a>),
+    /// `UPLOAD_MANIFEST`, from server 17: the next backup may be incremental to this manifest.
+    UploadManifest,
 }
 
 impl ReplicationCommand<'_> {
@@ -85,6 +98,12 @@ impl ReplicationCommand<'_> {
                 alloc::format!("DROP_REPLICATION_SLOT {}{wait}", identifier(SLOT, slot)?)
             }
             Self::Start(start) => start.text()?,
+            Self::StartPhysical(start) => start.text()?,
+            Self::BaseBackup(backup) => backup.text(major)?,
+            Self::UploadManifest => {
+                require(major, 17, "UPLOAD_MANIFEST")?;
+                "UPLOAD_MANIFEST".to_string()
+            }
         })
     }
 }
@@ -157,5 +176,16 @@ mod tests {
             server: 14,
         };
         assert_eq!(command.text(14), Err(error));
+    }
+
+    #[test]
+    fn a_manifest_is_uploaded_from_17_on() {
+        let command = ReplicationCommand::UploadManifest;
+        assert_eq!(command.text(17).as_deref(), Ok("UPLOAD_MANIFEST"));
+        let error = command.text(16).unwrap_err().to_string();
+        assert_eq!(
+            error,
+            "UPLOAD_MANIFEST needs PostgreSQL 17 or later, the server has 16"
+        );
     }
 }

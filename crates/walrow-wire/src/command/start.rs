@@ -1,4 +1,4 @@
-//! The command that starts a logical replication stream, quoted for the server's grammar.
+//! The commands that start a stream, quoted for the server's grammar.
 //!
 //! Manual: [Streaming Replication Protocol, START_REPLICATION](https://www.postgresql.org/docs/current/protocol-replication.html#PROTOCOL-REPLICATION-START-REPLICATION-SLOT-LOGICAL),
 //! [Logical Streaming Replication Parameters](https://www.postgresql.org/docs/current/protocol-logical-replication.html).
@@ -119,6 +119,55 @@ impl StartReplication<'_> {
     }
 }
 
+/// `START_REPLICATION … PHYSICAL …`: WAL itself, from a position on.
+///
+/// ```
+/// use walrow_wire::{Lsn, ReplicationCommand, StartPhysical};
+/// let mut start = StartPhysical::new(Lsn(0x300_0000));
+/// (start.slot, start.timeline) = (Some("backup"), Some(2));
+/// assert_eq!(
+///     ReplicationCommand::StartPhysical(start).text(18)?,
+///     "START_REPLICATION SLOT \"backup\" PHYSICAL 0/3000000 TIMELINE 2"
+/// );
+/// # Ok::<(), walrow_wire::CommandError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct StartPhysical<'a> {
+    /// The slot. `None`: the server keeps no WAL for the client.
+    pub slot: Option<&'a str>,
+    /// Where to start.
+    pub start: Lsn,
+    /// The timeline, which may be an earlier one of the server. `None`: the latest.
+    pub timeline: Option<u32>,
+}
+
+impl StartPhysical<'_> {
+    /// Without a slot, on the latest timeline.
+    pub const fn new(start: Lsn) -> Self {
+        Self {
+            slot: None,
+            start,
+            timeline: None,
+        }
+    }
+
+    pub(super) fn text(&self) -> Result<String, CommandError> {
+        let slot = match self.slot {
+            Some(slot) => alloc::format!("SLOT {} ", identifier(SLOT, slot)?),
+            None => String::new(),
+        };
+        let timeline = match self.timeline {
+            Some(timeline) => alloc::format!(" TIMELINE {timeline}"),
+            None => String::new(),
+        };
+        let start = self.start;
+        Ok(alloc::format!(
+            "START_REPLICATION {slot}PHYSICAL {start}{timeline}"
+        ))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -148,5 +197,16 @@ mod tests {
             command.text().unwrap(),
             r#"START_REPLICATION SLOT "a'b" LOGICAL 0/1"#
         );
+    }
+
+    #[test]
+    fn physical_streams_need_only_a_position() {
+        let start = StartPhysical::new(Lsn(1));
+        assert_eq!(start.text().unwrap(), "START_REPLICATION PHYSICAL 0/1");
+        let slot = StartPhysical {
+            slot: Some("a\"b"),
+            ..start
+        };
+        assert!(matches!(slot.text(), Err(CommandError::Unwritable { .. })));
     }
 }

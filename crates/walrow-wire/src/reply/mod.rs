@@ -1,6 +1,10 @@
-//! The results of replication commands: one row of text each, as typed values.
+//! The results of replication commands: rows of text, as typed values.
 //!
 //! The cells are those of [`DataRow::values`](crate::DataRow::values), or of a driver's result.
+
+mod backup;
+
+pub use backup::{BackupPosition, NextTimeline, Tablespace};
 
 use crate::{Lsn, PgString};
 use alloc::vec::Vec;
@@ -48,6 +52,8 @@ impl<'a> IdentifySystem<'a> {
 pub struct TimelineHistory<'a> {
     /// The history file's name, such as `00000002.history`.
     pub filename: PgString<'a>,
+    /// The file's bytes, with its comments.
+    pub content: PgString<'a>,
     /// The earlier timelines and their ends, oldest first.
     pub switches: Vec<TimelineSwitch<'a>>,
 }
@@ -67,9 +73,11 @@ impl<'a> TimelineHistory<'a> {
     /// Reads the cells of the result's only row.
     pub fn from_cells(cells: &[Option<&'a [u8]>]) -> Result<Self, ReplyError> {
         let [filename, content] = columns("TIMELINE_HISTORY", cells)?;
+        let content = content.present("content")?;
         Ok(Self {
             filename: filename.present("filename")?,
-            switches: Self::parse_content(content.present("content")?.0)?,
+            content,
+            switches: Self::parse_content(content.0)?,
         })
     }
 
@@ -179,6 +187,23 @@ impl PhysicalSlot {
             restart_lsn: restart_lsn.transpose()?,
             restart_timeline: timeline.transpose()?,
         }))
+    }
+}
+
+/// The result of `SHOW`: a setting's value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting<'a> {
+    /// The value with its unit, as SHOW writes it: `16MB`.
+    pub value: PgString<'a>,
+}
+
+impl<'a> Setting<'a> {
+    /// Reads the cells of the result's only row.
+    pub fn from_cells(cells: &[Option<&'a [u8]>]) -> Result<Self, ReplyError> {
+        let [value] = columns("SHOW", cells)?;
+        Ok(Self {
+            value: value.present("value")?,
+        })
     }
 }
 
@@ -344,6 +369,7 @@ mod tests {
         };
         let history = TimelineHistory {
             filename: "00000008.history".into(),
+            content: PgString(content),
             switches: vec![
                 switch(1, 0x300_00A0, "no recovery target specified"),
                 switch(3, 0x16_0B37_4D84, "before 2026-11-21 12:00:00+00\tand more"),

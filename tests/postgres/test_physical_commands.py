@@ -1,0 +1,247 @@
+"""Replication commands on both kinds of replication connections: with a database, and without."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import walrow
+from walrow import postgres
+from walrow.errors import OptionError, ReplicationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from servers import EmbeddedServer
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+Connection = psycopg.Connection[Any]
+
+
+@pytest.fixture(params=["true", "database"])
+def conn(
+    server: EmbeddedServer, request: pytest.FixtureRequest
+) -> Iterator[Connection]:
+    word: str = request.param
+    with psycopg.connect(server.dsn, replication=word, autocommit=True) as conn:
+        yield conn
+
+
+@pytest.fixture
+def sql(server: EmbeddedServer) -> Iterator[Connection]:
+    with psycopg.connect(server.dsn, autocommit=True) as conn:
+        yield conn
+
+
+@pytest.fixture
+def name(sql: Connection) -> Iterator[str]:
+    name = f"s_{uuid.uuid4().hex[:12]}"
+    yield name
+    query = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
+    sql.execute(query, [name])
+
+
+def has_database(conn: Connection) -> bool:
+    return conn.info.get_parameters()["replication"] == "database"
+
+
+def major_of(conn: Connection) -> int:
+    return conn.info.server_version // 10_000
+
+
+def test_the_system_and_its_settings(conn: Connection, sql: Connection) -> None:
+    [(identifier,)] = sql.execute(
+        "SELECT system_identifier::text FROM pg_control_system()"
+    ).fetchall()
+    system = postgres.identify_system(conn)
+    assert system.system_identifier == identifier
+    assert (system.database is not None) == has_database(conn)
+    for setting in ("wal_segment_size", "server_version", "data_directory"):
+        [(value,)] = sql.execute(f"SHOW {setting}").fetchall()
+        assert postgres.show(conn, setting) == value
+        assert postgres.show(sql, setting) == value
+    for absent in ("no_such_setting", "wal_level; SHOW port", "a'b"):
+        with pytest.raises(ReplicationError, match="cannot show setting") as caught:
+            postgres.show(conn, absent)
+        assert caught.value.sqlstate in {"42704", "22023", "42602"}
+    with pytest.raises(OptionError, match="a double quote or a NUL"):
+        postgres.show(conn, 'wal"level')
+
+
+def test_a_history_keeps_its_bytes(conn: Connection, server: EmbeddedServer) -> None:
+    assert postgres.timeline_history(conn, 1).switches == ()
+    content = b"# by hand\n1\t0/30000A0\tno recovery target specified\n\n2\t0/5000110\tbefore \xff\n"
+    history = server.data_directory / "pg_wal" / "0000000B.history"
+    history.write_bytes(content)
+    history.chmod(0o644)
+    try:
+        found = postgres.timeline_history(conn, 11)
+    finally:
+        history.unlink()
+    assert (found.filename, found.content) == ("0000000B.history", content)
+    assert [(it.timeline, str(it.lsn)) for it in found.switches] == [
+        (1, "0/30000A0"),
+        (2, "0/5000110"),
+    ]
+    assert json.loads(json.dumps(found.to_dict()))["switches"][0] == {
+        "timeline": 1,
+        "lsn": "0/30000A0",
+        "reason": "no recovery target specified",
+    }
+
+
+@pytest.mark.parametrize("reserve", [True, False])
+def test_a_physical_slot(
+    conn: Connection, sql: Connection, name: str, *, reserve: bool
+) -> None:
+    created = postgres.create_physical_slot(conn, name, reserve_wal=reserve)
+    assert created[:1] + created[2:] == (name, None, None)
+    query = "SELECT slot_type, temporary, restart_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
+    [(kind, temporary, restart)] = sql.execute(query, [name]).fetchall()
+    assert (kind, temporary, restart is not None) == ("physical", False, reserve)
+    if major_of(conn) < 15:
+        with pytest.raises(OptionError, match="needs PostgreSQL 15 or later"):
+            postgres.read_slot(conn, name)
+    else:
+        found = postgres.read_slot(conn, name)
+        assert found is not None
+        if reserve:
+            assert found == postgres.PhysicalSlot(walrow.Lsn(restart), 1)
+            assert found.to_dict() == {"restart_lsn": restart, "restart_timeline": 1}
+        else:
+            assert found.to_dict() == {"restart_lsn": None, "restart_timeline": None}
+        assert postgres.read_slot(conn, f"{name}x") is None
+    with pytest.raises(ReplicationError, match="drop it first") as caught:
+        postgres.create_physical_slot(conn, name)
+    assert (caught.value.sqlstate, caught.value.slot) == ("42710", name)
+    postgres.drop_slot(conn, name, wait=True)
+    assert sql.execute(query, [name]).fetchall() == []
+
+
+def test_a_temporary_physical_slot_ends_with_its_connection(
+    server: EmbeddedServer, sql: Connection, name: str
+) -> None:
+    for word in ("true", "database", ""):
+        given = {"replication": word} if word else {}
+        with psycopg.connect(server.dsn, autocommit=True, **given) as conn:  # type: ignore[arg-type]
+            created = postgres.create_physical_slot(
+                conn, name, temporary=True, reserve_wal=not word
+            )
+            query = "SELECT temporary FROM pg_replication_slots WHERE slot_name = %s"
+            assert sql.execute(query, [name]).fetchall() == [(True,)]
+            assert (created.consistent_point > 0) == (not word)
+        for _ in range(100):
+            if not sql.execute(query, [name]).fetchall():
+                break
+        else:
+            pytest.fail("the slot is still there")
+
+
+def test_a_logical_slot_needs_a_database(
+    conn: Connection, sql: Connection, name: str
+) -> None:
+    if not has_database(conn):
+        with pytest.raises(OptionError, match="belongs to a database"):
+            postgres.create_slot(conn, name)
+    postgres.create_slot(sql, name)
+    if major_of(conn) >= 15:
+        with pytest.raises(ReplicationError) as caught:
+            postgres.read_slot(conn, name)
+        assert caught.value.sqlstate == "0A000"
+    if major_of(conn) >= 17:
+        postgres.alter_slot(conn, name, failover=True)
+        query = "SELECT failover FROM pg_replication_slots WHERE slot_name = %s"
+        assert sql.execute(query, [name]).fetchall() == [(True,)]
+    else:
+        with pytest.raises(OptionError, match="needs PostgreSQL 17 or later"):
+            postgres.alter_slot(conn, name, failover=True)
+    postgres.drop_slot(conn, name)
+
+
+NAMES = st.text(
+    st.characters(codec="utf-8", exclude_characters='"\0'), min_size=1, max_size=70
+)
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(name=NAMES)
+def test_no_name_leaves_its_quotes(conn: Connection, name: str) -> None:
+    """A name is only ever a name: the server finds no such slot, and no syntax error."""
+    with pytest.raises(ReplicationError) as caught:
+        postgres.drop_slot(conn, name)
+    # 63 bytes of a name count. Beyond: the name is cut, or too long for a slot.
+    assert caught.value.sqlstate in {"42704", "42602", "42622"}, caught.value
+    with pytest.raises(ReplicationError) as caught:
+        postgres.show(conn, name)
+    assert caught.value.sqlstate in {"42704", "42602"}, caught.value
+
+
+def run(*words: object) -> subprocess.CompletedProcess[str]:
+    pytest.importorskip("click")
+    pytest.importorskip("rich")
+    return subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "walrow", *map(str, words)],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+
+
+def test_the_command_line(server: EmbeddedServer, sql: Connection, name: str) -> None:
+    system = postgres.identify_system(sql)
+
+    def said(*words: str, code: int = 0) -> str:
+        done = run(*words, "--dsn", server.dsn)
+        assert done.returncode == code, done.stderr
+        assert (done.stderr == "") == (code == 0)
+        return done.stdout if code == 0 else done.stderr
+
+    heads, row = said("identify").splitlines()
+    assert heads.split() == ["system_identifier", "timeline", "xlogpos"]
+    assert row.split()[:2] == [system.system_identifier, "1"]
+    found = json.loads(said("identify", "--json"))
+    assert found["timeline"] == 1
+    assert walrow.Lsn(found["xlogpos"]) >= system.xlogpos
+    assert said("timeline") == "timeline 1 is the first one\n"
+    assert "history of timeline 9" in said("timeline", "9", code=1)
+    assert said("show", "wal_segment_size") == "16MB\n"
+    assert json.loads(said("show", "port", "--json"))["setting"] == "port"
+    assert "until" not in said("slot", "create", name, "--physical")
+    assert "for physical slots" in said("slot", "create", name, "--reserve-wal", code=2)
+    assert "nothing to change" in said("slot", "alter", name, code=2)
+    if major_of(sql) >= 15:
+        assert said("slot", "show", name) == (
+            f"slot {name} keeps no WAL: it was not used yet\n"
+        )
+        assert "there is no slot" in said("slot", "show", f"{name}x", code=1)
+    assert said("slot", "drop", name) == f"dropped slot {name}\n"
+    said("slot", "create", name, "--physical", "--reserve-wal")
+    if major_of(sql) >= 15:
+        assert "on timeline 1" in said("slot", "show", name)
+
+
+REFUSED: list[tuple[str, Callable[[Connection], object]]] = [
+    ("READ_REPLICATION_SLOT", lambda sql: postgres.read_slot(sql, "a")),
+    ("TIMELINE_HISTORY", lambda sql: postgres.timeline_history(sql, 2)),
+]
+
+
+@pytest.mark.parametrize(("command", "call"), REFUSED, ids=[it for it, _ in REFUSED])
+def test_what_sql_has_no_word_for_is_refused(
+    sql: Connection, command: str, call: Callable[[Connection], object]
+) -> None:
+    with pytest.raises(OptionError, match=f"{command} needs a replication connection"):
+        call(sql)
