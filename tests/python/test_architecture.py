@@ -235,8 +235,13 @@ _PYTHON_ROOMS = {
     "_log": _READS,
     "log": (*_READS, "_log"),
     "_receive": (*_LOGS, "_postgres"),
+    "_backup": (*_LEAVES, "_postgres"),
+    "backup": ("_late", "_backup"),
     "spark": _LOGS,
-    "cli": (*_LOGS, "", "_receive", "_postgres", "postgres", "spark"),
+    "cli": (
+        *(*_LOGS, "", "_receive", "_postgres", "postgres", "_backup", "backup"),
+        "spark",
+    ),
 }
 
 

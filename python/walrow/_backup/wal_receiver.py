@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import enum
-import threading
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
@@ -22,6 +21,7 @@ from walrow._waiting import Waiter
 from walrow.errors import ConnectionLostError, Error, OptionError, ReplicationError
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterator
 
     from walrow._backup.wal_beginning import Begun, Source
@@ -167,9 +167,7 @@ class WalReceiver:
     def _begin(self, begun: Begun) -> None:
         start = begun.begin.start(begun.segment_size)
         if self._target is not None and begun.is_fresh and self._target.lsn < start:
-            text = (
-                f"until is {self._target.lsn}, and the first WAL that comes is of {start}"
-            )
+            text = f"until is {self._target.lsn}, and the first WAL that comes is of {start}"
             raise OptionError(text)
         if self._until == "now" and self._target is None:
             self._target = Position(begun.system.timeline, begun.system.xlogpos)
@@ -286,9 +284,7 @@ class WalReceiver:
                 if stopping > _STALLED_SECONDS:
                     return
 
-    def _step(
-        self, do: Callable[[Step[T]], T], undo: Callable[[T], None]
-    ) -> T | None:
+    def _step(self, do: Callable[[Step[T]], T], undo: Callable[[T], None]) -> T | None:
         """Does something that waits for the server. None if a stop comes first."""
         step = Step(do, undo, self._waiter.wake)
         begun = time.monotonic()
