@@ -110,11 +110,11 @@ class ReceiverProcess:
             }
         self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
+        names = ("--slot", slot, "--publication", publication)
         self.process = subprocess.Popen(  # noqa: S603
             [
-                *(sys.executable, "-m", "walrow", "receive", "--json", "--dsn", dsn),
-                *("--log", str(log), "--slot", slot, "--publication", publication),
-                *arguments,
+                *(sys.executable, "-m", "walrow"),
+                *self._command(dsn, log, *names, *arguments),
             ],
             env=os.environ | added,
             stdin=subprocess.DEVNULL,
@@ -130,6 +130,9 @@ class ReceiverProcess:
         self.kill()
         self._output.close()
         self._errors.close()
+
+    def _command(self, dsn: str, log: Path, *arguments: str) -> list[str]:
+        return ["receive", "--json", "--dsn", dsn, "--log", str(log), *arguments]
 
     @property
     def output(self) -> str:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+import os
 import threading
 from typing import TYPE_CHECKING, Literal
 
 from walrow._amounts import duration
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import parameters_of, psycopg_or_refuse
+from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable
 
     from walrow._backup.wal_status import ReceivedWal, WalStatus
@@ -79,6 +80,10 @@ def receive_wal(
     from walrow._backup.wal_receiver import WalReceiver
 
     target = _target(until)
+    directory = os.fspath(to)
+    if not directory or "://" in directory or is_conninfo(directory):
+        text = "to is empty, a URL or a connection string: name a local directory"
+        raise OptionError(text)
     if create_slot and slot is None:
         text = "create_slot needs the name of a slot: pass slot="
         raise OptionError(text)
@@ -87,10 +92,10 @@ def receive_wal(
     elif until is not None:
         start_within = _START_SECONDS
     source = Source(parameters_of(conninfo), slot, create_slot)
-    with WalDirectory(to) as directory:
+    with WalDirectory(directory) as locked:
         receiver = WalReceiver(
             source,
-            directory,
+            locked,
             until=target,
             syncing=Syncing.AT_ONCE if synchronous else Syncing.RELAXED,
             start_within=math.inf if start_within is None else start_within,
