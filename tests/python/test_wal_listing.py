@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -69,9 +70,11 @@ def histories(draw: st.DrawFn) -> tuple[list[Entry], Segment]:
 
 
 @given(histories(), st.randoms())
-def test_it_goes_on_where_it_was_killed(found: tuple, random: object) -> None:
+def test_it_goes_on_where_it_was_killed(
+    found: tuple[list[Entry], Segment], random: Any
+) -> None:
     files, at = found
-    random.shuffle(files)  # type: ignore[attr-defined]
+    random.shuffle(files)
     others = [Entry("_lock", 0), Entry("backup_label", 3), Entry("x", None)]
     decision = where_to_begin([*files, *others], MIB)
     assert isinstance(decision, GoOn)

@@ -110,11 +110,11 @@ class ReceiverProcess:
             }
         self._output = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
-        names = ("--slot", slot, "--publication", publication)
         self.process = subprocess.Popen(  # noqa: S603
             [
                 *(sys.executable, "-m", "walrow"),
-                *self._command(dsn, log, *names, *arguments),
+                *self._command(dsn, log, slot, publication),
+                *arguments,
             ],
             env=os.environ | added,
             stdin=subprocess.DEVNULL,
@@ -131,8 +131,11 @@ class ReceiverProcess:
         self._output.close()
         self._errors.close()
 
-    def _command(self, dsn: str, log: Path, *arguments: str) -> list[str]:
-        return ["receive", "--json", "--dsn", dsn, "--log", str(log), *arguments]
+    def _command(self, dsn: str, log: Path, slot: str, publication: str) -> list[str]:
+        return [
+            *("receive", "--json", "--dsn", dsn, "--log", str(log)),
+            *("--slot", slot, "--publication", publication),
+        ]
 
     @property
     def output(self) -> str:

@@ -77,7 +77,8 @@ class WalReceiver:
         self._segments = 0
         #: The timeline that the stream sends.
         self._timeline = 0
-        self._closes_stream = True
+        #: Whether a step was left that uses the stream, and closes it.
+        self._has_left = False
         self._reported = (0.0, "", "")
         self._note: str | None = None
 
@@ -136,7 +137,7 @@ class WalReceiver:
     def _session(self, begun: Begun) -> Ended:
         """Streams until the end, over all timelines that follow."""
         stream = begun.stream
-        self._closes_stream = True
+        self._has_left = False
         try:
             self._begin(begun)
             landing = self._landing = WalLanding(
@@ -157,11 +158,11 @@ class WalReceiver:
                 self._segments += landing.segments
             if landing.failure is not None:
                 raise landing.failure
-            if self._closes_stream:
+            if not self._has_left:
                 self._confirm(stream, landing)
             return ended
         finally:
-            if self._closes_stream:
+            if not self._has_left:
                 stream.close(_CLOSE_SECONDS)
 
     def _begin(self, begun: Begun) -> None:
@@ -208,12 +209,9 @@ class WalReceiver:
                     stream.start(at.start(size), timeline=at.timeline, slot=slot)
                 )
 
-        # From here on, the step closes the stream if nobody waits for it.
-        self._closes_stream = False
         found = self._step(start, lambda _: stream.close(0))
         if found is None:
             return Ended.STOPPED
-        self._closes_stream = True
         self._timeline = at.timeline
         return found.end
 
@@ -277,7 +275,7 @@ class WalReceiver:
         landing.finish(writing)
         stopping = 0.0
         while not landing.join(_LOOK_SECONDS):
-            self._report("stopping")
+            self._report("stopping" if self._stop.is_set() else "streaming")
             if self._stop.is_set():
                 landing.finish(0.0)
                 stopping += _LOOK_SECONDS
@@ -300,6 +298,7 @@ class WalReceiver:
             return step.result()
         finally:
             if not step.is_done:
+                self._has_left = True
                 step.leave()
 
     def _report(self, state: Literal["connecting", "streaming", "stopping"]) -> None:

@@ -271,6 +271,8 @@ class PhysicalStream(CopyBoth):
             position = wal_position(bytes(payload[:WAL_HEADER]))
             if position is None:
                 self._take_keepalive(payload)
+                # Nothing of it is in the block.
+                self.last_received, self._pinged = time.monotonic(), None
             else:
                 self._take_wal(position[0], payload[WAL_HEADER:])
         if size < 0 and not self._has_ended:
