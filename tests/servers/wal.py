@@ -11,7 +11,8 @@ import time
 from typing import TYPE_CHECKING, Any, Self
 
 import walrow
-from servers.embedded import EmbeddedServer
+from servers.embedded import EmbeddedServer, wheel_programs
+from servers.npm import npm_programs
 from servers.receiving import ReceiverProcess, execute
 from walrow import backup
 
@@ -33,13 +34,18 @@ class SmallSegments(EmbeddedServer):
         super()._run(program, *arguments, *added)
 
 
+def programs_of(major: int) -> Path | None:
+    """The programs of a version that the wheel does not have. None if it has them."""
+    return None if major in _OF_WHEEL else npm_programs(major)
+
+
 class Recovered(EmbeddedServer):
     """A server that recovers from a base backup and the files of WAL in a directory."""
 
-    def __init__(self, base: Path, wal: Path, major: int, target: str = "") -> None:
-        """Recovers to the end of the files, or to the target, a line of the configuration."""
-        self._base, self._wal, self._target = base, wal, target
-        super().__init__(major)
+    def __init__(self, base: Path, wal: Path, major: int) -> None:
+        """Recovers to the end of the files."""
+        self._base, self._wal = base, wal
+        super().__init__(major, programs=programs_of(major))
 
     def _make_cluster(self, work_mem: str, settings: Any) -> None:
         shutil.copytree(self._base, self.data_directory)
@@ -189,7 +195,7 @@ def whole(directory: Path) -> dict[str, bytes]:
 
 def base_backup(server: EmbeddedServer, to: Path) -> None:
     """Makes a base backup without WAL, with the server's own program."""
-    command = [str(server.bin / "pg_basebackup"), "-d", server.dsn, "-D", str(to)]
+    command = [str(_tool("pg_basebackup")), "-d", server.dsn, "-D", str(to)]
     subprocess.run(  # noqa: S603
         [*command, "-X", "none", "-c", "fast", "--no-sync", "--no-manifest"],
         check=True,
@@ -203,7 +209,7 @@ def pg_receivewal(
 ) -> Iterator[subprocess.Popen[bytes]]:
     """PostgreSQL's own receiver."""
     to.mkdir()
-    command = [str(server.bin / "pg_receivewal"), "-d", server.dsn, "-D", str(to)]
+    command = [str(_tool("pg_receivewal")), "-d", server.dsn, "-D", str(to)]
     command += ["-S", slot, "--synchronous", *arguments]
     process = subprocess.Popen(command)  # noqa: S603
     try:
@@ -211,3 +217,20 @@ def pg_receivewal(
     finally:
         process.terminate()
         process.wait(20)
+
+
+def waldump(to: Path, major: int) -> str:
+    """The records of all whole segments of a directory, as PostgreSQL's program reads them."""
+    names = sorted(whole(to))
+    program = wheel_programs(major) / "pg_waldump"
+    command = [str(program), "--path", str(to), names[0], names[-1]]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    return done.stdout
+
+
+def _tool(name: str) -> Path:
+    """A program of the newest version, which knows older servers."""
+    return wheel_programs(max(_OF_WHEEL)) / name
+
+
+_OF_WHEEL = (16, 18)

@@ -99,6 +99,7 @@ def begin(
             first = Segment.at(timeline, lsn, size)
         else:
             first = decision.begin
+            _check_timeline(system, first.timeline, directory)
         stack.pop_all()
         return Begun(stream, system, size, first, isinstance(decision, Empty))
 
@@ -174,6 +175,20 @@ def _check_files(
             raise BackupError(text, code="foreign", path=path)
         _check_server(system, page.system_identifier, "the directory has its WAL", path)
         return
+
+
+def _check_timeline(
+    system: IdentifySystem, timeline: int, directory: WalDirectory
+) -> None:
+    """Refuses a server that was primary before the one whose WAL is there."""
+    if timeline > system.timeline:
+        text = (
+            f"{directory.path}: it has WAL of timeline {timeline}, and the server is on"
+            f" timeline {system.timeline}: another server was promoted; connect to that"
+            " one, or choose an empty directory"
+        )
+        path = str(directory.path)
+        raise BackupError(text, code="other_server", path=path)
 
 
 def _check_server(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import stat
 from pathlib import Path
@@ -40,7 +41,7 @@ class WalDirectory:
         with _named(self.path):
             self._make()
         with _named(self.path / _LOCK):
-            self._lock = os.open(self.path / _LOCK, _LOCK_FLAGS, _FILE_MODE)
+            self._lock = os.open(self.path / _LOCK, _CREATE, _FILE_MODE)
         try:
             self._take_lock()
         except BaseException:
@@ -190,11 +191,15 @@ def _reserve(file: int, size: int) -> None:
     """Fills a file up with zeros, so that a full disk shows early."""
     if os.fstat(file).st_size >= size:
         return
-    with contextlib.suppress(AttributeError):
+    try:
         os.posix_fallocate(file, 0, size)
-        return
-    # macOS does not have it.
-    os.ftruncate(file, size)
+    except AttributeError:
+        # macOS does not have it.
+        os.ftruncate(file, size)
+    except OSError as error:
+        if error.errno not in _NOT_RESERVED:
+            raise
+        os.ftruncate(file, size)
 
 
 def _sync_directory(path: Path) -> None:
@@ -228,6 +233,7 @@ _LOCK = "_lock"
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-_LOCK_FLAGS = _CREATE
+#: What file systems answer that cannot reserve room.
+_NOT_RESERVED = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV}
 #: A line for each earlier timeline.
 _MOST_HISTORY_BYTES = 1 << 20
