@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import stat
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from servers import EmbeddedServer, Proxy, Standby
-from servers.receiving import Disk, execute
+from servers import EmbeddedServer, Standby
+from servers.receiving import execute
 from servers.wal import (
     SEGMENT,
     Receiving,
@@ -20,13 +18,17 @@ from servers.wal import (
     SmallSegments,
     WalProcess,
     base_backup,
+    check,
     contents,
     durable,
     end_of_wal,
     pg_receivewal,
     programs_of,
+    receive,
     until,
     until_reported,
+    until_there,
+    until_unused,
     waldump,
     whole,
     write,
@@ -35,43 +37,12 @@ from walrow import backup
 from walrow._lsn import Lsn
 from walrow._postgres.commands import identify_system
 from walrow._postgres.physical import PhysicalStream, TimelineEnd, Wal
-from walrow.errors import BackupError, Error, OptionError, ReplicationError
+from walrow.errors import BackupError, OptionError, ReplicationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[EmbeddedServer]:
-    """A server with small segments, which is impatient and keeps no old WAL."""
-    settings = {
-        "wal_sender_timeout": "1s",
-        "max_wal_size": "2MB",
-        "min_wal_size": "2MB",
-    }
-    with SmallSegments(18, settings=settings) as running:
-        yield running
-
-
-@pytest.fixture
-def slot(server: EmbeddedServer) -> Iterator[str]:
-    """A slot that keeps WAL from now on."""
-    name = "physical"
-    execute(server.dsn, f"SELECT pg_create_physical_replication_slot('{name}', true)")
-    yield name
-    drop = f"SELECT pg_drop_replication_slot('{name}')"
-    until(lambda: not execute(server.dsn, _ACTIVE))
-    execute(server.dsn, drop)
-
-
-_ACTIVE = "SELECT 1 FROM pg_replication_slots WHERE active"
-
-
-def receive(server: EmbeddedServer, to: Path, **options: Any) -> backup.ReceivedWal:
-    return backup.receive_wal(server.dsn, to=to, until="now", **options)
 
 
 def older(*majors: int) -> list[Any]:
@@ -118,25 +89,25 @@ def test_files_are_those_of_pg_receivewal(tmp_path: Path, major: int) -> None:
     assert stat.S_IMODE(ours.stat().st_mode) == 0o700
 
 
-def test_until_now_and_again(server: EmbeddedServer, tmp_path: Path, slot: str) -> None:
+def test_until_now_and_again(small: EmbeddedServer, tmp_path: Path, kept: str) -> None:
     to = tmp_path / "a" / "wal"
-    write(server, 2)
-    end = end_of_wal(server)
-    result = receive(server, to, slot=slot)
+    write(small, 2)
+    end = end_of_wal(small)
+    result = receive(small, to, slot=kept)
     assert durable(result) >= Lsn(end)
     assert [it[-8:] for it in contents(to)][-1] == ".partial"
-    write(server, 1)
-    again = receive(server, to, slot=slot)
+    write(small, 1)
+    again = receive(small, to, slot=kept)
     assert again.start == durable(result) // SEGMENT * SEGMENT
     names = sorted(whole(to))
     assert [int(it[16:], 16) for it in names] == [
         int(names[0][16:], 16) + it for it in range(len(names))
     ]
     # An LSN that is there already needs no stream.
-    before = backup.receive_wal(server.dsn, to=to, slot=slot, until=str(result.end))
+    before = backup.receive_wal(small.dsn, to=to, slot=kept, until=str(result.end))
     assert before.segments == 0
     with pytest.raises(OptionError, match="the first WAL that comes"):
-        backup.receive_wal(server.dsn, to=tmp_path / "b", until="0/1")
+        backup.receive_wal(small.dsn, to=tmp_path / "b", until="0/1")
 
 
 @pytest.mark.parametrize("major", [18, *older(14, 15, 16, 17)])
@@ -241,12 +212,36 @@ def test_a_directory_that_ends_at_the_switch_point(tmp_path: Path) -> None:
         assert [it.name[:8] for it in to.glob("*.partial")] == ["00000002"]
 
 
+@pytest.mark.slow
+def test_two_promotions_are_followed_one_after_the_other(tmp_path: Path) -> None:
+    to = tmp_path / "wal"
+    with SmallSegments(18) as primary, Standby(primary) as standby:
+        write(primary, 1)
+        receive(primary, to)
+        write(primary, 1)
+        until_there(standby, end_of_wal(primary))
+        primary.shut_down("kill")
+        for _ in range(2):
+            execute(standby.dsn, "SELECT pg_promote()")
+            write(standby, 2)
+            execute(standby.dsn, "CHECKPOINT")
+            standby.shut_down()
+            (standby.data_directory / "standby.signal").touch()
+            standby.start()
+        result = receive(standby, to)
+        assert result.timeline == 3
+        check(standby, to, result)
+    names = set(contents(to))
+    assert {"00000002.history", "00000003.history"} <= names
+    assert {it[:8] for it in names} == {f"0000000{it}" for it in (1, 2, 3)}
+
+
 def test_a_directory_that_somebody_must_look_at(
-    server: EmbeddedServer, tmp_path: Path, slot: str
+    small: EmbeddedServer, tmp_path: Path, kept: str
 ) -> None:
     to = tmp_path / "wal"
-    write(server, 4)
-    receive(server, to, slot=slot)
+    write(small, 4)
+    receive(small, to, slot=kept)
     names = sorted(whole(to))
     middle = to / names[1]
     data = middle.read_bytes()
@@ -254,7 +249,7 @@ def test_a_directory_that_somebody_must_look_at(
     def refused() -> BackupError:
         before = contents(to)
         with pytest.raises(BackupError) as caught:
-            receive(server, to, slot=slot)
+            receive(small, to, slot=kept)
         assert contents(to) == before
         return caught.value
 
@@ -277,151 +272,39 @@ def test_a_directory_that_somebody_must_look_at(
     newest.write_bytes(data)
     assert refused().code == "foreign"
     newest.write_bytes(good)
-    with Receiving(server.dsn, to, slot=slot) as receiving:
+    with Receiving(small.dsn, to, slot=kept) as receiving:
         until(lambda: any(it.state == "streaming" for it in receiving.states))
-        assert refused_by_lock(server, to)
+        assert refused_by_lock(small, to)
     with SmallSegments(18) as other:
         with pytest.raises(BackupError, match="system identifier") as caught:
             receive(other, to)
         assert caught.value.code == "other_server"
-    receive(server, to, slot=slot)
+    receive(small, to, slot=kept)
 
 
-def refused_by_lock(server: EmbeddedServer, to: Path) -> bool:
+def refused_by_lock(small: EmbeddedServer, to: Path) -> bool:
     with pytest.raises(BackupError) as caught:
-        receive(server, to)
+        receive(small, to)
     return caught.value.code == "locked"
 
 
-def test_wal_that_was_removed_is_a_gap(server: EmbeddedServer, tmp_path: Path) -> None:
+def test_wal_that_was_removed_is_a_gap(small: EmbeddedServer, tmp_path: Path) -> None:
     to = tmp_path / "wal"
-    receive(server, to)
+    receive(small, to)
     for _ in range(3):
-        write(server, 4)
-        execute(server.dsn, "SELECT pg_switch_wal()", "CHECKPOINT")
+        write(small, 4)
+        execute(small.dsn, "SELECT pg_switch_wal()", "CHECKPOINT")
     before = contents(to)
     with pytest.raises(ReplicationError) as caught:
-        receive(server, to)
+        receive(small, to)
     assert caught.value.sqlstate == "58P01"
     text = str(caught.value)
     assert "START_REPLICATION" in text
     assert "new base backup and an empty directory" in text
     assert contents(to) == before
     with pytest.raises(ReplicationError, match="--create-slot") as caught:
-        receive(server, tmp_path / "other", slot="missing")
+        receive(small, tmp_path / "other", slot="missing")
     assert caught.value.sqlstate == "42704"
-
-
-def test_a_disk_that_stalls_does_not_end_the_connection(
-    server: EmbeddedServer, tmp_path: Path, slot: str
-) -> None:
-    """The server is impatient: it waits for an answer for a second."""
-    to = tmp_path / "wal"
-    disk = Disk(to)
-    with WalProcess(server.dsn, to, "--slot", slot, disk=disk) as process:
-        until_reported(server, end_of_wal(server))
-        pid = execute(server.dsn, "SELECT pid FROM pg_stat_replication")
-        with disk.has("stalled"):
-            write(server, 2)
-            end = end_of_wal(server)
-            time.sleep(1.5)
-            query = "SELECT pid, flush_lsn < %s FROM pg_stat_replication"
-            found = execute(server.dsn, query.replace("%s", f"'{end}'"))
-            assert found == [(*pid[0], True)]
-        until_reported(server, end)
-        assert process.stop(signal.SIGINT) < 1
-        assert not any(it["note"] for it in process.states)
-
-
-def test_a_full_disk_is_an_error_that_names_the_file(
-    server: EmbeddedServer, tmp_path: Path, slot: str
-) -> None:
-    to = tmp_path / "wal"
-    disk = Disk(to)
-    with WalProcess(server.dsn, to, "--slot", slot, disk=disk) as process:
-        process.until_flushed()
-        with disk.has("full"):
-            write(server, 2)
-            code, text = process.wait()
-        assert code == 1
-        assert "No space left on device; start again" in text
-        assert str(to / "00000001") in text
-    check(server, to, receive(server, to, slot=slot))
-
-
-def check(server: EmbeddedServer, to: Path, result: backup.ReceivedWal | None) -> None:
-    """Compares files with those that the server still has, and refuses gaps."""
-    compared = 0
-    found = contents(to)
-    assert result is not None
-    end = durable(result)
-    for name, data in found.items():
-        source = server.data_directory / "pg_wal" / name.removesuffix(".partial")
-        if source.exists() and not name.endswith(".history"):
-            assert len(data) == SEGMENT
-            used = SEGMENT if source.name == name else end % SEGMENT
-            if name[:8] != f"{result.timeline:08X}":
-                continue
-            assert data[:used] == source.read_bytes()[:used], name
-            compared += 1
-    assert compared
-    # A segment in which a timeline ends is there twice.
-    numbers = sorted({int(it[16:24], 16) for it in found if len(it) >= 24})
-    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
-
-
-def test_a_lost_connection_is_made_again(
-    server: EmbeddedServer, tmp_path: Path, slot: str
-) -> None:
-    to = tmp_path / "wal"
-    with Proxy(server) as proxy, Receiving(proxy.dsn, to, slot=slot) as receiving:
-        for _ in range(3):
-            until_reported(server, end_of_wal(server))
-            proxy.cut()
-            # Whole, or partial.
-            assert all(len(it) == SEGMENT for it in contents(to).values())
-            write(server, 1)
-        until_reported(server, end_of_wal(server))
-        assert any(it.note for it in receiving.states)
-        assert receiving.states[-1].note is None
-        execute(server.dsn, _TERMINATE)
-        until_reported(server, end_of_wal(server))
-        assert receiving.stop() < 1
-    assert receiving.failure is None
-    check(server, to, receiving.result)
-
-
-_TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_replication"
-
-
-def test_a_server_shuts_down_while_it_is_received(tmp_path: Path) -> None:
-    """A server waits until its WAL is durable everywhere."""
-    to = tmp_path / "wal"
-    with SmallSegments(18) as server:
-        with Receiving(server.dsn, to) as receiving:
-            until_reported(server, "0/0")
-            write(server, 1)
-            begin = time.monotonic()
-            server.shut_down("fast")
-            assert time.monotonic() - begin < 5
-            until(lambda: receiving.states[-1].state == "connecting")
-            server.start()
-            until_reported(server, end_of_wal(server))
-            assert receiving.stop() < 1
-        check(server, to, receiving.result)
-
-
-def test_a_stop_while_no_server_is_there(tmp_path: Path) -> None:
-    dsn = f"host={tmp_path} user=postgres password=sesame"
-    with Receiving(dsn, tmp_path / "wal") as receiving:
-        until(lambda: receiving.states and receiving.states[-1].note)
-        assert receiving.stop() < 1
-    assert receiving.result is not None
-    assert receiving.result.end is None
-    assert "sesame" not in str(receiving.states)
-    with pytest.raises(Error) as caught:
-        backup.receive_wal(dsn, to=tmp_path / "wal", until="now", start_within=0.1)
-    assert "sesame" not in str(caught.value)
 
 
 def test_options_are_checked_before_anything_is_made(tmp_path: Path) -> None:
@@ -438,29 +321,19 @@ def test_options_are_checked_before_anything_is_made(tmp_path: Path) -> None:
     assert not (tmp_path / "wal").exists()
 
 
-def test_an_idle_stream_stays(server: EmbeddedServer, tmp_path: Path) -> None:
-    """Keepalives are no WAL, and show that the server is there."""
-    with Receiving(server.dsn, tmp_path / "wal") as receiving:
-        until_reported(server, end_of_wal(server))
-        pid = execute(server.dsn, "SELECT pid FROM pg_stat_replication")
-        time.sleep(1.3)
-        assert execute(server.dsn, "SELECT pid FROM pg_stat_replication") == pid
-        assert not any(it.note for it in receiving.states)
-
-
-def test_hot_standby_feedback(server: EmbeddedServer) -> None:
-    with PhysicalStream.connect(server.dsn) as stream:
+def test_hot_standby_feedback(small: EmbeddedServer) -> None:
+    with PhysicalStream.connect(small.dsn) as stream:
         system = identify_system(stream.connection)
         start = system.xlogpos // SEGMENT * SEGMENT
         with pytest.raises(OptionError):
             stream.hot_standby_feedback(700)
         assert stream.start(start, timeline=system.timeline) is None
-        ((xid,),) = execute(server.dsn, "SELECT txid_current()")
+        ((xid,),) = execute(small.dsn, "SELECT txid_current()")
 
         def backend_xmin() -> Any:
             stream.receive(0.05)
             query = "SELECT backend_xmin::text FROM pg_stat_replication"
-            return execute(server.dsn, query)[0][0]
+            return execute(small.dsn, query)[0][0]
 
         stream.hot_standby_feedback(xid, xmin_epoch=0)
         until(lambda: backend_xmin() == str(xid))
@@ -468,106 +341,20 @@ def test_hot_standby_feedback(server: EmbeddedServer) -> None:
         until(lambda: backend_xmin() is None)
 
 
-@pytest.mark.parametrize(
-    "crash_at",
-    [
-        it if it in {9, 14, 17, 19} else pytest.param(it, marks=pytest.mark.slow)
-        for it in range(1, 60)
-    ],
-)
-def test_a_receiver_that_is_killed_goes_on(
-    server: EmbeddedServer, tmp_path: Path, slot: str, crash_at: int
-) -> None:
-    """At an operation on a file: a write, a sync, a new name."""
-    to = tmp_path / "wal"
-    write(server, 2)
-    arguments = ("--slot", slot, "--until", "now")
-    with WalProcess(server.dsn, to, *arguments, crash_at=crash_at) as process:
-        process.process.wait(30)
-        assert process.process.returncode in {0, -signal.SIGKILL}
-    for name, data in whole(to).items() if to.exists() else ():
-        assert len(data) == SEGMENT, name
-        source = server.data_directory / "pg_wal" / name
-        assert not source.exists() or data == source.read_bytes()
-    write(server, 1)
-    check(server, to, receive(server, to, slot=slot))
-
-
-def until_there(standby: EmbeddedServer, lsn: str) -> None:
-    until(lambda: Lsn(end_of_wal(standby)) >= Lsn(lsn))
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_campaign_of_kills_over_a_promotion(tmp_path: Path) -> None:
-    """Whatever was killed and when, a server recovers from the files to the last commit."""
-    base, wal = tmp_path / "base", tmp_path / "wal"
-    draw = random.Random(7)  # noqa: S311
-    with SmallSegments(18) as primary, Standby(primary) as standby:
-        execute(primary.dsn, "CREATE TABLE item (id int)")
-        base_backup(primary, base)
-        hosts = f"{primary.socket_directory},{standby.socket_directory}"
-        dsn = f"host={hosts} user=postgres dbname=postgres"
-        create = "SELECT pg_create_physical_replication_slot('kept', true)"
-        execute(primary.dsn, create)
-        writer: EmbeddedServer = primary
-        count = 0
-        for round_number in range(40):
-            arguments = ("--slot", "kept", *draw.choice([(), ("--synchronous",)]))
-            with WalProcess(dsn, wal, *arguments) as process:
-                seconds = draw.uniform(0.3, 1.5)
-                end = time.monotonic() + seconds
-                while time.monotonic() < end:
-                    count += 1
-                    execute(writer.dsn, f"INSERT INTO item VALUES ({count})")  # noqa: S608
-                    if not count % 7:
-                        write(writer, 1)
-                process.kill()
-            if round_number == 20:
-                execute(standby.dsn, create)
-                until_there(standby, end_of_wal(primary))
-                primary.shut_down("kill")
-                execute(standby.dsn, "SELECT pg_promote()")
-                writer = standby
-        result = backup.receive_wal(dsn, to=wal, slot="kept", until="now")
-        check(standby, wal, result)
-        rows = execute(standby.dsn, "SELECT count(*), max(id) FROM item")
-    assert rows == [(count, count)]
-    with Recovered(base, wal, 18) as recovered:
-        assert execute(recovered.dsn, "SELECT count(*), max(id) FROM item") == rows
-
-
-@pytest.mark.slow
-def test_a_queue_that_is_full_holds_the_connection(
-    server: EmbeddedServer, tmp_path: Path, slot: str
-) -> None:
-    to = tmp_path / "wal"
-    disk = Disk(to)
-    with WalProcess(server.dsn, to, "--slot", slot, disk=disk):
-        until_reported(server, end_of_wal(server))
-        pid = execute(server.dsn, "SELECT pid FROM pg_stat_replication")
-        with disk.has("stalled"):
-            write(server, 90)
-            time.sleep(3)
-            assert execute(server.dsn, "SELECT pid FROM pg_stat_replication") == pid
-        until_reported(server, end_of_wal(server))
-        assert execute(server.dsn, "SELECT pid FROM pg_stat_replication") == pid
-
-
-def test_the_command(server: EmbeddedServer, tmp_path: Path) -> None:
+def test_the_command(small: EmbeddedServer, tmp_path: Path) -> None:
     to = tmp_path / "wal"
     arguments = ("--slot", "made", "--create-slot", "--until", "now")
-    with WalProcess(server.dsn, to, *arguments) as process:
+    with WalProcess(small.dsn, to, *arguments) as process:
         assert process.wait() == (0, "")
         assert process.states[-1]["timeline"] == 1
-    with WalProcess(f"{server.dsn} password=sesame", to, "--slot", "none") as process:
+    with WalProcess(f"{small.dsn} password=sesame", to, "--slot", "none") as process:
         code, text = process.wait()
         assert code == 1
         assert "--create-slot" in text
         assert "sesame" not in text
-    with WalProcess(server.dsn, to, "--synchronous", "--slot", "made") as process:
+    with WalProcess(small.dsn, to, "--synchronous", "--slot", "made") as process:
         process.until_flushed()
         assert process.stop(signal.SIGTERM) < 1
-    until(lambda: not execute(server.dsn, _ACTIVE))
-    execute(server.dsn, "SELECT pg_drop_replication_slot('made')")
+    until_unused(small)
+    execute(small.dsn, "SELECT pg_drop_replication_slot('made')")
     assert os.listdir(to)  # noqa: PTH208

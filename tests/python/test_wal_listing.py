@@ -10,9 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from walrow._backup.wal_attempts import Attempts, Failed
+from walrow._backup.wal_beginning import first_position
 from walrow._backup.wal_listing import Empty, Entry, GoOn, Refused, where_to_begin
 from walrow._backup.wal_names import PARTIAL, Segment, history_name, parse_segment
 from walrow._backup.wal_page import HEADER_BYTES, parse_first_page
+from walrow._lsn import Lsn
+from walrow._postgres.commands import IdentifySystem, PhysicalSlot
 from walrow.errors import ConnectionLostError, ReplicationError
 
 MIB = 1 << 20
@@ -131,6 +134,13 @@ def test_what_somebody_must_look_at(files: list[Entry], code: str, file: str) ->
 
 def test_a_directory_without_segments_is_empty() -> None:
     assert where_to_begin([Entry("00000002.history", 9)], MIB) == Empty()
+
+
+def test_an_empty_directory_begins_with_what_the_slot_keeps() -> None:
+    system = IdentifySystem("1", 2, Lsn("0/5000"), None)
+    for kept in (None, PhysicalSlot(None, None)):
+        assert first_position(system, kept) == (2, Lsn("0/5000"))
+    assert first_position(system, PhysicalSlot(Lsn("0/3000"), 1)) == (1, Lsn("0/3000"))
 
 
 @pytest.mark.parametrize("order", ["<", ">"])

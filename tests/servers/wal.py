@@ -155,6 +155,12 @@ def until_reported(server: EmbeddedServer, lsn: str, name: str = "walrow") -> No
     until(lambda: execute(server.dsn, query) == [(1,)])
 
 
+def until_unused(server: EmbeddedServer) -> None:
+    """Waits until no client uses a slot."""
+    query = "SELECT 1 FROM pg_replication_slots WHERE active"
+    until(lambda: not execute(server.dsn, query))
+
+
 def end_of_wal(server: EmbeddedServer) -> str:
     """The server's position. On a standby, of what it has."""
     query = """
@@ -177,11 +183,13 @@ def write(server: EmbeddedServer, segments: int) -> None:
 
 def contents(directory: Path) -> dict[str, bytes]:
     """The files of WAL of a directory."""
-    return {
-        it.name: it.read_bytes()
-        for it in sorted(directory.iterdir())
-        if it.name != "_lock" and not it.is_dir()
-    }
+    found = {}
+    for path in sorted(directory.iterdir()):
+        # It may get its name meanwhile.
+        with contextlib.suppress(FileNotFoundError):
+            if path.name != "_lock" and not path.is_dir():
+                found[path.name] = path.read_bytes()
+    return found
 
 
 def whole(directory: Path) -> dict[str, bytes]:
@@ -217,6 +225,37 @@ def pg_receivewal(
     finally:
         process.terminate()
         process.wait(20)
+
+
+def receive(server: EmbeddedServer, to: Path, **options: Any) -> ReceivedWal:
+    """Receives until now."""
+    return backup.receive_wal(server.dsn, to=to, until="now", **options)
+
+
+def check(server: EmbeddedServer, to: Path, result: ReceivedWal | None) -> None:
+    """Compares files with those that the server still has, and refuses gaps."""
+    compared = 0
+    found = contents(to)
+    assert result is not None
+    end = durable(result)
+    for name, data in found.items():
+        source = server.data_directory / "pg_wal" / name.removesuffix(".partial")
+        if source.exists() and not name.endswith(".history"):
+            assert len(data) == SEGMENT
+            used = SEGMENT if source.name == name else end % SEGMENT
+            if name[:8] != f"{result.timeline:08X}":
+                continue
+            assert data[:used] == source.read_bytes()[:used], name
+            compared += 1
+    assert compared
+    # A segment in which a timeline ends is there twice.
+    numbers = sorted({int(it[16:24], 16) for it in found if len(it) >= 24})
+    assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def until_there(standby: EmbeddedServer, lsn: str) -> None:
+    """Waits until a standby has everything up to a position."""
+    until(lambda: walrow.Lsn(end_of_wal(standby)) >= walrow.Lsn(lsn))
 
 
 def waldump(to: Path, major: int) -> str:

@@ -43,7 +43,8 @@ class WalDirectory:
         with _named(self.path / _LOCK):
             self._lock = os.open(self.path / _LOCK, _CREATE, _FILE_MODE)
         try:
-            self._take_lock()
+            with _named(self.path / _LOCK):
+                self._take_lock()
         except BaseException:
             os.close(self._lock)
             raise
@@ -55,6 +56,10 @@ class WalDirectory:
     def __exit__(self, *_exception: object) -> None:
         """Releases the lock."""
         os.close(self._lock)
+
+    def hold(self) -> int:
+        """A descriptor that keeps the lock until it is closed, too."""
+        return os.dup(self._lock)
 
     def listing(self) -> list[Entry]:
         """The files, with their sizes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import enum
 import math
+import os
 import threading
 import time
 from collections import deque
@@ -78,6 +79,8 @@ class WalLanding:
         self.segments = 0
         self.failure: BaseException | None = None
         self._directory = directory
+        # A disk that stalls may hold the thread longer than the receiver.
+        self._lock = directory.hold()
         self._segment = begin
         self._size = size
         self._syncing = syncing
@@ -157,6 +160,7 @@ class WalLanding:
             if self._file is not None:
                 with contextlib.suppress(OSError):
                     self._file.close()
+            os.close(self._lock)
             with self._changed:
                 self._changed.notify_all()
             self._wake()

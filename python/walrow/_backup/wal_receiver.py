@@ -252,7 +252,8 @@ class WalReceiver:
         always: bool = False,
     ) -> None:
         """Reports what became durable on the timeline of the stream."""
-        written, flushed = landing.written, landing.flushed
+        # In this order: what is flushed was written before.
+        flushed, written = landing.flushed, landing.written
         if flushed.timeline != self._timeline:
             # What waits in the queue is of the timeline before.
             return

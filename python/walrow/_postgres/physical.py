@@ -153,7 +153,7 @@ class PhysicalStream(CopyBoth):
         """Starts the stream of a timeline.
 
         Args:
-            start: Where it starts. A server sends whole WAL only from a segment's start.
+            start: Where it starts. For whole files, that is the start of a segment.
             timeline: The timeline: the server's, or an earlier one of its history.
             slot: A physical slot, which keeps WAL that was not confirmed.
 
