@@ -216,7 +216,8 @@ def test_a_directory_that_ends_at_the_switch_point(tmp_path: Path) -> None:
 def test_two_promotions_are_followed_one_after_the_other(tmp_path: Path) -> None:
     to = tmp_path / "wal"
     with SmallSegments(18) as primary, Standby(primary) as standby:
-        write(primary, 1)
+        create = "SELECT pg_create_physical_replication_slot('kept', true)"
+        execute(standby.dsn, create)
         receive(primary, to)
         write(primary, 1)
         until_there(standby, end_of_wal(primary))
@@ -228,7 +229,7 @@ def test_two_promotions_are_followed_one_after_the_other(tmp_path: Path) -> None
             standby.shut_down()
             (standby.data_directory / "standby.signal").touch()
             standby.start()
-        result = receive(standby, to)
+        result = receive(standby, to, slot="kept")
         assert result.timeline == 3
         check(standby, to, result)
     names = set(contents(to))
