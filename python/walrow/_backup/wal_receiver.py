@@ -286,21 +286,30 @@ class WalReceiver:
     def _step(self, do: Callable[[Step[T]], T], undo: Callable[[T], None]) -> T | None:
         """Does something that waits for the server. None if a stop comes first."""
         step = Step(do, undo, self._waiter.wake)
-        begun = time.monotonic()
         try:
-            while not step.is_done:
-                if self._stop.is_set():
-                    return None
-                if time.monotonic() > begun + _CONNECT_SECONDS:
-                    text = "the server does not answer while the stream is prepared"
-                    raise ConnectionLostError(text)
-                self._report("connecting")
-                self._waiter.wait(time.monotonic() + _LOOK_SECONDS)
+            self._await(step)
+        except BaseException:
+            self._leave(step)
+            raise
+        if not self._stop.is_set():
             return step.result()
-        finally:
-            if not step.is_done:
-                self._has_left = True
-                step.leave()
+        self._leave(step)
+        return None
+
+    def _await(self, step: Step[T]) -> None:
+        """Waits for the end of a step, or for a stop."""
+        begun = time.monotonic()
+        while not step.is_done and not self._stop.is_set():
+            if time.monotonic() > begun + _CONNECT_SECONDS:
+                text = "the server does not answer while the stream is prepared"
+                raise ConnectionLostError(text)
+            self._report("connecting")
+            self._waiter.wait(time.monotonic() + _LOOK_SECONDS)
+
+    def _leave(self, step: Step[T]) -> None:
+        step.leave()
+        # If it has ended, it may have failed without closing the stream.
+        self._has_left = not step.is_done
 
     def _report(self, state: Literal["connecting", "streaming", "stopping"]) -> None:
         """Reports the state about once a second, and if it is another one."""
