@@ -12,7 +12,7 @@ public.stock 7
 - `receive` writes the changes of a live server into a log, and `seal` those of captures.
 - `load` asks the receiver for the rows that tables have, at their place in the log.
 - `Log` is a directory of committed transactions, for any number of readers.
-- `backup` receives WAL itself.
+- `backup` takes base backups of a server, and receives its WAL.
 - `Catalog` holds the definitions of user-defined types and of tables, which a stream
   lacks. `schema` returns a table's schema from it; `walrow.postgres` reads one from a
   server.

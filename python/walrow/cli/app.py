@@ -67,6 +67,7 @@ cli.add_command(load)
 cli.add_command(log)
 cli.add_command(state)
 cli.add_command(apply)
+cli.add_command(backup)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

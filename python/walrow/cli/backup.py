@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import click
 
+from walrow.cli.backup_base import base, verify
 from walrow.cli.backup_wal import wal
 
 
 @click.group()
 def backup() -> None:
-    """Backs up a server physically: its WAL as files.
+    """Takes base backups of a server, verifies them, and receives its WAL.
 
-    The role needs the attribute REPLICATION, and pg_hba.conf must let it connect to
+    The role needs the attribute REPLICATION. For WAL, pg_hba.conf must let it connect to
     "replication".
     """
 
 
+backup.add_command(base)
+backup.add_command(verify)
 backup.add_command(wal)
