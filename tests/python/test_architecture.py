@@ -233,11 +233,22 @@ _PYTHON_ROOMS = {
     "_read": (*_LEAVES, "_sources"),
     "_postgres": _READS,
     "postgres": ("_late", "_postgres"),
+    "_backup": (*_LEAVES, "_postgres"),
+    "backup": ("_late", "_backup"),
     "_log": _READS,
     "log": (*_READS, "_log"),
     "_receive": (*_LOGS, "_postgres"),
     "spark": _LOGS,
-    "cli": (*_LOGS, "", "_receive", "_postgres", "postgres", "spark"),
+    "cli": (
+        *_LOGS,
+        "",
+        "_receive",
+        "_postgres",
+        "postgres",
+        "spark",
+        "_backup",
+        "backup",
+    ),
 }
 
 
@@ -291,7 +302,18 @@ def test_the_page_names_each_file() -> None:
 
 
 _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & {
-    *("apply", "catalog", "ddl_trigger", "decode", "inspect", "load", "log"),
+    *(
+        "apply",
+        "backup",
+        "backup_base",
+        "backup_wal",
+        "catalog",
+        "ddl_trigger",
+        "decode",
+        "inspect",
+        "load",
+        "log",
+    ),
     *("preflight", "receive", "seal", "slot", "state", "tables"),
 }
 _COMPILED = "walrow._core"
