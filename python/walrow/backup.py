@@ -1,14 +1,16 @@
-"""Base backups of a server.
+"""Physical backups of a server: base backups, and its WAL as files.
 
-- `base_backup` takes one, whole or incremental, and checks it.
+- `base_backup` takes a base backup, whole or incremental, and checks it.
 - `verify_manifest` checks one later.
+- `receive_wal` receives WAL as it is written, and follows promotions.
 
 ```python
 done = walrow.backup.base_backup("dbname=shop", to="backups/monday")
 walrow.backup.verify_manifest(done.path)
+walrow.backup.receive_wal("dbname=shop", to="wal/", slot="backup", until="now")
 ```
 
-See docs/backup.md. psycopg is not imported before `base_backup` is called.
+See docs/backup.md. psycopg is not imported before a connection is made.
 """
 
 from __future__ import annotations
@@ -25,13 +27,18 @@ if TYPE_CHECKING:
         BaseBackup,
     )
     from walrow._backup.base_verify import VerifiedBackup, verify_manifest
+    from walrow._backup.wal_receiving import receive_wal
+    from walrow._backup.wal_status import ReceivedWal, WalStatus
 
 __all__ = [
     "BackedUpTablespace",
     "BackupProgress",
     "BaseBackup",
+    "ReceivedWal",
     "VerifiedBackup",
+    "WalStatus",
     "base_backup",
+    "receive_wal",
     "verify_manifest",
 ]
 
@@ -47,6 +54,8 @@ if not TYPE_CHECKING:
                 "BaseBackup",
             ),
             "walrow._backup.base_verify": ("VerifiedBackup", "verify_manifest"),
+            "walrow._backup.wal_receiving": ("receive_wal",),
+            "walrow._backup.wal_status": ("ReceivedWal", "WalStatus"),
         },
     )
 

@@ -11,7 +11,7 @@ Error
 ├── SpoolError                      open transactions cannot be stored on disk or read
 ├── LogError                        a segment log cannot be read or written
 ├── ApplyError                      changes cannot be applied to a table
-├── BackupError                     a base backup is not complete, or was changed
+├── BackupError                     a backup cannot be written, is not complete, or was changed
 └── ReplicationError                the server reported an error, or ended the stream with one
     └── ConnectionLostError         the connection ended, or the server does not answer
 ```
@@ -441,14 +441,17 @@ class ApplyError(Error):
 
 
 class BackupError(Error):
-    """A base backup cannot be written, or is not what its manifest says: see docs/backup.md.
+    """A backup cannot be written, or is not what it should be: see docs/backup.md.
 
     Attributes:
         code: What is wrong: `"manifest"` (it cannot be used), `"damaged"` (files are not
             those of the manifest), `"wal"` (WAL is missing without which nothing can be
             recovered), `"parent"` (an incremental backup does not fit to it),
             `"protocol"` (the server sent something else than a backup) or `"store"` (the
-            file system).
+            file system). Of a directory of WAL, `"gap"` (a segment is missing), `"size"`
+            (a file is not as large as the server's segments), `"compressed"`,
+            `"foreign"` (a file that does not belong there), `"other_server"` or
+            `"locked"` (by another receiver).
         path: The file or directory.
         problems: With `"damaged"` and `"wal"`, everything that was found.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full

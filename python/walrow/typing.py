@@ -15,8 +15,8 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
+from walrow._by_table import ByTable
 from walrow._core import Catalog, Frame, Message
-from walrow._read.by_table import ByTable
 from walrow._unresolved import UnresolvedType
 
 __all__ = [
@@ -60,7 +60,7 @@ __all__ = [
 ]
 
 
-#: An LSN, a datetime with a time zone, a text of either, or such as `"-1h"`: an hour ago.
+#: An LSN, a datetime with a time zone, a text of either, `"-1h"`, `"1h ago"` or `"today"`.
 At: TypeAlias = int | str | dt.datetime
 #: Seconds, a timedelta, or a text such as `"12h"` or `"7d"`.
 Duration: TypeAlias = float | str | dt.timedelta
@@ -140,7 +140,7 @@ class ChangeColumnOptions(ValueOptions, total=False):
 class LiveSchemaOptions(ChangeColumnOptions, MemoryOptions, total=False):
     """The options that determine the columns and the range of every stream."""
 
-    start: int | str | None
+    start: At | None
     end: At | None
 
 

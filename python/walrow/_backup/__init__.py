@@ -1,1 +1,1 @@
-"""Base backups of a server, and their manifests."""
+"""Physical backups: base backups with their manifests, and WAL as files."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from walrow._read.by_table import ByTable
+from walrow._by_table import ByTable
 from walrow.errors import OptionError, Remedy, SchemaError
 
 if TYPE_CHECKING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from walrow._core import Frames, Reader
 from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
 from walrow._sources.chunks import Chunks
-from walrow._sources.logs import part_of
+from walrow._sources.logs import log_of, part_of, start_in
 from walrow.typing import Options
 
 if TYPE_CHECKING:
@@ -132,12 +133,16 @@ def read(
         start: Skips what was delivered before: transactions that end, and
             non-transactional messages that are, at or before this LSN. An `Lsn`, such
             as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.
+            For a log, also a time, as in `end`: it begins where `end` with this time stops.
             Also set it for a capture that begins later than its slot: then a COMMIT
             PREPARED whose rows are missing is an error.
         end: Stops after the last transaction that ends, and the last non-transactional
             message that is, at or before this LSN; or before the first transaction that
-            was committed after this time, a `datetime` with a time zone. The chosen table
-            may then be missing. `start` continues at the same LSN.
+            was committed after this time: a `datetime` with a time zone, or a text, such as
+            `"2026-01-31T12:00:00Z"`, `"-1h"`, `"1h ago"` or `"today"`. Without an offset, a
+            text is in the zone of `TZ`. Commit times may go back, so later transactions may
+            have earlier times: these come after `end`, too. The chosen table may then be
+            missing. `start` continues at the same LSN.
         late_start: Skips streamed transactions whose first chunk is before the stream,
             and prepared transactions whose rows are before it. Otherwise they are
             errors.
@@ -164,6 +169,8 @@ def read(
     `UnfinishedError`, `ReplicationError` and the source's own exceptions are raised after
     all earlier batches were returned.
     """
+    if isinstance(start := options.get("start"), str | dt.datetime):
+        options["start"] = start_in(log_of(source), start)
     if versions != "one":
         options["schema"] = schema_of_all(source, versions, options)
     framing, unfinished = options.get("framing"), options.get("unfinished")

@@ -12,7 +12,7 @@ from walrow._core import Catalog, Schema, SchemaUnion
 from walrow._read.signatures import with_options
 from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks, paths
-from walrow._sources.logs import OpenedLog, find_log
+from walrow._sources.logs import find_log, log_of
 from walrow.errors import Error, OptionError
 from walrow.typing import SchemaOptions
 
@@ -110,8 +110,7 @@ def schema_of_all(source: Any, versions: str, options: Options) -> Schema:
         raise OptionError(text)
     place = _place(source)
     known: SchemaOptions = {key: options[key] for key in _COLUMNS if key in options}  # type: ignore[literal-required,assignment]
-    is_path = isinstance(source, str | os.PathLike | OpenedLog)
-    if is_path and find_log(source) is not None:
+    if log_of(source) is not None:
         # It knows its versions without its rows.
         return schema(source, table, **known)
     # Several files are one stream here.

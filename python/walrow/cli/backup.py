@@ -1,16 +1,22 @@
-"""`walrow backup`: base backups of a server."""
+"""`walrow backup`: physical backups of a server."""
 
 from __future__ import annotations
 
 import click
 
 from walrow.cli.backup_base import base, verify
+from walrow.cli.backup_wal import wal
 
 
 @click.group()
 def backup() -> None:
-    """Takes base backups of a server, and verifies them."""
+    """Takes base backups of a server, verifies them, and receives its WAL.
+
+    The role needs the attribute REPLICATION. For WAL, pg_hba.conf must let it connect to
+    "replication".
+    """
 
 
 backup.add_command(base)
 backup.add_command(verify)
+backup.add_command(wal)
