@@ -24,11 +24,12 @@ def groups(
             yield from groups(each, (*words, name))
 
 
-@pytest.mark.parametrize("words", groups(cli), ids=" ".join)
+@pytest.mark.parametrize("words", list(groups(cli)), ids=" ".join)
 def test_no_summary_is_cut(words: tuple[str, ...]) -> None:
     shown = CliRunner().invoke(cli, [*words, "--help"]).output
-    assert "Commands:" in shown
-    assert "..." not in shown
+    _, title, lines = shown.partition("\nCommands:\n")
+    assert title
+    assert "..." not in lines
 
 
 @pytest.mark.parametrize("words", [["load"], ["log", "nothing"]])
