@@ -11,6 +11,7 @@ Error
 ├── SpoolError                      open transactions cannot be stored on disk or read
 ├── LogError                        a segment log cannot be read or written
 ├── ApplyError                      changes cannot be applied to a table
+├── BackupError                     a backup cannot be written, is not complete, or was changed
 └── ReplicationError                the server reported an error, or ended the stream with one
     └── ConnectionLostError         the connection ended, or the server does not answer
 ```
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApplyError",
+    "BackupError",
     "ConnectionLostError",
     "DecodeError",
     "Error",
@@ -436,6 +438,42 @@ class ApplyError(Error):
         """Stores the problem, and the table and target."""
         attributes |= {"code": code, "table": table, "column": column}
         super().__init__(reason, target=target, lsn=lsn, **attributes)
+
+
+class BackupError(Error):
+    """A backup cannot be written, or is not what it should be: see docs/backup.md.
+
+    Attributes:
+        code: What is wrong: `"manifest"` (it cannot be used), `"incremental"` (it is no whole
+            backup), `"not_a_backup"`, `"programs"` (there are none of the server's version, or
+            they cannot be run), `"user"` (PostgreSQL does not run as this one), `"recovery"`
+            (a server that is started from it cannot be recovered), `"other_server"`,
+            `"timeline"` (the log and the backup have different histories) or `"store"` (the
+            file system).
+        path: The file or directory.
+        problems: Everything that was found, if that may be many things.
+        errno: The operating system's error number, such as `errno.ENOSPC` for a full
+            disk.
+    """
+
+    code: str | None
+    path: str | None
+    problems: tuple[str, ...]
+    errno: int | None
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        code: str | None = None,
+        path: str | None = None,
+        problems: tuple[str, ...] = (),
+        errno: int | None = None,
+        **attributes: Any,
+    ) -> None:
+        """Stores the problem, and the file."""
+        attributes |= {"code": code, "path": path, "errno": errno}
+        super().__init__(reason, problems=problems, **attributes)
 
 
 class ReplicationError(Error):

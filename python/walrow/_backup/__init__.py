@@ -1,0 +1,1 @@
+"""Physical backups. Public as `walrow.backup`."""
