@@ -145,7 +145,9 @@ def verify_against(
         is_current = end is None or end.timelines == 1
         recovery = Recovery(target, None if is_current else timeline, archive, least)
         locale = monetary_locale(_configurations(data, place))
-        with ScratchServer(made, programs, control, recovery, account, user) as server:
+        with ScratchServer(
+            made, programs, control, recovery, account=account, user=user
+        ) as server:
             server.recover(
                 timeout=timeout,
                 progress=lambda it: tell(AgainstProgress("recovery", it, None)),

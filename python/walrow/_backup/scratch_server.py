@@ -364,9 +364,8 @@ def configuration(
         else {"recovery_target_lsn": str(recovery.target)}
     )
     timeline = "current" if recovery.timeline is None else str(recovery.timeline)
-    restore = (
-        {} if recovery.wal is None else {"restore_command": _copying(recovery.wal)}
-    )
+    # A recovery needs one, and one that fails says that there is no more WAL.
+    restore = "false" if recovery.wal is None else _copying(recovery.wal)
     return {
         "listen_addresses": "",
         "port": str(_PORT),
@@ -376,7 +375,7 @@ def configuration(
         "recovery_target_action": "pause",
         "recovery_target_timeline": timeline,
         **target,
-        **restore,
+        "restore_command": restore,
         # A standby must not have lower ones than its primary.
         **{name: str(value) for name, value in control.settings.items()},
         # Nobody cancels a question because of a record that is replayed.
