@@ -235,8 +235,13 @@ _PYTHON_ROOMS = {
     "_log": _READS,
     "log": (*_READS, "_log"),
     "_receive": (*_LOGS, "_postgres"),
+    "_backup": (*_LOGS, "_postgres"),
+    "backup": ("_late", "_backup"),
     "spark": _LOGS,
-    "cli": (*_LOGS, "", "_receive", "_postgres", "postgres", "spark"),
+    "cli": (
+        *(*_LOGS, "", "_receive", "_postgres", "postgres", "_backup", "backup"),
+        "spark",
+    ),
 }
 
 
@@ -290,7 +295,7 @@ def test_the_page_names_each_file() -> None:
 
 
 _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & {
-    *("apply", "catalog", "ddl_trigger", "decode", "inspect", "load", "log"),
+    *("apply", "backup", "catalog", "ddl_trigger", "decode", "inspect", "load", "log"),
     *("preflight", "receive", "seal", "slot", "state", "tables"),
 }
 _COMPILED = "walrow._core"

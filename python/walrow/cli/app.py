@@ -17,6 +17,7 @@ import click
 from walrow import __version__
 from walrow._secrets import is_secret, shown
 from walrow.cli.apply import apply
+from walrow.cli.backup import backup
 from walrow.cli.catalog import catalog
 from walrow.cli.ddl_trigger import ddl_trigger
 from walrow.cli.decode import INSTEAD, decode
@@ -65,6 +66,7 @@ cli.add_command(load)
 cli.add_command(log)
 cli.add_command(state)
 cli.add_command(apply)
+cli.add_command(backup)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
