@@ -27,13 +27,14 @@ from walrow._backup.against_rules import (
 )
 from walrow._backup.against_tables import Sides, compare
 from walrow._backup.programs import account_of, find_programs, read_control
-from walrow._backup.scratch_copy import copy_backup
+from walrow._backup.scratch_copy import copy_backup, read_major
 from walrow._backup.scratch_server import (
     Recovery,
     ScratchServer,
     refuse_out_of_reach,
     scratch_directory,
 )
+from walrow._backup.scratch_wal import refuse_new_tablespaces
 from walrow._log.needs import read_record
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import psycopg_or_refuse
@@ -128,6 +129,7 @@ def verify_against(
     if archive is not None and not archive.is_dir():
         text = f"{archive} is not a directory of WAL"
         raise OptionError(text)
+    programs = find_programs(read_major(place), bin_dir, account)
     home = place.parent if scratch is None else Path(scratch)
     with scratch_directory(home, account) as made:
         data = copy_backup(
@@ -135,15 +137,18 @@ def verify_against(
             made.directory,
             progress=lambda done, total: tell(AgainstProgress("copy", done, total)),
         )
-        major = (data / "PG_VERSION").read_text().strip()
-        programs = find_programs(major, bin_dir, account)
         if account is not None and archive is not None:
             refuse_out_of_reach(archive, account)
         control = read_control(programs, data)
         timeline = control.timeline if end is None else end.timeline
         _refuse_other(found, control, timeline, data, least)
-        is_current = end is None or end.timelines == 1
+        is_current = end is None or len(end.ranges) == 1
         recovery = Recovery(target, None if is_current else timeline, archive, least)
+        if end is not None:
+            *earlier, last = end.ranges
+            ranges = [*earlier, last._replace(end=max(last.end, least))]
+            places = [data / "pg_wal", *filter(None, [archive])]
+            refuse_new_tablespaces(programs, ranges, places, made.directory)
         locale = monetary_locale(_configurations(data, place))
         with ScratchServer(
             made, programs, control, recovery, account=account, user=user

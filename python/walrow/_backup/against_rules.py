@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from walrow._backup.against_items import LeftOut
+from walrow._backup.scratch_wal import WalRange
 from walrow._lsn import Lsn
 from walrow.errors import BackupError
 
@@ -37,14 +38,20 @@ class BackupEnd(NamedTuple):
     """Where a backup is complete.
 
     Attributes:
-        timeline: The timeline.
-        lsn: The LSN.
-        timelines: How many timelines its WAL is on.
+        ranges: The WAL that it needs, oldest first.
     """
 
-    timeline: int
-    lsn: Lsn
-    timelines: int
+    ranges: tuple[WalRange, ...]
+
+    @property
+    def timeline(self) -> int:
+        """The timeline where it is complete."""
+        return self.ranges[-1].timeline
+
+    @property
+    def lsn(self) -> Lsn:
+        """Where that is."""
+        return self.ranges[-1].end
 
 
 class Branch(NamedTuple):
@@ -68,22 +75,25 @@ def end_of(manifest: bytes) -> BackupEnd:
 
     >>> end_of(
     ...     b'{"WAL-Ranges": [{"Timeline": 1, "Start-LSN": "0/8", "End-LSN": "0/9"}]}'
-    ... )
-    BackupEnd(timeline=1, lsn=Lsn('0/9'), timelines=1)
+    ... ).lsn
+    Lsn('0/9')
 
     Raises:
         BackupError: It is not a manifest.
     """
     try:
         found = [
-            (Lsn(str(it["End-LSN"])), int(it["Timeline"]))
+            WalRange(
+                int(it["Timeline"]), Lsn(str(it["Start-LSN"])), Lsn(str(it["End-LSN"]))
+            )
             for it in json.loads(manifest)["WAL-Ranges"]
         ]
-        lsn, timeline = max(found)
     except (ValueError, KeyError, TypeError, RecursionError):
+        found = []
+    if not found:
         text = "cannot use the manifest: it does not say where the backup ends"
-        raise BackupError(text, code="manifest") from None
-    return BackupEnd(timeline, lsn, len({timeline for _, timeline in found}))
+        raise BackupError(text, code="manifest")
+    return BackupEnd(tuple(sorted(found)))
 
 
 def parse_history(text: str) -> list[Branch]:

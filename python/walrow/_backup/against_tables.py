@@ -126,6 +126,8 @@ def _compare_table(
     reason = unpublished((sides.record.tables or {}).get(table.oid))
     if backed_up.persistence == "u":
         reason = "it is unlogged, so a backup has no rows of it"
+    if backed_up.is_foreign:
+        reason = "a partition is a foreign table, whose server is not asked"
     if reason is None and not table.versions:
         reason = table.needs_load or "it has no change in the log"
     if reason is not None:

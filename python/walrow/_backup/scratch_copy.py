@@ -17,7 +17,7 @@ import re
 import shutil
 import tarfile
 import zlib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from walrow.errors import BackupError
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["Archives", "archives_of", "copy_backup", "refuse_no_backup"]
+__all__ = ["Archives", "archives_of", "copy_backup", "read_major"]
 
 
 class Archives(NamedTuple):
@@ -63,31 +63,70 @@ def archives_of(backup: Path) -> Archives | None:
     return Archives(base, found.pop("pg_wal", None), found)
 
 
-def refuse_no_backup(data: Path, backup: Path) -> None:
-    """Refuses a directory that is not a whole base backup.
+def read_major(backup: Path) -> str:
+    """The major version of a base backup's server, as its PG_VERSION says.
 
     Args:
-        data: Its copy.
-        backup: Where it is from, for the error.
+        backup: The backup, of either format.
 
     Raises:
         BackupError: It is not a data directory, no server made it as a backup, a server was
             started in it, or it is incremental.
+        OSError: It cannot be read.
     """
-    if not (data / "PG_VERSION").is_file():
+    archives = archives_of(backup)
+    if archives is None:
+        version, label = (_small(backup / name) for name in _FIRST)
+    else:
+        with _opened(archives.base) as (tar, _):
+            version, label = _members(tar, _FIRST)
+    if version is None:
         text = f"{backup} is no base backup: it has neither PG_VERSION nor base.tar"
         raise BackupError(text, code="not_a_backup", path=str(backup))
-    try:
-        label = (data / "backup_label").read_text("utf-8", "replace")
-    except FileNotFoundError:
+    if label is None:
         text = (
             f"{backup} has no backup_label: it is not a base backup, or a server was started "
             "in it, which changes it; take another backup"
         )
-        raise BackupError(text, code="not_a_backup", path=str(backup)) from None
+        raise BackupError(text, code="not_a_backup", path=str(backup))
     if re.search("^INCREMENTAL FROM LSN:", label, re.MULTILINE):
         text = f"{backup} is incremental: make a whole one of it with pg_combinebackup"
         raise BackupError(text, code="incremental", path=str(backup))
+    return version.strip()
+
+
+def _small(path: Path) -> str | None:
+    try:
+        return path.read_text("utf-8", "replace")
+    except FileNotFoundError:
+        return None
+
+
+def _members(tar: tarfile.TarFile, names: tuple[str, ...]) -> list[str | None]:
+    """The contents of small files of an archive. It ends where all were found."""
+    found: dict[str, str] = {}
+    for member in tar:
+        name = member.name.removeprefix("./")
+        if name in names and (file := tar.extractfile(member)) is not None:
+            found[name] = file.read(_BLOCK_BYTES).decode(errors="replace")
+        if len(found) == len(names):
+            break
+    return [found.get(name) for name in names]
+
+
+@contextlib.contextmanager
+def _opened(archive: Path) -> Iterator[tuple[tarfile.TarFile, BinaryIO]]:
+    """Opens an archive.
+
+    Raises:
+        BackupError: It is damaged.
+    """
+    try:
+        with archive.open("rb") as file, tarfile.open(fileobj=file) as tar:
+            yield tar, file
+    except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
+        text = f"{archive} cannot be extracted: {type(error).__name__}; take another backup"
+        raise BackupError(text, code="damaged", path=str(archive)) from None
 
 
 def copy_backup(
@@ -107,7 +146,7 @@ def copy_backup(
         The data directory.
 
     Raises:
-        BackupError: It is not a base backup, or an archive is damaged.
+        BackupError: An archive is damaged.
         OSError: A file cannot be read or written.
     """
     archives = archives_of(backup)
@@ -119,7 +158,6 @@ def copy_backup(
         _extract(archives, data, spaces, progress)
     else:
         _copy(backup, data, spaces, progress)
-    refuse_no_backup(data, backup)
     for name in _NOT_COPIED:
         with contextlib.suppress(FileNotFoundError):
             (data / name).unlink()
@@ -199,14 +237,10 @@ def _extract(
     total, before = sum(path.stat().st_size for path, _ in parts), 0
     for archive, target in parts:
         target.mkdir(mode=0o700, exist_ok=True)
-        try:
-            with archive.open("rb") as file, tarfile.open(fileobj=file) as opened:
-                for member in opened:
-                    opened.extract(member, target, filter=_filtered)
-                    progress(before + file.tell(), total)
-        except (tarfile.TarError, EOFError, zlib.error, ValueError) as error:
-            text = f"{archive} cannot be extracted: {type(error).__name__}; take another backup"
-            raise BackupError(text, code="damaged", path=str(archive)) from None
+        with _opened(archive) as (tar, file):
+            for member in tar:
+                tar.extract(member, target, filter=_filtered)
+                progress(before + file.tell(), total)
         before += archive.stat().st_size
     # Instead of the links, a server in the format tar writes this file. Its paths are those of
     # the server's tablespaces.
@@ -225,6 +259,7 @@ def _filtered(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
 
 _ARCHIVE = re.compile(r"(base|pg_wal|\d+)\.tar(\.\w+)?")
 _READABLE = {None, ".gz"}
+_FIRST = ("PG_VERSION", "backup_label")
 _BLOCK_BYTES = 1 << 20
 #: linux/fs.h
 _FICLONE = 0x40049409

@@ -36,6 +36,7 @@ class ScratchTable(NamedTuple):
         kind: `pg_class.relkind`: `r`, or `p` if it is partitioned.
         persistence: `pg_class.relpersistence`.
         parent: The OID of the table that it is a partition of. None if it is no partition.
+        is_foreign: Whether rows of it are on another server, which is not asked.
     """
 
     oid: int
@@ -44,6 +45,7 @@ class ScratchTable(NamedTuple):
     kind: str
     persistence: str
     parent: int | None
+    is_foreign: bool
 
     @property
     def source(self) -> str:
@@ -70,8 +72,8 @@ class Column(NamedTuple):
 def read_tables(conn: psycopg.Connection[Any]) -> dict[int, ScratchTable]:
     """All tables of a database that are not the system's, by OID."""
     return {
-        oid: ScratchTable(oid, _text(name), _text(quoted), kind, persistence, parent)
-        for oid, name, quoted, kind, persistence, parent in _all(conn, _TABLES)
+        oid: ScratchTable(oid, _text(name), _text(quoted), *more)
+        for oid, name, quoted, *more in _all(conn, _TABLES)
     }
 
 
@@ -181,7 +183,11 @@ SELECT c.oid::bigint, n.nspname || '.' || c.relname,
     c.relkind::text, c.relpersistence::text,
     CASE WHEN c.relispartition
         THEN (SELECT i.inhparent::bigint FROM pg_inherits i WHERE i.inhrelid = c.oid)
-    END
+    END,
+    c.relkind = 'p' AND EXISTS (
+        SELECT FROM pg_partition_tree(c.oid) t JOIN pg_class f ON f.oid = t.relid
+        WHERE f.relkind = 'f'
+    )
 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'
 ORDER BY 2
