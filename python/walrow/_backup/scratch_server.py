@@ -308,7 +308,8 @@ class ScratchServer:
         try:
             conn = connect(parameters, replication=False)
         except ReplicationError as error:
-            self._refuse_ended()
+            # A server that ends closes its connections first.
+            self._refuse_ended(within=_ENDING_SECONDS)
             text = f"{error.reason}; name a superuser of the backup, and a database that it has"
             raise ReplicationError(text, sqlstate=error.sqlstate) from None
         try:
@@ -316,10 +317,15 @@ class ScratchServer:
         finally:
             conn.close()
 
-    def _refuse_ended(self) -> None:
-        if self._process is None or self._process.poll() is not None:
-            text = f"the server of the backup has ended: {self._last_words()}"
-            raise BackupError(text, code="recovery")
+    def _refuse_ended(self, *, within: float) -> None:
+        process = self._process
+        if process is not None:
+            try:
+                process.wait(within)
+            except subprocess.TimeoutExpired:
+                return
+        text = f"the server of the backup has ended: {self._last_words()}"
+        raise BackupError(text, code="recovery")
 
     def check(self) -> None:
         """Refuses a server that has ended.
@@ -327,7 +333,7 @@ class ScratchServer:
         Raises:
             BackupError: It has.
         """
-        self._refuse_ended()
+        self._refuse_ended(within=_ENDING_SECONDS)
 
     @property
     def _major(self) -> int:
@@ -448,6 +454,7 @@ _STATE_LINE = 7
 _OPEN = ("standby", "ready")
 _SHOWN_LINES = 4
 _STOP_SECONDS = 20.0
+_ENDING_SECONDS = 1.0
 # Its standard input ends when this process does, whatever ends it. A pid of a single-user backend
 # is negative: skipped.
 _WATCHDOG = """

@@ -1,0 +1,415 @@
+"""`walrow.backup.verify_against`: base backups of real servers beside logs of the same servers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+import walrow
+from servers import EmbeddedServer
+from servers.receiving import Load, ReceiverProcess, drop_if_there, execute, server_rows
+from walrow import backup as backups
+from walrow.errors import (
+    BackupError,
+    LogError,
+    OptionError,
+    ReplicationError,
+    SchemaError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from walrow.backup import ComparedTable, Comparison
+
+pytest.importorskip("pyarrow")
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+#: Root's servers run as somebody else.
+RUN_AS = "nobody" if os.geteuid() == 0 else None
+
+
+class Place(NamedTuple):
+    """A server, and a directory that it can reach."""
+
+    server: EmbeddedServer
+    directory: Path
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log"
+
+    def back_up(self, name: str, *options: str) -> Path:
+        """Takes a base backup, as PostgreSQL's own program does."""
+        to = self.directory / name
+        server = self.server
+        command = [server.bin / "pg_basebackup", "-d", server.dsn, "-D", to, "-c"]
+        command += ["fast", "--no-sync", *options]
+        subprocess.run(command, check=True)  # noqa: S603
+        return to
+
+    def receive(self, dsn: str | None = None, **options: Any) -> Path:
+        """Receives all that is committed. By default, into the log."""
+        wanted = {"log": self.log, "slot": "s", "publications": "p"} | options
+        walrow.receive(dsn or self.server.dsn, until="now", **wanted)
+        return Path(wanted["log"])
+
+    def verify(
+        self, backup: Path, log: Path | None = None, **options: Any
+    ) -> Comparison:
+        """Compares them, and checks that nothing is left behind, or changed."""
+        before = contents(backup)
+        wanted = {"bin_dir": self.server.bin, "run_as": RUN_AS} | options
+        try:
+            return backups.verify_against(backup, log or self.log, **wanted)
+        finally:
+            assert not list(self.directory.glob(".walrow-verify*"))
+            assert contents(backup) == before
+
+
+def contents(directory: Path) -> dict[Path, tuple[int, int, int]]:
+    """The files of a directory, and when they were changed."""
+    stats = {path: path.lstat() for path in directory.rglob("*")}
+    return {path: (it.st_mtime_ns, it.st_size, it.st_ino) for path, it in stats.items()}
+
+
+@contextlib.contextmanager
+def place_of(server: EmbeddedServer) -> Iterator[Place]:
+    # Not below pytest's directory, which is only its user's.
+    directory = Path(tempfile.mkdtemp(prefix="walrow-against-", dir="/tmp"))
+    directory.chmod(0o755)
+    try:
+        yield Place(server, directory)
+    finally:
+        shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="module", params=[16, 18])
+def busy(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """A server that has changes before, while and after backups are taken, and their log."""
+    with EmbeddedServer(request.param) as server, place_of(server) as place:
+        execute(
+            server.dsn,
+            Load.SETUP,
+            "INSERT INTO item SELECT g, g, 'before ' || g FROM generate_series(1, 500) g",
+            "INSERT INTO audit SELECT now(), g, E'a\\tb\\nc\\\\N' FROM generate_series(1, 500) g",
+            "CREATE PUBLICATION p FOR TABLE item, audit, wide",
+        )
+        place.receive(create=True, snapshot=True)
+        with (
+            ReceiverProcess(server.dsn, place.log, "--age", "0.2") as receiver,
+            Load(server.dsn, 7, pause=0.002) as load,
+        ):
+            receiver.until_streaming()
+            place.back_up("plain")
+            place.back_up("tar", "-Ft")
+            least = load.transactions + 30
+            while load.transactions < least:
+                time.sleep(0.01)
+            receiver.stop()
+        execute(server.dsn, "SELECT pg_switch_wal()")
+        place.receive()
+        # Before another checkpoint removes some of it.
+        copied = place.directory / "wal"
+        shutil.copytree(server.data_directory / "pg_wal", copied)
+        for path in (copied, *copied.iterdir()):
+            path.chmod(0o755)
+        yield place
+        drop_if_there(server.dsn, "s")
+
+
+def by_name(found: Comparison) -> dict[str, ComparedTable]:
+    return {table.name: table for table in found.tables}
+
+
+@pytest.mark.parametrize("form", ["plain", "tar"])
+def test_a_backup_beside_changes_equals_the_log_at_its_end(
+    busy: Place, form: str
+) -> None:
+    steps = []
+    found = busy.verify(busy.directory / form, progress=steps.append)
+    assert found.equal
+    tables = by_name(found)
+    assert set(tables) == {f"public.{name}" for name in Load.TABLES}
+    assert {it.result for it in tables.values()} == {"equal"}
+    assert tables["public.item"].key == ("id",)
+    assert tables["public.audit"].key == ()
+    log = walrow.Log(busy.log)
+    assert found.lsn < log.end
+    assert found.system_identifier == log.source.system_identifier
+    assert found.server_version.startswith(f"{busy.server.major}.")
+    # At another LSN, the tables are others: the comparison is not one with the end of the log.
+    now = server_rows(busy.server.dsn, Load.TABLES)
+    for name, table in tables.items():
+        assert table.backup_rows == table.log_rows
+        at_end = log.state(name).to_pyarrow().num_rows
+        assert at_end == len(now[name.removeprefix("public.")])
+    rows = {name: log.state(name, profile="text").to_pyarrow() for name in tables}
+    then = {
+        name: log.state(name, profile="text", as_of=found.lsn).to_pyarrow()
+        for name in tables
+    }
+    assert rows != then
+    assert next(it.step for it in steps if it.step != "copy") == "recovery"
+    assert steps[-1] == ("compare", 3, 3, None)
+
+
+def test_a_backup_that_is_recovered_further_equals_a_later_state(busy: Place) -> None:
+    target = max(table.last for table in walrow.Log(busy.log).tables())
+    wal = busy.directory / "wal"
+    found = busy.verify(busy.directory / "tar", wal=wal, end_lsn=target)
+    assert found.equal
+    assert target <= found.lsn <= walrow.Log(busy.log).end
+    with pytest.raises(BackupError, match="ended before configured recovery target"):
+        busy.verify(busy.directory / "tar", end_lsn=target)
+
+
+class Kinds(NamedTuple):
+    """A backup with tables of many kinds, and the result of its comparison."""
+
+    place: Place
+    backup: Path
+    found: Comparison
+
+    @property
+    def tables(self) -> dict[str, ComparedTable]:
+        return by_name(self.found)
+
+
+TYPES = (
+    "CREATE TYPE mood AS ENUM ('good', 'so so')",
+    "CREATE TYPE pair AS (a int, b text)",
+    "CREATE DOMAIN positive AS numeric CHECK (VALUE > 0)",
+    """CREATE TABLE typed (
+        id int, part text, b bool, c char(5), y bytea, n numeric, d positive, f float8, j jsonb,
+        m money, t timestamptz, i interval, e mood, p pair, a text[], r int4range, x inet,
+        v varchar(3), "odd ""name" text, PRIMARY KEY (part, id))""",
+    """INSERT INTO typed SELECT g, E'a''b\\\\' || g, g % 2 = 0, 'x', '\\x00ff', 1.50, 2.0, 0.1 * g,
+        '{"a": [1, null]}', 12.5, 'epoch', '1 day 2 h', 'so so', ROW(NULL, NULL)::pair,
+        ARRAY['a,b', NULL, '"'], '[1,5)', '10.0.0.1/24', '', 'é' || g
+        FROM generate_series(1, 50) g""",
+    "INSERT INTO typed (id, part) SELECT g, 'NULL' FROM generate_series(1, 5) g",
+)
+TABLES = (
+    "CREATE TABLE keyed (id int PRIMARY KEY, v text)",
+    "INSERT INTO keyed SELECT g, 'value ' || g FROM generate_series(1, 500) g",
+    "CREATE TABLE unkeyed (v text, n int)",
+    "ALTER TABLE unkeyed REPLICA IDENTITY FULL",
+    "INSERT INTO unkeyed VALUES ('twice', 1), ('twice', 1), (NULL, 2), ('hidden', 3)",
+    "CREATE TABLE filtered (id int PRIMARY KEY)",
+    "CREATE TABLE listed (id int PRIMARY KEY, secret text, shown text)",
+    "INSERT INTO listed VALUES (1, 'hidden', 'a')",
+    "CREATE TABLE made (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)",
+    "INSERT INTO made VALUES (1), (2)",
+    "CREATE TABLE parts (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+    "CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (100)",
+    "CREATE TABLE parts_2 PARTITION OF parts FOR VALUES FROM (100) TO (200)",
+    "INSERT INTO parts SELECT g, 'v' FROM generate_series(50, 150) g",
+    "CREATE TABLE mother (id int PRIMARY KEY)",
+    "CREATE TABLE child () INHERITS (mother)",
+    "INSERT INTO mother VALUES (1)",
+    "INSERT INTO child VALUES (2)",
+    "CREATE TABLE nothing ()",
+    "INSERT INTO nothing DEFAULT VALUES",
+    "CREATE TABLE volatile (id int PRIMARY KEY)",
+    "INSERT INTO volatile VALUES (1)",
+    "CREATE TABLE dropped (id int PRIMARY KEY)",
+    "INSERT INTO dropped VALUES (1)",
+    "CREATE TABLE before (id int PRIMARY KEY)",
+    "INSERT INTO before VALUES (1)",
+    "CREATE TABLE silent (id int PRIMARY KEY)",
+    "CREATE SCHEMA more",
+    "CREATE TABLE more.private (id int)",
+    """CREATE PUBLICATION p FOR TABLE keyed, unkeyed, filtered WHERE (id > 5), listed (id, shown),
+        made, parts, ONLY mother, typed, volatile, dropped, before, silent, nothing
+        WITH (publish_via_partition_root)""",
+)
+
+
+@pytest.fixture(scope="module", params=[pytest.param(16, marks=pytest.mark.slow), 18])
+def kinds(request: pytest.FixtureRequest) -> Iterator[Kinds]:
+    with EmbeddedServer(request.param) as server, place_of(server) as place:
+        dsn = server.dsn
+        execute(dsn, *TYPES, *TABLES)
+        place.receive(create=True, snapshot=True, origin="none")
+        execute(
+            dsn,
+            "UPDATE typed SET n = n + 1 WHERE id < 20",
+            "ALTER TABLE before RENAME TO after",
+            "INSERT INTO after VALUES (2)",
+            "SELECT pg_replication_origin_create('elsewhere')",
+            "SELECT pg_replication_origin_session_setup('elsewhere')",
+            # Changes that the log never gets.
+            "UPDATE keyed SET v = 'hidden' WHERE id = 7",
+            "INSERT INTO keyed VALUES (1001, 'hidden')",
+            "DELETE FROM keyed WHERE id = 9",
+            "DELETE FROM unkeyed WHERE v = 'hidden'",
+            "INSERT INTO unkeyed VALUES ('twice', 1), ('hidden too', 1)",
+        )
+        execute(
+            dsn,
+            "DROP TABLE dropped",
+            "ALTER PUBLICATION p DROP TABLE volatile",
+            "ALTER TABLE volatile SET UNLOGGED",
+        )
+        backup = place.back_up("backup", "--no-manifest", "-R")
+        execute(
+            dsn,
+            "CREATE TABLE later (id int PRIMARY KEY)",
+            "ALTER PUBLICATION p ADD TABLE later",
+            "INSERT INTO later VALUES (1)",
+            "UPDATE keyed SET v = 'after the backup' WHERE id < 100",
+        )
+        place.receive(origin="none")
+        yield Kinds(place, backup, place.verify(backup))
+        drop_if_there(dsn, "s")
+
+
+def differences(table: ComparedTable) -> list[tuple[str, dict[str, Any] | None, int]]:
+    return [(it.kind, it.key, it.rows) for it in table.differences]
+
+
+def test_rows_that_the_log_never_got_are_named_by_their_keys(kinds: Kinds) -> None:
+    keyed = kinds.tables["public.keyed"]
+    assert not kinds.found.equal
+    assert keyed.result == "different"
+    assert differences(keyed) == [
+        ("different", {"id": "7"}, 1),
+        ("missing", {"id": "9"}, 1),
+        ("extra", {"id": "1001"}, 1),
+    ]
+    assert not keyed.has_more
+    unkeyed = kinds.tables["public.unkeyed"]
+    assert differences(unkeyed) == [("missing", None, 1), ("extra", None, 2)]
+    assert (unkeyed.log_rows, unkeyed.backup_rows) == (4, 5)
+    assert "hidden" not in json.dumps(kinds.found.to_dict())
+    assert "hidden" not in repr(kinds.found)
+
+
+def test_tables_of_many_kinds(kinds: Kinds) -> None:
+    results = {name: it.result for name, it in kinds.tables.items()}
+    assert results == {
+        "public.keyed": "different",
+        "public.unkeyed": "different",
+        "public.filtered": "not comparable",
+        "public.volatile": "not comparable",
+        **dict.fromkeys(
+            [
+                *("public.listed", "public.made", "public.parts", "public.mother"),
+                *("public.typed", "public.after", "public.silent", "public.nothing"),
+            ],
+            "equal",
+        ),
+    }
+    assert "row filter" in (kinds.tables["public.filtered"].reason or "")
+    assert kinds.tables["public.typed"].key == ("part", "id")
+    assert kinds.tables["public.typed"].backup_rows == 55
+    assert kinds.tables["public.parts"].backup_rows == 101
+    assert kinds.tables["public.mother"].backup_rows == 1
+    assert kinds.tables["public.nothing"].backup_rows == 1
+    assert set(kinds.found.not_in_log) == {"public.child", "more.private"}
+    assert kinds.found.dropped == ("public.dropped",)
+    assert kinds.found.not_in_backup == ()
+    left_out = {
+        (name, it.column): it.reason
+        for name, table in kinds.tables.items()
+        for it in table.left_out
+    }
+    assert left_out == {
+        ("public.listed", "secret"): "the log does not have it",
+        ("public.made", "twice"): "its values are generated",
+    }
+
+
+def walrow_verify(
+    place: Place, backup: Path, *arguments: str | Path, log: Path | None = None
+) -> list[str]:
+    """The command line of `walrow backup verify`."""
+    command = [sys.executable, "-m", "walrow", "backup", "verify", str(backup)]
+    command += ["--against", str(log or place.log), "--bin-dir", str(place.server.bin)]
+    command += [] if RUN_AS is None else ["--run-as", RUN_AS]
+    return [*command, *map(str, arguments)]
+
+
+def test_the_command_prints_keys_and_ends_with_1(kinds: Kinds) -> None:
+    command = walrow_verify(kinds.place, kinds.backup, "--table", "keyed")
+    done = subprocess.run(command, capture_output=True, check=False, text=True)  # noqa: S603
+    assert done.returncode == 1
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert lines[1] == ["public.keyed", "different", "500", "500"]
+    assert lines[4:7] == [
+        ["public.keyed", "id=7", "different", "1"],
+        ["public.keyed", "id=9", "missing", "1"],
+        ["public.keyed", "id=1001", "extra", "1"],
+    ]
+    assert "hidden" not in done.stdout + done.stderr
+    words = f"the backup and the log are not equal as of {kinds.found.lsn}\n"
+    assert done.stderr == f"walrow: {words}"
+
+
+def test_the_command_ends_with_0_if_they_are_equal(kinds: Kinds) -> None:
+    tables = ("--table", "public.typed", "--table", "listed", "--json")
+    command = walrow_verify(kinds.place, kinds.backup, *tables)
+    done = subprocess.run(command, capture_output=True, check=False, text=True)  # noqa: S603
+    assert (done.returncode, done.stderr) == (0, "")
+    record = json.loads(done.stdout)
+    assert record["equal"]
+    assert [it["name"] for it in record["tables"]] == ["public.listed", "public.typed"]
+    assert record["lsn"] == str(kinds.found.lsn)
+
+
+@pytest.mark.slow
+def test_nothing_to_compare_is_no_success(kinds: Kinds) -> None:
+    command = walrow_verify(kinds.place, kinds.backup, "--table", "filtered")
+    done = subprocess.run(command, capture_output=True, check=False, text=True)  # noqa: S603
+    assert done.returncode == 1
+    assert "no table could be compared" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        signal.SIGINT,
+        signal.SIGTERM,
+        pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
+    ],
+)
+def test_nothing_stays_behind_after_a_signal(
+    kinds: Kinds, number: signal.Signals
+) -> None:
+    place = kinds.place
+    process = subprocess.Popen(  # noqa: S603
+        walrow_verify(place, kinds.backup),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    server = 0
+    deadline = time.monotonic() + 30
+    while not server and time.monotonic() < deadline:
+        for file in place.directory.glob(".walrow-verify*/data/postmaster.pid"):
+            with contextlib.suppress(ValueError, IndexError, FileNotFoundError):
+                server = int(file.read_text().splitlines()[0])
+    process.send_signal(number)
+    _, text = process.communicate(timeout=30)
+    assert process.returncode in (128 + number, -number)
+    assert "Traceback" not in text
+    while time.monotonic() < deadline and (
+        Path(f"/proc/{server}").exists()
+        or list(place.directory.glob(".walrow-verify*"))
+    ):
+        time.sleep(0.02)
+    assert server
+    assert not Path(f"/proc/{server}").exists()
+    assert not list(place.directory.glob(".walrow-verify*"))
