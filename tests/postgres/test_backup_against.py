@@ -29,7 +29,7 @@ from walrow.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from walrow.backup import ComparedTable, Comparison
 
@@ -54,14 +54,14 @@ class Place(NamedTuple):
         """Takes a base backup, as PostgreSQL's own program does."""
         to = self.directory / name
         server = self.server
-        command = [server.bin / "pg_basebackup", "-d", server.dsn, "-D", to, "-c"]
-        command += ["fast", "--no-sync", *options]
-        subprocess.run(command, check=True)  # noqa: S603
+        where = ["-d", server.dsn, "-D", to, "-c", "fast", "--no-sync", *options]
+        subprocess.run([server.bin / "pg_basebackup", *where], check=True)  # noqa: S603
         return to
 
     def receive(self, dsn: str | None = None, **options: Any) -> Path:
         """Receives all that is committed. By default, into the log."""
-        wanted = {"log": self.log, "slot": "s", "publications": "p"} | options
+        wanted: dict[str, Any] = {"log": self.log, "slot": "s", "publications": "p"}
+        wanted |= options
         walrow.receive(dsn or self.server.dsn, until="now", **wanted)
         return Path(wanted["log"])
 
@@ -70,7 +70,8 @@ class Place(NamedTuple):
     ) -> Comparison:
         """Compares them, and checks that nothing is left behind, or changed."""
         before = contents(backup)
-        wanted = {"bin_dir": self.server.bin, "run_as": RUN_AS} | options
+        wanted: dict[str, Any] = {"bin_dir": self.server.bin, "run_as": RUN_AS}
+        wanted |= options
         try:
             return backups.verify_against(backup, log or self.log, **wanted)
         finally:
@@ -137,7 +138,7 @@ def by_name(found: Comparison) -> dict[str, ComparedTable]:
 def test_a_backup_beside_changes_equals_the_log_at_its_end(
     busy: Place, form: str
 ) -> None:
-    steps = []
+    steps: list[Any] = []
     found = busy.verify(busy.directory / form, progress=steps.append)
     assert found.equal
     tables = by_name(found)
@@ -413,3 +414,250 @@ def test_nothing_stays_behind_after_a_signal(
     assert server
     assert not Path(f"/proc/{server}").exists()
     assert not list(place.directory.glob(".walrow-verify*"))
+
+
+def test_what_cannot_be_compared_is_refused_before_a_copy(busy: Place) -> None:
+    plain = busy.directory / "plain"
+    other = 34 - busy.server.major
+    from servers.embedded import wheel_programs
+
+    with pytest.raises(BackupError) as caught:
+        busy.verify(plain, bin_dir=wheel_programs(other))
+    major = busy.server.major
+    assert f"is of PostgreSQL {major}, and there is only {other}." in str(caught.value)
+    assert caught.value.code == "programs"
+    with pytest.raises(BackupError, match="there is no server in /nowhere"):
+        busy.verify(plain, bin_dir="/nowhere")
+    with pytest.raises(LogError, match="let its receiver go on") as short:
+        busy.verify(plain, end_lsn="FF/0")
+    assert (short.value.code, short.value.lsn) == ("past_end", walrow.Log(busy.log).end)
+    with pytest.raises(SchemaError, match="has no table 'none'"):
+        busy.verify(plain, tables=["none"])
+    with pytest.raises(OptionError, match="not a directory of WAL"):
+        busy.verify(plain, wal=busy.directory / "none")
+    with pytest.raises(OptionError, match="there is no user no one"):
+        busy.verify(plain, run_as="no one")
+    with pytest.raises(BackupError, match="is no base backup"):
+        busy.verify(busy.log)
+    if RUN_AS is not None:
+        with pytest.raises(BackupError, match=r'does not run as root.*run_as="postg'):
+            busy.verify(plain, run_as=None)
+        with pytest.raises(OptionError, match="must be another user"):
+            busy.verify(plain, run_as="root")
+        with tempfile.TemporaryDirectory() as hidden:
+            # Only root can reach it.
+            with pytest.raises(BackupError, match="nobody cannot read") as unread:
+                busy.verify(plain, scratch=hidden)
+            assert unread.value.code == "user"
+            assert not list(Path(hidden).iterdir())
+
+
+@pytest.mark.slow
+def test_a_superuser_and_a_database_must_exist(busy: Place) -> None:
+    plain = busy.directory / "plain"
+    wrong: list[dict[str, Any]] = [{"user": "no one"}, {"database": "none"}]
+    for options in wrong:
+        with pytest.raises(ReplicationError, match="does not exist; name a superuser"):
+            busy.verify(plain, **options)
+
+
+def test_a_log_of_another_server_is_refused(busy: Place, kinds: Kinds) -> None:
+    log = walrow.Log(kinds.place.log)
+    text = f"and the log of {log.source.system_identifier}"
+    with pytest.raises(BackupError, match=text) as caught:
+        busy.verify(busy.directory / "plain", log=kinds.place.log)
+    assert caught.value.code == "other_server"
+
+
+@contextlib.contextmanager
+def own_log(
+    place: Place, *statements: str, options: str = "", **received: Any
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """A database of its own, and how its log is received."""
+    with place.server.database("against", options) as name:
+        dsn = place.server.dsn_of(name)
+        execute(dsn, *statements, "CREATE PUBLICATION own FOR ALL TABLES")
+        where = {"slot": name, "publications": "own", "log": place.directory / name}
+        place.receive(dsn, create=True, snapshot=True, **where, **received)
+        try:
+            yield dsn, where | received
+        finally:
+            drop_if_there(dsn, name)
+
+
+KEYED = (
+    "CREATE TABLE keyed (id int PRIMARY KEY, v text)",
+    "INSERT INTO keyed SELECT g, 'value ' || g FROM generate_series(1, 50) g",
+)
+
+
+def test_wal_comes_from_its_own_directory(busy: Place) -> None:
+    with own_log(busy, *KEYED) as (dsn, where):
+        backup = busy.back_up("without wal", "-X", "none")
+        try:
+            wal = busy.directory / "wal of it"
+            shutil.copytree(busy.server.data_directory / "pg_wal", wal)
+            for path in (wal, *wal.iterdir()):
+                path.chmod(0o755)
+            log = busy.receive(dsn, **where)
+            with pytest.raises(
+                BackupError, match=r"cannot be recovered.*FATAL: "
+            ) as caught:
+                busy.verify(backup, log)
+            assert caught.value.code == "recovery"
+            found = busy.verify(backup, log, wal=wal)
+        finally:
+            shutil.rmtree(backup)
+        assert found.equal
+        assert found.tables[0].backup_rows == 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["LATIN1", "UTF8"])
+def test_encodings_and_binary_values(busy: Place, encoding: str) -> None:
+    names = [*TYPES, "ALTER TABLE typed REPLICA IDENTITY FULL"]
+    options = f"ENCODING '{encoding}'"
+    with own_log(busy, *names, options=options, binary=True) as (dsn, where):
+        execute(dsn, "UPDATE typed SET f = f / 3, t = t + i WHERE id > 10")
+        backup = busy.back_up(f"of {encoding}", "-Ft", "-z")
+        log = busy.receive(dsn, **where)
+        found = busy.verify(backup, log)
+        assert found.equal, found.tables[0].reason
+        assert found.tables[0].backup_rows == 55
+
+
+@pytest.mark.slow
+def test_a_transaction_with_many_savepoints(busy: Place) -> None:
+    """A standby does not know its parts, so it takes no connections. Its recovery ends instead."""
+    import psycopg
+
+    with (
+        own_log(busy, *KEYED) as (dsn, where),
+        psycopg.connect(dsn) as conn,
+    ):
+        for number in range(100, 200):
+            conn.execute("SAVEPOINT a")
+            conn.execute("INSERT INTO keyed VALUES (%s, 'open')", [number])
+        backup = busy.back_up("with savepoints")
+        conn.rollback()
+        log = busy.receive(dsn, **where)
+        found = busy.verify(backup, log)
+        assert found.equal
+        assert found.tables[0].backup_rows == 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["plain", "tar"])
+def test_tablespaces(busy: Place, form: str) -> None:
+    spaces = busy.server.socket_directory / f"spaces {form}"
+    moved = busy.directory / f"moved {form}"
+    spaces.mkdir()
+    owner = busy.server.data_directory.stat()
+    os.chown(spaces, owner.st_uid, owner.st_gid)
+    with own_log(busy, *KEYED) as (dsn, where):
+        execute(dsn, f"CREATE TABLESPACE space LOCATION '{spaces}'")
+        execute(
+            dsn,
+            "CREATE TABLE there (id int PRIMARY KEY) TABLESPACE space",
+            "INSERT INTO there VALUES (1), (2)",
+        )
+        mapping = ["-T", f"{spaces}={moved}"] if form == "plain" else ["-Ft"]
+        backup = busy.back_up(f"spaces {form}", *mapping)
+        before = contents(spaces), contents(moved)
+        execute(dsn, "DELETE FROM there WHERE id = 1", "CHECKPOINT")
+        log = busy.receive(dsn, **where)
+        now = contents(spaces)
+        found = busy.verify(backup, log)
+        assert found.equal
+        assert {it.name: it.backup_rows for it in found.tables} == {
+            "public.keyed": 50,
+            "public.there": 2,
+        }
+        # Neither that of the server nor that of the backup was written to.
+        assert contents(spaces) == now
+        assert contents(moved) == before[1]
+        execute(dsn, "DROP TABLE there")
+        execute(dsn, "DROP TABLESPACE space")
+
+
+@pytest.mark.slow
+def test_a_tablespace_that_is_new_in_the_wal_is_refused(busy: Place) -> None:
+    spaces = busy.server.socket_directory / "new spaces"
+    spaces.mkdir()
+    owner = busy.server.data_directory.stat()
+    os.chown(spaces, owner.st_uid, owner.st_gid)
+    with own_log(busy, *KEYED) as (dsn, where):
+        backup = busy.back_up("before the space")
+        execute(dsn, f"CREATE TABLESPACE space LOCATION '{spaces}'")
+        target = execute(dsn, "SELECT pg_current_wal_insert_lsn()::text")[0][0]
+        execute(dsn, "INSERT INTO keyed VALUES (0)", "SELECT pg_switch_wal()")
+        wal = busy.directory / "wal with a space"
+        shutil.copytree(busy.server.data_directory / "pg_wal", wal)
+        for path in (wal, *wal.iterdir()):
+            path.chmod(0o755)
+        log = busy.receive(dsn, **where)
+        assert busy.verify(backup, log).equal
+        with pytest.raises(BackupError, match="a tablespace was created") as caught:
+            busy.verify(backup, log, wal=wal, end_lsn=target)
+        assert caught.value.problems == (str(spaces),)
+        execute(dsn, "DROP TABLESPACE space")
+
+
+def test_damage_that_nobody_else_sees(busy: Place) -> None:
+    """A value in a file of the backup is another one: only its rows say so."""
+    [(checksums,)] = execute(busy.server.dsn, "SHOW data_checksums")
+    with own_log(busy, *KEYED) as (dsn, where):
+        [(file,)] = execute(dsn, "SELECT pg_relation_filepath('keyed')")
+        backup = busy.back_up("damaged")
+        path = backup / file
+        text = path.read_bytes()
+        assert text.count(b"value 17") == 1
+        path.write_bytes(text.replace(b"value 17", b"value 71"))
+        log = busy.receive(dsn, **where)
+        (table,) = busy.verify(backup, log).tables
+    if checksums == "on":
+        assert table.result == "unreadable"
+        assert table.reason == "the server cannot read it: XX001 (DataCorrupted)"
+    else:
+        assert differences(table) == [("different", {"id": "17"}, 1)]
+
+
+@pytest.mark.slow
+def test_another_timeline_is_refused(busy: Place) -> None:
+    """A copy of the server lives its own life: its identifier is the same."""
+    from servers.embedded import Standby
+
+    with own_log(busy, *KEYED) as (dsn, where), Standby(busy.server) as standby:
+        # The log goes on on the first timeline.
+        execute(standby.dsn, "SELECT pg_promote()")
+        with place_of(standby) as place:
+            backup = place.back_up("promoted")
+            execute(dsn, "SELECT pg_switch_wal()", "SELECT pg_switch_wal()")
+            execute(dsn, "INSERT INTO keyed VALUES (0)")
+            execute(dsn, *["SELECT pg_switch_wal()", "CHECKPOINT"] * 3)
+            log = busy.receive(dsn, **where)
+            with pytest.raises(
+                BackupError, match="on timeline 2, and the log"
+            ) as caught:
+                place.verify(backup, log)
+            assert caught.value.code == "timeline"
+    execute(busy.server.dsn, "SELECT pg_drop_replication_slot('standby')")
+
+
+DEBIAN = Path("/usr/lib/postgresql/15/bin")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not DEBIAN.exists(), reason="needs Debian's postgresql-15")
+def test_server_15() -> None:
+    with (
+        EmbeddedServer(15, programs=DEBIAN) as server,
+        place_of(server) as place,
+        own_log(place, *TYPES, *KEYED) as (dsn, where),
+    ):
+        execute(dsn, "UPDATE keyed SET v = 'new' WHERE id = 7")
+        backup = place.back_up("backup")
+        execute(dsn, "UPDATE keyed SET v = 'newer' WHERE id = 7")
+        found = place.verify(backup, place.receive(dsn, **where))
+    assert found.equal
+    assert found.server_version.startswith("15.")

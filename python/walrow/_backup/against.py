@@ -36,6 +36,7 @@ from walrow._backup.scratch_server import (
 )
 from walrow._backup.scratch_wal import refuse_new_tablespaces
 from walrow._log.needs import read_record
+from walrow._log.reached import reached
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import psycopg_or_refuse
 from walrow._sources.logs import is_named
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from walrow._backup.programs import Control
     from walrow._log.items import LogTable
+    from walrow._log.reached import Quiet
     from walrow.log import Log
     from walrow.typing import TableName
 
@@ -113,7 +115,7 @@ def verify_against(
     _pyarrow_or_refuse()
     tell = progress or _nothing
     place = Path(backup).absolute()
-    found = reopened(log)
+    found, quiet = _opened(log)
     chosen = _chosen(found.tables(), tables)
     database = database or found.source.database
     if database is None:
@@ -123,7 +125,7 @@ def verify_against(
     target = None if end_lsn is None else Lsn(end_lsn)
     least = target or (end.lsn if end is not None else Lsn(0))
     # Both before anything is copied.
-    _refuse_short(found, least)
+    _refuse_short(quiet, least)
     account = account_of(run_as)
     archive = None if wal is None else Path(wal).absolute()
     if archive is not None and not archive.is_dir():
@@ -141,7 +143,7 @@ def verify_against(
             refuse_out_of_reach(archive, account)
         control = read_control(programs, data)
         timeline = control.timeline if end is None else end.timeline
-        _refuse_other(found, control, timeline, data, least)
+        _refuse_other(found, quiet, control, data, timeline=timeline, lsn=least)
         is_current = end is None or len(end.ranges) == 1
         recovery = Recovery(target, None if is_current else timeline, archive, least)
         if end is not None:
@@ -157,8 +159,10 @@ def verify_against(
                 timeout=timeout,
                 progress=lambda it: tell(AgainstProgress("recovery", it, None)),
             )
-            _refuse_short(found, server.lsn)
-            _refuse_other(found, control, timeline, data, server.lsn)
+            _refuse_short(quiet, server.lsn)
+            _refuse_other(
+                found, quiet, control, data, timeline=timeline, lsn=server.lsn
+            )
             with server.connect(database) as conn:
                 sides = Sides(
                     found,
@@ -224,17 +228,32 @@ def _end_of(backup: Path) -> BackupEnd | None:
         return None
 
 
-def _refuse_short(log: Log, lsn: Lsn) -> None:
-    if log.end < lsn:
-        text = (
-            f"the log ends at {log.end}, before {lsn}, the end of the backup: let its receiver go "
-            "on"
-        )
-        raise LogError(text, code="past_end", lsn=log.end)
+def _opened(log: str | os.PathLike[str] | Log) -> tuple[Log, Quiet]:
+    """The log as it is now, and up to where it has everything."""
+    for _ in range(_MOST_OPENINGS):
+        found = reopened(log)
+        quiet = reached(found.end, found.read_object)
+        # Otherwise, a segment was published in between.
+        if quiet.begin == found.end:
+            break
+    return found, quiet
+
+
+def _refuse_short(quiet: Quiet, lsn: Lsn) -> None:
+    if quiet.position >= lsn:
+        return
+    end = f"the log ends at {quiet.position}, before {lsn}, the end of the backup"
+    remedy = (
+        "its receiver has more, which it publishes soon: try again"
+        if quiet.has_more
+        else "let its receiver go on"
+    )
+    text = f"{end}: {remedy}"
+    raise LogError(text, code="past_end", lsn=quiet.position)
 
 
 def _refuse_other(
-    log: Log, control: Control, timeline: int, data: Path, lsn: Lsn
+    log: Log, quiet: Quiet, control: Control, data: Path, *, timeline: int, lsn: Lsn
 ) -> None:
     identifier = log.source.system_identifier
     if identifier is not None and identifier != control.system_identifier:
@@ -250,9 +269,10 @@ def _refuse_other(
     except FileNotFoundError:
         history = ""
     source = log._log.source
+    last, began = quiet.timeline or (source["timeline"], source["timeline_start"])
     problem = timeline_problem(
-        source["timeline"],
-        source["timeline_start"],
+        last,
+        began,
         timeline,
         parse_history(history),
         lsn,
@@ -282,3 +302,6 @@ def _has_money(conn: psycopg.Connection[Any], locale: str) -> bool:
     except psycopg.Error:
         return False
     return True
+
+
+_MOST_OPENINGS = 5
