@@ -10,6 +10,7 @@ from walrow._backup.against_items import (
     AgainstProgress,
     ComparedTable,
     Difference,
+    LeftOut,
     TableResult,
 )
 from walrow._backup.against_rules import absence, columns_of, unpublished
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from walrow._backup.scratch_server import ScratchServer
     from walrow._backup.scratch_tables import Column, ScratchTable
+    from walrow._core import Reader
     from walrow._log.items import LogTable
     from walrow._log.needs import Published
     from walrow._lsn import Lsn
@@ -132,8 +134,13 @@ def _compare_table(
         reason = table.needs_load or "it has no change in the log"
     if reason is not None:
         return made("not comparable", reason)
+    psycopg = psycopg_or_refuse()
     try:
         return _compare_rows(sides, table, backed_up, made)
+    except psycopg.Error as error:
+        sides.server.check()
+        result, reason = _unread(error)
+        return made(result, reason)
     except LogError as error:
         if error.code not in _WITHOUT_ROWS:
             raise
@@ -148,26 +155,28 @@ def _compare_rows(
     backed_up: ScratchTable,
     made: Callable[..., ComparedTable],
 ) -> ComparedTable:
-    psycopg = psycopg_or_refuse()
     state, names = _open_state(sides, table)
-    server = partial(_Server, sides.conn, backed_up)
-    try:
-        columns, out = columns_of(
-            names, read_columns(sides.conn, table.oid), has_money=sides.has_money
-        )
-        by_name = {column.name: column for column in columns}
-        key = read_key(sides.conn, table.oid)
-        key = key if set(key) <= by_name.keys() else ()
-        backup = server(columns, [by_name[name] for name in key])
-        rows = backup.buckets()
-    except psycopg.Error as error:
-        sides.server.check()
-        result, reason = _unread(error)
-        return made(result, reason)
-    compared = [column.name for column in columns]
-    mine = (
-        Buckets() if state is None else state_rows.state_buckets(state, compared, key)
+    columns, out = columns_of(
+        names, read_columns(sides.conn, table.oid), has_money=sides.has_money
     )
+    primary = read_key(sides.conn, table.oid)
+    without: set[str] = set()
+    while True:
+        compared = [column.name for column in columns]
+        key = primary if set(primary) <= set(compared) else ()
+        try:
+            mine = state_rows.state_buckets(state, compared, key)
+            break
+        except DecodeError as error:
+            if error.column not in compared:
+                raise
+            without.add(error.column)
+            out.append(LeftOut(error.column, "the log has a value without a text"))
+            columns = [it for it in columns if it.name != error.column]
+            state = _state(sides, table, [it for it in names if it not in without])
+    by_name = {column.name: column for column in columns}
+    backup = _Server(sides.conn, backed_up, columns, [by_name[it] for it in key])
+    rows = backup.buckets()
     if state is None and rows.rows:
         text = "the log has its rows only from a later LSN on: load the table"
         return made("not comparable", text, backup_rows=rows.rows)
@@ -182,11 +191,11 @@ def _compare_rows(
     if not differing:
         return made("equal")
     buckets = chosen_buckets(differing, mine, rows, _MOST_ROWS)
-    again, _ = _open_state(sides, table)
-    of_log = (
-        state_rows.state_rows(again, compared, key, set(buckets)) if again else None
+    chosen = [it for it in names if it not in without] if without else None
+    again = None if state is None else _state(sides, table, chosen)
+    found = differences(
+        state_rows.state_rows(again, compared, key, set(buckets)), backup.rows(buckets)
     )
-    found = differences(of_log or Rows(), backup.rows(buckets))
     return made(
         "different",
         differences=tuple(
@@ -201,15 +210,19 @@ def _compare_rows(
     )
 
 
-def _open_state(sides: Sides, table: LogTable) -> tuple[Any, list[str]]:
+def _open_state(sides: Sides, table: LogTable) -> tuple[Reader | None, list[str]]:
     """The rows of the log, and their columns. None if the table was empty: the log began before it."""
     try:
-        state = sides.log.state(table.oid, as_of=sides.lsn, profile="text")
+        state = _state(sides, table, None)
     except LogError as error:
         if error.code == "too_early" and table.loaded is None:
             return None, [column.name for column in table.versions[0].columns]
         raise
     return state, state_rows.column_names(state)
+
+
+def _state(sides: Sides, table: LogTable, columns: Sequence[str] | None) -> Reader:
+    return sides.log.state(table.oid, as_of=sides.lsn, profile="text", columns=columns)
 
 
 class _Server(NamedTuple):

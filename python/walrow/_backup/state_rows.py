@@ -21,11 +21,13 @@ def column_names(state: Reader) -> list[str]:
     return list(pa.schema(state.schema).names)
 
 
-def state_buckets(state: Reader, columns: Sequence[str], key: Sequence[str]) -> Buckets:
+def state_buckets(
+    state: Reader | None, columns: Sequence[str], key: Sequence[str]
+) -> Buckets:
     """The counts and sums of a state.
 
     Args:
-        state: The rows, as PostgreSQL's text.
+        state: The rows, as PostgreSQL's text. None without rows.
         columns: The columns.
         key: Those of the key. Empty without one.
     """
@@ -38,7 +40,7 @@ def state_buckets(state: Reader, columns: Sequence[str], key: Sequence[str]) -> 
 
 
 def state_rows(
-    state: Reader,
+    state: Reader | None,
     columns: Sequence[str],
     key: Sequence[str],
     buckets: Collection[int],
@@ -60,13 +62,13 @@ def bucket_rows(
 
 
 def _rows(
-    state: Reader, columns: Sequence[str], key: Sequence[str]
+    state: Reader | None, columns: Sequence[str], key: Sequence[str]
 ) -> Iterator[tuple[int, int, tuple[str | None, ...] | None]]:
     """The bucket, the hash and the key of each row."""
     import pyarrow as pa
 
     places = [columns.index(name) for name in key]
-    for batch in state:
+    for batch in state or ():
         arrays = pa.record_batch(batch)
         values = [arrays.column(name).to_pylist() for name in columns]
         # Without a column, a row is still a row.
