@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
 from walrow._lsn import Lsn
 from walrow._sources.log_objects import LogStore
+from walrow.errors import SchemaError
 from walrow.typing import (
     Absence,
     At,
@@ -467,17 +468,19 @@ class Reader:
     def dropped_lower_bounds(self) -> dict[str, int]:
         """As in `Batch`, by column over all returned batches, with the keys of `nulled`."""
 
-    def _rows(self) -> Rows | dict[str, Rows]:
-        """Takes all rows: `Rows`, or a dictionary of them by table."""
+    def _rows(self) -> Rows | dict[str, Rows | SchemaError]:
+        """Takes all rows: `Rows`, or a dictionary of them by table, or of its error."""
 
     def to_pyarrow(self) -> Any:
         """Reads all rows into a `pyarrow.Table`.
 
-        Without `table` or `envelope`, reads them into a dictionary of tables by name,
-        `schema.table`. All rows of a table must then have the same columns.
+        Without `table` or `envelope`, reads them into a mapping of tables by name,
+        `schema.table`: `walrow.typing.ByTable`. If the columns of a table changed, or two
+        tables have its name, the mapping raises its error when you ask for it, and when
+        you iterate over all. The other tables are there.
 
         Raises:
-            SchemaError: The columns of a table changed, or two tables have one name.
+            SchemaError: The columns of the only table changed.
             ImportError: pyarrow is not installed.
             ValueError: All batches were taken.
         """

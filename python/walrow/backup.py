@@ -1,13 +1,17 @@
-"""Physical backups of a server.
+"""Physical backups of a server: base backups, and its WAL as files.
 
-- `verify_against` compares the tables of a base backup with a log.
+- `base_backup` takes a base backup, whole or incremental, and checks it.
+- `verify_manifest` checks one later.
+- `verify_against` compares the tables of one with a log.
+- `receive_wal` receives WAL as it is written, and follows promotions.
 
 ```python
-found = walrow.backup.verify_against("backups/monday", "log/")
-print(found.equal)
+done = walrow.backup.base_backup("dbname=shop", to="backups/monday")
+walrow.backup.verify_manifest(done.path)
+walrow.backup.receive_wal("dbname=shop", to="wal/", slot="backup", until="now")
 ```
 
-See docs/backup.md.
+See docs/backup.md. psycopg is not imported before a connection is made.
 """
 
 from __future__ import annotations
@@ -25,14 +29,32 @@ if TYPE_CHECKING:
         Difference,
         LeftOut,
     )
+    from walrow._backup.base import base_backup
+    from walrow._backup.base_result import (
+        BackedUpTablespace,
+        BackupProgress,
+        BaseBackup,
+    )
+    from walrow._backup.base_verify import VerifiedBackup, verify_manifest
+    from walrow._backup.wal_receiving import receive_wal
+    from walrow._backup.wal_status import ReceivedWal, WalStatus
 
 __all__ = [
     "AgainstProgress",
+    "BackedUpTablespace",
+    "BackupProgress",
+    "BaseBackup",
     "ComparedTable",
     "Comparison",
     "Difference",
     "LeftOut",
+    "ReceivedWal",
+    "VerifiedBackup",
+    "WalStatus",
+    "base_backup",
+    "receive_wal",
     "verify_against",
+    "verify_manifest",
 ]
 
 # Type checkers see the imports above, so they know which names there are.
@@ -48,6 +70,15 @@ if not TYPE_CHECKING:
                 "Difference",
                 "LeftOut",
             ),
+            "walrow._backup.base": ("base_backup",),
+            "walrow._backup.base_result": (
+                "BackedUpTablespace",
+                "BackupProgress",
+                "BaseBackup",
+            ),
+            "walrow._backup.base_verify": ("VerifiedBackup", "verify_manifest"),
+            "walrow._backup.wal_receiving": ("receive_wal",),
+            "walrow._backup.wal_status": ("ReceivedWal", "WalStatus"),
         },
     )
 

@@ -444,14 +444,20 @@ class BackupError(Error):
     """A backup cannot be written, or is not what it should be: see docs/backup.md.
 
     Attributes:
-        code: What is wrong: `"manifest"` (it cannot be used), `"incremental"` (it is no whole
-            backup), `"not_a_backup"`, `"programs"` (there are none of the server's version, or
-            they cannot be run), `"user"` (PostgreSQL does not run as this one), `"recovery"`
-            (a server that is started from it cannot be recovered), `"other_server"`,
-            `"timeline"` (the log and the backup have different histories) or `"store"` (the
-            file system).
+        code: What is wrong: `"manifest"` (it cannot be used), `"damaged"` (files are not
+            those of the manifest), `"wal"` (WAL is missing without which nothing can be
+            recovered), `"parent"` (an incremental backup does not fit to it),
+            `"protocol"` (the server sent something else than a backup) or `"store"` (the
+            file system). Of a directory of WAL, `"gap"` (a segment is missing), `"size"`
+            (a file is not as large as the server's segments), `"compressed"`,
+            `"foreign"` (a file that does not belong there), `"other_server"` or
+            `"locked"` (by another receiver). Of a comparison with a log, `"not_a_backup"`,
+            `"incremental"` (it is no whole backup), `"programs"` (there are none of the
+            server's version), `"user"` (PostgreSQL cannot run as this one), `"recovery"`
+            (a server cannot recover it), `"other_server"` or `"timeline"` (the log has
+            another history).
         path: The file or directory.
-        problems: Everything that was found, if that may be many things.
+        problems: With `"damaged"` and `"wal"`, everything that was found.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full
             disk.
     """

@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
+from walrow._by_table import ByTable
 from walrow._core import Catalog, Frame, Message
 from walrow._unresolved import UnresolvedType
 
@@ -25,6 +26,7 @@ __all__ = [
     "BatchOptions",
     "BinaryFile",
     "Buffer",
+    "ByTable",
     "ChangeColumnOptions",
     "ChangesOptions",
     "DataSourceOptions",
@@ -54,10 +56,11 @@ __all__ = [
     "Truncates",
     "UnresolvedType",
     "ValueOptions",
+    "Versions",
 ]
 
 
-#: An LSN, a datetime with a time zone, a text of either, or such as `"-1h"`: an hour ago.
+#: An LSN, a datetime with a time zone, a text of either, `"-1h"`, `"1h ago"` or `"today"`.
 At: TypeAlias = int | str | dt.datetime
 #: Seconds, a timedelta, or a text such as `"12h"` or `"7d"`.
 Duration: TypeAlias = float | str | dt.timedelta
@@ -91,6 +94,7 @@ Source: TypeAlias = (
 )
 TableName: TypeAlias = str | tuple[str, str] | int
 Truncates: TypeAlias = Literal["apply", "error", "ignore"]
+Versions: TypeAlias = Literal["one", "union"]
 
 
 class ValueOptions(TypedDict, total=False):
@@ -136,7 +140,7 @@ class ChangeColumnOptions(ValueOptions, total=False):
 class LiveSchemaOptions(ChangeColumnOptions, MemoryOptions, total=False):
     """The options that determine the columns and the range of every stream."""
 
-    start: int | str | None
+    start: At | None
     end: At | None
 
 

@@ -216,6 +216,7 @@ _LEAVES = (
     "_late",
     "_lsn",
     "_secrets",
+    "_by_table",
     "_unresolved",
     "_waiting",
     "errors",
@@ -232,15 +233,21 @@ _PYTHON_ROOMS = {
     "_read": (*_LEAVES, "_sources"),
     "_postgres": _READS,
     "postgres": ("_late", "_postgres"),
+    "_backup": (*_LOGS, "_postgres"),
+    "backup": ("_late", "_backup"),
     "_log": _READS,
     "log": (*_READS, "_log"),
     "_receive": (*_LOGS, "_postgres"),
-    "_backup": (*_LOGS, "_postgres"),
-    "backup": ("_late", "_backup"),
     "spark": _LOGS,
     "cli": (
-        *(*_LOGS, "", "_receive", "_postgres", "postgres", "_backup", "backup"),
+        *_LOGS,
+        "",
+        "_receive",
+        "_postgres",
+        "postgres",
         "spark",
+        "_backup",
+        "backup",
     ),
 }
 
@@ -295,7 +302,19 @@ def test_the_page_names_each_file() -> None:
 
 
 _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & {
-    *("apply", "backup", "catalog", "ddl_trigger", "decode", "inspect", "load", "log"),
+    *(
+        "apply",
+        "backup",
+        "backup_base",
+        "backup_verify",
+        "backup_wal",
+        "catalog",
+        "ddl_trigger",
+        "decode",
+        "inspect",
+        "load",
+        "log",
+    ),
     *("preflight", "receive", "seal", "slot", "state", "tables"),
 }
 _COMPILED = "walrow._core"

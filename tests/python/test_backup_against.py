@@ -28,6 +28,7 @@ from walrow._backup.against_rules import (
     unknown_tables,
     unpublished,
 )
+from walrow._backup.base_manifest import Manifest, WalRange
 from walrow._backup.comparing import (
     BUCKETS,
     Buckets,
@@ -185,14 +186,14 @@ def test_a_history_file() -> None:
 
 def test_the_end_of_a_backup() -> None:
     ranges = (
-        b'{"WAL-Ranges": [{"Timeline": 2, "Start-LSN": "0/30", "End-LSN": "1/9"},'
-        b' {"Timeline": 1, "Start-LSN": "0/8", "End-LSN": "0/30"}]}'
+        WalRange(2, Lsn("0/30"), Lsn("1/9")),
+        WalRange(1, Lsn("0/8"), Lsn("0/30")),
     )
-    found = end_of(ranges)
-    assert (found.timeline, found.lsn, len(found.ranges)) == (2, Lsn("1/9"), 2)
-    for damaged in (b"", b"[]", b"{}", b'{"WAL-Ranges": []}', b'{"WAL-Ranges": [1]}'):
-        with pytest.raises(BackupError, match="cannot use the manifest"):
-            end_of(damaged)
+    found = end_of(Manifest(1, None, {}, ranges))
+    assert (found.timeline, found.lsn) == (2, Lsn("1/9"))
+    assert [it.timeline for it in found.ranges] == [1, 2]
+    with pytest.raises(BackupError, match="does not say where the backup ends"):
+        end_of(Manifest(1, None, {}, ()))
 
 
 def test_what_is_not_published() -> None:

@@ -114,7 +114,16 @@ def test_the_face_is_small() -> None:
     code = "import walrow; print(*(it for it in dir(walrow) if it[:2] != '__'))"
     assert run(code).split() == [
         *("Batch", "Catalog", "Decoder", "Error", "Log", "Lsn", "Reader", "Schema"),
-        *("UNCHANGED", "errors", "frames", "load", "log", "messages", "postgres"),
+        *(
+            "UNCHANGED",
+            "backup",
+            "errors",
+            "frames",
+            "load",
+            "log",
+            "messages",
+            "postgres",
+        ),
         *("read", "receive", "schema", "seal", "spark", "tables", "typing"),
     ]
     assert run("from walrow import *; print(read.__module__)") == "walrow._read.reading"
@@ -123,7 +132,7 @@ def test_the_face_is_small() -> None:
 def test_importing_walrow_imports_no_room() -> None:
     code = """
 import sys, walrow
-rooms = "_sources", "_read", "_log", "_receive", "_postgres", "spark", "cli"
+rooms = "_sources", "_read", "_log", "_receive", "_postgres", "_backup", "spark", "cli"
 print(*(it for it in sys.modules if it.startswith(tuple(f"walrow.{it}" for it in rooms))))
 """
     assert run(code) == ""

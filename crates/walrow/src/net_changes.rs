@@ -3,8 +3,9 @@
 use crate::{Batch, Decoder, DecoderBuilder, Error, Lsn, OnMissingTable, TableName};
 use crate::{cell_text, key_bytes};
 use std::fmt;
+use std::sync::Arc;
 use walrow_log::{Log, LogNetOptions, TableReader};
-use walrow_stream::Tally;
+use walrow_stream::{Relation, Tally};
 use walrow_wire::Framing;
 
 /// The changes of a table in a range of a log, with one row at most for each key: what makes a target
@@ -24,8 +25,10 @@ use walrow_wire::Framing;
 /// neither a crash nor a second call changes anything. [`walrow_stream::Net`] says more, and
 /// `examples/sqlite_target.rs` keeps a table of SQLite in this way.
 ///
-/// `options` has the start, the end and the key. `decoder` has the options of the columns. An erased
-/// range is refused. Whether the table needs a load is not looked at.
+/// `options` has the start, the end and the key. `decoder` has the options of the columns. If they
+/// make a key a text that is none in PostgreSQL, as [`Profile::Text`](crate::Profile::Text) does,
+/// name it in [`NetOptions::text_keys`](walrow_stream::NetOptions::text_keys): a target of texts
+/// keeps `1.0` and `1.00` apart. An erased range is refused. Whether the table needs a load is not looked at.
 ///
 /// ```
 /// use arrow_array::cast::AsArray;
@@ -46,6 +49,8 @@ use walrow_wire::Framing;
 ///     options.start = target.position;
 ///     let decoder = DecoderBuilder::new().with_columns(["id", "label"]);
 ///     let mut net = net_changes(log, "public.item", options, decoder)?;
+///     let relation = net.relation()?.ok_or("nothing describes the table")?;
+///     assert_eq!(relation.columns.iter().filter(|it| it.is_key).count(), 1);
 ///     let before = target.rows.clone();
 ///     let mut head = None;
 ///     for batch in &mut net {
@@ -112,7 +117,7 @@ pub fn net_changes(
     #[cfg(feature = "file-spool")]
     options
         .spool
-        .get_or_insert_with(|| std::sync::Arc::new(walrow_log::FileSpool::default()));
+        .get_or_insert_with(|| Arc::new(walrow_log::FileSpool::default()));
     let wants = |oid, schema: &str, name: &str| table.matches(oid, schema, name);
     let reader = log.net(&wants, options)?;
     let decoder = decoder
@@ -154,6 +159,16 @@ impl NetChanges {
     pub fn tally(&mut self) -> Result<Tally, NetChangesError> {
         while self.reader.advance()? {}
         Ok(self.reader.tally().cloned().unwrap_or_default())
+    }
+
+    /// The columns of the rows, and which of them are the replica identity. `None` if nothing in
+    /// the log describes the table. It reads all changes first.
+    ///
+    /// # Errors
+    /// As [`NetChanges::tally`].
+    pub fn relation(&mut self) -> Result<Option<Arc<Relation>>, NetChangesError> {
+        while self.reader.advance()? {}
+        Ok(self.reader.relation().cloned())
     }
 
     /// Decodes more. Returns false at the end.

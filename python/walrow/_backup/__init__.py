@@ -1,1 +1,1 @@
-"""Physical backups. Public as `walrow.backup`."""
+"""Physical backups: base backups with their manifests, and WAL as files."""

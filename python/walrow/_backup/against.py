@@ -10,6 +10,7 @@ are right: the backup can be restored, and the log has lost nothing.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ from walrow._backup.against_rules import (
     unknown_tables,
 )
 from walrow._backup.against_tables import Sides, compare
+from walrow._backup.base_contents import MANIFEST
+from walrow._backup.base_manifest import parse_manifest
 from walrow._backup.programs import account_of, find_programs, read_control
 from walrow._backup.scratch_copy import copy_backup, read_major
 from walrow._backup.scratch_server import (
@@ -148,7 +151,7 @@ def verify_against(
         recovery = Recovery(target, None if is_current else timeline, archive, least)
         if end is not None:
             *earlier, last = end.ranges
-            ranges = [*earlier, last._replace(end=max(last.end, least))]
+            ranges = [*earlier, replace(last, end=max(last.end, least))]
             places = [data / "pg_wal", *filter(None, [archive])]
             refuse_new_tablespaces(programs, ranges, places, made.directory)
         locale = monetary_locale(_configurations(data, place))
@@ -223,7 +226,7 @@ def _chosen(
 def _end_of(backup: Path) -> BackupEnd | None:
     """Where the backup ends. None if it has no manifest: then a server finds its end."""
     try:
-        return end_of((backup / "backup_manifest").read_bytes())
+        return end_of(parse_manifest((backup / MANIFEST).read_bytes()))
     except FileNotFoundError:
         return None
 

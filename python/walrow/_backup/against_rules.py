@@ -5,18 +5,17 @@ A backup and a log that cannot be compared are refused here, with the reason in 
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from walrow._backup.against_items import LeftOut
-from walrow._backup.scratch_wal import WalRange
 from walrow._lsn import Lsn
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from walrow._backup.base_manifest import Manifest, WalRange
     from walrow._backup.scratch_tables import Column, ScratchTable
 
 __all__ = [
@@ -70,30 +69,17 @@ class Branch(NamedTuple):
 Absence: TypeAlias = Literal["later", "dropped", "missing"]
 
 
-def end_of(manifest: bytes) -> BackupEnd:
+def end_of(manifest: Manifest) -> BackupEnd:
     """Where a backup is complete, as its manifest says.
 
-    >>> end_of(
-    ...     b'{"WAL-Ranges": [{"Timeline": 1, "Start-LSN": "0/8", "End-LSN": "0/9"}]}'
-    ... ).lsn
-    Lsn('0/9')
-
     Raises:
-        BackupError: It is not a manifest.
+        BackupError: It does not say that.
     """
-    try:
-        found = [
-            WalRange(
-                int(it["Timeline"]), Lsn(str(it["Start-LSN"])), Lsn(str(it["End-LSN"]))
-            )
-            for it in json.loads(manifest)["WAL-Ranges"]
-        ]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        found = []
-    if not found:
+    if not manifest.wal_ranges:
         text = "cannot use the manifest: it does not say where the backup ends"
         raise BackupError(text, code="manifest")
-    return BackupEnd(tuple(sorted(found)))
+    by_timeline = sorted(manifest.wal_ranges, key=lambda it: (it.timeline, it.start))
+    return BackupEnd(tuple(by_timeline))
 
 
 def parse_history(text: str) -> list[Branch]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import subprocess
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from walrow._backup.programs import ENVIRONMENT
 from walrow.errors import BackupError
@@ -17,18 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from walrow._backup.base_manifest import WalRange
     from walrow._backup.programs import Programs
-    from walrow._lsn import Lsn
 
-__all__ = ["WalRange", "created_tablespaces", "refuse_new_tablespaces"]
-
-
-class WalRange(NamedTuple):
-    """WAL on one timeline."""
-
-    timeline: int
-    start: Lsn
-    end: Lsn
+__all__ = ["created_tablespaces", "refuse_new_tablespaces"]
 
 
 def refuse_new_tablespaces(

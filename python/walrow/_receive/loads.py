@@ -12,8 +12,8 @@ from walrow._log import requests as load_requests
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.failures import deserves_reconnect
+from walrow._postgres.interruption import Left
 from walrow._postgres.open_connections import start_thread
-from walrow._receive.interruption import Left
 from walrow._receive.landing import is_refusal
 from walrow._receive.loading import TableLoad, was_busy
 from walrow._receive.status import PendingLoad
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     import psycopg
 
     from walrow._log.requests import LoadRequest
+    from walrow._postgres.interruption import Step
     from walrow._postgres.waiting import Waiting
     from walrow._receive.completeness import Completeness
-    from walrow._receive.interruption import Step
     from walrow._receive.landing import Landing
     from walrow._receive.loading import LoadProgress
 

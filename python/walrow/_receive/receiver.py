@@ -20,6 +20,7 @@ from walrow._lsn import Lsn
 from walrow._postgres.commands import drop_slot, identify_system
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
 from walrow._postgres.failures import OBJECT_IN_USE, UNDEFINED_OBJECT
+from walrow._postgres.interruption import Step
 from walrow._postgres.open_connections import OpenConnections
 from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.server_errors import replication_error
@@ -29,7 +30,6 @@ from walrow._receive.askers import Asker, is_answered
 from walrow._receive.beginning import Beginning
 from walrow._receive.catalog_reader import first_catalog, read_catalog
 from walrow._receive.completeness import Completeness
-from walrow._receive.interruption import Step
 from walrow._receive.landing import Counts, Landing, is_refusal
 from walrow._receive.loads import Loads
 from walrow._receive.reconnecting import Attempts, Streaming

@@ -45,7 +45,7 @@ TEXT = Text()
 
 
 class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):
-    """An LSN, a time in ISO 8601 with an offset, or a time before now, such as -1h."""
+    """An LSN, or a time: in ISO 8601, before now, such as -1h or "1h ago", or today."""
 
     name = "lsn|time"
 
@@ -57,8 +57,8 @@ class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):
             return at(value, "")
         except OptionError:
             self.fail(
-                f"{value} is neither an LSN, such as 0/1A2B3C, nor a time with an offset, such as "
-                "2026-01-31T12:00:00Z or -1h",
+                f"{value} is neither an LSN, such as 0/1A2B3C, nor a time, such as "
+                "2026-01-31T12:00:00Z, -1h or today",
                 param,
                 ctx,
             )

@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import click
 
+from walrow.cli.backup_base import base
 from walrow.cli.backup_verify import verify
+from walrow.cli.backup_wal import wal
 
 
 @click.group()
 def backup() -> None:
-    """Verifies base backups of a server."""
+    """Takes base backups of a server, verifies them, and receives its WAL.
+
+    The role needs the attribute REPLICATION. For WAL, pg_hba.conf must let it connect to
+    "replication".
+    """
 
 
+backup.add_command(base)
 backup.add_command(verify)
+backup.add_command(wal)

@@ -5,12 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow import backup as of_python
 from walrow._amounts import duration
 from walrow._lsn import Lsn
 from walrow.cli import grid
@@ -127,13 +127,12 @@ def verify(
     if no_wal:
         text = "--no-wal and --against exclude each other"
         raise click.UsageError(text)
-    of_python = import_module("walrow.backup")
     timeout = duration(options.pop("timeout"), "timeout")
     options["tables"] = [
         int(it) if it.isdecimal() else it for it in options["tables"]
     ] or None
     with _shown() as progress:
-        found: Comparison = of_python.verify_against(
+        found = of_python.verify_against(
             directory, against, timeout=timeout, progress=progress, **options
         )
     if as_json:
@@ -158,9 +157,8 @@ def _refuse_others(options: dict[str, Any]) -> None:
 
 
 def _verify_manifest(directory: Path, *, wal: bool, as_json: bool) -> None:
-    verify_manifest = import_module("walrow.backup").verify_manifest
     try:
-        found = verify_manifest(directory, wal=wal)
+        found = of_python.verify_manifest(directory, wal=wal)
     except BackupError as error:
         for problem in error.problems:
             say(f"walrow: {printable(problem)}")

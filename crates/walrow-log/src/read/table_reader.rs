@@ -3,7 +3,8 @@
 use crate::error::Error;
 use crate::read::definition::Definition;
 use crate::read::table_changes::{Changes, failed, spool};
-use walrow_stream::{CatalogColumn, Encoding, Net, NetRows, Tally};
+use std::sync::Arc;
+use walrow_stream::{CatalogColumn, Encoding, Net, NetRows, Relation, Tally};
 use walrow_wire::{Lsn, Oid};
 
 /// The rows of a table, or its net changes, as a stream of wire frames, in chunks of any size:
@@ -79,6 +80,16 @@ impl TableReader {
     /// Bytes of the log's streams that were read so far, and all bytes to read.
     pub const fn progress(&self) -> (u64, u64) {
         (self.read_bytes, self.stream_bytes)
+    }
+
+    /// The version of the rows. Before all changes were read, [`TableReader::advance`], that of the
+    /// last change so far. `None` if nothing described the table.
+    pub fn relation(&self) -> Option<&Arc<Relation>> {
+        match &self.phase {
+            Phase::Changes(changes) => changes.taker().last_version(),
+            Phase::Rows(rows) => rows.relation(),
+            Phase::Failed => None,
+        }
     }
 
     /// The tally of net changes. `None` until all changes were read, [`TableReader::advance`], and for

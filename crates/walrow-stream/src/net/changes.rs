@@ -2,7 +2,7 @@
 //! its keys.
 
 use crate::net::error::{Gap, NetError, damaged};
-use crate::net::heap::{Id, Version};
+use crate::net::heap::Id;
 use crate::net::images::Image;
 use crate::net::layout::Layout;
 use crate::net::options::{Deletes, NetOptions, Truncates};
@@ -28,8 +28,10 @@ pub(super) struct Changes {
     pub(super) clears: bool,
     /// Counts the transactions, from 1.
     pub(super) transaction: u32,
-    /// More rows that a key has, until the end of the transaction.
-    pub(super) others: BTreeMap<Id, Vec<(Version, Vec<u8>)>>,
+    /// The handles of more rows that a key has, until the end of the transaction.
+    pub(super) others: BTreeMap<Id, Vec<Id>>,
+    /// The last handle.
+    pub(super) handle: Id,
     /// The keys that an update gave to a row, beside a known row, in the transaction.
     pub(super) arrivals: BTreeSet<Id>,
     /// The first transaction after the last ignored truncate. The server no longer has rows from
@@ -62,6 +64,7 @@ impl Changes {
             clears: false,
             transaction: 0,
             others: BTreeMap::new(),
+            handle: 0,
             arrivals: BTreeSet::new(),
             ignored_truncate: 0,
             scratch: Scratch::default(),

@@ -85,8 +85,8 @@ impl Changes {
             load(table, version, &record, row, &mut keep.projected)?;
             return Ok(Left::Nothing);
         }
+        let mut others = self.take_others(table, id)?;
         let identity = &*self.layout.identity;
-        let mut others = self.others.remove(&id).unwrap_or_default();
         // A row that this transaction changed is best, and then the row that lacks the fewest values.
         // Other rows come second, since not every part of a range knows their values.
         let rank = |record: &Record<'_>, lacking| (record.changed != self.transaction, lacking);
@@ -108,9 +108,7 @@ impl Changes {
             Some((_, place)) => place,
             None if is_beside => {
                 self.take_unknown(table, row);
-                if !others.is_empty() {
-                    self.others.insert(id, others);
-                }
+                self.put_others(table, id, &others)?;
                 return Ok(Left::StoredAlone);
             }
             None => Some(0),
@@ -131,10 +129,40 @@ impl Changes {
                 None => Left::Nothing,
             }
         };
-        if !others.is_empty() {
-            self.others.insert(id, others);
-        }
+        self.put_others(table, id, &others)?;
         Ok(left)
+    }
+
+    /// Takes the rows that a key has besides the stored one.
+    fn take_others(
+        &mut self,
+        table: &mut Table,
+        id: Id,
+    ) -> Result<Vec<(Version, Vec<u8>)>, NetError> {
+        let mut rows = Vec::new();
+        for handle in self.others.remove(&id).unwrap_or_default() {
+            let mut bytes = Vec::new();
+            let version = table.heap.read(handle, &mut bytes)?.ok_or_else(damaged)?;
+            table.heap.remove(handle)?;
+            rows.push((version, bytes));
+        }
+        Ok(rows)
+    }
+
+    /// Stores rows beside that of a key. The heap bounds their memory.
+    fn put_others(
+        &mut self,
+        table: &mut Table,
+        id: Id,
+        rows: &[(Version, Vec<u8>)],
+    ) -> Result<(), NetError> {
+        for (version, bytes) in rows {
+            // A counter. Identities are hashes of 128 bits, so none of them is so small.
+            self.handle = self.handle.wrapping_add(1);
+            table.heap.add(self.handle, *version, bytes, 1)?;
+            self.others.entry(id).or_default().push(self.handle);
+        }
+        Ok(())
     }
 
     /// Becomes the row that a key had before the range.
@@ -202,7 +230,7 @@ impl Changes {
                 let record = Record::parse(&bytes).ok_or_else(damaged)?;
                 let is_beside = record.is_beside && record.since == self.transaction;
                 set_beside(&mut bytes, false);
-                self.others.entry(id).or_default().push((version, bytes));
+                self.put_others(table, id, &[(version, bytes)])?;
                 is_beside
             }
             Left::Stored | Left::StoredAlone => {
@@ -213,8 +241,7 @@ impl Changes {
                         && record.since == self.transaction
                         && matches!(left, Left::Stored);
                     set_beside(&mut keep.stored, false);
-                    let others = self.others.entry(id).or_default();
-                    others.push((version, keep.stored.clone()));
+                    self.put_others(table, id, &[(version, keep.stored.clone())])?;
                 }
                 is_beside
             }
@@ -235,9 +262,10 @@ impl Changes {
 
     /// Ends a transaction: each key has one row.
     pub(super) fn settle(&mut self, table: &mut Table) -> Result<(), NetError> {
-        let keep = &mut self.scratch.keep;
         let arrivals = std::mem::take(&mut self.arrivals);
-        for (id, mut rows) in std::mem::take(&mut self.others) {
+        while let Some(id) = self.others.first_key_value().map(|(id, _)| *id) {
+            let mut rows = self.take_others(table, id)?;
+            let keep = &mut self.scratch.keep;
             if let Some(version) = table.heap.read(id, &mut keep.stored)? {
                 rows.push((version, keep.stored.clone()));
             }

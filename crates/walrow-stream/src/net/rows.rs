@@ -115,6 +115,11 @@ impl NetRows {
         self
     }
 
+    /// The version of the rows. `None` if no stream described the table.
+    pub const fn relation(&self) -> Option<&Arc<Relation>> {
+        self.table.relation.as_ref()
+    }
+
     /// The tally of the net changes. `None` for a state.
     pub const fn tally(&self) -> Option<&Tally> {
         match &self.source {
