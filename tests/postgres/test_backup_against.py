@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
@@ -519,6 +519,28 @@ def test_wal_comes_from_its_own_directory(busy: Place) -> None:
             shutil.rmtree(backup)
         assert found.equal
         assert found.tables[0].backup_rows == 50
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["plain", "tar"])
+def test_backups_and_wal_of_walrow(busy: Place, form: Literal["plain", "tar"]) -> None:
+    with own_log(busy, *KEYED) as (dsn, where):
+        to, wal = busy.directory / f"own {form}", busy.directory / f"own wal {form}"
+        backups.receive_wal(dsn, to=wal, until="now")
+        backups.base_backup(dsn, to=to, format=form, checkpoint="fast", wal="none")
+        execute(dsn, "UPDATE keyed SET v = 'new' WHERE id < 5")
+        target = execute(dsn, "SELECT pg_current_wal_insert_lsn()::text")[0][0]
+        # A record after it: the recovery ends before that.
+        execute(dsn, "INSERT INTO keyed VALUES (0)")
+        log = busy.receive(dsn, **where)
+        backups.receive_wal(dsn, to=wal, until="now")
+        for path in (wal, *wal.iterdir()):
+            path.chmod(0o755)
+        assert busy.verify(to, log, wal=wal).equal
+        further = busy.verify(to, log, wal=wal, end_lsn=target)
+        assert further.equal
+        assert further.lsn >= walrow.Lsn(target)
+        assert further.tables[0].backup_rows == 51 - (further.lsn == target)
 
 
 @pytest.mark.slow
