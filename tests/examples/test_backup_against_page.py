@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,11 +41,13 @@ def test_the_section_runs() -> None:
                 "INSERT INTO orders VALUES (1), (2)",
                 "CREATE PUBLICATION p FOR TABLE orders",
             )
-            options = {"log": place / "log", "slot": "s", "publications": "p"}
+            options: dict[str, Any] = {"slot": "s", "publications": "p"}
+            options["log"] = place / "log"
             walrow.receive(
                 server.dsn, until="now", create=True, snapshot=True, **options
             )
             to = place / "backups/monday"
+            to.parent.mkdir(mode=0o755)
             where = ("-d", server.dsn, "-D", to, "-c", "fast", "--no-sync")
             subprocess.run([server.bin / "pg_basebackup", *where], check=True)  # noqa: S603
             walrow.receive(server.dsn, until="now", **options)
