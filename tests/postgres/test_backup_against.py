@@ -440,6 +440,8 @@ def test_what_cannot_be_compared_is_refused_before_a_copy(busy: Place) -> None:
     with pytest.raises(LogError, match="let its receiver go on") as short:
         busy.verify(plain, end_lsn="FF/0")
     assert (short.value.code, short.value.lsn) == ("past_end", walrow.Log(busy.log).end)
+    with pytest.raises(OptionError, match="the backup is complete only at 0/"):
+        busy.verify(plain, end_lsn="0/8")
     with pytest.raises(SchemaError, match="has no table 'none'"):
         busy.verify(plain, tables=["none"])
     with pytest.raises(OptionError, match="not a directory of WAL"):
@@ -660,20 +662,23 @@ def test_another_timeline_is_refused(busy: Place) -> None:
     """A copy of the server lives its own life: its identifier is the same."""
     from servers.embedded import Standby
 
-    with own_log(busy, *KEYED) as (dsn, where), Standby(busy.server) as standby:
+    with (
+        own_log(busy, *KEYED) as (dsn, where),
+        Standby(busy.server) as standby,
+        place_of(standby) as place,
+    ):
+        early = place.back_up("of the standby")
         # The log goes on on the first timeline.
         execute(standby.dsn, "SELECT pg_promote()")
-        with place_of(standby) as place:
-            backup = place.back_up("promoted")
-            execute(dsn, "SELECT pg_switch_wal()", "SELECT pg_switch_wal()")
-            execute(dsn, "INSERT INTO keyed VALUES (0)")
-            execute(dsn, *["SELECT pg_switch_wal()", "CHECKPOINT"] * 3)
-            log = busy.receive(dsn, **where)
-            with pytest.raises(
-                BackupError, match="on timeline 2, and the log"
-            ) as caught:
-                place.verify(backup, log)
-            assert caught.value.code == "timeline"
+        backup = place.back_up("promoted")
+        execute(dsn, "SELECT pg_switch_wal()", "SELECT pg_switch_wal()")
+        execute(dsn, "INSERT INTO keyed VALUES (0)")
+        execute(dsn, *["SELECT pg_switch_wal()", "CHECKPOINT"] * 3)
+        log = busy.receive(dsn, **where)
+        with pytest.raises(BackupError, match="on timeline 2, and the log") as caught:
+            place.verify(backup, log)
+        assert caught.value.code == "timeline"
+        assert place.verify(early, log).equal
     execute(busy.server.dsn, "SELECT pg_drop_replication_slot('standby')")
 
 

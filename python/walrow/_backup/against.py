@@ -39,7 +39,7 @@ from walrow._backup.scratch_server import (
 )
 from walrow._backup.scratch_wal import refuse_new_tablespaces
 from walrow._log.needs import read_record
-from walrow._log.reached import reached
+from walrow._log.reached import Quiet, reached
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import psycopg_or_refuse
 from walrow._sources.logs import is_named
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
     from walrow._backup.programs import Control
     from walrow._log.items import LogTable
-    from walrow._log.reached import Quiet
     from walrow.log import Log
     from walrow.typing import TableName
 
@@ -119,7 +118,7 @@ def verify_against(
     tell = progress or _nothing
     place = Path(backup).absolute()
     found, quiet = _opened(log)
-    chosen = _chosen(found.tables(), tables)
+    _chosen(found.tables(), tables)
     database = database or found.source.database
     if database is None:
         text = "the log does not say of which database it is: name the database"
@@ -127,13 +126,18 @@ def verify_against(
     end = _end_of(place)
     target = None if end_lsn is None else Lsn(end_lsn)
     least = target or (end.lsn if end is not None else Lsn(0))
-    # Both before anything is copied.
+    if end is not None and least < end.lsn:
+        text = f"end_lsn is {target}, and the backup is complete only at {end.lsn}"
+        raise OptionError(text)
+    # Before anything is copied.
     _refuse_short(quiet, least)
     account = account_of(run_as)
     archive = None if wal is None else Path(wal).absolute()
     if archive is not None and not archive.is_dir():
         text = f"{archive} is not a directory of WAL"
         raise OptionError(text)
+    if account is not None and archive is not None:
+        refuse_out_of_reach(archive, account)
     programs = find_programs(read_major(place), bin_dir, account)
     home = place.parent if scratch is None else Path(scratch)
     with scratch_directory(home, account) as made:
@@ -142,8 +146,6 @@ def verify_against(
             made.directory,
             progress=lambda done, total: tell(AgainstProgress("copy", done, total)),
         )
-        if account is not None and archive is not None:
-            refuse_out_of_reach(archive, account)
         control = read_control(programs, data)
         timeline = control.timeline if end is None else end.timeline
         _refuse_other(found, quiet, control, data, timeline=timeline, lsn=least)
@@ -162,6 +164,8 @@ def verify_against(
                 timeout=timeout,
                 progress=lambda it: tell(AgainstProgress("recovery", it, None)),
             )
+            # Its receiver has gone on meanwhile.
+            found, quiet = _opened(log)
             _refuse_short(quiet, server.lsn)
             _refuse_other(
                 found, quiet, control, data, timeline=timeline, lsn=server.lsn
@@ -175,7 +179,7 @@ def verify_against(
                     server.lsn,
                     _has_money(conn, locale),
                 )
-                compared = compare(sides, chosen, tell)
+                compared = compare(sides, _chosen(found.tables(), tables), tell)
             backed_up = compared.backed_up
             return Comparison(
                 backup=str(place),
@@ -238,8 +242,8 @@ def _opened(log: str | os.PathLike[str] | Log) -> tuple[Log, Quiet]:
         quiet = reached(found.end, found.read_object)
         # Otherwise, a segment was published in between.
         if quiet.begin == found.end:
-            break
-    return found, quiet
+            return found, quiet
+    return found, Quiet(found.end, found.end, has_more=True)
 
 
 def _refuse_short(quiet: Quiet, lsn: Lsn) -> None:
