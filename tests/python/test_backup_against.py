@@ -207,10 +207,12 @@ def test_what_is_not_published() -> None:
 
 
 def test_tables_that_a_backup_lacks() -> None:
-    assert absence(5, {5: {}}, is_later=True) == "later"
-    assert absence(5, {5: {}}, is_later=False) == "missing"
-    assert absence(5, {}, is_later=False) == "dropped"
-    assert absence(5, None, is_later=False) == "missing"
+    not_later = {"is_later": False, "is_replaced": False}
+    assert absence(5, {5: {}}, is_later=True, is_replaced=False) == "later"
+    assert absence(5, {5: {}}, **not_later) == "missing"
+    assert absence(5, {}, **not_later) == "dropped"
+    assert absence(5, None, **not_later) == "missing"
+    assert absence(5, None, is_later=False, is_replaced=True) == "dropped"
 
 
 def test_columns_that_are_compared() -> None:

@@ -111,7 +111,7 @@ class Comparison:
         not_in_log: Tables of the backup that the log does not have.
         not_in_backup: Tables of the log that the backup should have, and has not.
         dropped: Tables of the log that the backup has not, and that are not published any
-            more: they were dropped.
+            more, or whose name another table has: they were dropped.
     """
 
     backup: str

@@ -149,7 +149,7 @@ def unpublished(picture: Mapping[str, Any] | None) -> str | None:
 
 
 def absence(
-    oid: int, published: Mapping[int, Any] | None, *, is_later: bool
+    oid: int, published: Mapping[int, Any] | None, *, is_later: bool, is_replaced: bool
 ) -> Absence:
     """What it means that a backup does not have a table of the log.
 
@@ -157,10 +157,12 @@ def absence(
         oid: The table's OID.
         published: The published tables at the receiver's last look. None without one.
         is_later: Whether the log has nothing of it up to the end of the backup.
+        is_replaced: Whether another table of the backup has a name of it.
     """
     if is_later:
         return "later"
-    return "dropped" if published is not None and oid not in published else "missing"
+    is_unpublished = published is not None and oid not in published
+    return "dropped" if is_replaced or is_unpublished else "missing"
 
 
 def columns_of(

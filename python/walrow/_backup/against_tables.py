@@ -95,6 +95,7 @@ def compare(
     """
     found = ComparedTables([], [], [], read_tables(sides.conn))
     published = sides.record.tables
+    names = {it.name for it in found.backed_up.values()}
     for done, table in enumerate(chosen):
         tell(AgainstProgress("compare", done, len(chosen), table.name))
         backed_up = found.backed_up.get(table.oid)
@@ -102,10 +103,11 @@ def compare(
             found.tables.append(_compare_table(sides, table, backed_up))
             continue
         is_later = not _is_known(sides, table)
-        kind = absence(table.oid, published, is_later=is_later)
+        is_replaced = any(version.name in names for version in table.versions)
+        kind = absence(table.oid, published, is_later=is_later, is_replaced=is_replaced)
         if kind != "later":
-            names = found.missing if kind == "missing" else found.dropped
-            names.append(table.name)
+            absent = found.missing if kind == "missing" else found.dropped
+            absent.append(table.name)
     tell(AgainstProgress("compare", len(chosen), len(chosen)))
     return found
 
