@@ -42,7 +42,7 @@ from walrow._backup.comparing import (
 )
 from walrow._backup.programs import parse_control
 from walrow._backup.scratch_copy import archives_of, copy_backup, read_major
-from walrow._backup.scratch_server import Recovery, configuration
+from walrow._backup.scratch_settings import Recovery, configuration
 from walrow._backup.scratch_tables import Column, ScratchTable
 from walrow._backup.state_rows import bucket_rows
 from walrow._log.reached import Quiet, quiet_of, reached

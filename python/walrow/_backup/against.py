@@ -32,11 +32,11 @@ from walrow._backup.base_manifest import parse_manifest
 from walrow._backup.programs import account_of, find_programs, read_control
 from walrow._backup.scratch_copy import copy_backup, read_major
 from walrow._backup.scratch_server import (
-    Recovery,
     ScratchServer,
     refuse_out_of_reach,
     scratch_directory,
 )
+from walrow._backup.scratch_settings import Recovery
 from walrow._backup.scratch_wal import refuse_new_tablespaces
 from walrow._log.needs import read_record
 from walrow._log.reached import Quiet, reached

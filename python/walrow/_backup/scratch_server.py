@@ -11,16 +11,17 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-import shlex
+import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from walrow._backup.programs import ENVIRONMENT, identity
+from walrow._backup.scratch_settings import PORT, config_file, configuration
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import connect
 from walrow.errors import BackupError, ReplicationError
@@ -31,12 +32,11 @@ if TYPE_CHECKING:
     import psycopg
 
     from walrow._backup.programs import Account, Control, Programs
+    from walrow._backup.scratch_settings import Recovery
 
 __all__ = [
-    "Recovery",
     "Scratch",
     "ScratchServer",
-    "configuration",
     "refuse_out_of_reach",
     "scratch_directory",
     "shown_lines",
@@ -55,22 +55,6 @@ class Scratch(NamedTuple):
     sockets: Path
 
 
-class Recovery(NamedTuple):
-    """How far a server recovers a backup.
-
-    Attributes:
-        target: The LSN. None for the end of the backup.
-        timeline: The timeline of the target. None for the backup's own.
-        wal: A directory of WAL. None if the backup has it all.
-        least: The LSN that it must reach.
-    """
-
-    target: Lsn | None
-    timeline: int | None
-    wal: Path | None
-    least: Lsn
-
-
 @contextlib.contextmanager
 def scratch_directory(place: Path, account: Account | None) -> Iterator[Scratch]:
     """A new directory that is removed at the end.
@@ -83,20 +67,25 @@ def scratch_directory(place: Path, account: Account | None) -> Iterator[Scratch]
         BackupError: The server's user cannot reach it.
         OSError: It cannot be made.
     """
-    made = [Path(tempfile.mkdtemp(prefix=".walrow-verify-", dir=place)).absolute()]
+    # Their names are known before they are made, so that a signal in between leaves nothing.
+    name = f".walrow-verify-{secrets.token_hex(6)}"
+    made = [place.absolute() / name]
     # The path of a socket has at most about 100 bytes.
     if len(os.fsencode(made[0])) > _LONGEST_PATH:
-        made.append(Path(tempfile.mkdtemp(prefix="walrow-verify-", dir="/tmp")))
-    watchdog = subprocess.Popen(  # noqa: S603
-        ["/bin/sh", "-c", _WATCHDOG, "walrow-verify", *made],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        # Ctrl-C at the terminal is for this process.
-        start_new_session=True,
-    )
+        made.append(Path("/tmp") / name)  # noqa: S108 - TMPDIR may be longer
+    watchdog: subprocess.Popen[bytes] | None = None
     try:
+        for path in made:
+            path.mkdir(mode=0o700)
+        watchdog = subprocess.Popen(  # noqa: S603
+            ["/bin/sh", "-c", _WATCHDOG, "walrow-verify", *made],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            # Ctrl-C at the terminal is for this process.
+            start_new_session=True,
+        )
         if account is not None:
             for path in made:
                 os.chown(path, account.user, account.group)
@@ -105,10 +94,17 @@ def scratch_directory(place: Path, account: Account | None) -> Iterator[Scratch]
     finally:
         for path in made:
             shutil.rmtree(path, ignore_errors=True)
+        if watchdog is not None:
+            _end(watchdog, is_done=not any(path.exists() for path in made))
+
+
+def _end(watchdog: subprocess.Popen[bytes], *, is_done: bool) -> None:
+    """Ends the watchdog, or lets it do what is left."""
+    if is_done:
         watchdog.kill()
-        watchdog.wait()
-        if watchdog.stdin is not None:
-            watchdog.stdin.close()
+    if watchdog.stdin is not None:
+        watchdog.stdin.close()
+    watchdog.wait()
 
 
 def refuse_out_of_reach(path: Path, account: Account) -> None:
@@ -170,6 +166,8 @@ class ScratchServer:
         self._account = account
         self._user = user
         self._process: subprocess.Popen[bytes] | None = None
+        self._starter: threading.Thread | None = None
+        self._failure: OSError | None = None
 
     def __enter__(self) -> Self:
         settings = configuration(self._control, self._recovery, self._sockets)
@@ -177,9 +175,7 @@ class ScratchServer:
         files = {"hba_file": "pg_hba.conf", "ident_file": "pg_ident.conf"}
         for setting, name in files.items():
             settings[setting] = str(self._directory / name)
-        config.write_text(
-            "".join(map(_line, settings.items())), "utf-8", "surrogateescape"
-        )
+        config.write_text(config_file(settings), "utf-8", "surrogateescape")
         (self._directory / "pg_hba.conf").write_text("local all all trust\n")
         (self._directory / "pg_ident.conf").touch()
         if self._account is not None:
@@ -195,23 +191,30 @@ class ScratchServer:
         self._stop()
 
     def _start(self, config: Path) -> None:
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603
-                [
-                    self._programs.directory / "postgres",
-                    "-D",
-                    self._data,
-                    "-c",
-                    f"config_file={config}",
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd="/",
-                env=ENVIRONMENT,
-                start_new_session=True,
-                **identity(self._account),  # type: ignore[call-overload]
-            )
+        # A signal becomes an exception in the main thread, wherever that is. In another thread, the
+        # process is known once it has begun.
+        self._starter = threading.Thread(target=self._run, args=(config,))
+        self._starter.start()
+        self._starter.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _run(self, config: Path) -> None:
+        command = [self._programs.directory / "postgres", "-D", self._data]
+        try:
+            with self._log.open("ab") as log:
+                self._process = subprocess.Popen(  # noqa: S603
+                    [*command, "-c", f"config_file={config}"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    cwd="/",
+                    env=ENVIRONMENT,
+                    start_new_session=True,
+                    **identity(self._account),  # type: ignore[call-overload]
+                )
+        except OSError as error:
+            self._failure = error
 
     def recover(
         self,
@@ -295,7 +298,7 @@ class ScratchServer:
             "host": str(self._sockets),
             # No variable of the environment leads to another server.
             "hostaddr": "",
-            "port": str(_PORT),
+            "port": str(PORT),
             "user": self._user,
             "dbname": database,
             "options": _OPTIONS
@@ -341,6 +344,8 @@ class ScratchServer:
         return int(found[0]) if found else 0
 
     def _stop(self) -> None:
+        if self._starter is not None:
+            self._starter.join()
         process, self._process = self._process, None
         if process is not None and process.poll() is None:
             # Nothing is kept.
@@ -358,68 +363,6 @@ def _give(directory: Path, account: Account) -> None:
         for name in (*folders, *files):
             path = os.path.join(root, name)  # noqa: PTH118 - of many files
             os.chown(path, account.user, account.group, follow_symlinks=False)
-
-
-def configuration(
-    control: Control, recovery: Recovery, sockets: Path
-) -> dict[str, str]:
-    """All settings of a server that only recovers a backup, and answers on one socket."""
-    target = (
-        {"recovery_target": "immediate"}
-        if recovery.target is None
-        else {"recovery_target_lsn": str(recovery.target)}
-    )
-    timeline = "current" if recovery.timeline is None else str(recovery.timeline)
-    # A recovery needs one, and one that fails says that there is no more WAL.
-    restore = "false" if recovery.wal is None else _copying(recovery.wal)
-    return {
-        "listen_addresses": "",
-        "port": str(_PORT),
-        "unix_socket_directories": str(sockets),
-        "unix_socket_permissions": "0700",
-        "hot_standby": "on",
-        "recovery_target_action": "pause",
-        "recovery_target_timeline": timeline,
-        **target,
-        "restore_command": restore,
-        # A standby must not have lower ones than its primary.
-        **{name: str(value) for name, value in control.settings.items()},
-        # Nobody cancels a question because of a record that is replayed.
-        "max_standby_archive_delay": "-1",
-        "max_standby_streaming_delay": "-1",
-        # If its recovery ends, it connects to no other server, and changes nothing.
-        "max_logical_replication_workers": "0",
-        "autovacuum": "off",
-        "restart_after_crash": "off",
-        # The copy is removed anyway.
-        "fsync": "off",
-        "full_page_writes": "off",
-        "lc_messages": "C",
-        "log_timezone": "UTC",
-        "timezone": "UTC",
-        # Its log has no statement, and no row.
-        "log_min_messages": "warning",
-        "log_min_error_statement": "panic",
-        "log_line_prefix": "",
-        "huge_pages": "off",
-        "jit": "off",
-    }
-
-
-def _copying(wal: Path) -> str:
-    """The restore command. A segment that is not complete yet has another name.
-
-    >>> _copying(Path("/wal"))
-    'cp /wal/%f %p 2>/dev/null || cp /wal/%f.partial %p'
-    """
-    quoted = shlex.quote(str(wal)).replace("%", "%%")
-    return f"cp {quoted}/%f %p 2>/dev/null || cp {quoted}/%f.partial %p"
-
-
-def _line(setting: tuple[str, str]) -> str:
-    name, value = setting
-    quoted = value.replace("\\", "\\\\").replace("'", "''")
-    return f"{name} = '{quoted}'\n"
 
 
 def shown_lines(log: str) -> list[str]:
@@ -448,7 +391,6 @@ _OPTIONS = (
 )
 _NO_TRIGGERS = " -c event_triggers=off"
 _WITH_LOGIN_TRIGGERS = 17
-_PORT = 5432
 _LONGEST_PATH = 80
 _STATE_LINE = 7
 _OPEN = ("standby", "ready")
