@@ -368,6 +368,7 @@ def test_the_command_prints_keys_and_ends_with_1(kinds: Kinds) -> None:
     assert done.stderr == f"walrow: {words}"
 
 
+@pytest.mark.slow
 def test_the_command_ends_with_0_if_they_are_equal(kinds: Kinds) -> None:
     tables = ("--table", "public.typed", "--table", "listed", "--json")
     command = walrow_verify(kinds.place, kinds.backup, *tables)
@@ -390,8 +391,8 @@ def test_nothing_to_compare_is_no_success(kinds: Kinds) -> None:
 @pytest.mark.parametrize(
     "number",
     [
-        signal.SIGINT,
         signal.SIGTERM,
+        pytest.param(signal.SIGINT, marks=pytest.mark.slow),
         pytest.param(signal.SIGKILL, marks=pytest.mark.slow),
     ],
 )
@@ -472,6 +473,7 @@ def test_a_superuser_and_a_database_must_exist(busy: Place) -> None:
             busy.verify(plain, **options)
 
 
+@pytest.mark.slow
 def test_a_log_of_another_server_is_refused(busy: Place, kinds: Kinds) -> None:
     log = walrow.Log(kinds.place.log)
     text = f"and the log of {log.source.system_identifier}"
@@ -502,6 +504,7 @@ KEYED = (
 )
 
 
+@pytest.mark.slow
 def test_wal_comes_from_its_own_directory(busy: Place) -> None:
     with own_log(busy, *KEYED) as (dsn, where):
         backup = busy.back_up("without wal", "-X", "none")
