@@ -108,7 +108,12 @@ def place_of(server: EmbeddedServer) -> Iterator[Place]:
 @pytest.fixture(scope="module", params=[16, 18])
 def busy(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A server that has changes before, while and after backups are taken, and their log."""
-    with EmbeddedServer(request.param) as server, place_of(server) as place:
+    # Otherwise, no backup of its standby can be taken.
+    settings = {"full_page_writes": "on"}
+    with (
+        EmbeddedServer(request.param, settings=settings) as server,
+        place_of(server) as place,
+    ):
         execute(
             server.dsn,
             Load.SETUP,

@@ -41,7 +41,7 @@ from walrow._backup.comparing import (
     row_text,
 )
 from walrow._backup.programs import parse_control
-from walrow._backup.scratch_copy import archives_of, copy_backup, read_major
+from walrow._backup.scratch_copy import archives_of, copy_backup, read_origin
 from walrow._backup.scratch_settings import Recovery, configuration
 from walrow._backup.scratch_tables import Column, ScratchTable
 from walrow._backup.state_rows import bucket_rows
@@ -328,7 +328,6 @@ def test_a_copy_shares_nothing_with_a_plain_backup(tmp_path: Path) -> None:
     data = copy_backup(backup, scratch, progress=lambda *it: told.append(it))
     assert sorted(it.name for it in data.iterdir()) == [
         *("PG_VERSION", "backup_label", "base", "pg_tblspc", "pg_wal"),
-        "recovery.signal",
     ]
     assert (data / "pg_tblspc" / "16400").resolve() == scratch / "tablespaces" / "16400"
     assert not (data / "pg_wal").is_symlink()
@@ -363,7 +362,7 @@ def test_archives_are_extracted(tmp_path: Path) -> None:
     archive(backup / "base.tar", first, "pg_tblspc/16400")
     archive(backup / "16400.tar", {"PG_16/1": "row"})
     archive(backup / "pg_wal.tar", {"000000010000000000000001": "wal"})
-    assert read_major(backup) == "16"
+    assert read_origin(backup) == ("16", False)
     data = copy_backup(backup, scratch)
     assert (data / "pg_tblspc" / "16400" / "PG_16" / "1").read_text() == "row"
     assert (data / "pg_tblspc" / "16400").resolve() == scratch / "tablespaces" / "16400"
@@ -391,16 +390,16 @@ def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
     empty = tmp_path / "empty"
     empty.mkdir()
     with pytest.raises(BackupError, match="is no base backup") as caught:
-        read_major(empty)
+        read_origin(empty)
     assert caught.value.code == "not_a_backup"
     started = a_backup(tmp_path / "started")
-    assert read_major(started) == "18"
+    assert read_origin(started) == ("18", False)
     (started / "backup_label").unlink()
     with pytest.raises(BackupError, match="or a server was started in it"):
-        read_major(started)
+        read_origin(started)
     (started / "backup_label").write_text("x\nINCREMENTAL FROM LSN: 0/2000028\n")
     with pytest.raises(BackupError, match="pg_combinebackup") as caught:
-        read_major(started)
+        read_origin(started)
     assert caught.value.code == "incremental"
     (empty / "base.tar.zst").touch()
     with pytest.raises(BackupError, match="decompress the archives first"):
@@ -408,7 +407,7 @@ def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
     (empty / "base.tar.zst").unlink()
     (empty / "base.tar").write_bytes(b"no archive")
     with pytest.raises(BackupError, match="cannot be extracted: ReadError"):
-        read_major(empty)
+        read_origin(empty)
 
 
 def test_nothing_compared_is_not_equal() -> None:

@@ -30,7 +30,7 @@ from walrow._backup.against_tables import Sides, compare
 from walrow._backup.base_contents import MANIFEST
 from walrow._backup.base_manifest import parse_manifest
 from walrow._backup.programs import account_of, find_programs, read_control
-from walrow._backup.scratch_copy import copy_backup, read_major
+from walrow._backup.scratch_copy import copy_backup, read_origin
 from walrow._backup.scratch_server import (
     ScratchServer,
     refuse_out_of_reach,
@@ -138,7 +138,8 @@ def verify_against(
         raise OptionError(text)
     if account is not None and archive is not None:
         refuse_out_of_reach(archive, account)
-    programs = find_programs(read_major(place), bin_dir, account)
+    origin = read_origin(place)
+    programs = find_programs(origin.major, bin_dir, account)
     home = place.parent if scratch is None else Path(scratch)
     with scratch_directory(home, account) as made:
         data = copy_backup(
@@ -150,7 +151,13 @@ def verify_against(
         timeline = control.timeline if end is None else end.timeline
         _refuse_other(found, quiet, control, data, timeline=timeline, lsn=least)
         is_current = end is None or len(end.ranges) == 1
-        recovery = Recovery(target, None if is_current else timeline, archive, least)
+        recovery = Recovery(
+            target,
+            None if is_current else timeline,
+            archive,
+            least,
+            may_wait=origin.is_standby and target is None,
+        )
         if end is not None:
             *earlier, last = end.ranges
             ranges = [*earlier, replace(last, end=max(last.end, least))]

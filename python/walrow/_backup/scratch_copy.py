@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-__all__ = ["Archives", "archives_of", "copy_backup", "read_major"]
+__all__ = ["Archives", "Origin", "archives_of", "copy_backup", "read_origin"]
 
 
 class Archives(NamedTuple):
@@ -40,6 +40,18 @@ class Archives(NamedTuple):
     base: Path
     wal: Path | None
     tablespaces: dict[str, Path]
+
+
+class Origin(NamedTuple):
+    """The server that a backup was taken from.
+
+    Attributes:
+        major: Its major version.
+        is_standby: Whether it was a standby. Then no record need come after the backup's end.
+    """
+
+    major: str
+    is_standby: bool
 
 
 def archives_of(backup: Path) -> Archives | None:
@@ -63,8 +75,8 @@ def archives_of(backup: Path) -> Archives | None:
     return Archives(base, found.pop("pg_wal", None), found)
 
 
-def read_major(backup: Path) -> str:
-    """The major version of a base backup's server, as its PG_VERSION says.
+def read_origin(backup: Path) -> Origin:
+    """The server that a base backup was taken from, as PG_VERSION and backup_label say.
 
     Args:
         backup: The backup, of either format.
@@ -92,7 +104,8 @@ def read_major(backup: Path) -> str:
     if re.search("^INCREMENTAL FROM LSN:", label, re.MULTILINE):
         text = f"{backup} is incremental: make a whole one of it with pg_combinebackup"
         raise BackupError(text, code="incremental", path=str(backup))
-    return version.strip()
+    from_standby = re.search("^BACKUP FROM: standby", label, re.MULTILINE) is not None
+    return Origin(version.strip(), from_standby)
 
 
 def _small(path: Path) -> str | None:
@@ -161,7 +174,6 @@ def copy_backup(
     for name in _NOT_COPIED:
         with contextlib.suppress(FileNotFoundError):
             (data / name).unlink()
-    (data / "recovery.signal").touch()
     # A server refuses another mode.
     data.chmod(0o700)
     return data

@@ -178,6 +178,8 @@ class ScratchServer:
         config.write_text(config_file(settings), "utf-8", "surrogateescape")
         (self._directory / "pg_hba.conf").write_text("local all all trust\n")
         (self._directory / "pg_ident.conf").touch()
+        kind = "standby" if self._recovery.may_wait else "recovery"
+        (self._data / f"{kind}.signal").touch()
         if self._account is not None:
             _give(self._directory, self._account)
         try:
@@ -242,8 +244,10 @@ class ScratchServer:
                 # it has the same rows then.
                 if not is_recovering or state == "paused":
                     break
+                if self._recovery.may_wait and _lsn(lsn) >= self._recovery.least:
+                    conn.execute("SELECT pg_wal_replay_pause()")
                 self._wait(begin, timeout, progress)
-        self.lsn = Lsn(lsn if isinstance(lsn, str) else lsn.decode())
+        self.lsn = _lsn(lsn)
         least = self._recovery.least
         if self.lsn < least:
             text = (
@@ -357,6 +361,10 @@ class ScratchServer:
                 process.wait()
 
 
+def _lsn(text: str | bytes) -> Lsn:
+    return Lsn(text if isinstance(text, str) else text.decode())
+
+
 def _give(directory: Path, account: Account) -> None:
     """Gives a directory, with all in it, to a user."""
     for root, folders, files in os.walk(directory):
@@ -368,14 +376,18 @@ def _give(directory: Path, account: Account) -> None:
 def shown_lines(log: str) -> list[str]:
     r"""The last lines of a server's log that say why it ended. They contain no data of a user.
 
-    >>> shown_lines("LOG:  a\nFATAL:  b\nDETAIL:  Key (id)=(1)\nHINT:  c\n")
+    >>> shown_lines("LOG:  a\nHINT:  x\nFATAL:  b\nDETAIL:  (id)=(1)\nHINT:  c\n")
     ['FATAL: b', 'HINT: c']
     """
-    found = [
-        re.sub(r"\s+", " ", line)
-        for line in log.splitlines()
-        if re.match("(FATAL|PANIC|HINT):", line)
-    ]
+    found, is_fatal = [], False
+    for line in log.splitlines():
+        level = re.match("([A-Z]+):", line)
+        if level is None:
+            continue
+        # Details and hints follow their message.
+        is_fatal = level[1] in _FATAL or (is_fatal and level[1] in ("DETAIL", "HINT"))
+        if is_fatal and level[1] != "DETAIL":
+            found.append(re.sub(r"\s+", " ", line))
     return found[-_SHOWN_LINES:]
 
 
@@ -394,6 +406,7 @@ _WITH_LOGIN_TRIGGERS = 17
 _LONGEST_PATH = 80
 _STATE_LINE = 7
 _OPEN = ("standby", "ready")
+_FATAL = ("FATAL", "PANIC")
 _SHOWN_LINES = 4
 _STOP_SECONDS = 20.0
 _ENDING_SECONDS = 1.0

@@ -26,12 +26,14 @@ class Recovery(NamedTuple):
         timeline: The timeline of the target. None for the backup's own.
         wal: A directory of WAL. None if the backup has it all.
         least: The LSN that it must reach.
+        may_wait: Whether it waits for WAL where there is no more, as a standby, and does not end.
     """
 
     target: Lsn | None
     timeline: int | None
     wal: Path | None
     least: Lsn
+    may_wait: bool = False
 
 
 def configuration(
@@ -53,6 +55,7 @@ def configuration(
         "unix_socket_permissions": "0700",
         "hot_standby": "on",
         "recovery_target_action": "pause",
+        "wal_retrieve_retry_interval": "100ms",
         "recovery_target_timeline": timeline,
         **target,
         "restore_command": restore,
