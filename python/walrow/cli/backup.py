@@ -5,7 +5,8 @@ from __future__ import annotations
 import click
 
 from walrow.cli.arguments import Commands
-from walrow.cli.backup_base import base, verify
+from walrow.cli.backup_base import base
+from walrow.cli.backup_verify import verify
 from walrow.cli.backup_wal import wal
 
 
