@@ -1004,6 +1004,12 @@ class LogDirectory:
     def check(self) -> list[str]:
         """The repairs that the next writer will make, in words."""
 
+    def reached(self) -> tuple[Lsn, bool, tuple[int, Lsn | None] | None] | None:
+        """Up to where the log has everything, whether more came, and the last timeline.
+
+        None if a segment was published since the log was opened.
+        """
+
     def verify(self, place: int) -> None:
         """Reads a segment, and compares it with its checksums."""
 

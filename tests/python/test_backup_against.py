@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import os
 import shlex
-import struct
 import tarfile
 from collections import Counter
 from pathlib import Path
@@ -45,7 +44,6 @@ from walrow._backup.scratch_copy import archives_of, copy_backup, read_origin
 from walrow._backup.scratch_settings import Recovery, configuration
 from walrow._backup.scratch_tables import Column, ScratchTable
 from walrow._backup.state_rows import bucket_rows
-from walrow._log.reached import Quiet, quiet_of, reached
 from walrow.errors import BackupError
 
 CELLS = st.one_of(
@@ -423,68 +421,3 @@ def test_nothing_compared_is_not_equal() -> None:
     assert not comparison("equal", "unreadable").equal
     assert not comparison("equal", missing=("t",)).equal
     assert comparison("equal").to_dict()["lsn"] == "0/1"
-
-
-def wire(payload: bytes) -> bytes:
-    data = b"w" + bytes(24) + payload
-    return b"d" + struct.pack(">I", len(data) + 4) + data
-
-
-def fact(lsn: int, text: str, prefix: str = "walrow") -> bytes:
-    head = b"M\0" + struct.pack(">Q", lsn) + prefix.encode() + b"\0"
-    return wire(head + struct.pack(">I", len(text)) + text.encode())
-
-
-def journal(*blocks: bytes) -> bytes:
-    """Blocks as crates/walrow-log/src/format/journal.rs describes them, without checksums."""
-    found, last = b"", 0
-    for number, block in enumerate((b'{"begin": "0/10"}', *blocks)):
-        mark = number + 77
-        size = len(block) | 1 << 31
-        found += struct.pack("<6I", size, 0, number, 0, last, mark) + block
-        last = mark
-    return found
-
-
-def test_a_quiet_log_reaches_the_position_of_its_journal() -> None:
-    timeline = fact(0, '{"fact": "timeline", "timeline": 2, "start": "0/8"}')
-    positions = [fact(0, f'{{"fact":"position","lsn":"0/{it}"}}') for it in (20, 30)]
-    asked = fact(0, '{"fact": "asked", "options": {}}')
-    found = quiet_of(journal(timeline + asked, *positions))
-    assert found == Quiet(Lsn("0/10"), Lsn("0/30"), False, (2, Lsn("0/8")))
-    begin = wire(b"B" + bytes(20))
-    # What comes after a transaction is not known to be without changes.
-    found = quiet_of(journal(positions[0], begin, positions[1]))
-    assert found == Quiet(Lsn("0/10"), Lsn("0/20"), True)
-    # A message of a user, also one that looks like a position.
-    for message in (fact(5, '{"fact":"position","lsn":"0/90"}'), fact(0, "{}", "x")):
-        found = quiet_of(journal(positions[0], message))
-        assert found == Quiet(Lsn("0/10"), Lsn("0/20"), True)
-
-
-def test_the_end_of_a_journal_may_be_torn() -> None:
-    positions = [fact(0, f'{{"fact":"position","lsn":"0/{it}"}}') for it in (20, 30)]
-    whole, first = journal(*positions), journal(positions[0])
-    for size in range(len(whole)):
-        found = quiet_of(whole[:size])
-        if size >= len(first):
-            assert found == Quiet(Lsn("0/10"), Lsn("0/20"), False)
-        else:
-            assert found in (None, Quiet(Lsn("0/10"), Lsn("0/10"), False))
-    # Blocks of the journal before it.
-    changed = bytearray(whole)
-    changed[len(first) + 16] ^= 1
-    assert quiet_of(bytes(changed)) == Quiet(Lsn("0/10"), Lsn("0/20"), False)
-    assert quiet_of(b"") is None
-    assert quiet_of(bytes(100)) is None
-
-
-def test_a_log_without_a_journal_reaches_its_end() -> None:
-    def no_file(_name: str) -> bytes:
-        raise FileNotFoundError
-
-    end = Lsn("0/15")
-    assert reached(end, no_file) == Quiet(end, end, False)
-    # It is from before the last segment.
-    assert reached(end, lambda _name: journal()) == Quiet(end, end, False)
-    assert reached(Lsn("0/10"), lambda _name: journal()).position == Lsn("0/10")

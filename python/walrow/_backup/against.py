@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._backup.against_items import (
     AgainstProgress,
@@ -39,7 +39,6 @@ from walrow._backup.scratch_server import (
 from walrow._backup.scratch_settings import Recovery
 from walrow._backup.scratch_wal import refuse_new_tablespaces
 from walrow._log.needs import read_record
-from walrow._log.reached import Quiet, reached
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import psycopg_or_refuse
 from walrow._sources.logs import is_named
@@ -117,7 +116,7 @@ def verify_against(
     _pyarrow_or_refuse()
     tell = progress or _nothing
     place = Path(backup).absolute()
-    found, quiet = _opened(log)
+    found, reached = _opened(log)
     _chosen(found.tables(), tables)
     database = database or found.source.database
     if database is None:
@@ -130,7 +129,7 @@ def verify_against(
         text = f"end_lsn is {target}, and the backup is complete only at {end.lsn}"
         raise OptionError(text)
     # Before anything is copied.
-    _refuse_short(quiet, least)
+    _refuse_short(reached, least)
     account = account_of(run_as)
     archive = None if wal is None else Path(wal).absolute()
     if archive is not None and not archive.is_dir():
@@ -149,7 +148,7 @@ def verify_against(
         )
         control = read_control(programs, data)
         timeline = control.timeline if end is None else end.timeline
-        _refuse_other(found, quiet, control, data, timeline=timeline, lsn=least)
+        _refuse_other(found, reached, control, data, timeline=timeline, lsn=least)
         is_current = end is None or len(end.ranges) == 1
         recovery = Recovery(
             target,
@@ -172,10 +171,10 @@ def verify_against(
                 progress=lambda it: tell(AgainstProgress("recovery", it, None)),
             )
             # Its receiver has gone on meanwhile.
-            found, quiet = _opened(log)
-            _refuse_short(quiet, server.lsn)
+            found, reached = _opened(log)
+            _refuse_short(reached, server.lsn)
             _refuse_other(
-                found, quiet, control, data, timeline=timeline, lsn=server.lsn
+                found, reached, control, data, timeline=timeline, lsn=server.lsn
             )
             with server.connect(database) as conn:
                 sides = Sides(
@@ -242,32 +241,46 @@ def _end_of(backup: Path) -> BackupEnd | None:
         return None
 
 
-def _opened(log: str | os.PathLike[str] | Log) -> tuple[Log, Quiet]:
+class Reached(NamedTuple):
+    """Up to where a log has everything, also if its database is quiet.
+
+    Attributes:
+        position: Up to where the server has sent everything. No transaction came after the
+            last segment.
+        has_more: Whether more came, which is not published yet.
+        timeline: The timeline of what came last, and where it began, if it is known.
+    """
+
+    position: Lsn
+    has_more: bool
+    timeline: tuple[int, Lsn | None] | None
+
+
+def _opened(log: str | os.PathLike[str] | Log) -> tuple[Log, Reached]:
     """The log as it is now, and up to where it has everything."""
     for _ in range(_MOST_OPENINGS):
         found = reopened(log)
-        quiet = reached(found.end, found.read_object)
-        # Otherwise, a segment was published in between.
-        if quiet.begin == found.end:
-            return found, quiet
-    return found, Quiet(found.end, found.end, has_more=True)
+        if (known := found._log.reached()) is not None:
+            return found, Reached(*known)
+        # A segment was published in between.
+    return found, Reached(found.end, has_more=True, timeline=None)
 
 
-def _refuse_short(quiet: Quiet, lsn: Lsn) -> None:
-    if quiet.position >= lsn:
+def _refuse_short(reached: Reached, lsn: Lsn) -> None:
+    if reached.position >= lsn:
         return
-    end = f"the log ends at {quiet.position}, before {lsn}, the end of the backup"
+    end = f"the log ends at {reached.position}, before {lsn}, the end of the backup"
     remedy = (
         "its receiver has more, which it publishes soon: try again"
-        if quiet.has_more
+        if reached.has_more
         else "let its receiver go on"
     )
     text = f"{end}: {remedy}"
-    raise LogError(text, code="past_end", lsn=quiet.position)
+    raise LogError(text, code="past_end", lsn=reached.position)
 
 
 def _refuse_other(
-    log: Log, quiet: Quiet, control: Control, data: Path, *, timeline: int, lsn: Lsn
+    log: Log, reached: Reached, control: Control, data: Path, *, timeline: int, lsn: Lsn
 ) -> None:
     identifier = log.source.system_identifier
     if identifier is not None and identifier != control.system_identifier:
@@ -283,7 +296,7 @@ def _refuse_other(
     except FileNotFoundError:
         history = ""
     source = log._log.source
-    last, began = quiet.timeline or (source["timeline"], source["timeline_start"])
+    last, began = reached.timeline or (source["timeline"], source["timeline_start"])
     problem = timeline_problem(
         last,
         began,
