@@ -105,7 +105,7 @@ def place_of(server: EmbeddedServer) -> Iterator[Place]:
         shutil.rmtree(directory)
 
 
-@pytest.fixture(scope="module", params=[16, 18])
+@pytest.fixture(scope="module", params=[pytest.param(16, marks=pytest.mark.slow), 18])
 def busy(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A server that has changes before, while and after backups are taken, and their log."""
     # Otherwise, no backup of its standby can be taken.

@@ -52,7 +52,7 @@ class Identified(History):
         )
 
 
-@pytest.fixture(scope="module", params=[16, 18])
+@pytest.fixture(scope="module", params=[pytest.param(16, marks=pytest.mark.slow), 18])
 def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
     with EmbeddedServer(request.param) as running:
         yield running
