@@ -23,7 +23,7 @@ from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import BackupError, ConnectionLostError, ReplicationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import NoReturn, Self
 
     import psycopg
@@ -98,13 +98,20 @@ Event = Started | NewArchive | NewManifest | Data | BytesDone | Ended
 class BackupStream:
     """A base backup on a replication connection. After any error, the server stops it."""
 
-    def __init__(self, conn: psycopg.Connection[Any], major: int) -> None:
+    def __init__(
+        self,
+        conn: psycopg.Connection[Any],
+        major: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         """Begins nothing yet.
 
         Args:
             conn: The connection. It is closed after an error.
             major: The server's major version.
+            check: Is called at least twice a second. If it raises, the backup ends.
         """
+        self._check = check
         self._conn = conn
         self._pgconn = conn.pgconn
         self._major = major
@@ -259,9 +266,10 @@ class BackupStream:
             self._wait(READ | WRITE)
 
     def _wait(self, events: int) -> None:
-        """Waits for the socket. A signal ends it."""
+        """Waits for the socket. A signal ends it, and a failure elsewhere."""
         self._waiter.watch(self._pgconn.socket, events)
         self._waiter.wait(time.monotonic() + _POLL_SECONDS)
+        self._check()
         self._pgconn.consume_input()
 
     @contextlib.contextmanager

@@ -86,6 +86,16 @@ class Taking:
                 fail(self._options.to, error)
             raise
 
+    def reserve_wal(self) -> None:
+        """Makes the server keep WAL, if it is received meanwhile. Call it before the backup."""
+        if self._receiver is not None:
+            self._receiver.reserve()
+
+    def check_wal(self) -> None:
+        """Raises the error that has ended the receiver of WAL."""
+        if self._receiver is not None:
+            self._receiver.check()
+
     def receive(self, events: Iterator[Event], target: Target) -> None:
         """Writes everything that comes."""
         while (event := self._take(events)) is not None:
