@@ -23,12 +23,7 @@ from servers.receiving import Disk, execute
 from servers.restored import Restored
 from servers.wal import SEGMENT, SmallSegments, end_of_wal, programs_of, until
 from walrow import Lsn, backup
-from walrow.errors import (
-    BackupError,
-    ConnectionLostError,
-    OptionError,
-    ReplicationError,
-)
+from walrow.errors import BackupError, ConnectionLostError, ReplicationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,6 +39,9 @@ RATE = 4096
 WITH_SLOTS = (
     "SELECT temporary, active, wal_status, restart_lsn FROM pg_replication_slots"
 )
+#: A backup of a standby needs it, since the server's last restart.
+WHOLE = {"full_page_writes": "on"}
+RELOAD = "SELECT pg_reload_conf()"
 STREAMS = "SELECT pid FROM pg_stat_replication WHERE state = 'streaming'"
 
 
@@ -112,6 +110,12 @@ def segments(server: EmbeddedServer) -> list[str]:
     return sorted(it for it in names if len(it) == 24)
 
 
+def first_segment(server: EmbeddedServer) -> str:
+    """The segment with the start of the backup whose checkpoint was the last one."""
+    query = "SELECT redo_wal_file FROM pg_control_checkpoint()"
+    return str(execute(server.dsn, query)[0][0])
+
+
 def switch(server: EmbeddedServer) -> None:
     """Ends a segment, and removes those that nothing needs."""
     execute(
@@ -134,7 +138,7 @@ class Removing:
         if state.step != "receiving" or self._done:
             return
         self._done = True
-        first = segments(self._server)[0]
+        first = first_segment(self._server)
         until(lambda: execute(self._server.dsn, STREAMS))
         self.slots = execute(self._server.dsn, WITH_SLOTS)
 
@@ -212,17 +216,14 @@ def check_files(server: EmbeddedServer, done: BaseBackup, wal: Path) -> None:
     assert status == {f"{it}.done" for it in files}
 
 
-@slow
 def test_fetch_would_have_lost_wal(small: SmallSegments, tmp_path: Path) -> None:
-    first = segments(small)[0]
+    def remove() -> None:
+        first = first_segment(small)
+        while first in segments(small):
+            switch(small)
 
-    def progress(state: BackupProgress) -> None:
-        if state.step == "receiving":
-            while first in segments(small):
-                switch(small)
-
-    with pytest.raises(ReplicationError, match="raise wal_keep_size"):
-        take(small, tmp_path / "b", wal="fetch", progress=progress)
+    with pytest.raises(ReplicationError, match="take the WAL with stream"):
+        take(small, tmp_path / "b", wal="fetch", progress=once(remove))
     assert not [*tmp_path.iterdir()]
 
 
@@ -325,6 +326,19 @@ def test_a_stream_that_is_terminated_ends_the_backup(
     until_without_slots(small)
 
 
+def test_a_failure_after_the_stream_leaves_nothing(
+    small: SmallSegments, tmp_path: Path
+) -> None:
+    def fail(state: BackupProgress) -> None:
+        if state.step == "verifying":
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take(small, tmp_path / "b", progress=fail)
+    assert not [*tmp_path.iterdir()]
+    until_without_slots(small)
+
+
 @pytest.mark.parametrize("fault", [pytest.param("full", marks=slow), "error"])
 def test_a_disk_that_fails_for_the_stream(
     small: SmallSegments, tmp_path: Path, fault: Any
@@ -346,16 +360,23 @@ def test_a_disk_that_fails_for_the_stream(
     assert not [*tmp_path.iterdir()]
 
 
-def test_a_server_without_a_slot_names_fetch(tmp_path: Path) -> None:
-    with SmallSegments(18, settings={"max_replication_slots": "1"}) as server:
-        create = "SELECT pg_create_physical_replication_slot('other')"
-        execute(server.dsn, create)
-        with pytest.raises(ReplicationError) as raised:
-            take(server, tmp_path / "b")
-        assert raised.value.sqlstate == "53400"
-        assert "--wal fetch" in raised.value.__notes__[0]
-        assert not [*tmp_path.iterdir()]
-        take(server, tmp_path / "b", wal="fetch")
+@pytest.fixture
+def without_slots(small: SmallSegments) -> Iterator[EmbeddedServer]:
+    """A server whose slots are all in use."""
+    call = "SELECT pg_{}_replication_slot('other' || g) FROM generate_series(1, 20) g"
+    execute(small.dsn, call.format("create_physical"))
+    yield small
+    execute(small.dsn, call.format("drop"))
+
+
+def test_a_server_without_a_slot_names_fetch(
+    without_slots: EmbeddedServer, tmp_path: Path
+) -> None:
+    with pytest.raises(ReplicationError) as raised:
+        take(without_slots, tmp_path / "b")
+    assert raised.value.sqlstate == "53400"
+    assert "--wal fetch" in raised.value.__notes__[0]
+    assert not [*tmp_path.iterdir()]
 
 
 @slow
@@ -365,14 +386,15 @@ def test_a_spread_checkpoint_may_take_longer_than_an_idle_session(
     settings = {"idle_session_timeout": "200ms", "wal_sender_timeout": "500ms"}
     with SmallSegments(18, settings=settings) as server:
         execute(server.dsn, "ALTER SYSTEM SET checkpoint_timeout = '30s'")
-        execute(server.dsn, "SELECT pg_reload_conf()")
-        filled = "CREATE TABLE filled AS SELECT g FROM generate_series(1, 300000) g"
+        execute(server.dsn, RELOAD)
+        filled = "CREATE TABLE filled AS SELECT g FROM generate_series(1, 1000) g"
         execute(server.dsn, filled)
         begin = time.monotonic()
         take(server, tmp_path / "b", checkpoint="spread")
         assert time.monotonic() - begin > 1
 
 
+@slow
 def test_another_server_is_refused(small: SmallSegments, tmp_path: Path) -> None:
     """As a proxy may lead to one."""
     with EmbeddedServer(18) as other, Proxy(small) as proxy:
@@ -386,7 +408,8 @@ def test_another_server_is_refused(small: SmallSegments, tmp_path: Path) -> None
 def test_of_several_hosts_one_is_used(small: SmallSegments, tmp_path: Path) -> None:
     nowhere = f"{tmp_path},{small.socket_directory}"
     dsn = f"host={nowhere} user=postgres dbname=postgres load_balance_hosts=random"
-    done = backup.base_backup(dsn, to=tmp_path / "b", checkpoint="fast")
+    options: dict[str, Any] = {"checkpoint": "fast", "manifest_checksums": "SHA256"}
+    done = backup.base_backup(dsn, to=tmp_path / "b", **options)
     assert done.wal == "complete"
 
 
@@ -394,8 +417,10 @@ def test_of_several_hosts_one_is_used(small: SmallSegments, tmp_path: Path) -> N
 @pytest.mark.parametrize("form", ["plain", "tar"])
 def test_a_standby_is_restored(tmp_path: Path, form: str) -> None:
     """It does not end its segment: the last one is filled up with zeros."""
-    with SmallSegments(18) as primary, Standby(primary) as standby:
+    with SmallSegments(18, settings=WHOLE) as primary, Standby(primary) as standby:
         execute(standby.dsn, "SELECT pg_promote()", "CREATE TABLE item (id int)")
+        execute(standby.dsn, "ALTER SYSTEM SET full_page_writes = on", RELOAD)
+        execute(standby.dsn, "CHECKPOINT")
         with Standby(standby) as second:
             end = end_of_wal(standby)
             until(lambda: Lsn(end_of_wal(second)) >= Lsn(end))
@@ -417,7 +442,7 @@ def test_a_standby_is_restored(tmp_path: Path, form: str) -> None:
 
 @slow
 def test_a_standby_follows_another_timeline_meanwhile(tmp_path: Path) -> None:
-    with SmallSegments(18) as primary, Standby(primary) as middle:
+    with SmallSegments(18, settings=WHOLE) as primary, Standby(primary) as middle:
         execute(primary.dsn, "CREATE TABLE item (id int)")
         end = end_of_wal(primary)
         until(lambda: Lsn(end_of_wal(middle)) >= Lsn(end))
@@ -427,15 +452,13 @@ def test_a_standby_follows_another_timeline_meanwhile(tmp_path: Path) -> None:
                 execute(middle.dsn, "SELECT pg_promote()")
                 execute(middle.dsn, "INSERT INTO item VALUES (1)", "CHECKPOINT")
                 at = end_of_wal(middle)
-                until(lambda: Lsn(end_of_wal(last)) >= Lsn(at))
+                replayed = f"SELECT pg_last_wal_replay_lsn() >= '{at}'"
+                until(lambda: execute(last.dsn, replayed) == [(True,)])
+                # The end of a standby's backup is what it needs at least.
+                execute(last.dsn, "CHECKPOINT")
 
             done = take(last, tmp_path / "b", "tar", progress=once(promote))
             assert (done.start_timeline, done.end_timeline) == (1, 2)
             backup.verify_manifest(done.path)
             with Restored(18, lambda data: unpack(done, data)) as restored:
                 assert execute(restored.dsn, "SELECT id FROM item") == [(1,)]
-
-
-def test_options_that_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="wal is one of"):
-        backup.base_backup("host=/nowhere", to=tmp_path / "b", wal="all")  # type: ignore[arg-type]

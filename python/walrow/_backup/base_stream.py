@@ -7,6 +7,7 @@ and each of its messages begins with its kind.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -309,6 +310,9 @@ def _cells(result: Any, row: int) -> list[bytes | None]:
 def _refused(refusal: psycopg.Error, command: str) -> ReplicationError:
     sqlstate = refusal.sqlstate or ""
     hint = refusal.diag.message_hint or _HINTS.get(sqlstate)
+    if _IS_REMOVED.search(refusal.diag.message_primary or ""):
+        # Its SQLSTATE is that of whatever failed before in the same process.
+        hint = _REMOVED
     if hint is None and sqlstate.startswith("58"):
         hint = "the server's log says more"
     name = command.partition(" ")[0]
@@ -329,14 +333,18 @@ _BLOCK_BYTES = 1 << 20
 _POLL_SECONDS = 0.5
 #: With the time to remove files, Ctrl-C ends within a second.
 _CANCEL_SECONDS = 0.5
+#: It may be translated.
+_IS_REMOVED = re.compile("WAL segment .* has already been removed")
+_REMOVED = (
+    "the server has removed WAL that the backup needs: take the WAL with stream, or raise"
+    " wal_keep_size; start it again"
+)
 _HINTS = {
     "55000": (
         "wal_level must be at least replica; if the server lacks WAL summaries since the parent"
         " of an incremental backup, take a full one"
     ),
-    "58P01": (
-        "if the server has removed WAL that the backup needs, raise wal_keep_size; start it again"
-    ),
+    "58P01": f"if {_REMOVED}",
     "XX001": (
         "a file on the server is damaged: its log names the pages; verify_checksums=False, or"
         " --no-verify-checksums, takes a backup of it anyway"
