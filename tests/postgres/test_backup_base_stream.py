@@ -246,13 +246,16 @@ def test_the_server_is_answered_while_nothing_else_is_done(
 
 @contextlib.contextmanager
 def slowly(
-    server: EmbeddedServer, to: Path, *arguments: str
+    server: EmbeddedServer, to: Path, disk: Disk | None = None
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A command that takes a backup, and is in the middle of it."""
     command = [sys.executable, "-m", "walrow", "backup", "base", "--dsn", server.dsn]
-    command += ["--to", str(to), "--checkpoint", "fast", "--max-rate", "1M", *arguments]
-    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:  # noqa: S603
-        until(lambda: execute(server.dsn, STREAMS))
+    command += ["--to", str(to), "--checkpoint", "fast", "--max-rate", "1M"]
+    environment = {**os.environ, **(disk.environment if disk else {})}
+    with subprocess.Popen(  # noqa: S603
+        command, stderr=subprocess.PIPE, env=environment
+    ) as process:
+        until(lambda: process.poll() or execute(server.dsn, STREAMS))
         try:
             yield process
         finally:
@@ -377,6 +380,32 @@ def test_a_server_without_a_slot_names_fetch(
     assert raised.value.sqlstate == "53400"
     assert "--wal fetch" in raised.value.__notes__[0]
     assert not [*tmp_path.iterdir()]
+
+
+@slow
+def test_a_server_without_a_second_connection_names_fetch(tmp_path: Path) -> None:
+    with SmallSegments(18, settings={"max_wal_senders": "1"}) as server:
+        with pytest.raises(ReplicationError, match="max_wal_senders") as raised:
+            take(server, tmp_path / "b")
+        assert "--wal fetch" in raised.value.__notes__[0]
+        assert not [*tmp_path.iterdir()]
+        senders = "SELECT 1 FROM pg_stat_activity WHERE backend_type = 'walsender'"
+        until(lambda: not execute(server.dsn, senders))
+        take(server, tmp_path / "b", wal="fetch")
+
+
+@slow
+def test_a_signal_ends_a_stream_whose_disk_stalls(
+    small: SmallSegments, tmp_path: Path
+) -> None:
+    disk = Disk(tmp_path / "b.partial/pg_wal")
+    with disk.has("stalled"), slowly(small, tmp_path / "b", disk=disk) as process:
+        time.sleep(0.5)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 128 + signal.SIGINT
+        assert time.monotonic() - begin < 1.5
+        until_without_slots(small)
 
 
 @slow

@@ -58,6 +58,15 @@ class StreamedWal:
 
     def reserve(self) -> None:
         """Connects, and makes the server keep its WAL from now on."""
+        try:
+            self._stream = self._reserved()
+        except ReplicationError as error:
+            error.add_note(
+                "wal='fetch', or --wal fetch, needs no second connection and no slot"
+            )
+            raise
+
+    def _reserved(self) -> PhysicalStream:
         with self._connections.collecting():
             # To the database, as for the backup: pg_hba.conf needs no other line.
             conn = connect(self._parameters)
@@ -70,12 +79,8 @@ class StreamedWal:
                 )
                 raise BackupError(text, code="other_server")
             self._segment_bytes = amount(show(conn, "wal_segment_size"))
-            try:
-                create_physical_slot(conn, self._slot, temporary=True, reserve_wal=True)
-            except ReplicationError as error:
-                error.add_note("wal='fetch', or --wal fetch, needs no slot")
-                raise
-        self._stream = PhysicalStream.on(conn, wakeup_fd=self._waiter.descriptor)
+            create_physical_slot(conn, self._slot, temporary=True, reserve_wal=True)
+        return PhysicalStream.on(conn, wakeup_fd=self._waiter.descriptor)
 
     def begin(self, start: Lsn, timeline: int, directory: Path) -> None:
         """Receives WAL into an empty directory, from the segment of a position on."""
