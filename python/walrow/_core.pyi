@@ -55,6 +55,7 @@ __all__ = [
     "base_backup_command",
     "beginning",
     "copy_data_header",
+    "crc32c",
     "create_physical_slot_command",
     "create_slot_command",
     "drop_slot_command",
@@ -846,6 +847,14 @@ def parse_tablespace(
 
 def parse_backup_data(payload: bytes) -> tuple[Any, ...]:
     """Reads one payload of a base backup, from server 15 on: its letter, and its parts."""
+
+def crc32c(data: bytes, crc: int = 0) -> int:
+    """Returns the CRC-32C of bytes, which manifests use by default.
+
+    Args:
+        data: The bytes.
+        crc: That of the bytes before.
+    """
 
 @final
 class Counts:

@@ -2,6 +2,7 @@
 
 - `base_backup` takes a base backup, whole or incremental, and checks it.
 - `verify_manifest` checks one later.
+- `verify_against` compares the tables of one with a log.
 - `receive_wal` receives WAL as it is written, and follows promotions.
 
 ```python
@@ -20,6 +21,14 @@ from typing import TYPE_CHECKING
 from walrow._late import late
 
 if TYPE_CHECKING:
+    from walrow._backup.against import verify_against
+    from walrow._backup.against_items import (
+        AgainstProgress,
+        ComparedTable,
+        Comparison,
+        Difference,
+        LeftOut,
+    )
     from walrow._backup.base import base_backup
     from walrow._backup.base_result import (
         BackedUpTablespace,
@@ -31,14 +40,20 @@ if TYPE_CHECKING:
     from walrow._backup.wal_status import ReceivedWal, WalStatus
 
 __all__ = [
+    "AgainstProgress",
     "BackedUpTablespace",
     "BackupProgress",
     "BaseBackup",
+    "ComparedTable",
+    "Comparison",
+    "Difference",
+    "LeftOut",
     "ReceivedWal",
     "VerifiedBackup",
     "WalStatus",
     "base_backup",
     "receive_wal",
+    "verify_against",
     "verify_manifest",
 ]
 
@@ -47,6 +62,14 @@ if not TYPE_CHECKING:
     __getattr__ = late(
         __name__,
         {
+            "walrow._backup.against": ("verify_against",),
+            "walrow._backup.against_items": (
+                "AgainstProgress",
+                "ComparedTable",
+                "Comparison",
+                "Difference",
+                "LeftOut",
+            ),
             "walrow._backup.base": ("base_backup",),
             "walrow._backup.base_result": (
                 "BackedUpTablespace",

@@ -451,7 +451,11 @@ class BackupError(Error):
             file system). Of a directory of WAL, `"gap"` (a segment is missing), `"size"`
             (a file is not as large as the server's segments), `"compressed"`,
             `"foreign"` (a file that does not belong there), `"other_server"` or
-            `"locked"` (by another receiver).
+            `"locked"` (by another receiver). Of a comparison with a log, `"not_a_backup"`,
+            `"incremental"` (it is no whole backup), `"programs"` (there are none of the
+            server's version), `"user"` (PostgreSQL cannot run as this one), `"recovery"`
+            (a server cannot recover it), `"other_server"` or `"timeline"` (the log has
+            another history).
         path: The file or directory.
         problems: With `"damaged"` and `"wal"`, everything that was found.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full

@@ -37,7 +37,7 @@ for line in sys.stdin:
 
 #: The parameters of commands that are a file, a log or a server.
 PLACES = {
-    *("catalog", "conninfo", "directory", "dsn", "files", "log"),
+    *("against", "catalog", "conninfo", "directory", "dsn", "files", "log"),
     *("spool_directory", "target", "to"),
 }
 NOWHERE = "host=127.0.0.1 port=1 user=me dbname=shop"

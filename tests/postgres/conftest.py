@@ -103,6 +103,8 @@ def kept(small: SmallSegments) -> Iterator[str]:
 
 #: Faults of receivers and loads take seconds each, and types have thousands of tests.
 _LONG = (
+    "test_backup",
+    "test_physical",
     "test_receiver",
     "test_protocols",
     "test_load",

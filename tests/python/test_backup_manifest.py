@@ -23,7 +23,8 @@ from walrow._backup.base_parent import check_parent
 from walrow._backup.base_target import PlainTarget, TarTarget
 from walrow._backup.base_wal import Segment, wal_problems
 from walrow._backup.base_wal_files import complete_files, pack_files
-from walrow._backup.crc32c import Crc32c, crc32c
+from walrow._backup.crc32c import Crc32c
+from walrow._core import crc32c
 from walrow.errors import BackupError, OptionError
 
 SYSTEM = 7_300_000_000_000_000_001

@@ -17,6 +17,7 @@ import click
 from walrow import __version__
 from walrow._secrets import is_secret, shown
 from walrow.cli.apply import apply
+from walrow.cli.arguments import Commands
 from walrow.cli.backup import backup
 from walrow.cli.catalog import catalog
 from walrow.cli.ddl_trigger import ddl_trigger
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="walrow")
 def cli() -> None:
     """PostgreSQL's logical replication stream as typed Arrow."""

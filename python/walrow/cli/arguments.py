@@ -21,7 +21,7 @@ from walrow.typing import Options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LSN_OR_TIME", "TEXT", "library_option", "pairs"]
+__all__ = ["LSN_OR_TIME", "TEXT", "Commands", "library_option", "pairs"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -42,6 +42,26 @@ class Text(click.types.StringParamType):
 
 
 TEXT = Text()
+
+
+class Commands(click.Group):
+    """Commands, which help lists with their whole first sentence: click would cut it."""
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Lists the commands."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        lines = [
+            (name, command.get_short_help_str(_WHOLE))
+            for name, command in found.items()
+            if command is not None and not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
+
+
+_WHOLE = 1000
 
 
 class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):

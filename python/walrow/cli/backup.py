@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import click
 
-from walrow.cli.backup_base import base, verify
+from walrow.cli.arguments import Commands
+from walrow.cli.backup_base import base
+from walrow.cli.backup_verify import verify
 from walrow.cli.backup_wal import wal
 
 
-@click.group()
+@click.group(cls=Commands)
 def backup() -> None:
     """Takes base backups of a server, verifies them, and receives its WAL.
 

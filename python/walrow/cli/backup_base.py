@@ -1,4 +1,4 @@
-"""`walrow backup base` and `walrow backup verify`."""
+"""`walrow backup base`."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from walrow import backup as of_python
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, printable, printable_json, say
-from walrow.errors import BackupError
+from walrow.cli.terminal import count, printable_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -171,34 +170,6 @@ def base(*, dsn: str, as_json: bool, **options: Any) -> None:
             f"walrow: it has no WAL, and needs that from {done.start_lsn} to {done.end_lsn} on"
             f" timeline {done.end_timeline} to be recovered"
         )
-
-
-@click.command()
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-@click.option(
-    "--no-wal", is_flag=True, help="The WAL is elsewhere, and is not looked for."
-)
-@click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
-@quiet
-def verify(*, directory: Path, no_wal: bool, as_json: bool) -> None:
-    """Checks that the base backup in DIR is what its manifest says.
-
-    It reads all files. The exit code is 1 if one is missing, changed or too much, or if
-    WAL is missing.
-
-    With --json, the object contains path, format, files, bytes, without_checksum and wal.
-    """
-    try:
-        found = of_python.verify_manifest(directory, wal=not no_wal)
-    except BackupError as error:
-        for problem in error.problems:
-            say(f"walrow: {printable(problem)}")
-        raise
-    if as_json:
-        record = json.dumps(found.to_dict(), ensure_ascii=False)
-        click.echo(printable_json(record))
-    elif not is_quiet():
-        say(f"walrow: {found.path} is complete: {count(found.files, 'file')}")
 
 
 @contextlib.contextmanager
