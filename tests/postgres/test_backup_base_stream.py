@@ -329,6 +329,7 @@ def test_a_stream_that_is_terminated_ends_the_backup(
     until_without_slots(small)
 
 
+@slow
 def test_a_failure_after_the_stream_leaves_nothing(
     small: SmallSegments, tmp_path: Path
 ) -> None:
@@ -434,6 +435,7 @@ def test_another_server_is_refused(small: SmallSegments, tmp_path: Path) -> None
     assert not [*tmp_path.iterdir()]
 
 
+@slow
 def test_of_several_hosts_one_is_used(small: SmallSegments, tmp_path: Path) -> None:
     nowhere = f"{tmp_path},{small.socket_directory}"
     dsn = f"host={nowhere} user=postgres dbname=postgres load_balance_hosts=random"
