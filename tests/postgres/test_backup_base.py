@@ -197,7 +197,12 @@ def test_a_tar_backup_starts_with_the_same_rows(
     done = take(primary, tmp_path / "b", label="it's \\ a label")
     (space,) = done.tablespaces
     oid = space.oid
-    assert names(done.path) == {"base.tar", f"{oid}.tar", "backup_manifest"}
+    assert names(done.path) == {
+        "base.tar",
+        f"{oid}.tar",
+        "pg_wal.tar",
+        "backup_manifest",
+    }
     assert space.path == done.path / f"{oid}.tar"
     assert {each.stat().st_mode & 0o777 for each in done.path.iterdir()} == {0o600}
     assert done.path.stat().st_mode & 0o777 == 0o700
@@ -208,7 +213,11 @@ def test_a_tar_backup_starts_with_the_same_rows(
         data.mkdir(mode=0o700)
         new = data.parent / "restored_space"
         new.mkdir(mode=0o700)
-        for archive, place in ((done.path / "base.tar", data), (space.path, new)):
+        for archive, place in (
+            (done.path / "base.tar", data),
+            (done.path / "pg_wal.tar", data / "pg_wal"),
+            (space.path, new),
+        ):
             # By another reader of archives than walrow's.
             subprocess.run(["tar", "xf", archive, "-C", place], check=True)  # noqa: S603, S607
         (data / "tablespace_map").write_text(f"{oid} {new}\n")
@@ -356,6 +365,12 @@ class CopiedWal:
         self._directory = Path()
         self.calls: list[str] = []
 
+    def reserve(self) -> None:
+        self.calls.append("reserve")
+
+    def check(self) -> None:
+        assert self.calls
+
     def begin(self, start: Lsn, timeline: int, directory: Path) -> None:
         assert (timeline, start > 0) == (1, True)
         assert not [*directory.iterdir()]
@@ -394,20 +409,15 @@ def test_wal_may_come_from_a_receiver(
     )
     receiver = CopiedWal(newest)
     done = base.take(newest.dsn, options, None, receiver)
-    assert (done.wal, receiver.calls) == ("complete", ["begin", "finish"])
+    assert (done.wal, receiver.calls) == ("complete", ["reserve", "begin", "finish"])
     assert backup.verify_manifest(done.path).wal == "complete"
     shutil.rmtree(done.path)
     receiver = CopiedWal(newest, lacks=99)
     with pytest.raises(BackupError, match="there is no WAL") as raised:
         base.take(newest.dsn, options, None, receiver)
     assert raised.value.code == "wal"
-    assert receiver.calls == ["begin", "finish", "abandon"]
+    assert receiver.calls == ["reserve", "begin", "finish", "abandon"]
     assert not [*tmp_path.iterdir()]
-
-
-def test_wal_cannot_be_streamed_yet(tmp_path: Path) -> None:
-    with pytest.raises(OptionError, match="use fetch"):
-        backup.base_backup("host=/nowhere", to=tmp_path / "b", wal="stream")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import json
@@ -21,6 +22,7 @@ from walrow._backup.base_options import BackupOptions, Place, check_options, pla
 from walrow._backup.base_parent import check_parent
 from walrow._backup.base_target import PlainTarget, TarTarget
 from walrow._backup.base_wal import Segment, wal_problems
+from walrow._backup.base_wal_files import complete_files, pack_files
 from walrow._backup.crc32c import Crc32c
 from walrow._core import crc32c
 from walrow.errors import BackupError, OptionError
@@ -417,6 +419,58 @@ def test_a_cut_archive_is_refused(tmp_path: Path, size: int) -> None:
     assert raised.value.code == "damaged"
 
 
+@pytest.mark.skipif(not Path("/proc/self/mem").exists(), reason="Linux only")
+@pytest.mark.parametrize("path", ["backup_manifest", "base/1/1259", f"pg_wal/{ONE}"])
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, path: str) -> None:
+    make_backup(tmp_path / "b", "plain")
+    file = tmp_path / "b" / path
+    file.unlink()
+    # Its first byte cannot be read: EIO, as from a damaged disk. Its size is 0.
+    file.symlink_to("/proc/self/mem")
+    if path == "base/1/1259":
+        entries = [
+            entry(name, data if name != path else b"") for name, data in FILES.items()
+        ]
+        (tmp_path / "b/backup_manifest").write_bytes(manifest(*entries))
+    with pytest.raises(BackupError, match=f"{file}: Input/output error") as raised:
+        backup.verify_manifest(tmp_path / "b")
+    assert (raised.value.code, raised.value.errno) == ("store", errno.EIO)
+
+
+def test_streamed_wal_becomes_an_archive(tmp_path: Path) -> None:
+    place = tmp_path / "b"
+    make_backup(place, "tar")
+    replace_in_tar(place, f"pg_wal/{ONE}", None)
+    with pytest.raises(BackupError, match="there is no WAL"):
+        backup.verify_manifest(place)
+    wal = place / "pg_wal"
+    wal.mkdir()
+    (wal / "_lock").touch()
+    (wal / f"{ONE}.partial").write_bytes(head(1).ljust(SEGMENT, b"\0"))
+    (wal / "00000002.history").write_bytes(b"1\t0/100\treason\n")
+    complete_files(wal)
+    pack_files(wal)
+    assert not wal.exists()
+    listed = subprocess.run(  # noqa: S603
+        ["tar", "tvf", str(place / "pg_wal.tar")],  # noqa: S607
+        capture_output=True,
+        check=True,
+        text=True,
+    ).stdout
+    assert [
+        (it.split()[0], it.split()[2], it.split()[-1]) for it in listed.splitlines()
+    ] == [
+        ("-rw-------", str(SEGMENT), ONE),
+        ("-rw-------", "15", "00000002.history"),
+        ("-rw-------", "0", f"archive_status/{ONE}.done"),
+        ("-rw-------", "0", "archive_status/00000002.history.done"),
+    ]
+    assert backup.verify_manifest(place).wal == "complete"
+    os.truncate(place / "pg_wal.tar", 100_000)
+    with pytest.raises(BackupError, match=r"'pg_wal.tar' is cut"):
+        backup.verify_manifest(place)
+
+
 def test_a_directory_without_a_backup_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BackupError, match="neither PG_VERSION nor base"):
         backup.verify_manifest(tmp_path)
@@ -532,7 +586,7 @@ def options(**changes: Any) -> BackupOptions:
     [
         ({"format": "zip"}, "format is one of tar, plain"),
         ({"checkpoint": "now"}, "checkpoint is one of"),
-        ({"wal": "all"}, "wal is one of fetch"),
+        ({"wal": "all"}, "wal is one of stream"),
         ({"manifest": "maybe"}, "manifest is one of"),
         ({"compress": "zstd"}, "compress is gzip"),
         ({"compress": "gzip:10"}, "compress is gzip"),

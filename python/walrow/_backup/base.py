@@ -18,13 +18,14 @@ from walrow._backup.base_options import (
 from walrow._backup.base_parent import check_parent
 from walrow._backup.base_result import BackupProgress
 from walrow._backup.base_stream import BackupStream
+from walrow._backup.base_streaming import StreamedWal, beside
 from walrow._backup.base_taking import Taking, fail
 from walrow._backup.base_target import PlainTarget, TarTarget
 from walrow._core import base_backup_command, upload_manifest_command
 from walrow._postgres.commands import identify_system, show, timeline_history
 from walrow._postgres.connecting import connect, parameters_of
 from walrow._postgres.running import major_version, run
-from walrow.errors import BackupError, OptionError
+from walrow.errors import BackupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,7 +49,7 @@ def base_backup(
     label: str = "walrow",
     checkpoint: Literal["fast", "spread"] = "spread",
     max_rate: int | None = None,
-    wal: Literal["fetch", "stream", "none"] = "fetch",
+    wal: Literal["stream", "fetch", "none"] = "stream",
     incremental: str | os.PathLike[str] | None = None,
     tablespaces: Mapping[str, str] | None = None,
     manifest: Literal["yes", "no", "force-encode"] = "yes",
@@ -77,8 +78,9 @@ def base_backup(
         checkpoint: `fast` begins at once, and costs the server a burst of writes. `spread`
             may wait for minutes.
         max_rate: The most kilobytes per second: 32 to 1048576.
-        wal: `fetch` takes the WAL with the backup. `none` leaves it out: then it must come
-            from an archive.
+        wal: `stream` receives the WAL over a second connection while the backup runs, so that
+            the server keeps it no longer. `fetch` takes it at the end. `none` leaves it out:
+            then it must come from an archive.
         incremental: The manifest of an earlier backup, or the directory with it: only
             blocks that changed since are sent. From server 17, with `summarize_wal = on`.
         tablespaces: With format plain, a new directory for each tablespace's directory on
@@ -111,9 +113,6 @@ def base_backup(
         compress=compress,
     )
     check_options(options)
-    if wal == "stream":
-        text = "WAL cannot be streamed beside a base backup yet: use fetch"
-        raise OptionError(text)
     return take(conninfo, options, progress)
 
 
@@ -129,7 +128,7 @@ def take(
         conninfo: As in `base_backup`.
         options: The options.
         progress: As in `base_backup`.
-        receiver: Receives WAL meanwhile, if the option says so.
+        receiver: Receives WAL meanwhile. Default: if the option says so, one that streams.
     """
     check_places([options.to])
     parameters = parameters_of(conninfo)
@@ -138,7 +137,12 @@ def take(
     conn = connect(parameters)
     try:
         return _take(
-            conn, options, tell, with_sizes=progress is not None, receiver=receiver
+            conn,
+            parameters,
+            options,
+            tell,
+            with_sizes=progress is not None,
+            receiver=receiver,
         )
     finally:
         conn.close()
@@ -153,6 +157,7 @@ def _manifest_at(path: str | os.PathLike[str] | None) -> Path | None:
 
 def _take(
     conn: psycopg.Connection[Any],
+    parameters: dict[str, Any],
     options: BackupOptions,
     tell: Callable[[BackupProgress], None],
     *,
@@ -168,9 +173,16 @@ def _take(
         check_places(each.path for each in places)
     system = identify_system(conn)
     parent = _parent(conn, options.incremental, system)
+    if receiver is None and options.wal == "stream":
+        receiver = StreamedWal(
+            beside(conn, parameters),
+            system.system_identifier,
+            as_archive=options.format == "tar",
+        )
     taking = Taking(options, places, tell, receiver)
     with taking.only_if_done():
-        with BackupStream(conn, major) as stream:
+        taking.reserve_wal()
+        with BackupStream(conn, major, taking.check_wal) as stream:
             if parent is not None:
                 stream.upload(upload_manifest_command(major), parent)
             target: Target
@@ -190,7 +202,7 @@ def _command(major: int, options: BackupOptions, *, with_sizes: bool) -> str:
         progress=with_sizes,
         checkpoint=options.checkpoint,
         wal=options.wal == "fetch",
-        # Whether WAL is archived is not known here, and with `fetch` it does not matter.
+        # Whether WAL is archived is not known here, and if the backup has it, it does not matter.
         wait=False,
         max_rate=options.max_rate,
         tablespace_map=True,

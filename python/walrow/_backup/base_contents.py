@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -146,7 +147,7 @@ def _in_directory(
 
 def _reads(path: Path) -> Callable[[], Iterator[bytes]]:
     def blocks() -> Iterator[bytes]:
-        with path.open("rb", buffering=0) as file:
+        with _named(path), path.open("rb", buffering=0) as file:
             yield from _blocks(file)
 
     return blocks
@@ -185,8 +186,18 @@ def _in_archive(path: Path) -> Iterator[Found | Odd]:
                     yield Found(name, member.size, partial(_blocks, file))
     except (tarfile.TarError, EOFError, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno is not None:
-            raise
+            with _named(path):
+                raise
         yield Odd(path.name, "is cut, or not a tar archive")
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Names the file in an error of the file system, as reading does not."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, str(path)) from None
 
 
 def _blocks(file: IO[bytes]) -> Iterator[bytes]:

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 Format = Literal["tar", "plain"]
-Wal = Literal["fetch", "stream", "none"]
+Wal = Literal["stream", "fetch", "none"]
 WithManifest = Literal["yes", "no", "force-encode"]
 
 
@@ -71,7 +71,7 @@ def check_options(options: BackupOptions) -> None:
     for name, value, words in (
         ("format", options.format, ("tar", "plain")),
         ("checkpoint", options.checkpoint, ("fast", "spread")),
-        ("wal", options.wal, ("fetch", "stream", "none")),
+        ("wal", options.wal, ("stream", "fetch", "none")),
         ("manifest", options.manifest, ("yes", "no", "force-encode")),
     ):
         if value not in words:

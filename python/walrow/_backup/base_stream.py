@@ -7,6 +7,7 @@ and each of its messages begins with its kind.
 from __future__ import annotations
 
 import contextlib
+import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,7 +24,7 @@ from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import BackupError, ConnectionLostError, ReplicationError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import NoReturn, Self
 
     import psycopg
@@ -98,13 +99,20 @@ Event = Started | NewArchive | NewManifest | Data | BytesDone | Ended
 class BackupStream:
     """A base backup on a replication connection. After any error, the server stops it."""
 
-    def __init__(self, conn: psycopg.Connection[Any], major: int) -> None:
+    def __init__(
+        self,
+        conn: psycopg.Connection[Any],
+        major: int,
+        check: Callable[[], None] = lambda: None,
+    ) -> None:
         """Begins nothing yet.
 
         Args:
             conn: The connection. It is closed after an error.
             major: The server's major version.
+            check: Is called at least twice a second. If it raises, the backup ends.
         """
+        self._check = check
         self._conn = conn
         self._pgconn = conn.pgconn
         self._major = major
@@ -259,9 +267,10 @@ class BackupStream:
             self._wait(READ | WRITE)
 
     def _wait(self, events: int) -> None:
-        """Waits for the socket. A signal ends it."""
+        """Waits for the socket. A signal ends it, and a failure elsewhere."""
         self._waiter.watch(self._pgconn.socket, events)
         self._waiter.wait(time.monotonic() + _POLL_SECONDS)
+        self._check()
         self._pgconn.consume_input()
 
     @contextlib.contextmanager
@@ -301,6 +310,9 @@ def _cells(result: Any, row: int) -> list[bytes | None]:
 def _refused(refusal: psycopg.Error, command: str) -> ReplicationError:
     sqlstate = refusal.sqlstate or ""
     hint = refusal.diag.message_hint or _HINTS.get(sqlstate)
+    if _IS_REMOVED.search(refusal.diag.message_primary or ""):
+        # Its SQLSTATE is that of whatever failed before in the same process.
+        hint = _REMOVED
     if hint is None and sqlstate.startswith("58"):
         hint = "the server's log says more"
     name = command.partition(" ")[0]
@@ -321,14 +333,18 @@ _BLOCK_BYTES = 1 << 20
 _POLL_SECONDS = 0.5
 #: With the time to remove files, Ctrl-C ends within a second.
 _CANCEL_SECONDS = 0.5
+#: It may be translated.
+_IS_REMOVED = re.compile("WAL segment .* has already been removed")
+_REMOVED = (
+    "the server has removed WAL that the backup needs: take the WAL with stream, or raise"
+    " wal_keep_size; start it again"
+)
 _HINTS = {
     "55000": (
         "wal_level must be at least replica; if the server lacks WAL summaries since the parent"
         " of an incremental backup, take a full one"
     ),
-    "58P01": (
-        "if the server has removed WAL that the backup needs, raise wal_keep_size; start it again"
-    ),
+    "58P01": f"if {_REMOVED}",
     "XX001": (
         "a file on the server is damaged: its log names the pages; verify_checksums=False, or"
         " --no-verify-checksums, takes a backup of it anyway"

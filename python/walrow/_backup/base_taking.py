@@ -76,15 +76,27 @@ class Taking:
                 self._made.append(path)
             yield
         except BaseException as error:
-            if self._receiver is not None:
-                self._receiver.abandon()
-            left = remove_trees(self._made)
+            try:
+                if self._receiver is not None:
+                    self._receiver.abandon()
+            finally:
+                left = remove_trees(self._made)
             if left:
                 names = ", ".join(map(str, left))
                 error.add_note(f"remove what is left of the backup: {names}")
             if isinstance(error, OSError) and error.errno is not None:
                 fail(self._options.to, error)
             raise
+
+    def reserve_wal(self) -> None:
+        """Makes the server keep WAL, if it is received meanwhile. Call it before the backup."""
+        if self._receiver is not None:
+            self._receiver.reserve()
+
+    def check_wal(self) -> None:
+        """Raises the error that has ended the receiver of WAL."""
+        if self._receiver is not None:
+            self._receiver.check()
 
     def receive(self, events: Iterator[Event], target: Target) -> None:
         """Writes everything that comes."""
@@ -254,4 +266,7 @@ def fail(path: Path, error: OSError) -> NoReturn:
         f"{error.filename or path}: {error.strerror}; make room or mend it, and start the"
         " backup again"
     )
-    raise BackupError(text, code="store", path=str(path), errno=error.errno) from error
+    failure = BackupError(text, code="store", path=str(path), errno=error.errno)
+    for note in getattr(error, "__notes__", ()):
+        failure.add_note(note)
+    raise failure from error

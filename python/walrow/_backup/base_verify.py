@@ -84,16 +84,31 @@ def verify_manifest(
         progress: Is called with the bytes that were read since the last call.
 
     Raises:
-        BackupError: Files are missing, changed, or not in the manifest. Or there is no
-            manifest, or it was changed.
+        BackupError: Files are missing, changed, not in the manifest, or cannot be read. Or
+            there is no manifest, or it was changed.
     """
     place = Path(directory)
+    try:
+        return _verify(place, wal=wal, progress=progress)
+    except OSError as error:
+        reason = f"{error.filename or place}: {error.strerror}; it cannot be verified"
+        raise BackupError(
+            reason, code="store", path=str(place), errno=error.errno
+        ) from error
+
+
+def _verify(
+    place: Path, *, wal: bool, progress: Callable[[int], None] | None
+) -> VerifiedBackup:
     form = "tar" if is_tar(place) else "plain"
     try:
         text = (place / MANIFEST).read_bytes()
     except FileNotFoundError:
         reason = f"{place} has no {MANIFEST}: nothing can be verified without it"
         raise BackupError(reason, code="manifest", path=str(place)) from None
+    except OSError as error:
+        error.filename = str(place / MANIFEST)
+        raise
     manifest = parse_manifest(text)
     checked = check_contents(contents(place), manifest, progress=progress)
     missing = []

@@ -20,16 +20,23 @@ __all__ = ["HEAD_BYTES", "ReceivesWal", "Segment", "is_segment", "wal_problems"]
 class ReceivesWal(Protocol):
     """Receives WAL on a connection of its own while a base backup runs."""
 
+    def reserve(self) -> None:
+        """Makes the server keep its WAL from now on, until it is received."""
+
     def begin(self, start: Lsn, timeline: int, directory: Path) -> None:
         """Receives WAL into an empty directory, from the segment of a position on.
 
         It returns at once.
         """
 
+    def check(self) -> None:
+        """Raises the error that has ended it before its time."""
+
     def finish(self, end: Lsn, timeline: int) -> None:
         """Waits until everything before a position is durable, and ends.
 
-        Then each segment has its name and its full size, the last one with zeros.
+        Then each segment has its name and its full size, the last one with zeros. In
+        format tar, they are in an archive beside the directory.
         """
 
     def abandon(self) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from walrow._backup.wal_names import Segment
 
-__all__ = ["OpenSegment", "WalDirectory"]
+__all__ = ["LOCK", "OpenSegment", "WalDirectory"]
 
 
 class WalDirectory:
@@ -40,10 +40,10 @@ class WalDirectory:
         self.path = Path(path).absolute()
         with _named(self.path):
             self._make()
-        with _named(self.path / _LOCK):
-            self._lock = os.open(self.path / _LOCK, _CREATE, _FILE_MODE)
+        with _named(self.path / LOCK):
+            self._lock = os.open(self.path / LOCK, _CREATE, _FILE_MODE)
         try:
-            with _named(self.path / _LOCK):
+            with _named(self.path / LOCK):
                 self._take_lock()
         except BaseException:
             os.close(self._lock)
@@ -234,7 +234,8 @@ def _named(path: Path) -> Iterator[None]:
         ) from error
 
 
-_LOCK = "_lock"
+#: The file that is locked.
+LOCK = "_lock"
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -112,7 +112,33 @@ class PhysicalStream(CopyBoth):
             OptionError: The connection string is invalid.
             ReplicationError: The connection failed.
         """
-        connection = connect_physical(parameters_of(conninfo, **parameters))
+        return cls.on(
+            connect_physical(parameters_of(conninfo, **parameters)),
+            status_interval=status_interval,
+            ping_interval=ping_interval,
+            wakeup_fd=wakeup_fd,
+        )
+
+    @classmethod
+    def on(
+        cls,
+        connection: psycopg.Connection[Any],
+        *,
+        status_interval: float = 10.0,
+        ping_interval: float | None = None,
+        wakeup_fd: int | None = None,
+    ) -> Self:
+        """Takes a replication connection, which may belong to a database.
+
+        Args:
+            connection: The connection. It is closed after an error.
+            status_interval: As for `connect`.
+            ping_interval: As for `connect`.
+            wakeup_fd: As for `connect`.
+
+        Raises:
+            ReplicationError: The connection failed.
+        """
         if ping_interval is None:
             with closed_after_error(connection, "cannot read wal_sender_timeout"):
                 timeout = amount(show(connection, "wal_sender_timeout"))
@@ -132,7 +158,7 @@ class PhysicalStream(CopyBoth):
         ping_interval: float,
         wakeup_fd: int | None,
     ) -> None:
-        """Takes a connection for physical replication. `connect` makes one."""
+        """Takes a replication connection. `connect` makes one."""
         super().__init__(
             connection,
             status_interval=status_interval,

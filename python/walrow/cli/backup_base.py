@@ -91,10 +91,11 @@ def _moved(
 )
 @click.option(
     "--wal",
-    type=click.Choice(["fetch", "stream", "none"]),
-    default="fetch",
+    type=click.Choice(["stream", "fetch", "none"]),
+    default="stream",
     show_default=True,
-    help="fetch: with the backup. none: it must come from an archive.",
+    help="stream: over a second connection, meanwhile. fetch: at the end, if the server still has"
+    " it. none: it must come from an archive.",
 )
 @click.option(
     "--incremental",
