@@ -15,8 +15,8 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
 import walrow
 import walrow.spark.applying
+from walrow._apply.items import Applied
 from walrow.cli import app
-from walrow.spark.apply_items import Applied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -235,8 +235,9 @@ _PYTHON_ROOMS = {
     "_log": _READS,
     "log": (*_READS, "_log"),
     "_receive": (*_LOGS, "_postgres"),
-    "spark": _LOGS,
-    "cli": (*_LOGS, "", "_receive", "_postgres", "postgres", "spark"),
+    "_apply": _LOGS,
+    "spark": (*_LOGS, "_apply"),
+    "cli": (*_LOGS, "", "_apply", "_receive", "_postgres", "postgres", "spark"),
 }
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from types import TracebackType
 
-    from walrow.spark.apply_items import Applied
+    from walrow._apply.items import Applied
 
 
 class _Lsn(click.ParamType[Lsn]):

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._apply.items import Barrier
 from walrow._log.needs import incomplete_tables
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, Remedy
-from walrow.spark.apply_items import Barrier
 
 if TYPE_CHECKING:
+    from walrow._apply.items import Truncates
     from walrow._log.items import LogTable
     from walrow.log import Log
-    from walrow.spark.apply_items import Truncates
 
 __all__ = ["Batch", "LogContents", "Stretch", "log_tables", "plan", "stretches"]
 
