@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from walrow.log import Log
 
 __all__ = [
-    "CHANGE_TYPES",
     "DATA",
     "GONE",
     "HEAD",
@@ -45,14 +44,6 @@ __all__ = [
 METADATA = ("change_type", "commit_lsn", "key_only", "unsent")
 OP, UNSENT, GONE, HEAD, DATA = (
     PREFIX + name for name in ("op", "unsent", "gone", "head", "data")
-)
-#: By the numbers of `Op`, and then others.
-CHANGE_TYPES = (
-    "insert",
-    "update_postimage",
-    "delete",
-    "update_preimage",
-    "truncate",
 )
 
 
@@ -165,6 +156,26 @@ class NetTable(NamedTuple):
         """Joins the units' changes of some keys. `whole` if this is the last join."""
         return NetJoin(parts, keys=self.keys, whole=whole, **self.fold)
 
+    def loaded(self, lsn: int, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """The rows of a load between two LSNs, as they are, without other columns.
+
+        Args:
+            lsn: The commit LSN of the load.
+            start: Where a unit begins.
+            end: Where it ends.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        for batch in self.log.read(start=start, end=end, **self.decoding):
+            records = pa.record_batch(batch)
+            *columns, change, commit, _, _ = records.columns
+            is_row = pc.and_(
+                pc.equal(change, _CHANGE_TYPES[Op.INSERT]), pc.equal(commit, lsn)
+            )
+            rows = records.select(range(len(columns)))
+            yield rows if pc.all(is_row).as_py() else rows.filter(is_row)
+
     def rows(self, net: Any, entangled: int = 0) -> Iterator[pa.RecordBatch]:
         """Decodes net changes, and adds their tally."""
         tally = Tally(entangled=entangled)
@@ -209,7 +220,7 @@ class NetTable(NamedTuple):
 
         *columns, change, _, key_only, unsent = records.columns
         count = records.num_rows
-        op = pc.index_in(change, value_set=pa.array(CHANGE_TYPES)).cast(pa.int8())
+        op = pc.index_in(change, value_set=pa.array(_CHANGE_TYPES)).cast(pa.int8())
         is_before = pc.equal(op, _PREIMAGE)
         is_gone = pa.nulls(count, pa.bool_()).fill_null(False)
         if self.fold["deletes"] == "soft":
@@ -293,4 +304,12 @@ def _int8(value: int) -> pa.Scalar:
     return pa.scalar(value, pa.int8())
 
 
+#: By the numbers of `Op`, and then others.
+_CHANGE_TYPES = (
+    "insert",
+    "update_postimage",
+    "delete",
+    "update_preimage",
+    "truncate",
+)
 _PREIMAGE = 3

@@ -91,15 +91,7 @@ class Net:
         self.never_sent = 0
         self.kept: list[str] = []
         self._is_soft = rules.deletes == "soft"
-        # A load that removes nothing leaves other rows as they are. A truncate does not.
-        adds = (
-            batch.barrier is not None
-            and batch.barrier.is_load
-            and not batch.is_truncated
-        )
-        self.overwrites = batch.barrier is not None and not (
-            adds and rules.deletes == "ignore"
-        )
+        self.overwrites = batch.overwrites(rules.deletes)
         self.is_plain = (
             self.overwrites
             and batch.is_plain_load

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import Op
-from walrow._apply.net_table import CHANGE_TYPES, DATA, GONE, HEAD, OP, UNSENT, NetTable
+from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, NetTable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,21 +148,8 @@ class Load(NamedTuple):
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Returns the rows."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        table = self.table
         for number in numbers(batches):
-            start, end = table.units[number]
-            for batch in table.log.read(start=start, end=end, **table.decoding):
-                records = pa.record_batch(batch)
-                *columns, change, lsn, _, _ = records.columns
-                is_row = pc.and_(
-                    pc.equal(change, CHANGE_TYPES[Op.INSERT]),
-                    pc.equal(lsn, self.lsn),
-                )
-                rows = records.select(range(len(columns)))
-                yield rows if pc.all(is_row).as_py() else rows.filter(is_row)
+            yield from self.table.loaded(self.lsn, *self.table.units[number])
 
 
 def partition_labels(count: int) -> list[int]:

@@ -11,7 +11,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.history import FEW, Entry, recorded, token_of
+from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
+from walrow.spark.schemas import arrow_schema
 from walrow.spark.targets.sql import (
     Target,
     condition_of,
@@ -62,9 +64,13 @@ class DeltaTarget(Target):
         cluster_by: Sequence[str],
     ) -> None:
         """Creates it without rows, with deletion vectors."""
+        from pyspark.sql.types import StructType
+
         properties = {"delta.enableDeletionVectors": "true"}
         if any(_SPECIAL.search(field.name) for field in fields):
             properties["delta.columnMapping.mode"] = "name"
+        schema = arrow_schema(StructType(list(fields)))
+        properties |= statistics(schema, partition_by)
         parts = f"PARTITIONED BY ({_names(partition_by)})" if partition_by else ""
         cluster = f"CLUSTER BY ({_names(cluster_by)})" if cluster_by else ""
         self.session.sql(

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import Op
+from walrow._apply.merges import merge_of
 from walrow._apply.net_table import GONE, OP, UNSENT
 from walrow._apply.targets import NEVER_SENT
 from walrow.errors import OptionError
@@ -191,40 +192,38 @@ def condition_of(error: BaseException) -> str:
 
 def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
     """The MERGE of a view with net changes into a table."""
-    soft = rules.deletes == "soft"
+    plan = merge_of(changes, rules)
     keys = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in changes.keys)
     sets, values = [], []
-    for place, name in enumerate(changes.columns):
-        column = quoted(name)
+    for it in plan.columns:
+        column = quoted(it.name)
         kept = (
-            f"s.{OP} = {Op.UPDATE} AND array_contains(s.{UNSENT}, {literal(name)})"
-            if name in changes.kept
-            else None
+            f"s.{OP} = {Op.UPDATE} AND array_contains(s.{UNSENT}, {literal(it.name)})"
         )
-        if name not in changes.keys:
+        if not it.is_key:
             sets.append(
-                f"t.{column} = s.{column}"
-                if kept is None
-                else f"t.{column} = CASE WHEN {kept} THEN t.{column} ELSE s.{column} END"
+                f"t.{column} = CASE WHEN {kept} THEN t.{column} ELSE s.{column} END"
+                if it.is_kept
+                else f"t.{column} = s.{column}"
             )
-        if kept is None or name in changes.nullable or rules.never_sent == "null":
-            values.append(f"s.{column}")
-        else:
-            refusal = f"raise_error('{NEVER_SENT}{place}')"
+        if it.is_needed:
+            refusal = f"raise_error('{NEVER_SENT}{it.place}')"
             values.append(f"CASE WHEN {kept} THEN {refusal} ELSE s.{column} END")
-    columns = [quoted(name) for name in changes.columns]
+        else:
+            values.append(f"s.{column}")
+    columns = [quoted(it.name) for it in plan.columns]
     inserts = f"s.{OP} <> {Op.DELETE}"
-    if soft:
-        marker = quoted(rules.deleted_column)
+    marker = quoted(plan.marker or "")
+    if plan.marker is not None:
         columns.append(marker)
         sets.append(f"t.{marker} = s.{GONE}")
         values.append(f"s.{GONE}")
         # A change that only marks a row has no values for a new row.
         inserts = f"NOT (s.{GONE} AND s.{OP} = {Op.UPDATE})"
     clauses = [f"MERGE INTO {target} t USING {view} s ON {keys}"]
-    if not soft and rules.deletes != "ignore":
+    if plan.deletes:
         clauses.append(f"WHEN MATCHED AND s.{OP} = {Op.DELETE} THEN DELETE")
-    if sets:
+    if plan.updates:
         clauses.append(
             f"WHEN MATCHED AND s.{OP} <> {Op.DELETE} THEN UPDATE SET " + ", ".join(sets)
         )
@@ -232,12 +231,9 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
         f"WHEN NOT MATCHED AND {inserts} "
         f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(values)})"
     )
-    if soft and changes.overwrites:
-        clauses.append(
-            f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t.{quoted(rules.deleted_column)} = true"
-        )
-    elif changes.lacks_marks:
-        marker = quoted(rules.deleted_column)
+    if plan.marks_others:
+        clauses.append(f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t.{marker} = true")
+    elif plan.unmarks_others:
         clauses.append(
             f"WHEN NOT MATCHED BY SOURCE AND t.{marker} IS NULL "
             f"THEN UPDATE SET t.{marker} = false"
