@@ -21,7 +21,15 @@ from walrow.cli import app
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ARGUMENTS = ("apply", "--log", "log", "--table", "public.t", "--target")
+ARGUMENTS = (
+    "apply",
+    "--engine=spark",
+    "--log",
+    "log",
+    "--table",
+    "public.t",
+    "--target",
+)
 VALUE = "4711 is a value"
 
 

@@ -6,38 +6,34 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._amounts import size
 from walrow._apply import calls
-from walrow._apply.items import Applied, NetChanges
-from walrow._apply.merges import merge_of
+from walrow._apply.items import Applied
 from walrow._apply.parts import ends, first_end, halved
-from walrow._apply.statistics import has_long_decimals, statistics
-from walrow._apply.targets import Commit, Conflict
+from walrow._apply.statistics import statistics
+from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
 from walrow._lsn import Lsn
 from walrow.delta.columns import check_new, evolution, own_columns
 from walrow.delta.failures import by_spark, too_large
 from walrow.delta.guards import bad_partitions
-from walrow.delta.merging import clauses
 from walrow.delta.rows import (
     Count,
     Gathered,
     Names,
-    columns_of,
     gather,
-    kept_columns,
     no_rows,
+    path_texts,
     refuse_lost_texts,
     shaped,
-    source,
     streamed,
 )
 from walrow.delta.snapshots import Place
-from walrow.delta.threads import Stopped, refuse_fork
+from walrow.delta.threads import refuse_fork
+from walrow.delta.writing import Writer
 from walrow.errors import OptionError
 from walrow.log import reopened
 
 if TYPE_CHECKING:
     import os
-    import threading
     from collections.abc import Iterator, Mapping, Sequence
 
     import pyarrow as pa
@@ -266,8 +262,8 @@ class Call(calls.Call):
             whole.applied, whole.found, least_units=1, end=Lsn(min(end, self.end))
         )
         if isinstance(work, Applied):
-            # Without rows, but its position is recorded with the next part.
-            return whole
+            # Segments and transactions with rows end there.
+            raise Conflict
         return work
 
     def _is_streamed(self, work: Work) -> bool:
@@ -303,7 +299,7 @@ class Call(calls.Call):
         """Looks whether rows can be written, so that no target is left that cannot be."""
         applied = part.work.applied
         schema = own_columns(applied.table.name, applied.own, self.rules)
-        texts = _texts(schema, self.partition_by)
+        texts = path_texts(schema, self.partition_by)
         if not texts:
             return
         if part.net is not None:
@@ -335,7 +331,7 @@ class Call(calls.Call):
             overwrites=self._is_streamed(work),
         )
         if part.net is not None:
-            texts = _texts(wanted, snapshot.state.partition_by)
+            texts = path_texts(wanted, snapshot.state.partition_by)
             refuse_lost_texts(part.net.rows, texts, applied, self.target)
         net = self._shaped(part, snapshot, found, change)
         if change.added:
@@ -401,14 +397,21 @@ class Call(calls.Call):
             committed=True, overwritten=overwrites, token=token.to_json()
         )
         self.tried[token.run] = done
+        writer = Writer(snapshot, work.applied, self.rules, change, token)
         if part.net is None:
-            commit = self._overwrite(work, snapshot, token, change, count)
+            commit = writer.overwrite(self._streamed(work, count))
         else:
             net = part.net
             count = Count(net.tally.events, net.tally.rows, net.never_sent)
-            commit = self._merge(work, net, snapshot, found, token, change)
+            commit = writer.merge(
+                net.rows,
+                overwrites=overwrites,
+                lacks_marks=self.lacks_marks(work, found),
+            )
         if snapshot.transaction(token) != int(token.end):
             raise Conflict
+        # It is known now.
+        del self.tried[token.run]
         return done._replace(
             rows=count.events,
             net_rows=count.rows,
@@ -417,105 +420,6 @@ class Call(calls.Call):
             updated=commit.updated,
             deleted=commit.deleted,
         )
-
-    def _merge(
-        self,
-        work: Work,
-        net: Gathered,
-        snapshot: Snapshot,
-        found: Found,
-        token: Token,
-        change: Evolution,
-    ) -> Commit:
-        applied = work.applied
-        kept = kept_columns(net.rows)
-        changes = NetChanges(
-            applied.columns,
-            applied.keys,
-            kept,
-            applied.nullable,
-            overwrites=work.batch.overwrites(self.rules.deletes),
-            lacks_marks=self.lacks_marks(work, found),
-        )
-        plan = merge_of(changes, self.rules)
-        rows = source(net.rows, applied, self.rules, change)
-        parts = clauses(plan, change.names, rows.schema, kept)
-        # Statistics of other writers may be wrong, and without them nothing is left out.
-        is_doubtful = any(
-            has_long_decimals(change.schema.field(change.names[key]).type)
-            for key in applied.keys
-        )
-        # Without a key, there is nothing that a file could be left out for.
-        has_rows = len(rows) > 0
-        if not has_rows and not parts.others:
-            snapshot.record_only(token)
-            return Commit(True, 0, 0, 0)
-        counts = snapshot.merge(
-            rows,
-            parts,
-            token,
-            streamed=is_doubtful or bool(parts.others),
-            table=applied.table.name,
-            columns=applied.columns,
-        )
-        return Commit(
-            True,
-            counts["num_target_rows_inserted"],
-            counts["num_target_rows_updated"],
-            counts["num_target_rows_deleted"],
-        )
-
-    def _overwrite(
-        self,
-        work: Work,
-        snapshot: Snapshot,
-        token: Token,
-        change: Evolution,
-        count: Count,
-    ) -> Commit:
-        import pyarrow as pa
-
-        applied = work.applied
-        texts = _texts(change.schema, snapshot.state.partition_by)
-        failures: list[BaseException] = []
-
-        def batches(stopped: threading.Event) -> Iterator[pa.RecordBatch]:
-            try:
-                for rows in self._streamed(work, count):
-                    if stopped.is_set():
-                        raise Stopped
-                    refuse_lost_texts(rows, texts, applied, self.target)
-                    own = dict(columns_of(rows, applied, change))
-                    yield pa.record_batch(
-                        [
-                            own[it.name]
-                            if it.name in own
-                            else pa.nulls(len(rows), it.type)
-                            for it in change.schema
-                        ],
-                        schema=change.schema,
-                    )
-            except BaseException as error:
-                # deltalake would make a text of it.
-                failures.append(error)
-                raise
-
-        try:
-            snapshot.overwrite(
-                change.schema,
-                batches,
-                token,
-                widens=bool(change.widened),
-                table=applied.table.name,
-                columns=applied.columns,
-            )
-        except KeyboardInterrupt:
-            raise
-        except BaseException:
-            if failures:
-                raise failures[0] from None
-            raise
-        return Commit(True)
 
     def _streamed(self, work: Work, count: Count) -> Iterator[pa.RecordBatch]:
         return streamed(self._table(work), work.batch, work.applied, self.rules, count)
@@ -539,18 +443,6 @@ def _together(one: Applied, other: Applied) -> Applied:
         deleted=added(one.deleted, other.deleted),
         never_sent=one.never_sent + other.never_sent,
     )
-
-
-def _texts(schema: pa.Schema, partition_by: Sequence[str]) -> list[str]:
-    """The columns with texts that become parts of paths."""
-    import pyarrow as pa
-
-    chosen = {it.lower() for it in partition_by}
-    return [
-        it.name
-        for it in schema
-        if it.name.lower() in chosen and pa.types.is_string(it.type)
-    ]
 
 
 _SHARES = 8

@@ -67,22 +67,19 @@ def refusal(state: State, paths: Iterable[str]) -> str | None:
     """
     unknown = sorted(state.features - KNOWN)
     reader, writer = state.versions
-    if unknown:
-        return f"deltalake does not know the table's features {', '.join(unknown)}"
-    if reader > _READER or writer > _WRITER:
-        return f"deltalake does not know the table's protocol ({reader}, {writer})"
-    if state.identities:
-        return f"the table numbers column {state.identities[0]} itself"
-    if state.properties.get("delta.appendOnly", "false").lower() == "true":
-        return "the table takes no updates (delta.appendOnly), with any engine"
-    if reason := bad_partitions(state.schema, state.partition_by):
-        return reason
-    if any(not path.isascii() for path in paths):
-        return (
-            "paths of its files are not ASCII, and deltalake would not find them again: rows "
-            "would be there twice"
-        )
-    return None
+    appends = state.properties.get("delta.appendOnly", "false").lower() == "true"
+    reasons = {
+        f"deltalake does not know the table's features {', '.join(unknown)}": unknown,
+        f"deltalake does not know the table's protocol ({reader}, {writer})": (
+            reader > _READER or writer > _WRITER
+        ),
+        f"the table numbers column {', '.join(state.identities)} itself": state.identities,
+        "the table takes no updates (delta.appendOnly), which Spark says, too": appends,
+        "paths of its files are not ASCII, and deltalake would not find them again, so that "
+        "rows would be there twice": any(not path.isascii() for path in paths),
+    }
+    found = next((reason for reason, holds in reasons.items() if holds), None)
+    return found or bad_partitions(state.schema, state.partition_by)
 
 
 def bad_partitions(schema: pa.Schema, names: Iterable[str]) -> str | None:

@@ -30,6 +30,7 @@ __all__ = [
     "gather",
     "kept_columns",
     "no_rows",
+    "path_texts",
     "refuse_lost_texts",
     "shaped",
     "source",
@@ -280,6 +281,18 @@ def kept_columns(rows: pa.Table) -> list[str]:
 
     unsent = rows.column(UNSENT).filter(pc.equal(rows.column(OP), Op.UPDATE))
     return sorted(pc.unique(pc.list_flatten(unsent)).to_pylist())
+
+
+def path_texts(schema: pa.Schema, partition_by: Sequence[str]) -> list[str]:
+    """The columns with texts that become parts of paths."""
+    import pyarrow as pa
+
+    chosen = {it.lower() for it in partition_by}
+    return [
+        it.name
+        for it in schema
+        if it.name.lower() in chosen and pa.types.is_string(it.type)
+    ]
 
 
 def refuse_lost_texts(
