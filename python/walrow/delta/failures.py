@@ -51,9 +51,11 @@ def wrapped(
     """
     try:
         yield
-    except (Error, Conflict, Stopped, KeyboardInterrupt, SystemExit, GeneratorExit):
+    except (Error, Conflict, Stopped):
         raise
     except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
         found = _own(error, target, table, columns, constraints)
         # What it was has values of rows.
         raise found from None
@@ -89,6 +91,8 @@ def _own(
     )
 
 
+#: Of Rust. It is no exception, but nothing else either.
+_PANIC = "PanicException"
 _INVALID = re.compile(r"failed validation check|violate|invariant", re.IGNORECASE)
 _EXHAUSTED = re.compile(r"resources exhausted", re.IGNORECASE)
 #: What may be said of other errors.

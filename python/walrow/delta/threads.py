@@ -31,6 +31,8 @@ class _Job(threading.Thread, Generic[T]):
         # Otherwise the process would wait for it at its end.
         super().__init__(name="walrow-delta", daemon=True)
         self.stopped = threading.Event()
+        # An interruption of `join` would make the thread look as if it had ended.
+        self._ended = threading.Event()
         self._function = function
         self._result: list[T] = []
         self._error: BaseException | None = None
@@ -42,11 +44,13 @@ class _Job(threading.Thread, Generic[T]):
         # deltalake's panics are no exceptions.
         except BaseException as error:
             self._error = error
+        finally:
+            self._ended.set()
 
     def wait(self) -> None:
         """Waits, so that signals are seen."""
-        while self.is_alive():
-            self.join(_TICK)
+        while not self._ended.wait(_TICK):
+            pass
 
     def result(self) -> T:
         """The result of the call, or its error."""
