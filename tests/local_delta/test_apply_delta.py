@@ -25,6 +25,7 @@ import walrow
 import walrow.delta
 from local_delta.written_log import WrittenLog
 from walrow._apply.items import Token
+from walrow._apply.targets import Conflict
 from walrow.delta import snapshots
 from walrow.delta.threads import call
 
@@ -305,7 +306,7 @@ def test_an_answer_that_was_lost(
 
     def lost(self: Any, *args: Any, **options: Any) -> Any:
         merge(self, *args, **options)
-        raise snapshots.Conflict
+        raise Conflict
 
     monkeypatch.setattr(snapshots.Snapshot, "merge", lost)
     done = log.apply()
@@ -350,7 +351,7 @@ def test_a_load_replaces_rows_that_others_append_meanwhile(
     log.truncate()
     log.insert(["2", "2"])
     overwrite = snapshots.Snapshot.overwrite
-    calls = []
+    calls: list[int] = []
 
     def late(self: Any, *args: Any, **options: Any) -> Any:
         if not calls:
