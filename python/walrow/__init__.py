@@ -42,7 +42,7 @@ from walrow._lsn import Lsn
 from walrow.errors import Error
 
 if TYPE_CHECKING:
-    from walrow import log, postgres, spark, typing
+    from walrow import delta, log, postgres, spark, typing
     from walrow._log.requests import load
     from walrow._log.sealing import seal
     from walrow._read.reading import frames, messages, read
@@ -62,6 +62,7 @@ __all__ = [
     "Reader",
     "Schema",
     "__version__",
+    "delta",
     "errors",
     "frames",
     "load",
@@ -90,7 +91,7 @@ if not TYPE_CHECKING:
             "walrow._receive.receiving": ("receive",),
             "walrow.log": ("Log",),
         },
-        modules=("log", "postgres", "spark", "typing"),
+        modules=("delta", "log", "postgres", "spark", "typing"),
     )
 
 

@@ -237,7 +237,17 @@ _PYTHON_ROOMS = {
     "_receive": (*_LOGS, "_postgres"),
     "_apply": _LOGS,
     "spark": (*_LOGS, "_apply"),
-    "cli": (*_LOGS, "", "_apply", "_receive", "_postgres", "postgres", "spark"),
+    "delta": (*_LOGS, "_late", "_apply"),
+    "cli": (
+        *_LOGS,
+        "",
+        "_apply",
+        "delta",
+        "_receive",
+        "_postgres",
+        "postgres",
+        "spark",
+    ),
 }
 
 

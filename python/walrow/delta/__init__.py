@@ -21,8 +21,9 @@ from walrow._late import late
 if TYPE_CHECKING:
     from walrow._apply.items import Applied
     from walrow.delta.applying import apply_changes
+    from walrow.delta.maintaining import Maintained, maintain
 
-__all__ = ["Applied", "apply_changes"]
+__all__ = ["Applied", "Maintained", "apply_changes", "maintain"]
 
 # Type checkers see the imports above, so they know which names there are.
 if not TYPE_CHECKING:
@@ -31,6 +32,7 @@ if not TYPE_CHECKING:
         {
             "walrow._apply.items": ("Applied",),
             "walrow.delta.applying": ("apply_changes",),
+            "walrow.delta.maintaining": ("Maintained", "maintain"),
         },
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from urllib.parse import unquote
 
 from walrow._apply.engines import is_path
 from walrow._apply.history import FEW, Entry, recorded
+from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict, Found
 from walrow.delta.failures import by_spark, wrapped
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.items import Token
     from walrow.delta.merging import Clauses
 
     T = TypeVar("T")
@@ -187,6 +188,19 @@ class Snapshot:
         """Up to where the table has the changes of the token's application."""
         found: int | None = self.table.transaction_version(token.application)
         return found
+
+    def age(self, token: Token) -> dt.timedelta:
+        """How long ago a record was written. The whole history is read if that is long."""
+
+        def read(_stopped: threading.Event) -> dt.timedelta:
+            for it in self.table.history():
+                if Token.from_json(_text(it.get("userMetadata"))) == token:
+                    then = dt.datetime.fromtimestamp(it["timestamp"] / 1000, dt.UTC)
+                    return dt.datetime.now(dt.UTC) - then
+            return dt.timedelta.max
+
+        with wrapped(self.place.target):
+            return call(self.place.target, read)
 
     def _has_rows(self) -> bool:
         counts = self._files().column("num_records").to_pylist()
