@@ -71,7 +71,7 @@ def test_long_decimals_are_found(lakehouse: SparkSession, tmp_path: Path) -> Non
         both.log.insert([value, f"{at}.123456789012345678", str(at)])
         both.log.apply()
         wanted.append((value, at))
-    both.log.update(*([value, UNSENT, str(at + 10)] for value, at in wanted))
+    both.log.update(*((value, UNSENT, str(at + 10)) for value, at in wanted))
     both.log.apply()
     for value, at in wanted:
         found = both.sql(f"SELECT n FROM {{t}} WHERE k = {value}")
