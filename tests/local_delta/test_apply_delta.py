@@ -157,6 +157,45 @@ def test_keys_of_every_type(tmp_path: Path, kind: str, one: str, two: str) -> No
     assert sorted(log.rows("v"), key=repr) == [("c",), (None,)]
 
 
+def test_values_of_every_type_are_kept(tmp_path: Path) -> None:
+    values = {
+        "bool": ("t", "f"),
+        "smallint": ("-32768", "32767"),
+        "real": ("NaN", "1.5"),
+        "float": ("Infinity", "-0"),
+        "numeric(38,0)": ("9" * 38, "-1"),
+        "bytea": ("\\x00", "\\x"),
+        "date": ("0001-01-01", "9999-12-31"),
+        "timestamp": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
+        "timestamptz": ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"),
+        "int[]": ("{1,NULL,3}", "{}"),
+        "text[]": ('{"a b",NULL,""}', "{}"),
+        "json": ('{"a": 1}', "[]"),
+        "uuid": ("00000000-0000-0000-0000-000000000001",) * 2,
+        "interval": ("1 day", "00:00:01"),
+        "time": ("24:00:00", "00:00:00"),
+        "numeric": ("NaN", "1.50"),
+    }
+    names = {f"c{at}": kind for at, kind in enumerate(values)}
+    log = WrittenLog(tmp_path, id="int", **names)
+    log.insert(
+        ["1", *(it[0] for it in values.values())],
+        ["2", *(it[1] for it in values.values())],
+        ["3", *[None] * len(values)],
+    )
+    log.apply()
+    first = log.rows()
+    whole = walrow.Log(log.path).state("public.t", profile="spark").to_pyarrow()
+    assert repr(first) == repr([tuple(row.values()) for row in whole.to_pylist()])
+    # Kept as they are, also under another key, and in another file.
+    log.update(["1", *[UNSENT] * len(values)], ["3", *[UNSENT] * len(values)])
+    log.move("2", ["4", *[UNSENT] * len(values)])
+    done = log.apply()
+    assert (done.inserted, done.updated, done.deleted) == (1, 2, 1)
+    kept = {row[0]: row[1:] for row in log.rows()}
+    assert repr([kept[1], kept[4], kept[3]]) == repr([row[1:] for row in first])
+
+
 def test_many_columns_are_kept_by_their_own_bits(tmp_path: Path) -> None:
     names = [f"c{at}" for at in range(150)]
     log = WrittenLog(tmp_path, id="int", **dict.fromkeys(names, "text"))

@@ -26,6 +26,14 @@ TYPES = {
     "timestamp": 1114,
     "timestamptz": 1184,
     "numeric": 1700,
+    "int[]": 1007,
+    "text[]": 1009,
+    "json": 114,
+    "uuid": 2950,
+    "smallint": 21,
+    "real": 700,
+    "interval": 1186,
+    "time": 1083,
 }
 
 

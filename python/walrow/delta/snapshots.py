@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from walrow._apply.engines import is_path
-from walrow._apply.history import FEW, Entry, recorded
+from walrow._apply.history import Entry, recorded
 from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict, Found
@@ -166,7 +166,8 @@ class Snapshot:
                 )
                 for it in self.table.history(limit)
             ]
-            if limit == FEW and found and found[0].version != self.version:
+            if found and found[-1].version < 0:
+                # It lists later commits of others, too, and numbers all of them wrongly.
                 raise Conflict
             return found
 
@@ -174,7 +175,7 @@ class Snapshot:
             token, version, broken = recorded(history)
             if token is not None:
                 known = self.transaction(token)
-                # deltalake lists later commits of others, too, and numbers all of them wrongly.
+                # The history is newer than the table.
                 if known is not None and known != int(token.end) and broken is None:
                     raise Conflict
             return Found(
