@@ -24,6 +24,7 @@ import streams
 import walrow
 import walrow.delta
 from local_delta.written_log import WrittenLog
+from servers.s3 import BUCKET
 from walrow._apply.items import Token
 from walrow._apply.targets import Conflict
 from walrow.delta import snapshots
@@ -31,6 +32,8 @@ from walrow.delta.threads import call
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from servers.s3 import S3
 
 UNSENT = streams.UNSENT
 SECRET = "4711 is a value"  # noqa: S105 - it must not be in errors
@@ -666,3 +669,34 @@ def test_errors_of_a_call_are_its_own() -> None:
 
     with pytest.raises(ValueError, match=SECRET):
         call("delta:/x", fails)
+
+
+def test_an_object_store(s3: S3, tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", at="timestamptz")
+    log.insert(["1", "9999-12-31 00:00:00+00"], ["2", None])
+    code = (
+        "import sys, walrow.delta\n"
+        "log, target = sys.argv[1:]\n"
+        "done = walrow.delta.apply_changes(log, table='public.t', target=target,\n"
+        "    storage_options={'AWS_ALLOW_HTTP': 'true', 'AWS_REGION': 'us-east-1'})\n"
+        "print(done.inserted, done.deleted)\n"
+    )
+
+    def apply() -> str:
+        # The store is a thread here, and deltalake lets no other run while it reads a history.
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code, str(log.path), f"delta:s3://{BUCKET}/t/t"],
+            capture_output=True,
+            check=False,
+            env=os.environ | s3.environment,
+            text=True,
+            timeout=50,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert apply() == "2 0\n"
+    log.delete("2")
+    assert apply() == "0 1\n"
+    commits = s3.files.ls(f"{BUCKET}/t/t/_delta_log")
+    assert sum(it.endswith(".json") for it in commits) == 3
