@@ -92,7 +92,7 @@ def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
     for more, text in (
         (("--engine", "delta", "--conf", "a=b"), "only Spark has --conf"),
         (("--conf", "a=b", "--memory", "1GiB"), "only --engine delta has --memory"),
-        (("--memory", "many"), "memory must be a size"),
+        (("--memory", "many"), "many is not a size"),
     ):
         refused = run("apply", *given, *more, text=True)
         assert refused.returncode == 2

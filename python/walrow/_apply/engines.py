@@ -54,7 +54,7 @@ def choose(
     """
     needs = None
     if not is_path(target):
-        needs = f"{target} is in a catalog"
+        needs = "the target is in a catalog"
     elif of_spark:
         needs = f"only Spark has {of_spark[0]}"
     if asked == "delta" and needs is not None:

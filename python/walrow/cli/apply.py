@@ -13,6 +13,7 @@ import click
 from walrow._apply.engines import choose
 from walrow._lsn import Lsn
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option, pairs
+from walrow.cli.log_options import SIZE
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, say
 from walrow.errors import ApplyError, OptionError
@@ -138,7 +139,7 @@ _LSN = _Lsn()
 )
 @click.option(
     "--memory",
-    type=TEXT,
+    type=SIZE,
     metavar="SIZE",
     help="Without Spark: about how much memory it takes. Default: 1GiB.",
 )
