@@ -48,13 +48,17 @@ def token_of(entry: Entry) -> Token | None:
     return None if entry.operation in _BREAKS else Token.from_json(entry.metadata)
 
 
-def recorded(history: Callable[[int | None], Sequence[Entry]]) -> Recorded:
+def recorded(
+    history: Callable[[int | None], Sequence[Entry]],
+    limits: Sequence[int] = (FEW,),
+) -> Recorded:
     """Reads the last token, and looks at the operations after it.
 
     Args:
         history: Returns so many commits, or all, the newest first.
+        limits: So many are asked for before all are.
     """
-    for limit in (FEW, None):
+    for limit in (*limits, None):
         entries = history(limit)
         found = ((it, token) for it in entries if (token := token_of(it)) is not None)
         last, token = next(found, (entries[-1], None))

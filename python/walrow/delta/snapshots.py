@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from walrow._apply.engines import is_path
-from walrow._apply.history import Entry, recorded
+from walrow._apply.history import FEW, Entry, recorded
 from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict, Found
@@ -158,21 +158,26 @@ class Snapshot:
         """
 
         def history(limit: int | None) -> list[Entry]:
-            found = [
+            found = self.table.history(limit)
+            if limit is not None and len(found) < min(limit, self.version + 1):
+                # Commits of some writers have no entry, and are left out.
+                found = self.table.history()
+            entries = [
                 Entry(
                     it["version"],
                     it.get("operation") or "",
                     _text(it.get("userMetadata")),
                 )
-                for it in self.table.history(limit)
+                for it in found
             ]
-            if found and found[-1].version < 0:
+            if entries and entries[-1].version < 0:
                 # It lists later commits of others, too, and numbers all of them wrongly.
                 raise Conflict
-            return found
+            return entries or [Entry(self.version, "", None)]
 
         def read(_stopped: threading.Event) -> Found:
-            token, version, broken = recorded(history)
+            # Each is a request, and other threads of Python wait for it.
+            token, version, broken = recorded(history, (_LEAST, FEW))
             if token is not None:
                 known = self.transaction(token)
                 # The history is newer than the table.
@@ -432,5 +437,7 @@ def _text(value: Any) -> str | None:
 
 
 _READERS = 8
+#: The commit of the last batch, and the one before it.
+_LEAST = 3
 #: Files without INT96, by the place of their table and their path there. Names are unique.
 _SEEN: set[tuple[str, str]] = set()
