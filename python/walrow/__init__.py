@@ -43,7 +43,7 @@ from walrow._lsn import Lsn
 from walrow.errors import Error
 
 if TYPE_CHECKING:
-    from walrow import backup, log, postgres, spark, typing
+    from walrow import backup, delta, log, postgres, spark, typing
     from walrow._log.requests import load
     from walrow._log.sealing import seal
     from walrow._read.reading import frames, messages, read
@@ -64,6 +64,7 @@ __all__ = [
     "Schema",
     "__version__",
     "backup",
+    "delta",
     "errors",
     "frames",
     "load",
@@ -92,7 +93,7 @@ if not TYPE_CHECKING:
             "walrow._receive.receiving": ("receive",),
             "walrow.log": ("Log",),
         },
-        modules=("backup", "log", "postgres", "spark", "typing"),
+        modules=("backup", "delta", "log", "postgres", "spark", "typing"),
     )
 
 

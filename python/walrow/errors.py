@@ -410,8 +410,9 @@ class ApplyError(Error):
             `"erased"` (changes after the record were erased from the log),
             `"restored"` (the target was set back), `"incomplete"` (the table needs a load), `"truncated"`,
             `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target),
-            `"partition"` (a text that Delta's partitions cannot have) or `"conflict"` (other
-            writers were always first).
+            `"partition"` (a text that Delta's partitions cannot have), `"engine"` (only Spark keeps
+            the target right), `"too_large"` (for the memory) or `"conflict"` (other writers were
+            always first).
         table: The table, as `schema.name`.
         column: The column.
         target: The target, as it was given.

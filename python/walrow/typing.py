@@ -32,6 +32,7 @@ __all__ = [
     "DataSourceOptions",
     "Deletes",
     "Duration",
+    "Engine",
     "Frame",
     "Framing",
     "LiveSchemaOptions",
@@ -85,6 +86,8 @@ class BinaryFile(Protocol):
 Absence: TypeAlias = Literal["error", "ignore"]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
+#: What writes a target.
+Engine: TypeAlias = Literal["spark", "delta"]
 Framing: TypeAlias = Literal["wire", "copydata", "message", "recvlogical"]
 NeverSent: TypeAlias = Literal["error", "null"]
 Policy: TypeAlias = Literal["error", "null", "sentinel"]

@@ -22,10 +22,10 @@ pytest.importorskip("psycopg")
 #: Runs each line of stdin, and says after its output that it has ended.
 DRIVER = """
 import json, sys
-import walrow.cli.apply
+import walrow.cli.apply_spark
 from walrow.cli.app import run
 
-walrow.cli.apply._started = lambda settings: None
+walrow.cli.apply_spark._started = lambda settings: None
 for line in sys.stdin:
     try:
         run(json.loads(line))
