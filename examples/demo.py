@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "demo-output"
-LOG, LAKE = OUTPUT / "log", OUTPUT / "delta"
+LOG, LAKE, EMBEDDED = OUTPUT / "log", OUTPUT / "delta", OUTPUT / "deltalake"
 SECONDS = float(os.environ.get("DEMO_SECONDS", "5"))
 #: Those that become Delta tables.
 FOLLOWED = ("public.documents", "public.orders")
@@ -101,6 +101,7 @@ def main() -> int:
             outcomes = {table: Outcome() for table in sorted(truth)}
             _decode(outcomes, screen, times)
             _fold_and_compare(truth, outcomes, screen)
+            _apply_without_spark(screen)
             _compare_delta(server, followed, outcomes, screen)
     except KeyboardInterrupt:
         screen.console.print("stopped; the server and its files were removed")
@@ -348,6 +349,18 @@ def _fold_and_compare(
         step.done(f"{folded:,} changes folded and compared, every row and column")
 
 
+def _apply_without_spark(screen: Screen) -> None:
+    """Makes the same Delta tables from the log, by deltalake."""
+    began = time.monotonic()
+    with screen.step("the same Delta tables without Spark, by deltalake") as step:
+        for table in FOLLOWED:
+            walrow.delta.apply_changes(LOG, table=table, target=str(EMBEDDED / table))
+        seconds = time.monotonic() - began
+        step.done(
+            f"walrow.delta: {len(FOLLOWED)} Delta tables from the log in {seconds:.1f} s"
+        )
+
+
 def _compare_delta(
     server: Server, spark: Any, outcomes: dict[str, Outcome], screen: Screen
 ) -> None:
@@ -364,12 +377,15 @@ def _compare_delta(
             for table in FOLLOWED:
                 rows = connection.execute(f"SELECT * FROM {table} ORDER BY id")  # noqa: S608
                 columns = [column.name for column in rows.description or ()]
-                frame = spark.read.format("delta").load(str(LAKE / table))
-                ours = frame.select(columns).orderBy("id").toArrow().to_pylist()
+                expected = rows.fetchall()
                 outcome = outcomes[table]
-                outcome.in_delta = len(ours)
-                if [tuple(row.values()) for row in ours] != rows.fetchall():
-                    outcome.differences.append("the Delta table has other rows")
+                for lake in (LAKE, EMBEDDED):
+                    frame = spark.read.format("delta").load(str(lake / table))
+                    ours = frame.select(columns).orderBy("id").toArrow().to_pylist()
+                    outcome.in_delta = len(ours)
+                    if [tuple(row.values()) for row in ours] != expected:
+                        text = f"{lake.name}/ has other rows"
+                        outcome.differences.append(text)
         finally:
             spark.stop()
         total = sum(outcome.in_delta or 0 for outcome in outcomes.values())
@@ -451,8 +467,8 @@ def _last_screen(console: Console, outcomes: dict[str, Outcome], times: Times) -
         f" total {time.monotonic() - times.began:.0f} s"
     )
     console.print(
-        f"Files: {OUTPUT.name}/python/*.parquet, {OUTPUT.name}/delta/*/,"
-        f" {OUTPUT.name}/log/"
+        f"Files: {OUTPUT.name}/python/*.parquet, {OUTPUT.name}/{LAKE.name}/ (Spark),"
+        f" {OUTPUT.name}/{EMBEDDED.name}/ (deltalake), {OUTPUT.name}/log/"
     )
     console.print(
         "Next: .venv/bin/walrow tables demo-output/log; examples/fold.py; README.md",
