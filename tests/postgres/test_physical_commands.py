@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 import walrow
 from walrow import _core, postgres
+from walrow._postgres.physical import PhysicalStream
 from walrow._postgres.running import run as run_command
 from walrow.errors import OptionError, ReplicationError
 
@@ -181,13 +182,52 @@ NAMES = st.text(
 @given(name=NAMES)
 def test_no_name_leaves_its_quotes(conn: Connection, name: str) -> None:
     """A name is only ever a name: the server finds no such slot, and no syntax error."""
-    with pytest.raises(ReplicationError) as caught:
-        postgres.drop_slot(conn, name)
-    # 63 bytes of a name count. Beyond: the name is cut, or too long for a slot.
-    assert caught.value.sqlstate in {"42704", "42602", "42622"}, caught.value
+    if len(name.encode()) > 63:
+        with pytest.raises(OptionError, match="at most 63 bytes"):
+            postgres.drop_slot(conn, name)
+    else:
+        with pytest.raises(ReplicationError) as caught:
+            postgres.drop_slot(conn, name)
+        assert caught.value.sqlstate in {"42704", "42602"}, caught.value
     with pytest.raises(ReplicationError) as caught:
         postgres.show(conn, name)
     assert caught.value.sqlstate in {"42704", "42602"}, caught.value
+
+
+@pytest.mark.parametrize("word", ["true", "database", ""])
+def test_a_name_that_is_too_long_is_not_that_of_another_slot(
+    server: EmbeddedServer, sql: Connection, name: str, word: str
+) -> None:
+    """Servers cut a name to 63 bytes, and then find the slot of that name."""
+    kept = name.ljust(63, "_")
+    long = f"{kept}_other"
+    given = {"replication": word} if word else {}
+    query = "SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE %s"
+    with psycopg.connect(server.dsn, autocommit=True, **given) as conn:  # type: ignore[arg-type]
+        postgres.create_physical_slot(conn, kept, reserve_wal=True)
+        calls: list[Callable[[], object]] = [
+            lambda: postgres.drop_slot(conn, long),
+            lambda: postgres.create_physical_slot(conn, long),
+            lambda: postgres.create_slot(conn, long),
+            lambda: postgres.start_replication_command(long, 0, {}),
+        ]
+        if word:
+            calls.append(lambda: postgres.drop_slot(conn, long, wait=True))
+            if major_of(conn) >= 15:
+                calls.append(lambda: postgres.read_slot(conn, long))
+            if major_of(conn) >= 17:
+                calls.append(lambda: postgres.alter_slot(conn, long, failover=True))
+        for call in calls:
+            with pytest.raises(OptionError, match="at most 63 bytes"):
+                call()
+        assert sql.execute(query, [f"{name}%"]).fetchall() == [(kept,)]
+        with (
+            PhysicalStream.connect(server.dsn) as stream,
+            pytest.raises(OptionError, match="at most 63 bytes"),
+        ):
+            stream.start(0, timeline=1, slot=long)
+        postgres.drop_slot(conn, kept)
+        assert sql.execute(query, [f"{name}%"]).fetchall() == []
 
 
 @settings(
