@@ -15,6 +15,14 @@ from hypothesis import strategies as st
 
 import walrow
 from walrow import _core, postgres
+from walrow._backup.base_manifest import parse_manifest
+from walrow._backup.base_stream import (
+    BackupStream,
+    Data,
+    Ended,
+    NewManifest,
+    Started,
+)
 from walrow._postgres.physical import PhysicalStream
 from walrow._postgres.running import run as run_command
 from walrow.errors import OptionError, ReplicationError
@@ -169,6 +177,22 @@ def test_a_logical_slot_needs_a_database(
     postgres.drop_slot(conn, name)
 
 
+_BACKUP: dict[str, Any] = {
+    "progress": False,
+    "checkpoint": "fast",
+    "wal": False,
+    "wait": True,
+    "max_rate": None,
+    "tablespace_map": True,
+    "verify_checksums": True,
+    "manifest": "no",
+    "manifest_checksums": "CRC32C",
+    "compression": None,
+    "compression_detail": None,
+    "target": None,
+    "target_detail": None,
+    "incremental": False,
+}
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_characters='"\0'), min_size=1, max_size=70
 )
@@ -240,29 +264,38 @@ def test_a_name_that_is_too_long_is_not_that_of_another_slot(
 )
 def test_no_label_leaves_its_quotes(conn: Connection, label: str) -> None:
     """The server reads the label to its end: it refuses what comes after it."""
-    options: dict[str, Any] = {
-        "progress": False,
-        "checkpoint": "fast",
-        "wal": False,
-        "wait": True,
-        "max_rate": None,
-        "tablespace_map": True,
-        "verify_checksums": True,
-        "manifest": "no",
-        "manifest_checksums": "CRC32C",
-        "compression": None,
-        "compression_detail": None,
-        "target": None,
-        "target_detail": None,
-        "incremental": False,
-    }
     major = major_of(conn)
-    command = _core.base_backup_command(major, label=label, **options)
+    command = _core.base_backup_command(major, label=label, **_BACKUP)
     # Twice the same option is an error of the option, and not of the syntax.
     again = ", LABEL 'again')" if major >= 15 else " LABEL 'again'"
     with pytest.raises(ReplicationError, match="duplicate option") as caught:
         run_command(conn, command.removesuffix(")") + again, "refused")
     assert caught.value.sqlstate == "42601"
+
+
+def test_a_backup_and_its_manifest(conn: Connection) -> None:
+    """BASE_BACKUP and UPLOAD_MANIFEST need no database."""
+    major = major_of(conn)
+    options = _BACKUP | {"manifest": "yes", "wait": False}
+    command = _core.base_backup_command(major, label="both", **options)
+    with BackupStream(conn, major) as stream:
+        events = [*stream.events(command, manifest=True)]
+        assert isinstance(events[0], Started)
+        assert isinstance(events[-1], Ended)
+        begin = next(i for i, it in enumerate(events) if isinstance(it, NewManifest))
+        manifest = b"".join(it.bytes for it in events[begin:] if isinstance(it, Data))
+        found = parse_manifest(manifest)
+        assert (found.wal_ranges[0].start, found.wal_ranges[-1].end) == (
+            events[0].lsn,
+            events[-1].lsn,
+        )
+        if major >= 17:
+            stream.upload(_core.upload_manifest_command(major), manifest)
+        else:
+            with pytest.raises(OptionError, match="needs PostgreSQL 17 or later"):
+                _core.upload_manifest_command(major)
+        # The connection takes another command.
+        assert postgres.identify_system(conn).timeline == 1
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:
