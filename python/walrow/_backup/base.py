@@ -74,7 +74,7 @@ def base_backup(
         to: A directory that is empty, or does not exist yet.
         format: `tar` writes an archive for each tablespace. `plain` writes a data
             directory, from which a server can start.
-        label: A name for the backup, in the server's log and in backup_label.
+        label: A name for the backup, of one line, in the server's log and in backup_label.
         checkpoint: `fast` begins at once, and costs the server a burst of writes. `spread`
             may wait for minutes.
         max_rate: The most kilobytes per second: 32 to 1048576.
