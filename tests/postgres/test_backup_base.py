@@ -480,6 +480,27 @@ def test_missing_wal_is_said(newest: EmbeddedServer, tmp_path: Path) -> None:
     assert "it has no WAL" in done.stderr
 
 
+@pytest.mark.parametrize("major", [18, pytest.param(14, marks=slow)])
+def test_without_wal_it_ends_when_the_archive_has_it(
+    tmp_path: Path, major: int
+) -> None:
+    make = EmbeddedServer if major == 18 else NpmServer
+    settings = {"archive_mode": "on"}
+    with make(major, settings=settings) as server:
+        # The server may be another user, who cannot write into the test's directory.
+        archive = server.data_directory / "archive"
+        command = f"mkdir -p {archive} && sleep 0.5 && cp %p {archive}/%f"
+        execute(
+            server.dsn,
+            f"ALTER SYSTEM SET archive_command = '{command}'",
+            "SELECT pg_reload_conf()",
+        )
+        done = take(server, tmp_path / "b", wal="none")
+        assert done.wal == "missing"
+        last = f"{done.end_timeline:08X}{0:08X}{(done.end_lsn - 1) // (16 << 20):08X}"
+        assert (archive / last).is_file()
+
+
 def test_no_message_has_a_password(tmp_path: Path) -> None:
     url = "postgresql://me:topsecret@127.0.0.1:1/shop"
     for dsn in (url, "host=127.0.0.1 port=1 password=topsecret", "pasword=topsecret"):

@@ -46,6 +46,11 @@ def test_a_disk_that_stalls_does_not_end_the_connection(
     with WalProcess(small.dsn, to, "--slot", kept, disk=disk) as process:
         until_reported(small, end_of_wal(small))
         pid = execute(small.dsn, "SELECT pid FROM pg_stat_replication")
+        # It keeps WAL, and no rows.
+        query = "SELECT backend_xmin FROM pg_stat_replication"
+        assert execute(small.dsn, query) == [(None,)]
+        query = "SELECT xmin, catalog_xmin FROM pg_replication_slots"
+        assert execute(small.dsn, query) == [(None, None)]
         with disk.has("stalled"):
             write(small, 2)
             end = end_of_wal(small)

@@ -15,6 +15,15 @@ from hypothesis import strategies as st
 
 import walrow
 from walrow import _core, postgres
+from walrow._backup.base_manifest import parse_manifest
+from walrow._backup.base_stream import (
+    BackupStream,
+    Data,
+    Ended,
+    NewManifest,
+    Started,
+)
+from walrow._postgres.physical import PhysicalStream
 from walrow._postgres.running import run as run_command
 from walrow.errors import OptionError, ReplicationError
 
@@ -168,6 +177,22 @@ def test_a_logical_slot_needs_a_database(
     postgres.drop_slot(conn, name)
 
 
+_BACKUP: dict[str, Any] = {
+    "progress": False,
+    "checkpoint": "fast",
+    "wal": False,
+    "wait": True,
+    "max_rate": None,
+    "tablespace_map": True,
+    "verify_checksums": True,
+    "manifest": "no",
+    "manifest_checksums": "CRC32C",
+    "compression": None,
+    "compression_detail": None,
+    "target": None,
+    "target_detail": None,
+    "incremental": False,
+}
 NAMES = st.text(
     st.characters(codec="utf-8", exclude_characters='"\0'), min_size=1, max_size=70
 )
@@ -181,13 +206,52 @@ NAMES = st.text(
 @given(name=NAMES)
 def test_no_name_leaves_its_quotes(conn: Connection, name: str) -> None:
     """A name is only ever a name: the server finds no such slot, and no syntax error."""
-    with pytest.raises(ReplicationError) as caught:
-        postgres.drop_slot(conn, name)
-    # 63 bytes of a name count. Beyond: the name is cut, or too long for a slot.
-    assert caught.value.sqlstate in {"42704", "42602", "42622"}, caught.value
+    if len(name.encode()) > 63:
+        with pytest.raises(OptionError, match="at most 63 bytes"):
+            postgres.drop_slot(conn, name)
+    else:
+        with pytest.raises(ReplicationError) as caught:
+            postgres.drop_slot(conn, name)
+        assert caught.value.sqlstate in {"42704", "42602"}, caught.value
     with pytest.raises(ReplicationError) as caught:
         postgres.show(conn, name)
     assert caught.value.sqlstate in {"42704", "42602"}, caught.value
+
+
+@pytest.mark.parametrize("word", ["true", "database", ""])
+def test_a_name_that_is_too_long_is_not_that_of_another_slot(
+    server: EmbeddedServer, sql: Connection, name: str, word: str
+) -> None:
+    """Servers cut a name to 63 bytes, and then find the slot of that name."""
+    kept = name.ljust(63, "_")
+    long = f"{kept}_other"
+    given = {"replication": word} if word else {}
+    query = "SELECT slot_name FROM pg_replication_slots WHERE slot_name LIKE %s"
+    with psycopg.connect(server.dsn, autocommit=True, **given) as conn:  # type: ignore[arg-type]
+        postgres.create_physical_slot(conn, kept, reserve_wal=True)
+        calls: list[Callable[[], object]] = [
+            lambda: postgres.drop_slot(conn, long),
+            lambda: postgres.create_physical_slot(conn, long),
+            lambda: postgres.create_slot(conn, long),
+            lambda: postgres.start_replication_command(long, 0, {}),
+        ]
+        if word:
+            calls.append(lambda: postgres.drop_slot(conn, long, wait=True))
+            if major_of(conn) >= 15:
+                calls.append(lambda: postgres.read_slot(conn, long))
+            if major_of(conn) >= 17:
+                calls.append(lambda: postgres.alter_slot(conn, long, failover=True))
+        for call in calls:
+            with pytest.raises(OptionError, match="at most 63 bytes"):
+                call()
+        assert sql.execute(query, [f"{name}%"]).fetchall() == [(kept,)]
+        with (
+            PhysicalStream.connect(server.dsn) as stream,
+            pytest.raises(OptionError, match="at most 63 bytes"),
+        ):
+            stream.start(0, timeline=1, slot=long)
+        postgres.drop_slot(conn, kept)
+        assert sql.execute(query, [f"{name}%"]).fetchall() == []
 
 
 @settings(
@@ -200,29 +264,38 @@ def test_no_name_leaves_its_quotes(conn: Connection, name: str) -> None:
 )
 def test_no_label_leaves_its_quotes(conn: Connection, label: str) -> None:
     """The server reads the label to its end: it refuses what comes after it."""
-    options: dict[str, Any] = {
-        "progress": False,
-        "checkpoint": "fast",
-        "wal": False,
-        "wait": True,
-        "max_rate": None,
-        "tablespace_map": True,
-        "verify_checksums": True,
-        "manifest": "no",
-        "manifest_checksums": "CRC32C",
-        "compression": None,
-        "compression_detail": None,
-        "target": None,
-        "target_detail": None,
-        "incremental": False,
-    }
     major = major_of(conn)
-    command = _core.base_backup_command(major, label=label, **options)
+    command = _core.base_backup_command(major, label=label, **_BACKUP)
     # Twice the same option is an error of the option, and not of the syntax.
     again = ", LABEL 'again')" if major >= 15 else " LABEL 'again'"
     with pytest.raises(ReplicationError, match="duplicate option") as caught:
         run_command(conn, command.removesuffix(")") + again, "refused")
     assert caught.value.sqlstate == "42601"
+
+
+def test_a_backup_and_its_manifest(conn: Connection) -> None:
+    """BASE_BACKUP and UPLOAD_MANIFEST need no database."""
+    major = major_of(conn)
+    options = _BACKUP | {"manifest": "yes", "wait": False}
+    command = _core.base_backup_command(major, label="both", **options)
+    with BackupStream(conn, major) as stream:
+        events = [*stream.events(command, manifest=True)]
+        assert isinstance(events[0], Started)
+        assert isinstance(events[-1], Ended)
+        begin = next(i for i, it in enumerate(events) if isinstance(it, NewManifest))
+        manifest = b"".join(it.bytes for it in events[begin:] if isinstance(it, Data))
+        found = parse_manifest(manifest)
+        assert (found.wal_ranges[0].start, found.wal_ranges[-1].end) == (
+            events[0].lsn,
+            events[-1].lsn,
+        )
+        if major >= 17:
+            stream.upload(_core.upload_manifest_command(major), manifest)
+        else:
+            with pytest.raises(OptionError, match="needs PostgreSQL 17 or later"):
+                _core.upload_manifest_command(major)
+        # The connection takes another command.
+        assert postgres.identify_system(conn).timeline == 1
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:

@@ -590,6 +590,8 @@ def options(**changes: Any) -> BackupOptions:
         ({"manifest": "maybe"}, "manifest is one of"),
         ({"compress": "zstd"}, "compress is gzip"),
         ({"compress": "gzip:10"}, "compress is gzip"),
+        # A server takes it, and starts from no such backup.
+        ({"label": "b\nSTART TIMELINE: 9"}, "label is one line"),
         ({"max_rate": -1}, "max_rate is a number"),
         ({"max_rate": 1 << 40}, "max_rate is a number"),
         ({"manifest": "no", "manifest_checksums": "SHA256"}, "needs a manifest"),

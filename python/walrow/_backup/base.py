@@ -74,13 +74,14 @@ def base_backup(
         to: A directory that is empty, or does not exist yet.
         format: `tar` writes an archive for each tablespace. `plain` writes a data
             directory, from which a server can start.
-        label: A name for the backup, in the server's log and in backup_label.
+        label: A name for the backup, of one line, in the server's log and in backup_label.
         checkpoint: `fast` begins at once, and costs the server a burst of writes. `spread`
             may wait for minutes.
         max_rate: The most kilobytes per second: 32 to 1048576.
         wal: `stream` receives the WAL over a second connection while the backup runs, so that
             the server keeps it no longer. `fetch` takes it at the end. `none` leaves it out:
-            then it must come from an archive.
+            then it must come from an archive, and a server that has one ends the backup only
+            when the WAL is there.
         incremental: The manifest of an earlier backup, or the directory with it: only
             blocks that changed since are sent. From server 17, with `summarize_wal = on`.
         tablespaces: With format plain, a new directory for each tablespace's directory on
@@ -202,8 +203,8 @@ def _command(major: int, options: BackupOptions, *, with_sizes: bool) -> str:
         progress=with_sizes,
         checkpoint=options.checkpoint,
         wal=options.wal == "fetch",
-        # Whether WAL is archived is not known here, and if the backup has it, it does not matter.
-        wait=False,
+        # Without WAL, the backup needs that of the archive. A server without one does not wait.
+        wait=options.wal == "none",
         max_rate=options.max_rate,
         tablespace_map=True,
         verify_checksums=options.verify_checksums,

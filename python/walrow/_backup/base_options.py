@@ -90,6 +90,9 @@ def check_options(options: BackupOptions) -> None:
     if options.max_rate is not None and not 0 < options.max_rate < 1 << 31:
         # Which of them the server takes is known with its command.
         _refuse("max_rate is a number of kilobytes per second, from 32 to 1048576")
+    if "\n" in options.label:
+        # A server writes it into backup_label as it is, where it would be another entry.
+        _refuse("label is one line")
     gzip_level(options.compress)
     _check_mapping(options.to, options.tablespaces)
 

@@ -25,6 +25,7 @@ from walrow._lsn import Lsn
 from walrow._postgres.running import (
     check_database,
     check_replication,
+    check_slot_name,
     is_replication,
     literal,
     major_version,
@@ -267,6 +268,7 @@ def create_slot(
         OptionError: The server's version lacks an option, or the connection cannot be
             used.
     """
+    check_slot_name(name)
     command = create_slot_command(
         major_version(conn),
         name,
@@ -316,6 +318,7 @@ def create_physical_slot(
             in use, the role lacks a privilege.
         OptionError: The connection cannot be used.
     """
+    check_slot_name(name)
     command = create_physical_slot_command(
         major_version(conn), name, temporary=temporary, reserve_wal=reserve_wal
     )
@@ -341,6 +344,7 @@ def read_slot(conn: psycopg.Connection[Any], name: str) -> PhysicalSlot | None:
             used.
     """
     check_replication(conn, "READ_REPLICATION_SLOT")
+    check_slot_name(name)
     command = read_slot_command(major_version(conn), name)
     failed = f'cannot read slot "{name}"'
     found = parse_read_slot(row_of(run(conn, command, failed, slot=name)))
@@ -391,6 +395,7 @@ def drop_slot(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -
     """
     if wait:
         check_replication(conn, "wait=True")
+    check_slot_name(name)
     command = _drop_text(conn, name, wait=wait)
     run(conn, command, f'cannot drop slot "{name}"', slot=name)
 
@@ -421,6 +426,7 @@ def alter_slot(
     if failover is None and two_phase is None:
         text = "alter_slot changes nothing: pass failover= or two_phase="
         raise OptionError(text)
+    check_slot_name(name)
     command = alter_slot_command(
         major_version(conn), name, failover=failover, two_phase=two_phase
     )
@@ -447,10 +453,11 @@ def start_replication_command(
             left out. `publication_names` is one name or several, unquoted.
 
     Raises:
-        OptionError: A text contains a NUL character.
+        OptionError: A text contains a NUL character, or the slot's name is too long.
         TypeError: An option has another type.
         ValueError: The start is not an LSN.
     """
+    check_slot_name(slot)
     return _start_replication_command(slot, Lsn(start), dict(options))
 
 

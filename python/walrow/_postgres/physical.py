@@ -33,7 +33,7 @@ from walrow._postgres.connecting import (
 )
 from walrow._postgres.copy_both import ASYNC, CopyBoth, lost, now_of_postgres
 from walrow._postgres.failures import UNDEFINED_OBJECT
-from walrow._postgres.running import row_of
+from walrow._postgres.running import check_slot_name, row_of
 from walrow._postgres.server_errors import replication_error
 from walrow.errors import OptionError, ReplicationError
 
@@ -189,12 +189,15 @@ class PhysicalStream(CopyBoth):
         Raises:
             ReplicationError: The server refused, for example because the position is not
                 in its history.
-            OptionError: A stream runs, or the connection is closed.
+            OptionError: A stream runs, the connection is closed, or the slot's name is too
+                long.
         """
         is_running = self._is_streaming and not self._has_ended
         if is_running or self._is_closed or self.connection.closed:
             text = "a stream runs already, or is closed"
             raise OptionError(text)
+        if slot is not None:
+            check_slot_name(slot)
         at = Lsn(start)
         self._slot = slot
         self._failed = (
