@@ -451,8 +451,9 @@ class BackupError(Error):
             `"protocol"` (the server sent something else than a backup) or `"store"` (the
             file system). Of a directory of WAL, `"gap"` (a segment is missing), `"size"`
             (a file is not as large as the server's segments), `"compressed"`,
-            `"foreign"` (a file that does not belong there), `"other_server"` or
-            `"locked"` (by another receiver). Of a comparison with a log, `"not_a_backup"`,
+            `"foreign"` (a file that does not belong there), `"other_server"`,
+            `"diverged"` (a promoted server lacks WAL that is durable here) or `"locked"`
+            (by another receiver). Of a comparison with a log, `"not_a_backup"`,
             `"incremental"` (it is no whole backup), `"programs"` (there are none of the
             server's version), `"user"` (PostgreSQL cannot run as this one), `"recovery"`
             (a server cannot recover it), `"other_server"` or `"timeline"` (the log has

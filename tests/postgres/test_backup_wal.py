@@ -191,6 +191,45 @@ def test_a_promotion_is_followed(tmp_path: Path, major: int) -> None:
         assert refused.value.code == "other_server"
 
 
+def test_a_promoted_server_that_lacks_durable_wal_is_an_error(tmp_path: Path) -> None:
+    """Commits waited for these files. Only they have them now."""
+    to = tmp_path / "wal"
+    with SmallSegments(18) as primary, Standby(primary) as standby:
+        execute(primary.dsn, "CREATE TABLE z (i int)")
+        hosts = [
+            dict(it.split("=", 1) for it in server.dsn.split() if "=" in it)
+            for server in (primary, standby)
+        ]
+        both = " ".join(
+            f"{key}={','.join(host[key] for host in hosts)}"
+            if key in ("host", "port")
+            else f"{key}={value}"
+            for key, value in hosts[0].items()
+        )
+        with Receiving(both, to) as receiving:
+            until_reported(primary, "0/0")
+            until(
+                lambda: (
+                    execute(primary.dsn, "SELECT pg_current_wal_lsn()")
+                    == execute(standby.dsn, "SELECT pg_last_wal_receive_lsn()")
+                )
+            )
+            standby.shut_down("fast")
+            execute(primary.dsn, "INSERT INTO z SELECT generate_series(1, 500)")
+            until_reported(primary, end_of_wal(primary))
+            primary.shut_down("kill")
+            standby.start()
+            execute(standby.dsn, "SELECT pg_promote()")
+            receiving.wait(60)
+        assert isinstance(receiving.failure, BackupError), receiving.failure
+        assert receiving.failure.code == "diverged"
+        kept = [it for it in contents(to) if it.startswith("00000001")]
+        assert kept
+        # Somebody has read that: it goes on.
+        assert receive(standby, to).timeline == 2
+        assert [it for it in contents(to) if it.startswith("00000001")] == kept
+
+
 def test_a_directory_that_ends_at_the_switch_point(tmp_path: Path) -> None:
     """Then the server has nothing to send for the old timeline."""
     to = tmp_path / "wal"

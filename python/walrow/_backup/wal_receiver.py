@@ -18,7 +18,13 @@ from walrow._postgres.open_connections import OpenConnections
 from walrow._postgres.physical import StreamEnd, TimelineEnd
 from walrow._postgres.server_errors import replication_error
 from walrow._waiting import Waiter
-from walrow.errors import ConnectionLostError, Error, OptionError, ReplicationError
+from walrow.errors import (
+    BackupError,
+    ConnectionLostError,
+    Error,
+    OptionError,
+    ReplicationError,
+)
 
 if TYPE_CHECKING:
     import threading
@@ -75,6 +81,8 @@ class WalReceiver:
         self._first: Lsn | None = None
         self._landing: WalLanding | None = None
         self._segments = 0
+        #: Up to where the connections so far have made WAL durable.
+        self._durable = Position(0, Lsn(0))
         #: The timeline that the stream sends.
         self._timeline = 0
         #: Whether a step was left that uses the stream, and closes it.
@@ -156,6 +164,7 @@ class WalReceiver:
             finally:
                 self._land(landing, _STOP_WRITING_SECONDS)
                 self._segments += landing.segments
+                self._durable = max(self._durable, landing.flushed)
             if landing.failure is not None:
                 raise landing.failure
             if not self._has_left:
@@ -191,6 +200,7 @@ class WalReceiver:
             if answer.timeline <= at.timeline:
                 text = f"timeline {answer.timeline} follows timeline {at.timeline}"
                 raise ReplicationError(text, sqlstate=_PROTOCOL_VIOLATION)
+            _refuse_loss(max(self._durable, landing.flushed), at.timeline, answer)
             # From a segment's start, as the file of the new timeline must be whole.
             at = Segment.at(answer.timeline, answer.start, begun.segment_size)
             landing.switch(at)
@@ -340,6 +350,21 @@ class WalReceiver:
             self._first,
             flushed.lsn,
         )
+
+
+def _refuse_loss(durable: Position, timeline: int, end: TimelineEnd) -> None:
+    """Refuses a promoted server that lacks WAL which was reported as durable.
+
+    Commits may have waited for that. Their WAL is only in the earlier timeline's last file.
+    """
+    if durable.timeline == timeline and durable.lsn > end.start:
+        text = (
+            f"timeline {end.timeline} begins at {end.start}, and timeline {timeline} was"
+            f" durable here up to {durable.lsn}: the promoted server lacks that WAL. Keep"
+            f" the files of timeline {timeline}, which have it, also the .partial one;"
+            " started again, this goes on with the new timeline"
+        )
+        raise BackupError(text, code="diverged")
 
 
 @contextlib.contextmanager
