@@ -271,6 +271,6 @@ def test_a_table_that_was_created_again_has_the_rows_of_both() -> None:
     with pytest.raises(
         walrow.errors.SchemaError, match="the name of two tables, with OIDs"
     ):
-        walrow.read(data, tables=["phoenix"]).to_pandas()
+        list(walrow.read(data, tables=["phoenix"]).to_pandas())
     frames = walrow.read(data, tables=oids[1:2]).to_pandas()
     assert len(frames["public.phoenix"]) == 2

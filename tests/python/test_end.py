@@ -153,7 +153,7 @@ def test_end_applies_to_messages_outside_transactions() -> None:
         (
             dt.datetime(2026, 1, 1),
             walrow.errors.OptionError,
-            "end: the time needs a time zone",
+            "end: the datetime needs a time zone",
         ),
         (1.5, TypeError, "end must be an LSN"),
     ],

@@ -716,7 +716,7 @@ def test_it_shows_itself(tmp_path: Path) -> None:
         ({"start": -1}, "start must be an LSN"),
         ({"start": True}, "start must be an LSN"),
         ({"start": 1.5}, "start must be an LSN"),
-        ({"end": dt.datetime(2024, 1, 1)}, "end: the time needs a time zone"),
+        ({"end": dt.datetime(2024, 1, 1)}, "end: the datetime needs a time zone"),
         ({"end": "yesterday"}, "end must be an LSN"),
         ({"start": 0x1000, "end": 0xFFF}, "end is 0/FFF, before start, 0/1000"),
         ({"deletes": "none"}, "deletes='none' is not one of 'apply', 'soft', 'ignore'"),

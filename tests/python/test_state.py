@@ -469,7 +469,7 @@ def test_options_are_those_of_columns_and_batches(tmp_path: Path) -> None:
     with pytest.raises(walrow.errors.OptionError, match="as_of must be an LSN"):
         log.state("t", as_of="yesterday")
     with pytest.raises(
-        walrow.errors.OptionError, match="as_of: the time needs a time zone"
+        walrow.errors.OptionError, match="as_of: the datetime needs a time zone"
     ):
         log.state("t", as_of=dt.datetime(2024, 1, 1))
     with pytest.raises(walrow.errors.SchemaError, match="nope"):
