@@ -201,6 +201,37 @@ def _room(name: str) -> str:
     return name.removeprefix("walrow").removeprefix(".").partition(".")[0]
 
 
+def makers(*names: str) -> set[str]:
+    """The modules of Python that call one of these functions."""
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        calls = [
+            ast.unparse(it.func).rpartition(".")[2]
+            for it in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(it, ast.Call)
+        ]
+        if not set(names).isdisjoint(calls):
+            found.add(".".join(path.relative_to(PACKAGE).with_suffix("").parts))
+    return found
+
+
+def test_threads_are_made_in_few_places() -> None:
+    threads = makers("Thread", "Timer", "ThreadPoolExecutor", "start_new_thread")
+    # Its pool commits to a target for several tables at once.
+    assert threads == {"_workers", "spark.apply_all"}
+    workers = makers("Worker", "in_background") - {"_workers"}
+    assert workers == {
+        "_postgres.locks",
+        "_postgres.open_connections",
+        "_receive.askers",
+        "_receive.interruption",
+        "_receive.landing",
+        "_receive.loading",
+        "_receive.loads",
+        "_receive.receiver",
+    }
+
+
 def refuse_circles(graph: dict[str, set[str]]) -> None:
     try:
         TopologicalSorter(graph).prepare()
@@ -218,6 +249,7 @@ _LEAVES = (
     "_secrets",
     "_unresolved",
     "_waiting",
+    "_workers",
     "errors",
     "typing",
 )

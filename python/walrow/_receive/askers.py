@@ -8,24 +8,23 @@ A server that stands still delays only the answers: whoever asks goes on without
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg import pq
 
-from walrow._postgres.open_connections import cancel, start_thread
+from walrow._postgres.open_connections import cancel
 from walrow._postgres.server_errors import replication_error
+from walrow._workers import Worker
 from walrow.errors import ConnectionLostError, Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-
-__all__ = ["Asker", "is_answered"]
+__all__ = ["Asker"]
 
 T = TypeVar("T")
 
@@ -47,12 +46,7 @@ class Asker:
             name: The thread's name.
         """
         self._connect = connect
-        self._name = name
-        self._questions: queue.SimpleQueue[Callable[[], None] | None] = (
-            queue.SimpleQueue()
-        )
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._worker = Worker(name, at_end=self._hang_up)
         self._conn: psycopg.Connection[Any] | None = None
         self._opened = 0.0
         self._is_old = False
@@ -68,23 +62,10 @@ class Asker:
         Returns:
             The answer. An error of psycopg becomes a ReplicationError.
         """
-        answer: Future[T] = Future()
-
-        def respond() -> None:
-            try:
-                found = self._answer(question)
-            except BaseException as error:
-                answer.set_exception(error)
-            else:
-                answer.set_result(found)
-
-        with self._lock:
-            if self._is_closed:
-                answer.set_exception(_closed())
-                return answer
-            if self._thread is None:
-                self._thread = start_thread(self._run, name=self._name)
-            self._questions.put(respond)
+        answer = self._worker.do(partial(self._answer, question))
+        if answer.cancelled():
+            answer = Future()
+            answer.set_exception(_closed())
         return answer
 
     def renew(self) -> None:
@@ -93,21 +74,11 @@ class Asker:
 
     def close(self) -> None:
         """Asks no more, and cancels the current question. Does not wait for its end."""
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            self._questions.put(None)
+        self._is_closed = True
+        self._worker.close()
         conn = self._conn
         if conn is not None and not conn.closed:
             cancel(conn)
-
-    def _run(self) -> None:
-        try:
-            while (respond := self._questions.get()) is not None:
-                respond()
-        finally:
-            self._hang_up()
 
     def _answer(self, question: Callable[[psycopg.Connection[Any]], T]) -> T:
 
@@ -155,26 +126,11 @@ class Asker:
             conn.close()
 
 
-def is_answered(
-    answer: Future[Any], seconds: float, stop: threading.Event | None = None
-) -> bool:
-    """Waits for an answer, or an error, at most so long or until a stop. Returns whether it is there."""
-    end = time.monotonic() + seconds
-    has_come = threading.Event()
-    answer.add_done_callback(lambda _: has_come.set())
-    while not answer.done() and (left := end - time.monotonic()) > 0:
-        if stop is not None and stop.is_set():
-            break
-        has_come.wait(left if stop is None else min(left, _STOP_SECONDS))
-    return answer.done()
-
-
 def _closed() -> ConnectionLostError:
     text = "the receiver has ended, and asks no more"
     return ConnectionLostError(text)
 
 
 _RENEWED_SECONDS = 3600.0
-_STOP_SECONDS = 0.1
 #: The server has ended the session: by an administrator, a restart or one of its timeouts.
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}

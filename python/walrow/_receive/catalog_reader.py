@@ -7,7 +7,7 @@ import math
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._receive.askers import is_answered
+from walrow._workers import answered
 from walrow.errors import Error, OptionError, ReplicationError
 
 if TYPE_CHECKING:
@@ -173,7 +173,7 @@ class CatalogReader:
     def wait(self, seconds: float) -> None:
         """Waits for the end of the current reading, at most so long."""
         if self._answer is not None:
-            is_answered(self._answer, seconds)
+            answered(self._answer, seconds)
 
     def outdate(self) -> None:
         """The current reading is older than the catalog that the log gets now."""

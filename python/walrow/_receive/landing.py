@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from walrow._lsn import Lsn
 from walrow._receive.catalog_reader import CatalogReader
 from walrow._receive.same_server import Comparison, Last
+from walrow._workers import Worker
 from walrow.errors import Error, LogError, SpoolError
 
 if TYPE_CHECKING:
@@ -212,10 +213,9 @@ class Landing:
         self.has_load = False
         # Not asked of the writer later: it may be waiting for a full disk.
         self.lacks_first_load = writer.lacks_first_load
-        self._thread = threading.Thread(
-            target=self._run, name="walrow-landing", daemon=True
-        )
-        self._thread.start()
+        self._worker = Worker("walrow-landing")
+        self._worker.do(self._run)
+        self._worker.close()
 
     @property
     def is_full(self) -> bool:
@@ -337,22 +337,24 @@ class Landing:
             self._is_load_given_up = True
             self._changed.notify_all()
 
-    def wait_for_room(self, seconds: float, stop: threading.Event) -> None:
+    def wait_for_room(self, seconds: float, is_stopped: Callable[[], bool]) -> None:
         """Waits until the queue has room again, at most so long or until a stop."""
         end = time.monotonic() + seconds
         with self._changed:
-            while self.is_full and self.failure is None and not stop.is_set():
+            while self.is_full and self.failure is None and not is_stopped():
                 left = end - time.monotonic()
                 if left <= 0:
                     break
                 self._changed.wait(min(left, _STOP_SECONDS))
 
-    def finish(self, seconds: float, stop: threading.Event | None = None) -> bool:
+    def finish(
+        self, seconds: float, is_stopped: Callable[[], bool] | None = None
+    ) -> bool:
         """Lands the queued blocks, as far as the time allows, and publishes them.
 
         Args:
             seconds: How long it may take.
-            stop: Ends the wait, and not the thread.
+            is_stopped: Ends the wait, and not the thread.
 
         Returns:
             Whether the thread has ended.
@@ -360,24 +362,26 @@ class Landing:
         with self._changed:
             self._deadline = time.monotonic() + seconds / 2
             self._changed.notify()
-        return self.wait(seconds, stop)
+        return self.wait(seconds, is_stopped)
 
-    def wait(self, seconds: float, stop: threading.Event | None = None) -> bool:
+    def wait(
+        self, seconds: float, is_stopped: Callable[[], bool] | None = None
+    ) -> bool:
         """Waits for the end of the thread, after `finish`: then, the log is closed.
 
         Args:
             seconds: How long it waits.
-            stop: Ends the wait.
+            is_stopped: Ends the wait.
 
         Returns:
             Whether the thread has ended.
         """
         end = time.monotonic() + seconds
-        while self._thread.is_alive() and (left := end - time.monotonic()) > 0:
-            self._thread.join(min(left, _STOP_SECONDS))
-            if stop is not None and stop.is_set():
-                break
-        return not self._thread.is_alive()
+        while not self._worker.join(min(end - time.monotonic(), _STOP_SECONDS)):
+            is_over = time.monotonic() >= end
+            if is_over or (is_stopped is not None and is_stopped()):
+                return False
+        return True
 
     def _run(self) -> None:
         try:

@@ -6,22 +6,23 @@ import contextlib
 import os
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from walrow._log import requests as load_requests
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.failures import deserves_reconnect
-from walrow._postgres.open_connections import start_thread
 from walrow._receive.interruption import Left
 from walrow._receive.landing import is_refusal
 from walrow._receive.loading import TableLoad, was_busy
 from walrow._receive.status import PendingLoad
+from walrow._workers import Worker, answered, in_background
 from walrow.errors import Error, LogError
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     import psycopg
@@ -55,6 +56,7 @@ class Loads:
         wake: Callable[[], None],
         note: Callable[[str], None],
         completeness: Completeness,
+        files: Worker,
     ) -> None:
         """Stores the arguments.
 
@@ -68,6 +70,7 @@ class Loads:
             wake: Is called when something has changed.
             note: Says something to people.
             completeness: Learns which tables were loaded.
+            files: Writes the outcome: the disk may stall.
         """
         self._given = given
         self._log = log
@@ -79,9 +82,10 @@ class Loads:
         self._wake = wake
         self._note = note
         self._completeness = completeness
+        self._files = files
         self._load: TableLoad | None = None
         self._request: LoadRequest | None = None
-        self._beginning: threading.Thread | None = None
+        self._beginning: Future[None] | None = None
         self._is_ending = False
         self._outcome: _Outcome | None = None
         self._attempts = 0
@@ -174,7 +178,7 @@ class Loads:
         if not self._is_ending and not self._is_wanted():
             self._cancel(landing)
             return
-        if self._beginning is not None and self._beginning.is_alive():
+        if self._beginning is not None and not self._beginning.done():
             return
         self._beginning = None
         failure = self._load.failure
@@ -201,7 +205,7 @@ class Loads:
             load.stop()
         beginning, self._beginning = self._beginning, None
         if beginning is not None:
-            beginning.join(_STOP_SECONDS)
+            answered(beginning, _STOP_SECONDS)
         self._is_ending, self.is_first = False, False
 
     def _new(self, names: Sequence[str] | None) -> TableLoad:
@@ -260,8 +264,8 @@ class Loads:
         if self._request is not None:
             load = self._load = self._new(self._request.tables)
             self._is_ending = False
-            self._beginning = start_thread(
-                self._begin, load, landing, name="walrow-load"
+            self._beginning = in_background(
+                "walrow-load", partial(self._begin, load, landing)
             )
 
     def _begin(self, load: TableLoad, landing: Landing) -> None:
@@ -315,7 +319,7 @@ class Loads:
         self._tend_outcome(outcome)
 
     def _tend_outcome(self, outcome: _Outcome) -> None:
-        """Records an outcome. The disk may stall, so another thread does that."""
+        """Records an outcome. The disk may stall, so another thread does it."""
         now = time.monotonic()
         if outcome.is_recorded:
             self._outcome = self._request = None
@@ -324,7 +328,7 @@ class Loads:
         elif now >= outcome.due and not outcome.is_being_recorded:
             outcome.due = now + _LOOK_SECONDS
             outcome.is_being_recorded = True
-            start_thread(self._record, outcome, self._request, name="walrow-outcome")
+            self._files.do(partial(self._record, outcome, self._request))
 
     def _record(self, outcome: _Outcome, request: LoadRequest | None) -> None:
         try:

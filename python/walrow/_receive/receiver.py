@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
 import time
 from collections import deque
 from functools import partial
@@ -25,7 +24,7 @@ from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.slot_positions import position_of_now, prepared_transactions
 from walrow._postgres.stream_options import is_streamed
-from walrow._receive.askers import Asker, is_answered
+from walrow._receive.askers import Asker
 from walrow._receive.beginning import Beginning
 from walrow._receive.catalog_reader import first_catalog, read_catalog
 from walrow._receive.completeness import Completeness
@@ -36,8 +35,10 @@ from walrow._receive.reconnecting import Attempts, Streaming
 from walrow._receive.resuming import in_use
 from walrow._receive.same_server import Comparison, asked_options, stream_arguments
 from walrow._receive.status import Received, Status, lag_seconds
+from walrow._receive.stopping import Stop
 from walrow._receive.watch import TimelineWatch, Watch
 from walrow._waiting import Waiter
+from walrow._workers import Worker, answered
 from walrow.errors import (
     ConnectionLostError,
     Error,
@@ -47,10 +48,12 @@ from walrow.errors import (
 )
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     from walrow._core import Catalog
+    from walrow._log.retention import Retainer
     from walrow._postgres.commands import IdentifySystem
     from walrow._postgres.waiting import OpenTransaction
     from walrow._receive.status import PendingLoad, State
@@ -60,11 +63,7 @@ __all__ = ["Receiver"]
 
 
 class Receiver:
-    """A receiver that runs once. `receive` makes one.
-
-    Attributes:
-        was_stopped: Whether it has ended because of a stop.
-    """
+    """A receiver that runs once. `receive` makes one."""
 
     def __init__(
         self,
@@ -85,6 +84,7 @@ class Receiver:
         age: float,
         give_up_after: float,
         start_within: float,
+        retainer: Retainer | None,
         status: Callable[[Status], None] | None,
         stop: threading.Event,
     ) -> None:
@@ -114,10 +114,12 @@ class Receiver:
         self._streaming = Streaming()
         self._has_streamed = False
         self._status = status
-        # Not the caller's own, which is never set here: he may have given it to others, too.
-        self._stop, self._callers_stop = threading.Event(), stop
-        self._has_ended = threading.Event()
-        self._must_end, self.was_stopped = math.inf, False
+        self._stop = Stop(stop, _STOP_SECONDS)
+        self._retainer = retainer
+        self._retained: Future[None] | None = None
+        self._retain_due = time.monotonic() + _RETAIN_SECONDS
+        #: What touches the log's files beside its writer.
+        self._files = Worker("walrow-files")
         self._landing: Landing | None = None
         #: Was left before its end: its disk stalls, and it still has the log.
         self._unended: Landing | None = None
@@ -151,6 +153,7 @@ class Receiver:
             wake=self._waiter.wake,
             note=self._notes.append,
             completeness=self._completeness,
+            files=self._files,
         )
         self._beginning = Beginning(
             self._given,
@@ -172,39 +175,35 @@ class Receiver:
     def run(self) -> Received:
         """Receives until it is stopped. Leaves no thread and no connection."""
         with self._connections.collecting():
-            watcher = threading.Thread(
-                target=self._watch_stop, name="walrow-stop", daemon=True
-            )
-            watcher.start()
             try:
                 return self._run()
             finally:
-                self.was_stopped = self._stop.is_set()
-                self._has_ended.set()
                 try:
                     # Only after an interruption: otherwise it is closed.
                     self._abandon()
                 finally:
+                    self._retain_last()
+                    self._files.close()
                     self._asker.close()
                     self._timeline_watch.close()
-                    self._connections.end(self._allowed(_END_SECONDS))
-                    watcher.join()
+                    self._connections.end(self._stop.allowed(_END_SECONDS))
                     self._waiter.close()
 
-    def _watch_stop(self) -> None:
-        # Nothing else says that the receiver has ended by itself.
-        while not self._callers_stop.wait(_STOP_LOOK_SECONDS):
-            if self._has_ended.is_set() or self._stop.is_set():
-                break
-        if not self._has_ended.is_set():
-            self._must_end = time.monotonic() + _STOP_SECONDS
-            self._stop.set()
-            self._waiter.wake()
+    def _retain(self) -> None:
+        """Removes old segments now and then."""
+        retainer, now = self._retainer, time.monotonic()
+        is_due = now >= self._retain_due
+        if is_due and retainer is not None:
+            if self._retained is None or self._retained.done():
+                self._retained = self._files.do(retainer.apply)
+            self._retain_due = now + _RETAIN_SECONDS
 
-    def _allowed(self, seconds: float) -> float:
-        """The rest of these seconds after a stop."""
-        left = self._must_end - time.monotonic()
-        return min(seconds, max(left, _LEAST_SECONDS))
+    def _retain_last(self) -> None:
+        """Removes old segments at the end, as far as a stop leaves time for that."""
+        if self._retainer is not None:
+            last = self._files.do(self._retainer.apply)
+            answered(last, math.inf, self._stop.is_set)
+            answered(last, _RETAIN_LAST_SECONDS)
 
     def _run(self) -> Received:
         refuse_stopped(self._log, self._slot)
@@ -255,7 +254,7 @@ class Receiver:
         """Waits until an earlier attempt no longer writes to the log. False after a stop."""
         text = "the disk has not finished a write of the attempt before: waiting for it"
         while (earlier := self._unended) is not None and not self._stop.is_set():
-            if earlier.wait(_REPORT_SECONDS, self._stop):
+            if earlier.wait(_REPORT_SECONDS, self._stop.is_set):
                 self._unended = None
                 self._position, self._earlier = earlier.durable, earlier.counts
             else:
@@ -283,7 +282,7 @@ class Receiver:
         step = Step(drop, lambda _: None, self._waiter.wake)
         end = time.monotonic() + _DROP_SECONDS
         while not step.is_done and not self._stop.is_set() and time.monotonic() < end:
-            self._waiter.wait(min(end, time.monotonic() + _REPORT_SECONDS))
+            self._waiter.wait(min(end, time.monotonic() + _LOOK_SECONDS))
         try:
             if step.is_done:
                 step.result()
@@ -321,11 +320,11 @@ class Receiver:
                 raise
             self._finish(stream)
         finally:
-            stream.close(self._allowed(_CLOSE_SECONDS))
+            stream.close(self._stop.allowed(_CLOSE_SECONDS))
         if self._target is not None and not self._stop.is_set():
             # A caller that waits for a position asks the log for states then.
             self._note_prepared()
-            self._completeness.compare_now(self._position, self._stop)
+            self._completeness.compare_now(self._position, self._stop.is_set)
             self._report("stopping", force=True)
         return False
 
@@ -334,7 +333,7 @@ class Receiver:
         self._answered = time.monotonic()
         step = Step(
             self._start,
-            lambda started: started[0].close(self._allowed(_CLOSE_SECONDS)),
+            lambda started: started[0].close(self._stop.allowed(_CLOSE_SECONDS)),
             self._waiter.wake,
         )
         try:
@@ -353,7 +352,7 @@ class Receiver:
                 is_opening = self._answered == math.inf
                 note = "the log is being opened" if is_opening else None
                 self._report("connecting", note=note)
-                self._waiter.wait(time.monotonic() + _REPORT_SECONDS)
+                self._waiter.wait(time.monotonic() + _LOOK_SECONDS)
             return step.result()
         finally:
             if not step.is_done:
@@ -441,9 +440,9 @@ class Receiver:
                 # Questions of the server are not read meanwhile, so answer without a
                 # question.
                 stream.confirm(landing.confirmable)
-                landing.wait_for_room(_ANSWER_SECONDS, self._stop)
+                landing.wait_for_room(_ANSWER_SECONDS, self._stop.is_set)
                 continue
-            block = stream.receive(_REPORT_SECONDS)
+            block = stream.receive(_LOOK_SECONDS)
             self._waiter.drain()
             if block is None:
                 text = "the server has ended the stream"
@@ -471,7 +470,7 @@ class Receiver:
         if not self._prepared:
             return
         answer = self._asker.ask(ask)
-        if is_answered(answer, math.inf, self._stop):
+        if answered(answer, math.inf, self._stop.is_set):
             try:
                 self._left += answer.result()
             except Error as error:
@@ -580,11 +579,13 @@ class Receiver:
             self._earlier = landing.counts
             self._report("stopping", force=True, landing=landing)
             if stream is not None:
-                now = self._timeline_watch.look_now(self._allowed(_TIMELINE_SECONDS))
+                now = self._timeline_watch.look_now(
+                    self._stop.allowed(_TIMELINE_SECONDS)
+                )
                 self._has_new_timeline(now, landing)
             if stream is not None and not self._stop.is_set():
                 # A caller that waits for a position reads the log then.
-                landing.finish(math.inf, self._stop)
+                landing.finish(math.inf, self._stop.is_set)
         finally:
             # The status function may raise. The thread would keep the log for ever.
             if landing is not None:
@@ -612,9 +613,9 @@ class Receiver:
                 self._close(landing)
 
     def _close(self, landing: Landing) -> None:
-        if not landing.finish(self._allowed(_FINISH_SECONDS)):
+        if not landing.finish(self._stop.allowed(_FINISH_SECONDS)):
             self._unended = landing
-        landing.catalog.wait(self._allowed(_LEAST_SECONDS))
+        landing.catalog.wait(self._stop.allowed(_LEAST_SECONDS))
         self._position = landing.durable
         self._has_given_up = landing.has_given_up
         self._earlier = landing.counts
@@ -638,6 +639,7 @@ class Receiver:
         force: bool = False,
         landing: Landing | None = None,
     ) -> None:
+        self._retain()
         now = time.monotonic()
         if self._status is None or (not force and now < self._reported):
             return
@@ -657,6 +659,8 @@ class Receiver:
         durable = self._position if landing is None else landing.durable
         if landing is not None:
             note = note or landing.trouble or landing.catalog.trouble
+        if note is None and self._retainer is not None:
+            note = self._retainer.note
         end, kept = self._watch.look()
         lag = None if end is None or not durable else max(0, end - durable)
         if self._status is not None:
@@ -695,7 +699,11 @@ _CONNECT_SECONDS = 90.0
 #: A stop takes less than two seconds. Its waits take this time together, and then the least seconds
 #: for each wait that is left. A busy machine delays the end of the process.
 _STOP_SECONDS = 1.0
-_STOP_LOOK_SECONDS = 0.1
+#: How often the stop is looked at. A signal sets it without waking anybody.
+_LOOK_SECONDS = 0.1
+_RETAIN_SECONDS = 60.0
+#: The last time, after a stop.
+_RETAIN_LAST_SECONDS = 0.3
 #: Open questions to the server are cancelled at the end. This is their time to close connections.
 _END_SECONDS = 1.0
 _LEAST_SECONDS = 0.1

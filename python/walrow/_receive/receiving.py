@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 from pathlib import Path
@@ -172,7 +171,6 @@ def receive(
     psycopg_or_refuse()
     from walrow._receive.receiver import Receiver
 
-    retainer = None if retain is None else Retainer(directory, retain)
     receiver = Receiver(
         conninfo,
         log=directory,
@@ -190,34 +188,17 @@ def receive(
         age=age,
         give_up_after=give_up_after,
         start_within=_start_within(start_within, until),
-        status=_with_note_of(retainer, status),
+        retainer=None if retain is None else Retainer(directory, retain),
+        status=status,
         stop=stop or threading.Event(),
     )
-    with retainer or contextlib.nullcontext():
-        try:
-            return receiver.run()
-        finally:
-            if retainer is not None and receiver.was_stopped:
-                retainer.longest_end = _RETAIN_SECONDS
+    return receiver.run()
 
 
 def _start_within(given: float | None, until: str | None) -> float:
     if given is not None:
         return given
     return math.inf if until is None else _START_SECONDS
-
-
-def _with_note_of(
-    retainer: Retainer | None, status: Callable[[Status], None] | None
-) -> Callable[[Status], None] | None:
-    """Adds what holds segments back to a status that has no other note."""
-    if retainer is None or status is None:
-        return status
-
-    def report(found: Status) -> None:
-        status(found._replace(note=found.note or retainer.note))
-
-    return report
 
 
 #: With `until`, somebody waits for the end.
@@ -228,5 +209,3 @@ _LONGEST_AGE = 1_000_000_000
 _MOST_BYTES = (1 << 63) - 1
 #: Those of zstd.
 _LEVELS = (-131_072, 22)
-#: The time for removing old segments after a stop.
-_RETAIN_SECONDS = 0.3
