@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from walrow._receive import disk_states
 
 ROOT = Path(__file__).parents[2]
 CRATES = ROOT / "crates"
@@ -230,6 +234,60 @@ def test_threads_are_made_in_few_places() -> None:
         "_receive.loads",
         "_receive.receiver",
     }
+
+
+def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
+    for name in _DECIDES:
+        tree = ast.parse((PACKAGE / "_receive" / f"{name}.py").read_text("utf-8"))
+        imported = {
+            each
+            for it in ast.walk(tree)
+            if isinstance(it, (ast.Import, ast.ImportFrom))
+            for each in (
+                [it.module or ""]
+                if isinstance(it, ast.ImportFrom)
+                else [alias.name for alias in it.names]
+            )
+        }
+        known = {"walrow._lsn", "walrow.errors", "walrow._core"}
+        known |= {f"walrow._receive.{it}" for it in (*_DECIDES, *_VALUES)}
+        own = {it for it in imported if it.startswith("walrow")}
+        assert own <= known, name
+        assert imported - own <= _PURE, name
+
+
+def test_a_state_has_no_flags() -> None:
+    fields = [
+        (str(type_), field.name)
+        for state in (disk_states.State, disk_states.Load, disk_states.Ends)
+        for type_ in get_args(state)
+        if dataclasses.is_dataclass(type_)
+        for field in dataclasses.fields(type_)
+        if "bool" in str(field.type)
+    ]
+    assert fields == []
+    # It counts something.
+    assert len(get_args(disk_states.State)) == 4
+    assert {it.name for it in dataclasses.fields(disk_states.Stuck)}
+    # Nor does what has a state.
+    tree = ast.parse((PACKAGE / "_receive" / "disk.py").read_text("utf-8"))
+    values = [it.value for it in ast.walk(tree) if isinstance(it, ast.Assign)]
+    booleans = [
+        it
+        for it in values
+        if isinstance(it, ast.Constant) and isinstance(it.value, bool)
+    ]
+    assert booleans == []
+
+
+#: They decide for the receiver.
+_DECIDES = ("disk", "disk_states", "backlog", "definitions", "orders")
+#: What they know is only a type, or a value.
+_VALUES = ("same_server", "resuming")
+_PURE = {
+    *("__future__", "collections", "collections.abc", "dataclasses", "enum", "errno"),
+    *("json", "math", "typing"),
+}
 
 
 def refuse_circles(graph: dict[str, set[str]]) -> None:

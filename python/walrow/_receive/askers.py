@@ -16,15 +16,20 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import psycopg
 from psycopg import pq
 
+from walrow._postgres.catalog import catalog
+from walrow._postgres.failures import LOCK_NOT_AVAILABLE, QUERY_CANCELED
+from walrow._postgres.locks import waiting_shortly
 from walrow._postgres.open_connections import cancel
-from walrow._postgres.server_errors import replication_error
+from walrow._postgres.server_errors import copy_error, replication_error
 from walrow._workers import Worker
-from walrow.errors import ConnectionLostError, Error
+from walrow.errors import ConnectionLostError, Error, OptionError, ReplicationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-__all__ = ["Asker"]
+    from walrow._core import Catalog
+
+__all__ = ["Asker", "first_catalog", "read_catalog"]
 
 T = TypeVar("T")
 
@@ -124,6 +129,49 @@ class Asker:
         conn, self._conn = self._conn, None
         if conn is not None:
             conn.close()
+
+
+def read_catalog(
+    conn: psycopg.Connection[Any],
+    *,
+    given: dict[str, Any],
+    publications: Sequence[str],
+) -> Catalog:
+    """Reads the catalog for publications, and waits for locks only shortly.
+
+    Args:
+        conn: A connection with autocommit.
+        given: The parameters of another connection, which asks who has a lock.
+        publications: The publications.
+
+    Raises:
+        ReplicationError: It cannot be read. If somebody has a lock, it says who.
+    """
+    failed = "the catalog cannot be read"
+    try:
+        with waiting_shortly(conn, {**given, "connect_timeout": 5}, failed):
+            try:
+                return catalog(conn, publications=publications)
+            except OptionError:
+                # A publication that does not exist is named by the preflight.
+                return catalog(conn, publications=())
+    except psycopg.Error as error:
+        # The server's message may have a part of a name or a default.
+        describe = replication_error if error.sqlstate is None else copy_error
+        hint = "the server's log says more"
+        raise describe(error, failed, hint=hint) from error
+
+
+def first_catalog(
+    read: Callable[[], Future[Catalog]],
+) -> tuple[Catalog | None, ReplicationError | None]:
+    """The catalog, or why a stream begins without it: a lock may last for long."""
+    try:
+        return read().result(), None
+    except ReplicationError as error:
+        if error.sqlstate not in {LOCK_NOT_AVAILABLE, QUERY_CANCELED}:
+            raise
+        return None, error
 
 
 def _closed() -> ConnectionLostError:

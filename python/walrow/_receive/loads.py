@@ -13,8 +13,8 @@ from walrow._log import requests as load_requests
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.failures import deserves_reconnect
+from walrow._receive.disk_states import is_refusal
 from walrow._receive.interruption import Left
-from walrow._receive.landing import is_refusal
 from walrow._receive.loading import TableLoad, was_busy
 from walrow._receive.status import PendingLoad
 from walrow._workers import Worker, answered, in_background

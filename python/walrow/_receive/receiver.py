@@ -24,13 +24,14 @@ from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.slot_positions import position_of_now, prepared_transactions
 from walrow._postgres.stream_options import is_streamed
-from walrow._receive.askers import Asker
+from walrow._receive.askers import Asker, first_catalog, read_catalog
 from walrow._receive.beginning import Beginning
-from walrow._receive.catalog_reader import first_catalog, read_catalog
 from walrow._receive.completeness import Completeness
+from walrow._receive.disk_states import is_refusal
 from walrow._receive.interruption import Step
-from walrow._receive.landing import Counts, Landing, is_refusal
+from walrow._receive.landing import Landing
 from walrow._receive.loads import Loads
+from walrow._receive.orders import Counts
 from walrow._receive.reconnecting import Attempts, Streaming
 from walrow._receive.resuming import in_use
 from walrow._receive.same_server import Comparison, asked_options, stream_arguments
@@ -237,13 +238,26 @@ class Receiver:
                     if self._streams() and self._streaming.fail(error):
                         note = f"{note}. {_WITHOUT_STREAMING}"
                     self._report(attempt.state, note=note, force=True)
-                    self._stop.wait(attempt.pause)
+                    self._pause(attempt.pause)
         except KeyboardInterrupt:
             self._stop.set()
             self._finish(None)
             raise
         self._finish(None)
         return self._received()
+
+    def _pause(self, seconds: float) -> None:
+        """Waits for a stop, at most so long. The log goes on."""
+        end = time.monotonic() + seconds
+        while not self._stop.is_set() and time.monotonic() < end:
+            self._wait(end)
+
+    def _wait(self, until: float) -> None:
+        """Waits until something happens, but shortly. The log goes on."""
+        landing, end = self._landing, min(until, time.monotonic() + _LOOK_SECONDS)
+        self._waiter.wait(end if landing is None else min(end, landing.deadline))
+        if landing is not None:
+            landing.tick()
 
     def _streams(self) -> bool:
         """Whether large transactions come before their commit, as far as the options say it."""
@@ -282,7 +296,7 @@ class Receiver:
         step = Step(drop, lambda _: None, self._waiter.wake)
         end = time.monotonic() + _DROP_SECONDS
         while not step.is_done and not self._stop.is_set() and time.monotonic() < end:
-            self._waiter.wait(min(end, time.monotonic() + _LOOK_SECONDS))
+            self._wait(end)
         try:
             if step.is_done:
                 step.result()
@@ -352,7 +366,7 @@ class Receiver:
                 is_opening = self._answered == math.inf
                 note = "the log is being opened" if is_opening else None
                 self._report("connecting", note=note)
-                self._waiter.wait(time.monotonic() + _LOOK_SECONDS)
+                self._wait(math.inf)
             return step.result()
         finally:
             if not step.is_done:
@@ -442,7 +456,9 @@ class Receiver:
                 stream.confirm(landing.confirmable)
                 landing.wait_for_room(_ANSWER_SECONDS, self._stop.is_set)
                 continue
-            block = stream.receive(_LOOK_SECONDS)
+            left = landing.deadline - time.monotonic()
+            block = stream.receive(max(0.0, min(left, _LOOK_SECONDS)))
+            landing.tick()
             self._waiter.drain()
             if block is None:
                 text = "the server has ended the stream"
@@ -488,10 +504,10 @@ class Receiver:
     def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
         is_compared = landing.is_compared
         if is_compared:
-            self._completeness.look(landing.durable, landing.catalog.times)
+            self._completeness.look(landing.durable, landing.catalog_times)
         if self._completeness.is_catalog_old:
             self._completeness.is_catalog_old = False
-            landing.catalog.ask()
+            landing.ask_for_catalog()
         is_first = self._loads.is_first
         try:
             self._loads.tend(landing)
@@ -615,7 +631,6 @@ class Receiver:
     def _close(self, landing: Landing) -> None:
         if not landing.finish(self._stop.allowed(_FINISH_SECONDS)):
             self._unended = landing
-        landing.catalog.wait(self._stop.allowed(_LEAST_SECONDS))
         self._position = landing.durable
         self._has_given_up = landing.has_given_up
         self._earlier = landing.counts
@@ -658,7 +673,7 @@ class Receiver:
         counts = self._earlier if landing is None else landing.counts
         durable = self._position if landing is None else landing.durable
         if landing is not None:
-            note = note or landing.trouble or landing.catalog.trouble
+            note = note or landing.trouble or landing.catalog_trouble
         if note is None and self._retainer is not None:
             note = self._retainer.note
         end, kept = self._watch.look()

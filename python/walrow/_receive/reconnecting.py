@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._postgres.failures import INTERNAL_ERROR, OBJECT_IN_USE, deserves_reconnect
-from walrow._receive.landing import is_refusal
+from walrow._receive.disk_states import is_refusal
 
 if TYPE_CHECKING:
     from typing import Literal

@@ -1,0 +1,166 @@
+"""Faults that were put into the decisions on purpose. The worlds must find each."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import walrow._receive
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["FAULTS", "Fault", "with_fault"]
+
+
+class Fault(NamedTuple):
+    """A line of a module, and what it is with the fault."""
+
+    name: str
+    module: str
+    line: str
+    wrong: str
+
+
+def with_fault(fault: Fault) -> Any:
+    """The class `Disk`, with a fault in it or in what it uses."""
+    disk = _module("disk", fault)
+    if fault.module != "disk":
+        for name, found in vars(_module(fault.module, fault)).items():
+            if isinstance(found, type) and found.__module__.endswith("_with_fault"):
+                setattr(disk, name, found)
+    return disk.Disk
+
+
+def _module(name: str, fault: Fault) -> ModuleType:
+    source = Path(*walrow._receive.__path__, f"{name}.py").read_text("utf-8")
+    if name == fault.module:
+        assert source.count(fault.line) == 1, fault
+        source = source.replace(fault.line, fault.wrong)
+    spec = importlib.util.spec_from_loader(f"{name}_with_fault", loader=None)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look there for their module.
+    sys.modules[module.__name__] = module
+    exec(compile(source, f"{name}.py", "exec"), vars(module))  # noqa: S102
+    return module
+
+
+FAULTS = [
+    Fault(
+        "a block is appended again after a refusal",
+        "disk",
+        'return replace(trouble.order, block=b"")',
+        "return trouble.order",
+    ),
+    Fault(
+        "a session begins without a sync",
+        "disk",
+        "if self._queue.has_session and self._unsynced_orders:",
+        "if self._queue.has_session and self._unsynced > 0:",
+    ),
+    Fault(
+        "what was received is confirmed before a comparison ends",
+        "disk",
+        "return self._confirmable if self.is_compared else Lsn(0)",
+        "return self._log.position if self._appended else Lsn(0)",
+    ),
+    Fault(
+        "what is appended is confirmed",
+        "disk",
+        "self.durable = self._confirmable = log.position",
+        "self.durable = self._confirmable = Lsn(log.position + 1)",
+    ),
+    Fault(
+        "blocks are appended in a pause",
+        "disk",
+        "return None if is_idle else self._next_item(now)",
+        "return None if self._queue.is_empty else self._next_item(now)",
+    ),
+    Fault(
+        "a load that was cancelled while it began goes on",
+        "disk",
+        "began = GivingUp if number == self._unwanted else Loading",
+        "began = Loading",
+    ),
+    Fault(
+        "a load that waits for its place is tried once only",
+        "disk",
+        "            case Append() | NewSession() | SetTimeline():\n                self._moved += 1",
+        "            case NewSession() | SetTimeline():\n                self._moved += 1",
+    ),
+    Fault(
+        "a full disk ends another attempt",
+        "disk",
+        "self.state = Stuck(trouble, now + _RETRY_SECONDS)",
+        "self.state = Stuck(trouble, math.inf)",
+    ),
+    Fault(
+        "an attempt begins at once after a refusal",
+        "disk",
+        "self.state = Stuck(trouble, now + _RETRY_SECONDS)",
+        "self.state = Stuck(trouble, now)",
+    ),
+    Fault(
+        "nothing is synced without more blocks",
+        "disk",
+        "due = self._synced + (_IDLE_SECONDS if is_idle else _SYNC_SECONDS)",
+        "due = math.inf if is_idle else self._synced + _SYNC_SECONDS",
+    ),
+    Fault(
+        "the age of what is not published is not looked at",
+        "disk",
+        "self._changed_since = min(self._changed_since, now)\n        else:",
+        "self._changed_since = now\n        else:",
+    ),
+    Fault(
+        "a stop waits for a disk that is full",
+        "disk",
+        "if self.has_given_up or now >= self._latest:",
+        "if self.has_given_up:",
+    ),
+    Fault(
+        "a stop publishes nothing",
+        "disk",
+        "Last((Sync(), Publish(), Close()), self._ends.deadline)",
+        "Last((Sync(), Close()), self._ends.deadline)",
+    ),
+    Fault(
+        "a log stays open after a failure",
+        "disk",
+        "if is_other else (Close(),)",
+        "if is_other else (Sync(),)",
+    ),
+    Fault(
+        "rows do not wait for their definitions",
+        "disk",
+        "return None if self._awaits_catalog(now) else Publish()",
+        "return Publish()",
+    ),
+    Fault(
+        "blocks overtake a session",
+        "backlog",
+        "self._items.append(item)",
+        "self._items.appendleft(item)",
+    ),
+    Fault(
+        "a catalog that could not be read is not read again",
+        "definitions",
+        "        self.ask()\n        self._due = now + _RETRY_SECONDS",
+        "        self._due = math.inf",
+    ),
+    Fault(
+        "an old catalog replaces that of a load",
+        "definitions",
+        "if reading is not None and reading.generation != self._generation:",
+        "if reading is None:",
+    ),
+    Fault(
+        "a load that was given up gets its place",
+        "disk",
+        "is_over = isinstance(trouble.order, (GiveUpLoad, EndLoad))",
+        "is_over = isinstance(trouble.order, GiveUpLoad)",
+    ),
+]
