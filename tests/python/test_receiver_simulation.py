@@ -10,7 +10,14 @@ import time
 
 import pytest
 
-from simulation.faults import FAULTS, Fault, with_fault
+from simulation.faults import (
+    FAULTS,
+    FAULTS_OF_LOADS,
+    Fault,
+    module_with,
+    with_fault,
+)
+from simulation.loads import LoadWorld
 from simulation.world import World
 
 
@@ -26,6 +33,7 @@ def test_worlds() -> None:
         except AssertionError as error:
             error.add_note(f"seed {seed}, after {world.now - 1_000:.3f} s of its clock")
             raise
+        LoadWorld(seed).play()
         seen |= world.seen
         seed += 1
     # It has tried something.
@@ -38,6 +46,17 @@ def test_each_fault_is_found(fault: Fault) -> None:
     for seed in range(SEEDS):
         try:
             World(seed, disk).play()
+        except Exception:
+            return
+    pytest.fail(f"{SEEDS} worlds do not find it")
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_LOADS, ids=lambda fault: fault.name)
+def test_each_fault_of_loads_is_found(fault: Fault) -> None:
+    module = module_with("load", fault)
+    for seed in range(SEEDS):
+        try:
+            LoadWorld(seed, module).play()
         except Exception:
             return
     pytest.fail(f"{SEEDS} worlds do not find it")

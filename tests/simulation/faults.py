@@ -12,7 +12,7 @@ import walrow._receive
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["FAULTS", "Fault", "with_fault"]
+__all__ = ["FAULTS", "FAULTS_OF_LOADS", "Fault", "module_with", "with_fault"]
 
 
 class Fault(NamedTuple):
@@ -26,15 +26,16 @@ class Fault(NamedTuple):
 
 def with_fault(fault: Fault) -> Any:
     """The class `Disk`, with a fault in it or in what it uses."""
-    disk = _module("disk", fault)
+    disk = module_with("disk", fault)
     if fault.module != "disk":
-        for name, found in vars(_module(fault.module, fault)).items():
+        for name, found in vars(module_with(fault.module, fault)).items():
             if isinstance(found, type) and found.__module__.endswith("_with_fault"):
                 setattr(disk, name, found)
     return disk.Disk
 
 
-def _module(name: str, fault: Fault) -> ModuleType:
+def module_with(name: str, fault: Fault) -> ModuleType:
+    """A module, with the fault if that is in it."""
     source = Path(*walrow._receive.__path__, f"{name}.py").read_text("utf-8")
     if name == fault.module:
         assert source.count(fault.line) == 1, fault
@@ -162,5 +163,62 @@ FAULTS = [
         "disk",
         "is_over = isinstance(trouble.order, (GiveUpLoad, EndLoad))",
         "is_over = isinstance(trouble.order, GiveUpLoad)",
+    ),
+]
+
+FAULTS_OF_LOADS = [
+    Fault(
+        "a load that was broken stays in the log",
+        "load",
+        "        if in_log:\n            actions.append(GiveUp())\n",
+        "",
+    ),
+    Fault(
+        "a load is recorded before it has its place",
+        "load",
+        "if not seen.in_log:\n",
+        "if True:\n",
+    ),
+    Fault(
+        "the log gets a load without its last rows",
+        "load",
+        "if seen.copies is Copies.COPYING:",
+        "if seen.copies is Copies.BEGINNING:",
+    ),
+    Fault(
+        "nobody looks whether a load is still wanted",
+        "load",
+        "return self._look(attempt, now) or self._go_on(seen, attempt, now)",
+        "return self._go_on(seen, attempt, now)",
+    ),
+    Fault(
+        "an outcome that was refused is not recorded again",
+        "load",
+        "self.state = replace(self.state, due=now + LOOK_SECONDS, refused=refused + 1)",
+        "self.state = replace(self.state, due=math.inf, refused=refused + 1)",
+    ),
+    Fault(
+        "an outcome is recorded while it is being recorded",
+        "load",
+        "self.state = Recording(attempt, failure, math.inf)",
+        "self.state = Recording(attempt, failure, 0.0)",
+    ),
+    Fault(
+        "a request is forgotten when the connection is lost",
+        "load",
+        "self.state = Nothing() if is_first else Wanted(again, 0.0)",
+        "self.state = Nothing(math.inf)",
+    ),
+    Fault(
+        "a load that was recorded goes on",
+        "load",
+        "                self.state = Unsure()\n                return [StopCopies()]\n",
+        "                self.state = Unsure()\n                return []\n",
+    ),
+    Fault(
+        "a load that was cancelled is copied on",
+        "load",
+        "actions = [StopCopies(), GiveUp()]",
+        "actions = [GiveUp()]",
     ),
 ]
