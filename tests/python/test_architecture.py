@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from walrow._receive import disk_states
+from walrow._receive import disk_states, link, load
 
 ROOT = Path(__file__).parents[2]
 CRATES = ROOT / "crates"
@@ -239,18 +239,21 @@ def test_threads_are_made_in_few_places() -> None:
 def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
     for name in _DECIDES:
         tree = ast.parse((PACKAGE / "_receive" / f"{name}.py").read_text("utf-8"))
-        imported = {
-            each
-            for it in ast.walk(tree)
-            if isinstance(it, (ast.Import, ast.ImportFrom))
-            for each in (
-                [it.module or ""]
-                if isinstance(it, ast.ImportFrom)
-                else [alias.name for alias in it.names]
-            )
+        # What is known as a type only is not called.
+        of_types = {
+            id(it)
+            for block in ast.walk(tree)
+            if _is_of_types(block)
+            for it in ast.walk(block)
         }
-        known = {"walrow._lsn", "walrow.errors", "walrow._core"}
-        known |= {f"walrow._receive.{it}" for it in (*_DECIDES, *_VALUES)}
+        imported = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and id(node) not in of_types:
+                imported.add(node.module or "")
+            elif isinstance(node, ast.Import):
+                imported |= {each.name for each in node.names}
+        known = {"walrow._lsn", "walrow.errors", "walrow._postgres.failures"}
+        known |= {f"walrow._receive.{it}" for it in (*_DECIDES, "same_server")}
         own = {it for it in imported if it.startswith("walrow")}
         assert own <= known, name
         assert imported - own <= _PURE, name
@@ -259,7 +262,13 @@ def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
 def test_a_state_has_no_flags() -> None:
     fields = [
         (str(type_), field.name)
-        for state in (disk_states.State, disk_states.Load, disk_states.Ends)
+        for state in (
+            disk_states.State,
+            disk_states.Load,
+            disk_states.Ends,
+            load.State,
+            link.State,
+        )
         for type_ in get_args(state)
         if dataclasses.is_dataclass(type_)
         for field in dataclasses.fields(type_)
@@ -270,20 +279,17 @@ def test_a_state_has_no_flags() -> None:
     assert len(get_args(disk_states.State)) == 4
     assert {it.name for it in dataclasses.fields(disk_states.Stuck)}
     # Nor does what has a state.
-    tree = ast.parse((PACKAGE / "_receive" / "disk.py").read_text("utf-8"))
-    values = [it.value for it in ast.walk(tree) if isinstance(it, ast.Assign)]
-    booleans = [
-        it
-        for it in values
-        if isinstance(it, ast.Constant) and isinstance(it.value, bool)
-    ]
-    assert booleans == []
+    for name in _DECIDES:
+        tree = ast.parse((PACKAGE / "_receive" / f"{name}.py").read_text("utf-8"))
+        values = [it.value for it in ast.walk(tree) if isinstance(it, ast.Assign)]
+        assert not [it for it in values if ast.unparse(it) in ("True", "False")], name
 
 
 #: They decide for the receiver.
-_DECIDES = ("disk", "disk_states", "backlog", "definitions", "orders")
-#: What they know is only a type, or a value.
-_VALUES = ("same_server", "resuming")
+_DECIDES = (
+    *("disk", "disk_states", "backlog", "progress", "definitions", "orders"),
+    *("load", "link"),
+)
 _PURE = {
     *("__future__", "collections", "collections.abc", "dataclasses", "enum", "errno"),
     *("json", "math", "typing"),

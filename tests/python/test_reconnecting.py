@@ -9,18 +9,20 @@ import pytest
 
 from walrow import Error, Lsn
 from walrow._postgres.failures import INTERNAL_ERROR, stream_error
-from walrow._receive.reconnecting import Attempt, Attempts, Streaming
+from walrow._receive.link import Attempt, Attempts, Streaming
 from walrow.errors import ReplicationError
 
 AWAY = ReplicationError("connection refused")
 
 
+#: The seconds on the clock.
+NOW = [1_000.0]
+
+
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds on the clock."""
-    now = [1_000.0]
-    monkeypatch.setattr("walrow._receive.reconnecting.time.monotonic", lambda: now[0])
-    return now
+def clock() -> list[float]:
+    NOW[0] = 1_000.0
+    return NOW
 
 
 def after(
@@ -33,11 +35,11 @@ def after(
         "is_final": False,
         "has_given_up": False,
     }
-    return attempts.after(error, is_known=is_known, **(given | changes))
+    return attempts.after(error, NOW[0], is_known=is_known, **(given | changes))
 
 
 def test_a_server_that_is_away_at_the_start(clock: list[float]) -> None:
-    attempts = Attempts(3_600, 600)
+    attempts = Attempts(3_600, 600, NOW[0])
     notes, pauses = [], []
     while (found := after(attempts, AWAY)) is not None:
         notes.append(found.note)
@@ -57,7 +59,7 @@ def test_a_server_that_is_away_at_the_start(clock: list[float]) -> None:
 
 
 def test_a_known_server_is_waited_for_without_an_end(clock: list[float]) -> None:
-    attempts = Attempts(3_600, 0)
+    attempts = Attempts(3_600, 0, NOW[0])
     for _ in range(100):
         clock[0] += 1_000
         assert after(attempts, AWAY, is_known=True) is not None
@@ -80,7 +82,7 @@ def test_a_known_server_is_waited_for_without_an_end(clock: list[float]) -> None
     ],
 )
 def test_a_server_that_refuses_is_not_waited_for(text: str) -> None:
-    attempts = Attempts(3_600, math.inf)
+    attempts = Attempts(3_600, math.inf, NOW[0])
     assert after(attempts, ReplicationError(text)) is None
     assert not attempts.is_late
 
@@ -96,14 +98,14 @@ def test_a_server_that_refuses_is_not_waited_for(text: str) -> None:
     ],
 )
 def test_a_server_that_is_not_reachable_is_waited_for(text: str) -> None:
-    assert after(Attempts(3_600, 1), ReplicationError(text)) is not None
+    assert after(Attempts(3_600, 1, NOW[0]), ReplicationError(text)) is not None
 
 
 def test_an_internal_error_is_given_up(clock: list[float]) -> None:
     error = stream_error(INTERNAL_ERROR, "s", ("p",))
     assert "--no-streaming" in str(error)
     for give_up_after, longest in ((10, 10), (3_600, 90)):
-        attempts = Attempts(give_up_after, math.inf)
+        attempts = Attempts(give_up_after, math.inf, NOW[0])
         began = clock[0]
         while (found := after(attempts, error, is_known=True)) is not None:
             clock[0] += found.pause

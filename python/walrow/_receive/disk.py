@@ -62,6 +62,7 @@ from walrow._receive.orders import (
     SetTimeline,
     Sync,
 )
+from walrow._receive.progress import Progress
 from walrow._receive.same_server import Comparison
 from walrow.errors import Error
 
@@ -125,21 +126,14 @@ class Disk:
         self._sessions = self._compared = 0
         self._session: NewSession | None = None
         self._queue = Backlog()
-        self._bytes = self._unsynced = 0
-        #: How many orders were carried out since the last sync.
-        self._unsynced_orders = 1
-        self._synced = now
-        self._dirty_since = math.inf
-        self._changed_since = math.inf
+        self._progress = Progress(now)
         self._flow = Flow.RUNNING
         self._ends: Ends = None
         self._asked: deque[PlanLoad | BeginLoad] = deque()
         self._first = found
         self._extensions: deque[Catalog] = deque()
-        #: How many blocks were appended, and how many of them are filled into segments.
-        self._appended = self._filled = 0
-        #: How often the log has moved on, and when the load was tried to be ended last.
-        self._moved, self._tried = 0, -1
+        #: After how many moves of the log it was tried last to end the load.
+        self._tried = -1
         #: When there is something to do, if nothing happens before.
         self.deadline = now
 
@@ -181,7 +175,9 @@ class Disk:
     @property
     def counts(self) -> Counts:
         """Counts of the landed changes."""
-        return self._log.counts._replace(bytes=self._bytes).after(self._earlier)
+        return self._log.counts._replace(bytes=self._progress.bytes).after(
+            self._earlier
+        )
 
     @property
     def lacks_first_load(self) -> bool:
@@ -191,13 +187,13 @@ class Disk:
     @property
     def held_bytes(self) -> int:
         """Bytes of the stream since a load began, which readers see after it."""
-        return 0 if self.load is None else self._bytes - self.load.began
+        return 0 if self.load is None else self._progress.bytes - self.load.began
 
     @property
     def is_settled(self) -> bool:
         """Whether everything that is queued is durable."""
         is_idle = isinstance(self.state, (Idle, Closed))
-        return is_idle and self._queue.is_empty and self._dirty_since == math.inf
+        return is_idle and self._queue.is_empty and self._progress.is_durable
 
     @property
     def is_paused(self) -> bool:
@@ -332,8 +328,8 @@ class Disk:
             return ExtendCatalog(self._first)
         if self._extensions:
             return ExtendCatalog(self._extensions[0])
-        if isinstance(self.load, Ending) and self._tried != self._moved:
-            self._tried = self._moved
+        if isinstance(self.load, Ending) and self._tried != self._progress.moves:
+            self._tried = self._progress.moves
             return EndLoad(self.load.number)
         if isinstance(self._ends, Last):
             return self._next_last(self._ends, now)
@@ -346,22 +342,19 @@ class Disk:
             self._ends = Last((Sync(), Publish(), Close()), self._ends.deadline)
             return self._next_last(self._ends, now)
         self._later(self._latest)
-        if self._filled != self._appended and not self.definitions.is_awaited:
+        if not self._progress.is_filled and not self.definitions.is_awaited:
             return Fill()
         return None if is_idle else self._next_item(now)
 
     def _is_sync_due(self, now: float) -> bool:
-        if self._dirty_since == math.inf:
-            return False
         is_idle = self._flow is Flow.PAUSED or self._queue.is_empty
-        due = self._synced + (_IDLE_SECONDS if is_idle else _SYNC_SECONDS)
-        if now >= due or self._unsynced >= _SYNC_BYTES:
-            return True
-        self._later(due)
-        return False
+        due = self._progress.sync_due(is_idle=is_idle)
+        if now < due:
+            self._later(due)
+        return now >= due
 
     def _is_publish_due(self, now: float) -> bool:
-        due = self._changed_since + self._age
+        due = self._progress.publish_due(self._age)
         if self._log.is_full or now >= due:
             return True
         self._later(due)
@@ -381,7 +374,7 @@ class Disk:
 
     def _next_item(self, now: float) -> Order | None:
         """What is first in the queue."""
-        if self._queue.has_session and self._unsynced_orders:
+        if self._queue.has_session and not self._progress.is_just_synced:
             return Sync()
         if self._ends is None and now < self._queue.gathered:
             self._later(self._queue.gathered)
@@ -410,7 +403,7 @@ class Disk:
             return replace(trouble.order, block=b"")
         return trouble.order
 
-    def _did(self, did: Did, now: float) -> None:  # noqa: PLR0912, PLR0915 -- a case for each kind
+    def _did(self, did: Did, now: float) -> None:  # noqa: PLR0912 -- a case for each kind
         order, log = did.order, did.log
         trouble = self.state.trouble if isinstance(self.state, Working) else None
         self.state = Idle()
@@ -419,28 +412,12 @@ class Disk:
             is_over = isinstance(trouble.order, (GiveUpLoad, EndLoad))
             self.state = Idle() if is_over else Stuck(trouble, now)
         self._log = log
-        if log.has_changes or log.is_full:
-            self._changed_since = min(self._changed_since, now)
-        else:
-            self._changed_since = math.inf
-        self._unsynced_orders += 1
+        self._progress.did(order, log, now)
         match order:
-            case Append() | NewSession() | SetTimeline():
-                self._moved += 1
-            case _:
-                pass
-        match order:
-            case Append():
-                self._bytes += len(order.block)
-                self._unsynced += len(order.block)
-                self._appended += 1
-                self._dirty_since = min(self._dirty_since, now)
-            case SetTimeline():
-                self._dirty_since = min(self._dirty_since, now)
             case NewSession():
                 self._session = order
             case Sync():
-                self._did_sync(log, now)
+                self._did_sync(log)
             case ExtendCatalog(catalog):
                 if catalog is self._first:
                     self._first = None
@@ -448,10 +425,6 @@ class Disk:
                 else:
                     self._extensions.popleft()
                     self.definitions.know(did.answer)
-            case Publish():
-                self._changed_since = math.inf
-            case Fill():
-                self._filled = self._appended
             case BeginLoad(number):
                 self.definitions.outdate()
                 if self._first is not None or self._extensions:
@@ -460,7 +433,7 @@ class Disk:
                     self._extensions.clear()
                     self.definitions.ask()
                 began = GivingUp if number == self._unwanted else Loading
-                self.load = began(number, self._bytes)
+                self.load = began(number, self._progress.bytes)
             case EndLoad():
                 if did.answer:
                     self.load = None
@@ -468,7 +441,7 @@ class Disk:
                 self.load = None
             case Close():
                 self.state = Closed()
-            case PlanLoad():
+            case Append() | SetTimeline() | Fill() | Publish() | PlanLoad():
                 pass
             case _:
                 assert_never(order)
@@ -477,9 +450,7 @@ class Disk:
         if session is not None and log.is_compared:
             self._compared = session.number
 
-    def _did_sync(self, log: LogState, now: float) -> None:
-        self._synced, self._unsynced, self._unsynced_orders = now, 0, 0
-        self._dirty_since = math.inf
+    def _did_sync(self, log: LogState) -> None:
         session = self._session
         if session is None or session.session.comparison is Comparison.ONLY:
             return
@@ -505,14 +476,14 @@ class Disk:
             if self.has_given_up or now >= self._latest:
                 self._fail(error)
             else:
-                trouble = replace(trouble, error=error)
-                self.state = Stuck(trouble, now + _RETRY_SECONDS)
+                again = now + _RETRY_SECONDS
+                self.state = Stuck(replace(trouble, error=error), again)
 
     def _fail(self, error: BaseException) -> None:
         self.failure = error
         # Earlier changes stay readable: no other start publishes them.
         is_other = getattr(error, "code", None) == "other_server"
-        orders: tuple[Order, ...] = (Publish(), Close()) if is_other else (Close(),)
+        orders = (Publish(), Close()) if is_other else (Close(),)
         self._ends = Last(orders, self._latest, error)
 
     def _read(self, found: Catalog | BaseException, now: float) -> None:
@@ -521,15 +492,9 @@ class Disk:
                 self._fail(found)
             return
         catalog = self.definitions.take(found, now)
-        if catalog is not None:
-            self._extensions.append(catalog)
+        self._extensions.extend([] if catalog is None else [catalog])
 
 
-#: Without other blocks, the waiting blocks become durable after this time.
-_IDLE_SECONDS = 0.02
-#: Under load, these many bytes or seconds become durable at once.
-_SYNC_BYTES = 16 << 20
-_SYNC_SECONDS = 1.0
 _RETRY_SECONDS = 1.0
 #: A segment waits this long for the definitions of its relations.
 _DEFINITION_SECONDS = 1.0

@@ -348,7 +348,7 @@ class TableLoad:
 SERIALIZATION_FAILURE = "40001"
 #: The first version that has it.
 _TRANSACTION_TIMEOUT = 170_000
-_STOP_SECONDS = 0.4
+_STOP_SECONDS = 0.2
 _WAIT_SECONDS = 1.0
 _OPEN = """
 SELECT count(*) FROM pg_catalog.pg_locks

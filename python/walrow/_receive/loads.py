@@ -308,4 +308,4 @@ def _may_pass(failure: BaseException) -> bool:
 
 _PAUSE_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
-_STOP_SECONDS = 0.4
+_STOP_SECONDS = 0.2

@@ -11,7 +11,7 @@ from walrow._amounts import duration, size
 from walrow._log.retention import Retainer
 from walrow._postgres.connecting import psycopg_or_refuse
 from walrow._sources.logs import directory_of
-from walrow.errors import OptionError
+from walrow.errors import OptionError, Remedy
 
 if TYPE_CHECKING:
     import os
@@ -150,6 +150,14 @@ def receive(
         if value is not None and not least <= value <= most:
             text = f"{name} is {value}: it must be from {least} to {most}"
             raise OptionError(text)
+    if not publications:
+        text = "publications is missing: name at least one"
+        raise OptionError(text)
+    if not create:
+        _check_without_create(tables, snapshot=snapshot)
+    if jobs < 1:
+        text = "jobs must be at least 1"
+        raise OptionError(text)
     options = {
         "streaming": streaming,
         "binary": binary,
@@ -195,6 +203,17 @@ def receive(
     return receiver.run()
 
 
+def _check_without_create(
+    tables: Sequence[TableName] | None, *, snapshot: bool
+) -> None:
+    if tables is not None:
+        text = "a publication that exists has its own tables"
+        raise OptionError(text, remedies=_CREATE)
+    if snapshot:
+        text = "the first load begins with a slot that is created"
+        raise OptionError(text, remedies=_CREATE)
+
+
 def _start_within(given: float | None, until: str | None) -> float:
     if given is not None:
         return given
@@ -209,3 +228,4 @@ _LONGEST_AGE = 1_000_000_000
 _MOST_BYTES = (1 << 63) - 1
 #: Those of zstd.
 _LEVELS = (-131_072, 22)
+_CREATE = (Remedy("create", None, value=True),)
