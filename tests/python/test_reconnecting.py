@@ -9,7 +9,8 @@ import pytest
 
 from walrow import Error, Lsn
 from walrow._postgres.failures import INTERNAL_ERROR, stream_error
-from walrow._receive.link import Attempt, Attempts, Streaming
+from walrow._receive.link import Attempt, Attempts, Away, Ended, Link, State, Streaming
+from walrow._receive.same_server import Comparison
 from walrow.errors import ReplicationError
 
 AWAY = ReplicationError("connection refused")
@@ -125,3 +126,65 @@ def test_streaming_is_off_until_the_log_has_passed_the_place() -> None:
     assert not streaming.may_stream(Lsn(90), Lsn(59))
     assert streaming.may_stream(Lsn(90), Lsn(60))
     assert streaming.fail(error)
+
+
+def link_that_began(*, streams: bool = True) -> Link:
+    link = Link(3_600, 600, 1_000.0, streams=streams)
+    assert link.state == Away(1_000.0)
+    link.begin(Lsn(5), 1_000.0)
+    return link
+
+
+def state_of(link: Link) -> State:
+    return link.state
+
+
+def lost(link: Link, error: Error, now: float) -> Attempt | None:
+    return link.lose(
+        error, Lsn(5), now, is_known=True, is_final=False, has_given_up=False
+    )
+
+
+def test_a_server_that_does_not_answer_is_left() -> None:
+    link = link_that_began()
+    assert link.unanswered_until == 1_090
+    link.answer(1_050.0)
+    assert link.unanswered_until == 1_140
+    # A large log takes long, and the server is not asked meanwhile.
+    link.open()
+    assert link.unanswered_until == math.inf
+    link.answer(2_000.0)
+    assert link.unanswered_until == 2_090
+    link.stream(Comparison.FIRST, 2_001.0)
+    assert link.unanswered_until == math.inf
+
+
+def test_a_connection_that_only_compares_is_followed_by_another() -> None:
+    link = link_that_began()
+    seen = []
+    for purpose in (Comparison.ONLY, Comparison.DONE, Comparison.FIRST):
+        link.stream(purpose, 1_001.0)
+        seen.append(link.only_compares)
+        link.answer(1_002.0)
+        seen.append(link.only_compares)
+    assert seen == [True, False, False, False, False, False]
+
+
+def test_a_lost_connection_is_away_or_has_ended() -> None:
+    link = link_that_began()
+    assert lost(link, AWAY, 1_001.0) is not None
+    assert state_of(link) == Away(1_001.25)
+    link.begin(Lsn(5), 1_001.25)
+    refused = ReplicationError('password authentication failed for user "x"')
+    assert lost(link, refused, 1_002.0) is None
+    assert state_of(link) == Ended(refused)
+
+
+def test_an_internal_error_turns_streaming_off_if_it_was_on() -> None:
+    error = stream_error(INTERNAL_ERROR, "s", ("p",))
+    for streams in (True, False):
+        link = link_that_began(streams=streams)
+        attempt = lost(link, error, 1_001.0)
+        assert attempt is not None
+        assert ("come at their commit" in attempt.note) == streams
+        assert link.streaming.may_stream(Lsn(9), Lsn(5)) != streams
