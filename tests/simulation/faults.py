@@ -125,8 +125,8 @@ FAULTS = [
     Fault(
         "a stop publishes nothing",
         "disk",
-        "Last((Sync(), Publish(), Close()), self._ends.deadline)",
-        "Last((Sync(), Close()), self._ends.deadline)",
+        "Last((Sync(), Publish(), Close()))",
+        "Last((Sync(), Close()))",
     ),
     Fault(
         "a log stays open after a failure",

@@ -20,7 +20,6 @@ from walrow._receive.disk_states import (
     Closed,
     Did,
     Ending,
-    Flow,
     Loading,
     ReadCatalog,
     Refused,
@@ -265,7 +264,7 @@ class World:
             self.later(3 * self._haste, 20 * self._haste, self.request_load)
             if not self._is_loading and self.disk.load is None:
                 self._is_loading = True
-                self.tell("pause", lambda disk: disk.pause(Flow.PAUSED))
+                self.tell("pause", lambda disk: disk.pause())
                 self._begin_load_if_paused()
 
     def _begin_load_if_paused(self) -> None:
@@ -289,12 +288,12 @@ class World:
         load = self.disk.load
         is_begun = load is not None and load.number == order.number
         if is_begun or self.disk.failure is not None or self.rng.random() < 0.2:
-            if not is_begun and not self.disk.withdraw(order):
-                # Nobody waits any more: it is given up as soon as it has begun.
-                self.disk.give_up_load(order.number, self.now)
+            if not is_begun:
+                # Nobody waits any more: if it has begun, it is given up.
+                self.disk.withdraw(order, self.now)
                 self._left.add(order.number)
             self._is_loading = False
-            self.tell("resume", lambda disk: disk.pause(Flow.RUNNING))
+            self.tell("resume", lambda disk: disk.resume())
         else:
             self.later(0.01, 0.05, lambda: self._resume(order))
 

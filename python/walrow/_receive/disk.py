@@ -29,7 +29,6 @@ from walrow._receive.disk_states import (
     Ending,
     Ends,
     Finishing,
-    Flow,
     GivingUp,
     Idle,
     LandingEvent,
@@ -127,8 +126,11 @@ class Disk:
         self._session: NewSession | None = None
         self._queue = Backlog()
         self._progress = Progress(now)
-        self._flow = Flow.RUNNING
+        #: How many have paused it.
+        self._pauses = 0
+        #: How it ends, and when at the latest.
         self._ends: Ends = None
+        self._latest = math.inf
         self._asked: deque[PlanLoad | BeginLoad] = deque()
         self._first = found
         self._extensions: deque[Catalog] = deque()
@@ -205,7 +207,7 @@ class Disk:
                 # What is begun now would wait for the disk.
                 return False
             case _:
-                return self._flow is Flow.PAUSED
+                return self._pauses > 0
 
     # What others want.
 
@@ -221,20 +223,24 @@ class Disk:
         """
         self._queue.add(SetTimeline(timeline))
 
-    def pause(self, flow: Flow) -> None:
-        """Appends nothing meanwhile, or goes on."""
-        self._flow = flow
+    def pause(self) -> None:
+        """Appends nothing until `resume`. Several may pause it at the same time."""
+        self._pauses += 1
+
+    def resume(self) -> None:
+        """Goes on, unless somebody else has paused it, too."""
+        self._pauses -= 1
 
     def ask(self, order: PlanLoad | BeginLoad) -> None:
         """Has something done between two blocks."""
         self._asked.append(order)
 
-    def withdraw(self, order: PlanLoad | BeginLoad) -> bool:
-        """Takes an order back. Returns whether it had not begun."""
-        if order not in self._asked:
-            return False
-        self._asked.remove(order)
-        return True
+    def withdraw(self, order: PlanLoad | BeginLoad, now: float) -> None:
+        """Takes an order back. A load that has begun is given up."""
+        if order in self._asked:
+            self._asked.remove(order)
+        elif isinstance(order, BeginLoad):
+            self.give_up_load(order.number, now)
 
     def end_load(self) -> None:
         """Gives the load its place, as soon as everything before it has landed."""
@@ -252,10 +258,8 @@ class Disk:
 
     def finish(self, deadline: float) -> None:
         """Closes the log after what is queued is published, or at the deadline."""
-        ends = self._ends
-        self._ends = (
-            Finishing(deadline) if ends is None else replace(ends, deadline=deadline)
-        )
+        ends, self._latest = self._ends, deadline
+        self._ends = Finishing() if ends is None else ends
 
     # What happens.
 
@@ -303,10 +307,6 @@ class Disk:
                 assert_never(self.state)
         return actions
 
-    @property
-    def _latest(self) -> float:
-        return math.inf if self._ends is None else self._ends.deadline
-
     def _later(self, due: float) -> None:
         self.deadline = min(self.deadline, due)
 
@@ -335,11 +335,9 @@ class Disk:
             return self._next_last(self._ends, now)
         if self._is_publish_due(now):
             return None if self._awaits_catalog(now) else Publish()
-        is_idle = self._flow is Flow.PAUSED or self._queue.is_empty
-        if isinstance(self._ends, Finishing) and (
-            is_idle or now >= self._ends.deadline
-        ):
-            self._ends = Last((Sync(), Publish(), Close()), self._ends.deadline)
+        is_idle = self._pauses > 0 or self._queue.is_empty
+        if isinstance(self._ends, Finishing) and (is_idle or now >= self._latest):
+            self._ends = Last((Sync(), Publish(), Close()))
             return self._next_last(self._ends, now)
         self._later(self._latest)
         if not self._progress.is_filled and not self.definitions.is_awaited:
@@ -347,7 +345,7 @@ class Disk:
         return None if is_idle else self._next_item(now)
 
     def _is_sync_due(self, now: float) -> bool:
-        is_idle = self._flow is Flow.PAUSED or self._queue.is_empty
+        is_idle = self._pauses > 0 or self._queue.is_empty
         due = self._progress.sync_due(is_idle=is_idle)
         if now < due:
             self._later(due)
@@ -484,7 +482,7 @@ class Disk:
         # Earlier changes stay readable: no other start publishes them.
         is_other = getattr(error, "code", None) == "other_server"
         orders = (Publish(), Close()) if is_other else (Close(),)
-        self._ends = Last(orders, self._latest, error)
+        self._ends = Last(orders, error)
 
     def _read(self, found: Catalog | BaseException, now: float) -> None:
         if isinstance(found, BaseException) and not isinstance(found, Error):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import enum
 import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,7 +22,6 @@ __all__ = [
     "Ending",
     "Ends",
     "Finishing",
-    "Flow",
     "GivingUp",
     "Idle",
     "LandingEvent",
@@ -147,18 +145,9 @@ class GivingUp(Placed):
 Load = Loading | Ending | GivingUp
 
 
-class Flow(enum.Enum):
-    """Whether what comes is appended."""
-
-    RUNNING = enum.auto()
-    PAUSED = enum.auto()
-
-
 @dataclass(frozen=True, slots=True)
 class Finishing:
-    """The log is to be closed: after what is queued, or at the deadline."""
-
-    deadline: float
+    """The log is to be closed, after what is queued or at the latest time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +155,6 @@ class Last:
     """The orders that are left before the log is closed. After a failure, nothing else counts."""
 
     orders: tuple[Order, ...]
-    deadline: float
     failure: BaseException | None = None
 
 

@@ -23,7 +23,6 @@ from walrow._receive.disk_states import (
     CatalogRead,
     Closed,
     Did,
-    Flow,
     ReadCatalog,
     Refused,
 )
@@ -219,12 +218,12 @@ class Landing:
     @contextlib.contextmanager
     def paused(self, check: Callable[[], None]) -> Iterator[None]:
         """Appends nothing meanwhile. An error of `check` ends the wait for that."""
+        self._tell(lambda disk: disk.pause())
         try:
-            self._tell(lambda disk: disk.pause(Flow.PAUSED))
             self._wait_for(lambda: self._disk.is_paused or self.is_closed, check)
             yield
         finally:
-            self._tell(lambda disk: disk.pause(Flow.RUNNING))
+            self._tell(lambda disk: disk.resume())
 
     def plan_first_load(self, check: Callable[[], None]) -> None:
         """Records that the log begins with a load, before its slot is created.
@@ -324,10 +323,8 @@ class Landing:
             try:
                 self._wait_for(lambda: answer.done() or self.is_closed, check)
             except BaseException:
-                with self._changed:
-                    if self._disk.withdraw(order):
-                        raise
-                self._wait_for(lambda: answer.done() or self.is_closed, lambda: None)
+                self._tell(lambda disk: disk.withdraw(order, time.monotonic()))
+                raise
             if not answer.done():
                 text = "the log is closed"
                 raise self.failure or LogError(text)
@@ -377,19 +374,24 @@ class Landing:
         self._on(CatalogRead(answer.exception() or answer.result()))
 
     def _carry_out(self, order: Order) -> None:
-        answer = self._answers.get(id(order))
+        event: Did | Refused
         try:
             found = self._thread.carry_out(order)
             if not isinstance(order, Close):
                 self._log = self._thread.state()
+            event = Did(order, self._log, found)
         except BaseException as error:
-            if answer is not None:
-                answer.set_exception(error)
-            self._on(Refused(order, error))
-        else:
-            if answer is not None:
-                answer.set_result(found)
-            self._on(Did(order, self._log, found))
+            event = Refused(order, error)
+        self._on(event)
+        # Only now: whoever waits for it looks at the load in the log.
+        answer = self._answers.get(id(order))
+        if answer is not None:
+            if isinstance(event, Did):
+                answer.set_result(event.answer)
+            else:
+                answer.set_exception(event.error)
+            with self._changed:
+                self._changed.notify_all()
         if self.is_closed:
             self._worker.close()
 

@@ -433,7 +433,7 @@ class LoadDecisions:
                 actions = [StopCopies(), GiveUp()]
             case _:
                 return []
-        self.state = Unsure(now)
+        self.state = Unsure(now + LOOK_SECONDS)
         return [*actions, Note(f"the load of {attempt.names} was cancelled")]
 
     def _break(
