@@ -158,7 +158,7 @@ TIMED = @echo '== $@'; TIMEFORMAT='== $@: %0lR'; time
 # A process for each core. Files that share a server or a session stay whole: loadfile.
 PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
-PYTHON_TESTS := tests/python tests/cli tests/reference
+PYTHON_TESTS := tests/python tests/cli tests/reference tests/local_delta
 POSTGRES_TESTS := pytest -n 6 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
 RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) tests/python \
 	--ignore tests/python/test_hostile.py $(MARKS)

@@ -12,6 +12,7 @@ public.stock 7
 - `receive` writes the changes of a live server into a log, and `seal` those of captures.
 - `load` asks the receiver for the rows that tables have, at their place in the log.
 - `Log` is a directory of committed transactions, for any number of readers.
+- `backup` takes base backups of a server, and receives its WAL.
 - `Catalog` holds the definitions of user-defined types and of tables, which a stream
   lacks. `schema` returns a table's schema from it; `walrow.postgres` reads one from a
   server.
@@ -42,7 +43,7 @@ from walrow._lsn import Lsn
 from walrow.errors import Error
 
 if TYPE_CHECKING:
-    from walrow import log, postgres, spark, typing
+    from walrow import backup, delta, log, postgres, spark, typing
     from walrow._log.requests import load
     from walrow._log.sealing import seal
     from walrow._read.reading import frames, messages, read
@@ -62,6 +63,8 @@ __all__ = [
     "Reader",
     "Schema",
     "__version__",
+    "backup",
+    "delta",
     "errors",
     "frames",
     "load",
@@ -90,7 +93,7 @@ if not TYPE_CHECKING:
             "walrow._receive.receiving": ("receive",),
             "walrow.log": ("Log",),
         },
-        modules=("log", "postgres", "spark", "typing"),
+        modules=("backup", "delta", "log", "postgres", "spark", "typing"),
     )
 
 

@@ -76,16 +76,19 @@ def at(value: object, option: str) -> Lsn | dt.datetime:
 
     >>> at("16/B374D848", "end"), at("2026-01-31T12:00:00Z", "end").isoformat()
     (Lsn('16/B374D848'), '2026-01-31T12:00:00+00:00')
-    >>> at("-1h", "end") < dt.datetime.now(dt.UTC)
+    >>> at("-1h", "end") < at("5m ago", "end") < dt.datetime.now(dt.UTC)
+    True
+    >>> at("today", "end") == at(f"{dt.date.today()}", "end")
     True
 
     Args:
-        value: An LSN, a datetime with a time zone, a text of either (a time in ISO 8601 with an
-            offset), or a text such as `-1h`: a duration before now.
+        value: An LSN, a datetime with a time zone, a text of either, or a text such as `-1h`
+            or `1h ago`, or `today`, which begins at midnight. A text in ISO 8601 without an
+            offset, and `today`, are in the zone of `TZ`.
         option: The name of the option, for the error.
 
     Raises:
-        OptionError: It is neither, or a time without a time zone.
+        OptionError: It is neither, or a datetime without a time zone.
         TypeError: It has another type.
     """
     if isinstance(value, str):
@@ -94,13 +97,13 @@ def at(value: object, option: str) -> Lsn | dt.datetime:
         if value.tzinfo is not None:
             return value
         text = (
-            f"{option}: the time needs a time zone: datetime.now(UTC), "
-            ".replace(tzinfo=UTC), or 2026-01-31T12:00:00Z"
+            f"{option}: the datetime needs a time zone: datetime.now(UTC), or "
+            ".replace(tzinfo=UTC)"
         )
         raise OptionError(text)
     text = (
         f'{option} must be an LSN, such as "16/B374D848", or a time: a datetime with a time zone, '
-        'a text such as "2026-01-31T12:00:00Z", or "-1h" for an hour ago'
+        'a text such as "2026-01-31T12:00:00Z", "-1h", "1h ago" or "today"'
     )
     if value is None:
         raise OptionError(text)
@@ -118,10 +121,15 @@ def _read(text: str) -> object:
     try:
         if "/" in text:
             return Lsn(text)
-        if text[:1] == "-":
-            return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=_seconds(text[1:]))
-        return dt.datetime.fromisoformat(text)
-    except (ValueError, OverflowError):
+        if text == "today":
+            return dt.datetime.combine(dt.date.today(), dt.time()).astimezone()
+        before = text.removeprefix("-").removesuffix(" ago")
+        if len(text) - len(before) in _BEFORE:
+            return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=_seconds(before))
+        time = dt.datetime.fromisoformat(text)
+        # Without an offset, it is in the local zone.
+        return time if time.tzinfo is not None else time.astimezone()
+    except (ValueError, OverflowError, OSError):
         return None
 
 
@@ -138,6 +146,8 @@ def _split(value: object) -> tuple[str, str]:
 
 
 _AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([A-Za-z]+)", re.ASCII)
+#: What is left out of `-1h` and of `1h ago`, but not of both.
+_BEFORE = {len("-"), len(" ago")}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BYTES = {"b": 1}
 for _power, _letter in enumerate("kmgt", 1):

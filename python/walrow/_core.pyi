@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal, NoReturn, Self, Unpack, final
 
 from walrow._lsn import Lsn
 from walrow._sources.log_objects import LogStore
+from walrow.errors import SchemaError
 from walrow.typing import (
     Absence,
     At,
@@ -54,6 +55,7 @@ __all__ = [
     "base_backup_command",
     "beginning",
     "copy_data_header",
+    "crc32c",
     "create_physical_slot_command",
     "create_slot_command",
     "drop_slot_command",
@@ -467,17 +469,19 @@ class Reader:
     def dropped_lower_bounds(self) -> dict[str, int]:
         """As in `Batch`, by column over all returned batches, with the keys of `nulled`."""
 
-    def _rows(self) -> Rows | dict[str, Rows]:
-        """Takes all rows: `Rows`, or a dictionary of them by table."""
+    def _rows(self) -> Rows | dict[str, Rows | SchemaError]:
+        """Takes all rows: `Rows`, or a dictionary of them by table, or of its error."""
 
     def to_pyarrow(self) -> Any:
         """Reads all rows into a `pyarrow.Table`.
 
-        Without `table` or `envelope`, reads them into a dictionary of tables by name,
-        `schema.table`. All rows of a table must then have the same columns.
+        Without `table` or `envelope`, reads them into a mapping of tables by name,
+        `schema.table`: `walrow.typing.ByTable`. If the columns of a table changed, or two
+        tables have its name, the mapping raises its error when you ask for it, and when
+        you iterate over all. The other tables are there.
 
         Raises:
-            SchemaError: The columns of a table changed, or two tables have one name.
+            SchemaError: The columns of the only table changed.
             ImportError: pyarrow is not installed.
             ValueError: All batches were taken.
         """
@@ -844,6 +848,14 @@ def parse_tablespace(
 def parse_backup_data(payload: bytes) -> tuple[Any, ...]:
     """Reads one payload of a base backup, from server 15 on: its letter, and its parts."""
 
+def crc32c(data: bytes, crc: int = 0) -> int:
+    """Returns the CRC-32C of bytes, which manifests use by default.
+
+    Args:
+        data: The bytes.
+        crc: That of the bytes before.
+    """
+
 @final
 class Counts:
     """Counts frames, messages and cells by kind."""
@@ -991,6 +1003,12 @@ class LogDirectory:
 
     def check(self) -> list[str]:
         """The repairs that the next writer will make, in words."""
+
+    def reached(self) -> tuple[Lsn, bool, tuple[int, Lsn | None] | None] | None:
+        """Up to where the log has everything, whether more came, and the last timeline.
+
+        None if a segment was published since the log was opened.
+        """
 
     def verify(self, place: int) -> None:
         """Reads a segment, and compares it with its checksums."""

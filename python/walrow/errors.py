@@ -11,6 +11,7 @@ Error
 ├── SpoolError                      open transactions cannot be stored on disk or read
 ├── LogError                        a segment log cannot be read or written
 ├── ApplyError                      changes cannot be applied to a table
+├── BackupError                     a backup cannot be written, is not complete, or was changed
 └── ReplicationError                the server reported an error, or ended the stream with one
     └── ConnectionLostError         the connection ended, or the server does not answer
 ```
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ApplyError",
+    "BackupError",
     "ConnectionLostError",
     "DecodeError",
     "Error",
@@ -408,8 +410,9 @@ class ApplyError(Error):
             `"erased"` (changes after the record were erased from the log),
             `"restored"` (the target was set back), `"incomplete"` (the table needs a load), `"truncated"`,
             `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target),
-            `"partition"` (a text that Delta's partitions cannot have) or `"conflict"` (other
-            writers were always first).
+            `"partition"` (a text that Delta's partitions cannot have), `"engine"` (only Spark keeps
+            the target right), `"too_large"` (for the memory) or `"conflict"` (other writers were
+            always first).
         table: The table, as `schema.name`.
         column: The column.
         target: The target, as it was given.
@@ -436,6 +439,48 @@ class ApplyError(Error):
         """Stores the problem, and the table and target."""
         attributes |= {"code": code, "table": table, "column": column}
         super().__init__(reason, target=target, lsn=lsn, **attributes)
+
+
+class BackupError(Error):
+    """A backup cannot be written, or is not what it should be: see docs/backup.md.
+
+    Attributes:
+        code: What is wrong: `"manifest"` (it cannot be used), `"damaged"` (files are not
+            those of the manifest), `"wal"` (WAL is missing without which nothing can be
+            recovered), `"parent"` (an incremental backup does not fit to it),
+            `"protocol"` (the server sent something else than a backup) or `"store"` (the
+            file system). Of a directory of WAL, `"gap"` (a segment is missing), `"size"`
+            (a file is not as large as the server's segments), `"compressed"`,
+            `"foreign"` (a file that does not belong there), `"other_server"` or
+            `"locked"` (by another receiver). Of a comparison with a log, `"not_a_backup"`,
+            `"incremental"` (it is no whole backup), `"programs"` (there are none of the
+            server's version), `"user"` (PostgreSQL cannot run as this one), `"recovery"`
+            (a server cannot recover it), `"other_server"` or `"timeline"` (the log has
+            another history).
+        path: The file or directory.
+        problems: With `"damaged"` and `"wal"`, everything that was found.
+        errno: The operating system's error number, such as `errno.ENOSPC` for a full
+            disk.
+    """
+
+    code: str | None
+    path: str | None
+    problems: tuple[str, ...]
+    errno: int | None
+
+    def __init__(
+        self,
+        reason: str = "",
+        *,
+        code: str | None = None,
+        path: str | None = None,
+        problems: tuple[str, ...] = (),
+        errno: int | None = None,
+        **attributes: Any,
+    ) -> None:
+        """Stores the problem, and the file."""
+        attributes |= {"code": code, "path": path, "errno": errno}
+        super().__init__(reason, problems=problems, **attributes)
 
 
 class ReplicationError(Error):

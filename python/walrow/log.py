@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         Size,
         TableName,
         Truncates,
+        Versions,
     )
 
 __all__ = [
@@ -302,7 +303,7 @@ class Log(OpenedLog):
         return schemas.schema(self, table, **options)
 
     @with_options(Options)
-    def read(self, **options: Unpack[Options]) -> Reader:
+    def read(self, *, versions: Versions = "one", **options: Unpack[Options]) -> Reader:
         """Reads the committed row changes of the log. See `walrow.read`.
 
         Segments that `start`, `end`, `table` or `tables` exclude are not read.
@@ -310,7 +311,7 @@ class Log(OpenedLog):
         Raises:
             LogError: Changes between `start` and the log's start were removed.
         """
-        return reading.read(self, **options)
+        return reading.read(self, versions=versions, **options)
 
     def follow(
         self,

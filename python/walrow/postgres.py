@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     )
     from walrow._postgres.ddl_trigger import ddl_trigger
     from walrow._postgres.failures import deserves_reconnect
+    from walrow._postgres.physical import PhysicalStream, StreamEnd, TimelineEnd
     from walrow._postgres.preflight import Finding, Preflight, preflight
     from walrow._postgres.publications import create_publication, drop_publication
     from walrow._postgres.replication import ReplicationStream
@@ -75,9 +76,12 @@ __all__ = [
     "IdentifySystem",
     "OpenTransaction",
     "PhysicalSlot",
+    "PhysicalStream",
     "Preflight",
     "ReplicationStream",
     "Slot",
+    "StreamEnd",
+    "TimelineEnd",
     "TimelineHistory",
     "TimelineSwitch",
     "Waiting",
@@ -128,6 +132,12 @@ if not TYPE_CHECKING:
             ),
             "walrow._postgres.ddl_trigger": ("ddl_trigger",),
             "walrow._postgres.failures": ("deserves_reconnect",),
+            "walrow._postgres.physical": (
+                "PhysicalStream",
+                "StreamEnd",
+                "TimelineEnd",
+                "Wal",
+            ),
             "walrow._postgres.preflight": ("Finding", "Preflight", "preflight"),
             "walrow._postgres.publications": ("create_publication", "drop_publication"),
             "walrow._postgres.replication": ("ReplicationStream",),

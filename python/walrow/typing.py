@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
 
+from walrow._by_table import ByTable
 from walrow._core import Catalog, Frame, Message
 from walrow._unresolved import UnresolvedType
 
@@ -25,11 +26,13 @@ __all__ = [
     "BatchOptions",
     "BinaryFile",
     "Buffer",
+    "ByTable",
     "ChangeColumnOptions",
     "ChangesOptions",
     "DataSourceOptions",
     "Deletes",
     "Duration",
+    "Engine",
     "Frame",
     "Framing",
     "LiveSchemaOptions",
@@ -54,10 +57,11 @@ __all__ = [
     "Truncates",
     "UnresolvedType",
     "ValueOptions",
+    "Versions",
 ]
 
 
-#: An LSN, a datetime with a time zone, a text of either, or such as `"-1h"`: an hour ago.
+#: An LSN, a datetime with a time zone, a text of either, `"-1h"`, `"1h ago"` or `"today"`.
 At: TypeAlias = int | str | dt.datetime
 #: Seconds, a timedelta, or a text such as `"12h"` or `"7d"`.
 Duration: TypeAlias = float | str | dt.timedelta
@@ -82,6 +86,8 @@ class BinaryFile(Protocol):
 Absence: TypeAlias = Literal["error", "ignore"]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
+#: What writes a target.
+Engine: TypeAlias = Literal["spark", "delta"]
 Framing: TypeAlias = Literal["wire", "copydata", "message", "recvlogical"]
 NeverSent: TypeAlias = Literal["error", "null"]
 Policy: TypeAlias = Literal["error", "null", "sentinel"]
@@ -91,6 +97,7 @@ Source: TypeAlias = (
 )
 TableName: TypeAlias = str | tuple[str, str] | int
 Truncates: TypeAlias = Literal["apply", "error", "ignore"]
+Versions: TypeAlias = Literal["one", "union"]
 
 
 class ValueOptions(TypedDict, total=False):
@@ -136,7 +143,7 @@ class ChangeColumnOptions(ValueOptions, total=False):
 class LiveSchemaOptions(ChangeColumnOptions, MemoryOptions, total=False):
     """The options that determine the columns and the range of every stream."""
 
-    start: int | str | None
+    start: At | None
     end: At | None
 
 

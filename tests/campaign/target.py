@@ -50,8 +50,8 @@ class Target:
 
     def apply(self, log: walrow.Log) -> bool:
         """Takes the new changes. False if it is refused."""
-        from walrow.spark.apply_tables import refuse_incomplete
-        from walrow.spark.apply_units import LogContents
+        from walrow._apply.tables import refuse_incomplete
+        from walrow._apply.units import LogContents
 
         rows = dict(self.rows)
         try:

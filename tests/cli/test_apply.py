@@ -15,13 +15,21 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
 import walrow
 import walrow.spark.applying
+from walrow._apply.items import Applied
 from walrow.cli import app
-from walrow.spark.apply_items import Applied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-ARGUMENTS = ("apply", "--log", "log", "--table", "public.t", "--target")
+ARGUMENTS = (
+    "apply",
+    "--engine=spark",
+    "--log",
+    "log",
+    "--table",
+    "public.t",
+    "--target",
+)
 VALUE = "4711 is a value"
 
 

@@ -461,9 +461,23 @@ def test_changed_columns_name_what_the_command_has_in_place_of_a_schema(
     table = next(iter(walrow.read(path))).table
     found = run("decode", "--table", table, "--to", tmp_path / "one.parquet", path)
     assert found.returncode == 1
-    advice = b"columns changed; read all versions with --to DIR/, without --table ("
+    advice = (
+        b"columns changed; read all versions with --versions union or --to DIR/, without"
+        b" --table ("
+    )
     assert advice in found.stderr
     assert run("decode", "--to", f"{tmp_path}/", path).returncode == 0
+    one = tmp_path / "union.parquet"
+    words = ("--table", table, "--versions", "union", "--to", one, path)
+    assert run("decode", *words).returncode == 0
+    union = walrow.read(path, table=table, versions="union").to_pyarrow()
+    assert pq.read_table(one).column_names == union.column_names
+    assert pq.read_metadata(one).num_rows == union.num_rows
+    refused = run("decode", "--table", table, "--versions", "union", "-")
+    assert (refused.returncode, b"reads the capture twice" in refused.stderr) == (
+        2,
+        True,
+    )
 
 
 @pytest.mark.parametrize("record", ["text", "binary"])

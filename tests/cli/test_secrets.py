@@ -22,10 +22,10 @@ pytest.importorskip("psycopg")
 #: Runs each line of stdin, and says after its output that it has ended.
 DRIVER = """
 import json, sys
-import walrow.cli.apply
+import walrow.cli.apply_spark
 from walrow.cli.app import run
 
-walrow.cli.apply._started = lambda settings: None
+walrow.cli.apply_spark._started = lambda settings: None
 for line in sys.stdin:
     try:
         run(json.loads(line))
@@ -37,7 +37,7 @@ for line in sys.stdin:
 
 #: The parameters of commands that are a file, a log or a server.
 PLACES = {
-    *("catalog", "conninfo", "directory", "dsn", "files", "log"),
+    *("against", "catalog", "conninfo", "directory", "dsn", "files", "log"),
     *("spool_directory", "target", "to"),
 }
 NOWHERE = "host=127.0.0.1 port=1 user=me dbname=shop"

@@ -52,7 +52,7 @@ spark.stop()
 def test_every_block_runs(tmp_path: Path) -> None:
     walrow.seal(ROOT / "tests/data/18/rows.text.wire", log=tmp_path / "log")
     lake = tmp_path / "lake"
-    assert len(BLOCKS) == 4
+    assert len(BLOCKS) == 5
     code = "\n".join(BLOCKS).replace("/lake/", f"{lake}/")
     # The tables of the capture.
     code = re.sub(r"\bitems\b(?!\()", "stock", code.replace("orders", "item"))

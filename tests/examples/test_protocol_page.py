@@ -42,6 +42,7 @@ def test_each_test_is_there() -> None:
         "Options of pgoutput",
         "Messages of the server around a COPY",
         "Payloads of CopyData",
+        "Payloads of a base backup, from server 15",
         "Messages of logical replication",
     ],
 )
@@ -66,6 +67,7 @@ def test_each_message_has_a_row() -> None:
         "BMCORYIUDTSEcAbPKrp" + "nutb"
     )
     assert letters("Payloads of CopyData") == set("wkrh")
+    assert letters("Payloads of a base backup, from server 15") == set("nmdp")
     backend = (WIRE / "backend.rs").read_text("utf-8")
     known = backend.partition("fn is_known")[2].partition("}")[0]
     tags = set(re.findall(r"b'(\w)'", known))

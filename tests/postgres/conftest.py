@@ -11,6 +11,7 @@ import pytest
 from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
 from servers.receiving import Load, drop_if_there, execute
+from servers.wal import SmallSegments, until_unused
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,8 +79,32 @@ def slot(server: EmbeddedServer) -> Iterator[str]:
     drop_if_there(server.dsn, name)
 
 
+@pytest.fixture(scope="module")
+def small() -> Iterator[SmallSegments]:
+    """A server with small segments, which is impatient and keeps no old WAL."""
+    settings = {
+        "wal_sender_timeout": "1s",
+        "max_wal_size": "2MB",
+        "min_wal_size": "2MB",
+    }
+    with SmallSegments(18, settings=settings) as running:
+        yield running
+
+
+@pytest.fixture
+def kept(small: SmallSegments) -> Iterator[str]:
+    """A physical slot, which keeps WAL from now on."""
+    name = "kept"
+    execute(small.dsn, f"SELECT pg_create_physical_replication_slot('{name}', true)")
+    yield name
+    until_unused(small)
+    execute(small.dsn, f"SELECT pg_drop_replication_slot('{name}')")
+
+
 #: Faults of receivers and loads take seconds each, and types have thousands of tests.
 _LONG = (
+    "test_backup",
+    "test_physical",
     "test_receiver",
     "test_protocols",
     "test_load",

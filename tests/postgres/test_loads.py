@@ -38,7 +38,7 @@ from servers.receiving import (
     execute,
 )
 from walrow._postgres import copying
-from walrow._receive.interruption import Step
+from walrow._postgres.interruption import Step
 from walrow._receive.loading import TableLoad
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import walrow
-from walrow import postgres
+from walrow import _core, postgres
+from walrow._postgres.running import run as run_command
 from walrow.errors import OptionError, ReplicationError
 
 if TYPE_CHECKING:
@@ -187,6 +188,41 @@ def test_no_name_leaves_its_quotes(conn: Connection, name: str) -> None:
     with pytest.raises(ReplicationError) as caught:
         postgres.show(conn, name)
     assert caught.value.sqlstate in {"42704", "42602"}, caught.value
+
+
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(
+    label=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=90)
+)
+def test_no_label_leaves_its_quotes(conn: Connection, label: str) -> None:
+    """The server reads the label to its end: it refuses what comes after it."""
+    options: dict[str, Any] = {
+        "progress": False,
+        "checkpoint": "fast",
+        "wal": False,
+        "wait": True,
+        "max_rate": None,
+        "tablespace_map": True,
+        "verify_checksums": True,
+        "manifest": "no",
+        "manifest_checksums": "CRC32C",
+        "compression": None,
+        "compression_detail": None,
+        "target": None,
+        "target_detail": None,
+        "incremental": False,
+    }
+    major = major_of(conn)
+    command = _core.base_backup_command(major, label=label, **options)
+    # Twice the same option is an error of the option, and not of the syntax.
+    again = ", LABEL 'again')" if major >= 15 else " LABEL 'again'"
+    with pytest.raises(ReplicationError, match="duplicate option") as caught:
+        run_command(conn, command.removesuffix(")") + again, "refused")
+    assert caught.value.sqlstate == "42601"
 
 
 def run(*words: object) -> subprocess.CompletedProcess[str]:

@@ -227,6 +227,16 @@ def test_an_empty_publication_is_a_warning(database: Database) -> None:
     assert database.findings("publication-empty", publications="bare") == []
 
 
+def test_no_table_is_added_to_a_publication_of_all(database: Database) -> None:
+    # The server refuses ALTER PUBLICATION ... ADD TABLE for it.
+    database.run(
+        "DROP SCHEMA public CASCADE", "CREATE PUBLICATION every FOR ALL TABLES"
+    )
+    found = database.one("publication-empty", "warning", publications="every")
+    assert found.sql is None
+    assert found.text == "publication every publishes all tables, and there is none yet"
+
+
 def test_leftover_publications_are_a_note(database: Database) -> None:
     database.run(
         "CREATE PUBLICATION walrow_1f2e",

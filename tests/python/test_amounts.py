@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import Any
+import time
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,9 @@ from hypothesis import strategies as st
 import walrow
 from walrow._amounts import at, duration, size
 from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 HOUR = dt.timedelta(hours=1)
 
@@ -102,14 +106,72 @@ def test_a_time_before_now() -> None:
     assert before - 2 * HOUR <= found <= dt.datetime.now(dt.UTC) - 2 * HOUR
 
 
-@pytest.mark.parametrize("value", ["2026-01-31", "2026-01-31T12:00", dt.datetime.min])
-def test_a_time_needs_a_zone(value: Any) -> None:
-    with pytest.raises(OptionError, match=r"^end: the time needs a time zone"):
-        at(value, "end")
+def test_a_datetime_needs_a_zone() -> None:
+    with pytest.raises(OptionError, match=r"^end: the datetime needs a time zone"):
+        at(dt.datetime(2026, 1, 31), "end")
+
+
+@pytest.fixture
+def berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("berlin")
+@pytest.mark.parametrize(
+    ("value", "utc"),
+    [
+        ("2026-01-31", "2026-01-30T23:00:00+00:00"),
+        ("2026-01-31T12:00", "2026-01-31T11:00:00+00:00"),
+        ("2026-07-31 12:00:00.5", "2026-07-31T10:00:00.500000+00:00"),
+        ("2026-01-31T12:00+05:30", "2026-01-31T06:30:00+00:00"),
+        # 02:30 comes twice on this day: the first one.
+        ("2026-10-25T02:30", "2026-10-25T00:30:00+00:00"),
+    ],
+)
+def test_a_text_without_an_offset_is_local(value: str, utc: str) -> None:
+    found = at(value, "end")
+    assert isinstance(found, dt.datetime)
+    assert found.astimezone(dt.UTC).isoformat() == utc
+
+
+@pytest.mark.usefixtures("berlin")
+def test_today_begins_at_the_last_midnight() -> None:
+    found = at("today", "end")
+    now = dt.datetime.now().astimezone()
+    assert isinstance(found, dt.datetime)
+    assert found <= now
+    assert (found.hour, found.minute, found.date()) == (0, 0, now.date())
 
 
 @pytest.mark.parametrize(
-    "value", ["", "now", "1h", "-1", "-1y", "0/", "1/2/3", "-9e9w", None]
+    ("text", "before"), [("90m ago", 1.5 * HOUR), ("1 h ago", HOUR), ("-1h", HOUR)]
+)
+def test_times_before_now(text: str, before: dt.timedelta) -> None:
+    found = at(text, "end")
+    assert isinstance(found, dt.datetime)
+    assert abs(dt.datetime.now(dt.UTC) - before - found) < dt.timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "",
+        "now",
+        "1h",
+        "-1",
+        "-1y",
+        "0/",
+        "1/2/3",
+        "-9e9w",
+        "-1h ago",
+        "ago",
+        "tomorrow",
+        None,
+    ],
 )
 def test_what_is_no_place(value: Any) -> None:
     with pytest.raises(OptionError, match=r"^end must be an LSN, .*or a time"):

@@ -221,14 +221,22 @@ def makers(*names: str) -> set[str]:
 
 def test_threads_are_made_in_few_places() -> None:
     threads = makers("Thread", "Timer", "ThreadPoolExecutor", "start_new_thread")
-    # Its pool commits to a target for several tables at once.
-    assert threads == {"_workers", "spark.apply_all"}
+    assert threads == {
+        "_workers",
+        # What takes backups, and commits to targets.
+        "_backup.base_disk",
+        "_backup.scratch_server",
+        "_backup.wal_landing",
+        "delta.snapshots",
+        "spark.apply_all",
+    }
     workers = makers("Worker", "in_background") - {"_workers"}
     assert workers == {
+        "_backup.base_wal_stream",
+        "_postgres.interruption",
         "_postgres.locks",
         "_postgres.open_connections",
         "_receive.askers",
-        "_receive.interruption",
         "_receive.landing",
         "_receive.loading",
         "_receive.loads",
@@ -311,6 +319,7 @@ _LEAVES = (
     "_late",
     "_lsn",
     "_secrets",
+    "_by_table",
     "_unresolved",
     "_waiting",
     "_workers",
@@ -328,11 +337,26 @@ _PYTHON_ROOMS = {
     "_read": (*_LEAVES, "_sources"),
     "_postgres": _READS,
     "postgres": ("_late", "_postgres"),
+    "_backup": (*_LOGS, "_postgres"),
+    "backup": ("_late", "_backup"),
     "_log": _READS,
     "log": (*_READS, "_log"),
     "_receive": (*_LOGS, "_postgres"),
-    "spark": _LOGS,
-    "cli": (*_LOGS, "", "_receive", "_postgres", "postgres", "spark"),
+    "_apply": _LOGS,
+    "spark": (*_LOGS, "_apply"),
+    "delta": (*_LOGS, "_late", "_apply"),
+    "cli": (
+        *_LOGS,
+        "",
+        "_apply",
+        "delta",
+        "_receive",
+        "_postgres",
+        "postgres",
+        "spark",
+        "_backup",
+        "backup",
+    ),
 }
 
 
@@ -386,7 +410,19 @@ def test_the_page_names_each_file() -> None:
 
 
 _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & {
-    *("apply", "catalog", "ddl_trigger", "decode", "inspect", "load", "log"),
+    *(
+        "apply",
+        "backup",
+        "backup_base",
+        "backup_verify",
+        "backup_wal",
+        "catalog",
+        "ddl_trigger",
+        "decode",
+        "inspect",
+        "load",
+        "log",
+    ),
     *("preflight", "receive", "seal", "slot", "state", "tables"),
 }
 _COMPILED = "walrow._core"

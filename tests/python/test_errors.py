@@ -363,13 +363,14 @@ def test_a_later_byte_has_no_other_framing() -> None:
 def test_changed_columns_name_the_schema_of_all_versions() -> None:
     path = capture("alter-columns").path
     table = next(iter(walrow.read(path))).table
-    text = r"columns changed; read all versions with schema=walrow\.schema\("
+    text = r'columns changed; read all versions with versions="union" or schema='
     with pytest.raises(walrow.errors.SchemaError, match=text) as caught:
         list(walrow.read(path, table=table))
     assert caught.value.table == table
-    (remedy,) = caught.value.remedies
+    (union, remedy) = caught.value.remedies
     assert remedy == ALL_VERSIONS
     assert list(walrow.read(path, table=table, schema=walrow.schema(path, table)))
+    assert list(walrow.read(path, table=table, **union.options()))
 
 
 def test_errors_of_arrow_streams_name_the_options_of_python() -> None:

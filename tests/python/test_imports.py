@@ -15,6 +15,7 @@ from captures import capture
 OPTIONAL = [
     "pyarrow",
     "pyspark",
+    "deltalake",
     "psycopg",
     "polars",
     "duckdb",
@@ -102,6 +103,20 @@ for call in (
     assert run(code).splitlines() == [text, text]
 
 
+@pytest.mark.parametrize("name", ["pyarrow", "deltalake"])
+def test_delta_without_its_packages_says_what_to_install(name: str) -> None:
+    code = f"""
+import sys
+sys.modules[{name!r}] = None
+import walrow.delta
+try:
+    walrow.delta.apply_changes("log", table="t", target="delta:/t")
+except ModuleNotFoundError as error:
+    print(error, error.name)
+"""
+    assert run(code) == f"walrow.delta needs {name}: pip install 'walrow[delta]' {name}"
+
+
 def test_public_names_are_there_and_documented() -> None:
     assert walrow.__version__.count(".") == 2
     for name in walrow.__all__:
@@ -114,7 +129,17 @@ def test_the_face_is_small() -> None:
     code = "import walrow; print(*(it for it in dir(walrow) if it[:2] != '__'))"
     assert run(code).split() == [
         *("Batch", "Catalog", "Decoder", "Error", "Log", "Lsn", "Reader", "Schema"),
-        *("UNCHANGED", "errors", "frames", "load", "log", "messages", "postgres"),
+        *(
+            "UNCHANGED",
+            "backup",
+            "delta",
+            "errors",
+            "frames",
+            "load",
+            "log",
+            "messages",
+            "postgres",
+        ),
         *("read", "receive", "schema", "seal", "spark", "tables", "typing"),
     ]
     assert run("from walrow import *; print(read.__module__)") == "walrow._read.reading"
@@ -123,7 +148,7 @@ def test_the_face_is_small() -> None:
 def test_importing_walrow_imports_no_room() -> None:
     code = """
 import sys, walrow
-rooms = "_sources", "_read", "_log", "_receive", "_postgres", "spark", "cli"
+rooms = "_sources", "_read", "_log", "_receive", "_postgres", "_backup", "_apply", "delta", "spark", "cli"
 print(*(it for it in sys.modules if it.startswith(tuple(f"walrow.{it}" for it in rooms))))
 """
     assert run(code) == ""

@@ -13,7 +13,7 @@ import pytest
 from logs import transaction
 from walrow import Catalog, Lsn
 from walrow._core import LogWriter
-from walrow._receive.interruption import Left, Step
+from walrow._postgres.interruption import Left, Step
 from walrow._receive.landing import Landing
 from walrow._receive.orders import Counts
 from walrow.errors import LogError

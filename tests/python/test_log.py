@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import walrow
-from logs import SEALABLE, contents, log_of, sampled
+from logs import SEALABLE, Publisher, contents, log_of, sampled, transactions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,3 +48,52 @@ def changes(tables: Any) -> list[Any]:
         for it in tables
         if it.inserts or it.updates or it.deletes or it.truncates
     )
+
+
+def reached(folder: Path) -> tuple[Any, ...]:
+    found = walrow.Log(folder)._log.reached()
+    assert found is not None
+    return found
+
+
+def test_a_log_of_a_quiet_database_reaches_what_its_journal_says(
+    tmp_path: Path,
+) -> None:
+    with Publisher(tmp_path) as publisher:
+        publisher.publish(*transactions(2))
+        assert reached(tmp_path) == (walrow.Lsn(0x2000), False, None)
+        publisher.writer.set_timeline(2, 0x1800)
+        for lsn in (0x2100, 0x2300):
+            publisher.writer.advance(lsn)
+            publisher.writer.sync()
+        whole = (walrow.Lsn(0x2300), False, (2, walrow.Lsn(0x1800)))
+        assert reached(tmp_path) == whole
+        journal = (tmp_path / "_open").read_bytes()
+        # What comes after a transaction is not known to be without changes.
+        publisher.writer.append(transactions(3)[2])
+        publisher.writer.advance(0x3100)
+        publisher.writer.sync()
+        position, has_more, _ = reached(tmp_path)
+        assert (position, has_more) == (walrow.Lsn(0x2300), True)
+        assert publisher.writer.publish()
+        assert reached(tmp_path)[:2] == (walrow.Lsn(0x3100), False)
+        # One that was opened before cannot say.
+        before = walrow.Log(tmp_path)
+        publisher.publish(transactions(4)[3])
+        publisher.writer.advance(0x4100)
+        publisher.writer.sync()
+        assert before._log.reached() is None
+    # A copy, and a journal that is cut anywhere.
+    with Publisher(tmp_path / "copy") as publisher:
+        publisher.publish(*transactions(2))
+    places = set()
+    for size in range(len(journal) + 1):
+        (tmp_path / "copy" / "_open").write_bytes(journal[:size])
+        position, has_more, timeline = reached(tmp_path / "copy")
+        assert not has_more
+        places.add(int(position))
+        assert timeline in (None, whole[2])
+    assert places == {0x2000, 0x2100, 0x2300}
+    assert reached(tmp_path / "copy") == whole
+    (tmp_path / "copy" / "_open").unlink()
+    assert reached(tmp_path / "copy") == (walrow.Lsn(0x2000), False, None)

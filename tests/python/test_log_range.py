@@ -12,6 +12,8 @@ import walrow
 from captures import capture
 from logs import contents, history, published, sealed, transaction
 
+pa = pytest.importorskip("pyarrow")
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -186,3 +188,38 @@ def test_a_capture_that_repeats_transactions_adds_only_new_ones(tmp_path: Path) 
     assert contents(walrow.read(log.path)) == contents(walrow.read(history(6)))
     found = walrow.seal(history(6), log=log.path)
     assert (found.transactions, found.repeated, found.segments) == (0, 6, 0)
+
+
+def test_a_start_continues_where_an_end_of_the_same_time_stops(tmp_path: Path) -> None:
+    times = [30, 20, 40, 10, 50, 60]
+    log = published(
+        tmp_path,
+        [
+            transaction(0x1000 * number, (str(number), "x"), time=time)
+            for number, time in enumerate(times, 1)
+        ],
+    )
+    epoch = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
+    epoch += dt.timedelta(microseconds=streams.TIME)
+
+    def ids(**options: Any) -> list[int]:
+        return [
+            row["id"]
+            for batch in log.read(**options)
+            for row in pa.record_batch(batch).to_pylist()
+        ]
+
+    for seconds in range(65):
+        time = epoch + dt.timedelta(seconds=seconds)
+        before, after = ids(end=time), ids(start=time)
+        assert before + after == [1, 2, 3, 4, 5, 6], seconds
+        assert ids(start=time.isoformat()) == after
+        # The first later one decides: those after it may be earlier.
+        count = next((n for n, it in enumerate(times) if it > seconds), len(times))
+        assert len(before) == count
+        if 0 < count < len(times):
+            assert log.follow(start=time).position == 0x1000 * count
+    with pytest.raises(walrow.errors.OptionError, match="a time, which needs a log"):
+        walrow.read(b"", start=epoch)
+    with pytest.raises(walrow.errors.OptionError, match="start must be an LSN"):
+        log.read(start="tomorrow")

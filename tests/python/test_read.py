@@ -362,3 +362,74 @@ def _catalog(tables: dict[str, Any]) -> walrow.Catalog:
         for table in tables.values()
     ]
     return walrow.Catalog(json.dumps({"tables": entries}))
+
+
+def test_all_versions_in_one_word(tmp_path: Path) -> None:
+    altered = capture("alter-columns")
+    table = next(iter(walrow.read(altered.path))).table
+    schema = walrow.schema(altered.path, table)
+    expected = pa.table(walrow.read(altered.path, table=table, schema=schema))
+    assert len(expected.column_names) > len(
+        pa.schema(next(iter(walrow.read(altered.path))).schema).names
+    )
+
+    def found(source: Any) -> Any:
+        return pa.table(walrow.read(source, table=table, versions="union"))
+
+    assert found(altered.path) == expected
+    assert found(altered.data) == expected
+    # Several files are one stream, cut anywhere.
+    half = len(altered.data) // 2 + 1
+    (tmp_path / "1").write_bytes(altered.data[:half])
+    (tmp_path / "2").write_bytes(altered.data[half:])
+    assert found(tmp_path) == expected
+    assert found([tmp_path / "1", tmp_path / "2"]) == expected
+    file = io.BytesIO(b"before" + altered.data)
+    file.seek(6)
+    assert found(file) == expected
+    # Another range has the same columns.
+    last = walrow.read(altered.path, table=table, versions="union", start=1 << 40)
+    assert pa.schema(last.schema).names == expected.column_names
+    assert found(altered.path).select(["_seq"]).num_rows == expected.num_rows
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"versions": "union"}, "needs table="),
+        ({"versions": "union", "tables": ["t"]}, "needs table="),
+        ({"versions": "union", "table": "t", "schema": pa.schema([])}, "no schema="),
+        ({"versions": "all", "table": "t"}, "must be 'one' or 'union'"),
+    ],
+)
+def test_all_versions_need_one_table(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(walrow.errors.OptionError, match=said):
+        walrow.read(capture("alter-columns").path, **options)
+
+
+def test_all_versions_need_a_source_that_is_read_twice() -> None:
+    data = capture("alter-columns").data
+    with pytest.raises(walrow.errors.OptionError, match="reads the source twice"):
+        walrow.read(iter([data]), table="t", versions="union")
+
+
+def test_a_table_that_changed_does_not_break_the_others() -> None:
+    # The two sessions are one stream with two tables.
+    data = capture("rows").data + capture("alter-columns").data
+    frames = walrow.read(data).to_pyarrow()
+    (table,) = frames.errors
+    assert len(frames) > 1
+    assert table in frames
+    for name in ("public.item", "public.stock"):
+        only = pa.table(walrow.read(capture("rows").path, table=name))
+        assert frames[name] == only
+    with pytest.raises(walrow.errors.SchemaError, match="changed, so its rows") as it:
+        frames[table]
+    assert it.value.table == table
+    assert 'versions="union"' in str(it.value)
+    for use in (list, dict, lambda all_of_them: all_of_them.items()):
+        with pytest.raises(walrow.errors.SchemaError):
+            list(use(frames))
+    with pytest.raises(KeyError):
+        frames["public.absent"]
+    assert table in repr(frames)

@@ -537,3 +537,28 @@ def test_damage_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(walrow.errors.LogError) as raised:
         list(log.state("t"))
     assert (raised.value.code, raised.value.file) == ("damaged", file.name)
+
+
+def test_a_load_is_no_truncate_of_a_user(tmp_path: Path) -> None:
+    with Publisher(tmp_path) as publisher:
+        publisher.publish(transaction(0x1000, ("1", "a"), ("2", "b")))
+        loaded(publisher, 0x2000, 5, 6, 7)
+        publisher.publish(transaction(0x3000, ("8", "c")))
+    log = walrow.Log(tmp_path)
+    (table,) = walrow.tables(log)
+    assert (table.inserts, table.truncates) == (3, 0)
+    assert (table.loads, table.loaded) == (1, 3)
+    assert "1 load of 3 rows" in repr(table)
+    chosen = log.read(table="public.t", metadata=["change_type", "loaded"])
+    rows = pa.table(chosen).select(["id", "_change_type", "_loaded"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        (1, "insert", False),
+        (2, "insert", False),
+        (None, "truncate", True),
+        (5, "insert", True),
+        (6, "insert", True),
+        (7, "insert", True),
+        (8, "insert", False),
+    ]
+    # Nobody who does not ask for it gets it.
+    assert "_loaded" not in pa.table(log.read(table="public.t")).column_names

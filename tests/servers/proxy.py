@@ -24,6 +24,7 @@ class Proxy:
     def __init__(self, server: EmbeddedServer) -> None:
         """Listens."""
         self._upstream = str(server.socket_directory / ".s.PGSQL.5432")
+        self._following = self._upstream
         self._directory = tempfile.TemporaryDirectory(dir="/tmp")
         self._flows = threading.Event()
         self._flows.set()
@@ -51,6 +52,10 @@ class Proxy:
         """The connection string of the superuser."""
         return f"host={self._directory.name} user=postgres dbname=postgres"
 
+    def next_to(self, server: EmbeddedServer) -> None:
+        """Connects to another server from the second connection on."""
+        self._following = str(server.socket_directory / ".s.PGSQL.5432")
+
     def stall(self) -> None:
         """Holds all bytes back, in both directions, without an end of the connections."""
         self._flows.clear()
@@ -59,14 +64,15 @@ class Proxy:
         """Forwards again, first what was held back."""
         self._flows.set()
 
-    def cut(self) -> None:
-        """Ends all connections."""
+    def cut(self, after: int = 0) -> None:
+        """Ends all connections, or those that were made after the first few."""
         self._flows.set()
-        for each in self._sockets:
+        # Of each connection, there are two.
+        for each in self._sockets[2 * after :]:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
-        self._sockets.clear()
+        del self._sockets[2 * after :]
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
@@ -75,6 +81,7 @@ class Proxy:
                 server = socket.socket(socket.AF_UNIX)
                 self._sockets += (client, server)
                 server.connect(self._upstream)
+                self._upstream = self._following
                 for pair in ((client, server), (server, client)):
                     threading.Thread(target=self._pump, args=pair, daemon=True).start()
 

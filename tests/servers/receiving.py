@@ -112,8 +112,8 @@ class ReceiverProcess:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(  # noqa: S603
             [
-                *(sys.executable, "-m", "walrow", "receive", "--json", "--dsn", dsn),
-                *("--log", str(log), "--slot", slot, "--publication", publication),
+                *(sys.executable, "-m", "walrow"),
+                *self._command(dsn, log, slot, publication),
                 *arguments,
             ],
             env=os.environ | added,
@@ -130,6 +130,12 @@ class ReceiverProcess:
         self.kill()
         self._output.close()
         self._errors.close()
+
+    def _command(self, dsn: str, log: Path, slot: str, publication: str) -> list[str]:
+        return [
+            *("receive", "--json", "--dsn", dsn, "--log", str(log)),
+            *("--slot", slot, "--publication", publication),
+        ]
 
     @property
     def output(self) -> str:

@@ -18,14 +18,14 @@ import walrow
 import walrow.spark
 from servers.churn import KEYS, TABLES, Churn
 from spark.lakes import Lake
+from walrow._apply.tables import AppliedTable
+from walrow._apply.units import LogContents, plan
 from walrow._log.marks import Mark, Why
 from walrow._log.needs import Published, write_published
 from walrow._lsn import Lsn
 from walrow.spark import apply_shared
 from walrow.spark.apply_failures import spark_errors
 from walrow.spark.apply_shared import Share, stage, waves
-from walrow.spark.apply_tables import AppliedTable
-from walrow.spark.apply_units import LogContents, plan
 from walrow.spark.targets.delta import DeltaTarget
 from walrow.spark.targets.iceberg import IcebergTarget
 

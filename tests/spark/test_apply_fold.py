@@ -22,21 +22,23 @@ import streams  # noqa: E402
 import walrow  # noqa: E402
 from servers.churn import KEYS, TABLES, Churn  # noqa: E402
 from servers.live_log import history  # noqa: E402
-from walrow._core import LogWriter  # noqa: E402
-from walrow.spark.apply_failures import from_executor, report  # noqa: E402
-from walrow.spark.apply_items import Op, Rules  # noqa: E402
-from walrow.spark.apply_tables import AppliedTable, find_table  # noqa: E402
-from walrow.spark.apply_units import plan, stretches  # noqa: E402
-from walrow.spark.net_rows import (  # noqa: E402
+from walrow._apply.items import Op, Rules  # noqa: E402
+from walrow._apply.net_table import (  # noqa: E402
     DATA,
     GONE,
     HEAD,
     OP,
     UNSENT,
+    Tally,
+)
+from walrow._apply.tables import AppliedTable, find_table  # noqa: E402
+from walrow._apply.units import plan, stretches  # noqa: E402
+from walrow._core import LogWriter  # noqa: E402
+from walrow.spark.apply_failures import from_executor, report  # noqa: E402
+from walrow.spark.net_rows import (  # noqa: E402
     Entangled,
     Join,
     Split,
-    Tally,
     Whole,
     partition_labels,
 )
@@ -46,8 +48,8 @@ if TYPE_CHECKING:
 
     from servers import EmbeddedServer
     from servers.live_log import History
-    from walrow.spark.apply_items import Deletes
-    from walrow.spark.net_rows import NetTable
+    from walrow._apply.items import Deletes
+    from walrow._apply.net_table import NetTable
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

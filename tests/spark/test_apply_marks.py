@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
+from walrow._apply.tables import refuse_incomplete
 from walrow._log.marks import Mark, Why
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError
-from walrow.spark.apply_tables import refuse_incomplete
 
 
 class Table:

@@ -20,8 +20,8 @@ pytest.importorskip("psycopg")
 
 import walrow
 from spark.lakes import Lake
+from walrow._apply.tables import keys_of
 from walrow.spark.apply_net import Net
-from walrow.spark.apply_tables import keys_of
 from walrow.spark.targets import delta
 from walrow.spark.targets.delta import DeltaTarget
 from walrow.spark.targets.iceberg import IcebergTarget

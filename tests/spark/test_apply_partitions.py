@@ -14,7 +14,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("psycopg")
 
 import walrow
-from walrow.spark.apply_items import Op
+from walrow._apply.items import Op
 from walrow.spark.targets.path_values import checked, path_error
 
 if TYPE_CHECKING:

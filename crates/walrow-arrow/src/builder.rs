@@ -113,7 +113,8 @@ impl DecoderBuilder {
         self
     }
 
-    /// The metadata columns that follow the table's own columns, in this order. Default: all.
+    /// The metadata columns that follow the table's own columns, in this order. Default:
+    /// [`MetadataColumn::defaults`].
     #[must_use]
     pub fn with_metadata(mut self, columns: impl Into<Vec<MetadataColumn>>) -> Self {
         self.options.metadata = columns.into();

@@ -29,7 +29,7 @@ macro_rules! columns {
         }
 
         impl MetadataColumn {
-            /// All metadata columns, in their default order.
+            /// All metadata columns, in their order.
             pub const ALL: [Self; [$($name),*].len()] = [$(Self::$column),*];
 
             /// The column's name without the prefix: `change_type`.
@@ -72,9 +72,18 @@ columns! {
     KeyOnly "key_only": |_| DataType::Boolean, |batch| batch.key_only();
     /// `_unsent`: the columns without a value in this row, because the server did not send one.
     Unsent "unsent": |_| DataType::new_list(DataType::Utf8, true), |batch| batch.unsent();
+    /// `_loaded`: whether the change is a part of a load, and not of a transaction of the server.
+    /// Only if it is asked for.
+    Loaded "loaded": |_| DataType::Boolean, |batch| batch.loaded();
 }
 
 impl MetadataColumn {
+    /// The metadata columns that batches have by default, in their order: all but `Loaded`.
+    pub fn defaults() -> Vec<Self> {
+        let all = Self::ALL.into_iter();
+        all.filter(|column| *column != Self::Loaded).collect()
+    }
+
     /// The column with this name, without the prefix.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|column| column.name() == name)
@@ -145,6 +154,7 @@ pub(crate) struct Commit {
     /// Microseconds since 1970.
     pub(crate) time: i64,
     pub(crate) xid: Xid,
+    pub(crate) is_loaded: bool,
 }
 
 /// The metadata of the rows so far.
@@ -347,6 +357,12 @@ impl Finishing<'_> {
         let key_only = |row| kinds.get(row).is_some_and(|kind: &Kind| kind.key_only);
         let values = BooleanBuffer::collect_bool(kinds.len(), key_only);
         Ok(Arc::new(BooleanArray::new(values, None)))
+    }
+
+    #[expect(clippy::unnecessary_wraps, reason = "as the other columns")]
+    fn loaded(&self) -> Result<ArrayRef, ArrowError> {
+        let values = self.metadata.expand(|commit| commit.is_loaded);
+        Ok(Arc::new(BooleanArray::from(values)))
     }
 
     fn unsent(&self) -> Result<ArrayRef, ArrowError> {

@@ -155,7 +155,7 @@ impl Default for Options {
             catalog: Arc::new(Catalog::default()),
             session: SessionSettings::default(),
             trim_bpchar: false,
-            metadata: MetadataColumn::ALL.to_vec(),
+            metadata: MetadataColumn::defaults(),
             prefix: "_".to_owned(),
             batch_rows: defaults::BATCH_ROWS,
             batch_bytes: defaults::BATCH_BYTES,

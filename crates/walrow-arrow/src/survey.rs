@@ -39,6 +39,8 @@ pub struct Survey {
     /// The columns that tables had last: name, type and attribute number.
     numbered: HashMap<Oid, Vec<(String, Oid, i16)>>,
     now: Commit,
+    /// Whether the current transaction is a load.
+    is_load: bool,
     server_error: Option<String>,
 }
 
@@ -68,6 +70,10 @@ pub struct SurveyedVersion {
     pub deletes: u64,
     /// The number of TRUNCATEs.
     pub truncates: u64,
+    /// The number of loads, each of which replaces all rows.
+    pub loads: u64,
+    /// The number of rows of loads. They are no inserts.
+    pub loaded: u64,
     /// Inserts with values that were not sent: a row filter made them from updates.
     pub inserts_with_unsent: u64,
     /// Updates with values that were not sent, and whose message has no old row with them.
@@ -120,6 +126,7 @@ impl DecoderBuilder {
             ddl: Vec::new(),
             numbered: HashMap::new(),
             now: Commit::default(),
+            is_load: false,
             server_error: None,
         })
     }
@@ -139,22 +146,31 @@ impl Survey {
                 .next_with(&mut rest, |change| Err::<(), _>(seen(&change)))?;
             match event {
                 None => return Ok(()),
-                Some(Event::Begin(transaction)) => self.now = Commit::of(transaction),
+                Some(Event::Begin(transaction)) => {
+                    self.now = Commit::of(transaction);
+                    self.is_load = transaction.snapshot;
+                }
                 Some(Event::Relation { relation, .. }) => {
                     let relation = Arc::clone(relation);
                     self.describe(&relation);
                 }
                 Some(Event::Change(seen)) => {
                     let (version, seen) = seen?;
+                    let is_load = self.is_load;
                     if let Some(version) = self.touch(version) {
-                        version.count(seen);
+                        version.count(seen, is_load);
                     }
                 }
                 Some(Event::Truncate(truncate)) => {
                     for relation in truncate.relations {
                         self.describe(&relation);
+                        let is_load = self.is_load;
                         if let Some(version) = self.touch(relation.version) {
-                            add(&mut version.truncates);
+                            add(if is_load {
+                                &mut version.loads
+                            } else {
+                                &mut version.truncates
+                            });
                         }
                     }
                 }
@@ -279,6 +295,8 @@ impl SurveyedVersion {
             updates: 0,
             deletes: 0,
             truncates: 0,
+            loads: 0,
+            loaded: 0,
             inserts_with_unsent: 0,
             updates_with_unsent: 0,
             first: None,
@@ -286,8 +304,9 @@ impl SurveyedVersion {
         }
     }
 
-    fn count(&mut self, seen: Seen) {
+    fn count(&mut self, seen: Seen, is_load: bool) {
         match seen.kind {
+            Kind::Insert if is_load => add(&mut self.loaded),
             Kind::Insert => {
                 add(&mut self.inserts);
                 if seen.lacks_values {

@@ -143,6 +143,7 @@ impl Tables {
             lsn,
             time: time.unwrap_or(0),
             xid: transaction.xid,
+            is_loaded: transaction.snapshot,
         };
         self.current.floor = self.finished.end();
     }

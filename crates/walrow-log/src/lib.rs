@@ -53,6 +53,7 @@ pub use {
     format::version::TableVersion,
     read::Step,
     read::log::{Log, Plan},
+    read::reached::Reached,
     read::resolve::PlanReader,
     read::segment_reader::SegmentReader,
     read::table_net::LogNetOptions,

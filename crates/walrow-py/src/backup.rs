@@ -220,3 +220,14 @@ pub(crate) fn parse_backup_data<'py>(
         Err(error) => Err(errors::replication_error(py, &error)),
     }
 }
+
+/// Returns the CRC-32C of bytes, which manifests use by default.
+///
+/// Args:
+///     data: The bytes.
+///     crc: That of the bytes before.
+#[pyfunction]
+#[pyo3(signature = (data, crc = 0))]
+pub(crate) fn crc32c(py: Python<'_>, data: &[u8], crc: u32) -> u32 {
+    py.detach(|| ::crc32c::crc32c_append(crc, data))
+}

@@ -159,7 +159,11 @@ fn build(py: Python<'_>, error: &Error) -> PyResult<PyErr> {
     let class_of_remedies = py.import("walrow.errors")?.getattr("Remedy")?;
     let steps = error.stream_remedies().iter();
     let steps = steps.map(|it| class_of_remedies.call1((it.name(),)));
+    let is_union = |it: &&Remedy| matches!(it.value, Some(RemedyValue::SchemaUnion));
+    let versions = error.remedies().iter().filter(is_union);
+    let versions = versions.map(|_| class_of_remedies.call1(("versions", py.None(), "union")));
     let options = error.remedies().iter().map(|it| remedy(py, it));
+    let options = versions.chain(options);
     let remedies = steps.chain(options).collect::<PyResult<Vec<_>>>()?;
     fields.set_item("remedies", PyTuple::new(py, remedies)?)?;
     fields.set_item("advice", error.advice().to_string())?;

@@ -53,9 +53,10 @@ mod _core {
 
     #[pymodule_export]
     use crate::backup::{
-        base_backup_command, hot_standby_feedback, parse_backup_data, parse_backup_position,
-        parse_next_timeline, parse_read_slot, parse_setting, parse_tablespace, read_slot_command,
-        show_command, start_physical_command, upload_manifest_command, wal_position,
+        base_backup_command, crc32c, hot_standby_feedback, parse_backup_data,
+        parse_backup_position, parse_next_timeline, parse_read_slot, parse_setting,
+        parse_tablespace, read_slot_command, show_command, start_physical_command,
+        upload_manifest_command, wal_position,
     };
     #[pymodule_export]
     use crate::batch::Batch;

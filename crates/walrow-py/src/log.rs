@@ -335,6 +335,36 @@ impl LogDirectory {
         Ok(repairs.iter().map(Repair::to_string).collect())
     }
 
+    /// Up to where the log has everything, whether more came, and the last timeline.
+    ///
+    /// None if a segment was published since the log was opened.
+    #[expect(clippy::type_complexity, reason = "a tuple of Python's")]
+    fn reached<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<
+        Option<(
+            Bound<'py, PyAny>,
+            bool,
+            Option<(u32, Option<Bound<'py, PyAny>>)>,
+        )>,
+    > {
+        let log = wait_for(&self.0)?;
+        let found = py.detach(|| log.reached());
+        let Some(found) = found.map_err(|error| errors::log_error(py, error))? else {
+            return Ok(None);
+        };
+        let timeline = match found.timeline {
+            None => None,
+            Some((timeline, start)) => {
+                let start = start.map(|lsn| lsn::new(py, lsn)).transpose()?;
+                Some((timeline, start))
+            }
+        };
+        let position = lsn::new(py, found.position)?;
+        Ok(Some((position, found.has_more, timeline)))
+    }
+
     /// Reads a segment, and compares it with its checksums.
     fn verify(&self, py: Python<'_>, place: usize) -> PyResult<()> {
         let log = wait_for(&self.0)?;

@@ -237,7 +237,7 @@ impl Reader {
         })
     }
 
-    /// Takes all rows: `Rows`, or a dictionary of them by table.
+    /// Takes all rows: `Rows`, or a dictionary of them by table, or of its error.
     fn _rows<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         if self.one_schema {
             let schema = self.schema(py)?.0;
@@ -249,11 +249,13 @@ impl Reader {
 
     /// Reads all rows into a `pyarrow.Table`.
     ///
-    /// Without `table` or `envelope`, reads them into a dictionary of tables by name,
-    /// `schema.table`. All rows of a table must then have the same columns.
+    /// Without `table` or `envelope`, reads them into a mapping of tables by name,
+    /// `schema.table`: `walrow.typing.ByTable`. If the columns of a table changed, or two
+    /// tables have its name, the mapping raises its error when you ask for it, and when
+    /// you iterate over all. The other tables are there.
     ///
     /// Raises:
-    ///     SchemaError: The columns of a table changed, or two tables have one name.
+    ///     SchemaError: The columns of the only table changed.
     ///     ImportError: pyarrow is not installed.
     ///     ValueError: All batches were taken.
     fn to_pyarrow<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {

@@ -100,9 +100,9 @@ pub(crate) fn of_one<'py>(
 }
 
 /// Takes all batches: a dictionary of `schema.table` to [`Rows`], in the order in which tables
-/// appear.
+/// appear. A table whose rows do not fit together has its error instead.
 pub(crate) fn of_all<'py>(py: Python<'py>, engine: &Mutex<Engine>) -> PyResult<Bound<'py, PyAny>> {
-    let mut tables: Vec<(String, u32, Rows)> = Vec::new();
+    let mut tables: Vec<(String, u32, Result<Rows, PyErr>)> = Vec::new();
     let mut places = HashMap::new();
     let mut engine = begin(engine)?;
     let engine = &mut *engine;
@@ -111,31 +111,42 @@ pub(crate) fn of_all<'py>(py: Python<'py>, engine: &Mutex<Engine>) -> PyResult<B
         let schema = batch.record_batch().schema();
         let place = *places.entry(name.clone()).or_insert(tables.len());
         if place == tables.len() {
-            tables.push((name.clone(), oid, Rows::new(Arc::clone(&schema))));
+            let rows = Rows::new(Arc::clone(&schema));
+            tables.push((name.clone(), oid, Ok(rows)));
         }
-        let Some((_, first, rows)) = tables.get_mut(place) else {
+        let Some((_, first, entry)) = tables.get_mut(place) else {
+            continue;
+        };
+        let Ok(rows) = entry else {
             continue;
         };
         let shown = Printable(&name);
-        if *first != oid {
-            let text = format!(
+        let refused = if *first != oid {
+            Some(format!(
                 "{shown} is the name of two tables, with OIDs {first} and {oid}: choose one by its \
                  OID with table={first} or table={oid}, or take the batches one by one"
-            );
-            return Err(errors::schema_error(py, &text, Some(&name)));
-        }
-        if !has_same_columns(&rows.schema, &schema) {
-            let text = format!(
+            ))
+        } else if !has_same_columns(&rows.schema, &schema) {
+            Some(format!(
                 "the columns of {shown} changed, so its rows do not fit in one frame: choose it with \
-                 table=, and schema=walrow.schema(source, table), or take the batches one by one"
-            );
-            return Err(errors::schema_error(py, &text, Some(&name)));
+                 table= and versions=\"union\", or take the batches one by one"
+            ))
+        } else {
+            None
+        };
+        if let Some(text) = refused {
+            // Its rows are in vain.
+            *entry = Err(errors::schema_error(py, &text, Some(&name)));
+            continue;
         }
         rows.push(batch.into_record_batch())?;
     }
     let result = PyDict::new(py);
     for (name, _, rows) in tables {
-        result.set_item(name, Bound::new(py, rows)?)?;
+        match rows {
+            Ok(rows) => result.set_item(name, Bound::new(py, rows)?)?,
+            Err(error) => result.set_item(name, error)?,
+        }
     }
     Ok(result.into_any())
 }

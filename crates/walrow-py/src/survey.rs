@@ -119,6 +119,8 @@ fn version<'py>(py: Python<'py>, version: &SurveyedVersion) -> PyResult<Bound<'p
     dict.set_item("updates", version.updates)?;
     dict.set_item("deletes", version.deletes)?;
     dict.set_item("truncates", version.truncates)?;
+    dict.set_item("loads", version.loads)?;
+    dict.set_item("loaded", version.loaded)?;
     dict.set_item("inserts_with_unsent", version.inserts_with_unsent)?;
     dict.set_item("updates_with_unsent", version.updates_with_unsent)?;
     for (name, commit) in [("first", version.first), ("last", version.last)] {

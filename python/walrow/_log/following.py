@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from walrow._core import Decoder
 from walrow._lsn import Lsn
-from walrow._sources.logs import part_of
+from walrow._sources.logs import part_of, start_in
 from walrow.errors import LogError, OptionError
 
 if TYPE_CHECKING:
@@ -47,11 +47,14 @@ class Follower:
         self._log = opened()
         self._interval = poll_interval
         self._options = {key: value for key, value in options.items() if key != "end"}
+        if "start" in self._options:
+            self._options["start"] = start_in(self._log, self._options["start"])
         self._reader = reader
         self._recorded: Lsn | None = None
         self._used = time.monotonic()
         if reader is not None:
-            _, self._recorded, _ = self._log.register(reader, options.get("start"))
+            start = self._options.get("start")
+            _, self._recorded, _ = self._log.register(reader, start)
             self._options["start"] = self._recorded
         self._decoder = Decoder(**self._options)
         self.position = self._decoder.position

@@ -53,7 +53,7 @@ class LogVersion(NamedTuple):
         columns: Its columns.
         replica_identity: `"default"`, `"nothing"`, `"full"` or `"index"`.
         rows: The number of rows that were inserted, updated or deleted.
-        truncates: The number of TRUNCATEs.
+        truncates: The number of TRUNCATEs. A load has one, too: it replaces all rows.
         bytes: Bytes of these messages.
     """
 

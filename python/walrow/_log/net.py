@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from walrow._core import Batch, LogRows, NetTally, Reader, Rows, Schema
     from walrow._log.net_refusals import Range
     from walrow._lsn import Lsn
+    from walrow.errors import SchemaError
     from walrow.typing import UnresolvedType
 
 __all__ = ["EVERY_METADATA", "METADATA", "Chunks", "Net", "NetBarrier"]
@@ -208,7 +209,7 @@ class Net:
         """As in `Reader`."""
         return self._reader.unresolved_types
 
-    def _rows(self) -> Rows | dict[str, Rows]:
+    def _rows(self) -> Rows | dict[str, Rows | SchemaError]:
         return self._reader._rows()
 
     def to_pyarrow(self) -> Any:

@@ -27,6 +27,7 @@ __all__ = [
     "closed_after_error",
     "connect",
     "connect_for_sql",
+    "connect_physical",
     "connect_to_ask",
     "options_with_jit_off",
     "parameters_of",
@@ -110,11 +111,12 @@ def connect(
         SettingError: An environment variable or a connection parameter overrides a
             pinned setting.
     """
-    conn = _open(parameters, server_encoding or "UTF8", replication=replication)
+    word = "database" if replication else None
+    conn = _open(parameters, server_encoding or "UTF8", replication=word)
     found = conn.pgconn.parameter_status(b"server_encoding")
     if server_encoding is None and found == b"SQL_ASCII":
         conn.close()
-        conn = _open(parameters, found.decode(), replication=replication)
+        conn = _open(parameters, found.decode(), replication=word)
     with closed_after_error(conn, "cannot check the settings of the session"):
         try:
             check_settings(conn)
@@ -123,6 +125,18 @@ def connect(
         if replication:
             without_timeouts(conn)
     return conn
+
+
+def connect_physical(parameters: dict[str, Any]) -> psycopg.Connection[Any]:
+    """Opens a connection for physical replication, which has no database.
+
+    Args:
+        parameters: Those of `parameters_of`.
+
+    Raises:
+        ReplicationError: The connection failed. Its text is libpq's.
+    """
+    return _open(parameters, "UTF8", replication="true")
 
 
 def without_timeouts(conn: psycopg.Connection[Any]) -> None:
@@ -153,7 +167,7 @@ def connect_for_sql(parameters: dict[str, Any]) -> Iterator[psycopg.Connection[A
     Raises:
         ReplicationError: The connection failed, or a statement inside did.
     """
-    conn = _open(parameters, "UTF8", replication=False)
+    conn = _open(parameters, "UTF8", replication=None)
     with closed_after_error(conn, "a query beside the stream failed"):
         yield conn
     conn.close()
@@ -173,7 +187,7 @@ def connect_to_ask(parameters: dict[str, Any], purpose: str) -> psycopg.Connecti
     """
     name = _resolved(parameters).get("application_name") or "walrow"
     named = {**parameters, "application_name": f"{name} {purpose}"}
-    conn = _open(named, "UTF8", replication=False)
+    conn = _open(named, "UTF8", replication=None)
     with closed_after_error(conn, "a query beside the stream failed"):
         # A prepared statement would keep its plan from before a table was altered.
         conn.prepare_threshold = None
@@ -195,7 +209,7 @@ def options_with_jit_off(parameters: dict[str, Any]) -> str:
 
 
 def _open(
-    given: dict[str, Any], encoding: str, *, replication: bool = True
+    given: dict[str, Any], encoding: str, *, replication: str | None
 ) -> psycopg.Connection[Any]:
     library = psycopg_or_refuse()
     resolved = _resolved(given)
@@ -206,7 +220,7 @@ def _open(
         **{k: v for k, v in _NOTICES_DEAD_PEERS.items() if resolved.get(k) is None},
         "fallback_application_name": "walrow",
         **given,
-        "replication": "database" if replication else None,
+        "replication": replication,
         "options": with_jit_off(pinned),
     }
     owner = open_connections.current()

@@ -1,4 +1,4 @@
-"""The stream of a live server, over psycopg: the only code that speaks CopyBoth.
+"""The logical stream of a live server, over psycopg.
 
 ```python
 with ReplicationStream.connect("dbname=shop") as stream:
@@ -13,8 +13,6 @@ with ReplicationStream.connect("dbname=shop") as stream:
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -22,7 +20,6 @@ from walrow._core import (
     KEEPALIVE_SIZE,
     copy_data_header,
     end_of_wal,
-    status_update,
 )
 from walrow._lsn import Lsn
 from walrow._postgres.commands import start_replication_command
@@ -31,23 +28,22 @@ from walrow._postgres.connecting import (
     connect,
     parameters_of,
 )
+from walrow._postgres.copy_both import ASYNC, CopyBoth, lost
 from walrow._postgres.failures import UNDEFINED_OBJECT, stream_error
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.stream_options import stream_options
-from walrow._waiting import READ, WRITE, Waiter
-from walrow.errors import ConnectionLostError, Error, OptionError
+from walrow.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Self
 
     import psycopg
-    from psycopg import pq
 
 __all__ = ["ReplicationStream"]
 
 
-class ReplicationStream:
+class ReplicationStream(CopyBoth):
     """A replication connection, and the stream of a slot once it is started.
 
     Blocks are what the server sent, in the framing `"wire"`: CopyData messages with
@@ -124,44 +120,15 @@ class ReplicationStream:
         wakeup_fd: int | None,
     ) -> None:
         """Takes a replication connection. `connect` makes one."""
-        import psycopg
-
-        self._error: type[psycopg.Error] = psycopg.Error
-        self.connection = connection
-        self.server_lsn = Lsn(0)
-        self.last_received = time.monotonic()
-        self._pgconn: pq.abc.PGconn = connection.pgconn
-        self._status_interval = status_interval
-        self._ping_interval = ping_interval
-        self._wakeup_fd = wakeup_fd
+        super().__init__(
+            connection,
+            status_interval=status_interval,
+            ping_interval=ping_interval,
+            wakeup_fd=wakeup_fd,
+        )
         self._slot = ""
         self._publications: tuple[str, ...] = ()
-        self._is_streaming = False
-        self._has_ended = False
-        self._is_closed = False
-        self._failure: Error | None = None
-        self._block = bytearray()
-        self._received = 0
-        self._flushed = 0
-        self._is_status_asked = False
         self._cut: int | None = None
-        self._is_flush_due = False
-        self._status_due = 0.0
-        self._pinged: float | None = None
-        self._waiter = Waiter()
-        # libpq reads at least so much at once: after less, the socket is empty. With TLS,
-        # bytes may be decrypted already, and the socket looks empty.
-        secured = connection.pgconn.ssl_in_use or connection.pgconn.used_gssapi
-        self._full_read, self._empty_reads = (1, 3) if secured else (8192, 1)
-        self._is_socket_empty = False
-
-    def __enter__(self) -> Self:
-        """Returns the stream."""
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        """Closes the stream."""
-        self.close()
 
     def __repr__(self) -> str:
         """Names the slot and the state, without the connection's parameters."""
@@ -172,19 +139,9 @@ class ReplicationStream:
         return f"<ReplicationStream{slot} {state}>"
 
     @property
-    def server_version(self) -> int:
-        """The server's major version."""
-        return self.connection.info.server_version // 10_000
-
-    @property
     def server_encoding(self) -> str:
         """The database's encoding, for `walrow.postgres.settings`."""
         return (self._pgconn.parameter_status(b"server_encoding") or b"").decode()
-
-    @property
-    def flushed(self) -> Lsn:
-        """The position that `confirm` was last called with."""
-        return Lsn(self._flushed)
 
     def start(
         self,
@@ -245,12 +202,7 @@ class ReplicationStream:
         except self._error as error:
             failed = f'cannot stream from slot "{slot}"'
             raise replication_error(error, failed, slot=slot) from error
-        self._pgconn.nonblocking = 1
-        self._is_streaming = True
-        now = self.last_received = time.monotonic()
-        self._status_due = now + self._status_interval
-        if self._wakeup_fd is not None:
-            self._waiter.watch(self._wakeup_fd, READ)
+        self._begin_copy()
 
     def receive(self, timeout: float) -> bytes | None:
         """Returns what arrived, and waits for it if there is nothing yet.
@@ -273,34 +225,7 @@ class ReplicationStream:
                 with each call.
             OptionError: The stream was not started, or is closed.
         """
-        if not self._is_streaming or self._is_closed:
-            state = "closed" if self._is_closed else "not started: call start"
-            text = f"the stream is {state}"
-            raise OptionError(text)
-        deadline = time.monotonic() + timeout
-        if self._is_socket_empty:
-            # Most likely, there is nothing to read yet.
-            self._wait(min(deadline, self._due()))
-            if timeout and time.monotonic() < self.last_received + _BUSY_SECONDS:
-                # A walsender sends each message by itself: a block of many costs less.
-                time.sleep(_GATHER_SECONDS)
-        while True:
-            self._read()
-            now = time.monotonic()
-            if self._block:
-                self.last_received, self._pinged = now, None
-            if not self._has_ended:
-                self._report(now)
-            if self._block:
-                block = bytes(self._block)
-                self._block.clear()
-                return block
-            if self._failure is not None:
-                raise self._failure
-            if self._has_ended:
-                return None
-            if now >= deadline or not self._wait(min(deadline, self._due())):
-                return b""
+        return self._receive(timeout)
 
     def confirm(self, flushed: int | str, *, reply: bool = False) -> None:
         """Reports that everything up to a position is durable: the server may forget it.
@@ -318,46 +243,15 @@ class ReplicationStream:
         if self._is_streaming and not self._has_ended:
             self._send_status(time.monotonic(), reply=reply)
 
-    def close(self, timeout: float = 1.0) -> None:
-        """Ends the stream and the connection. A second call does nothing.
-
-        The server gets the last confirmed position. If it does not answer in time, the
-        connection is closed nevertheless.
-
-        Args:
-            timeout: The seconds to wait for the server's answer.
-        """
-        try:
-            if self._is_streaming and not self._has_ended:
-                self._end_copy(timeout)
-        finally:
-            self._is_closed = self._has_ended = True
-            self._waiter.close()
-            self.connection.close()
-
-    def _read(self) -> None:
-        """Takes payloads until the socket is empty, or a block is full."""
-        empty = 0
-        while empty < self._empty_reads and not self._has_ended:
-            size = len(self._block)
-            if size >= _BLOCK_BYTES:
-                self._is_socket_empty = False
-                return
-            try:
-                self._pgconn.consume_input()
-                self._drain()
-            except self._error as error:
-                self._lose(error)
-            read = len(self._block) - size
-            empty = empty + 1 if read < self._full_read else 0
-        self._is_socket_empty = not self._has_ended
+    def _positions(self) -> tuple[int, int]:
+        return max(self._received, self.server_lsn, self._flushed), self._flushed
 
     def _drain(self) -> None:
         """Moves every payload that libpq has into the block."""
         # This runs for every message of the stream: as little as possible.
         block, headers = self._block, _HEADERS
         size, last = 0, None
-        for size, payload in map(self._pgconn.get_copy_data, _ASYNC):
+        for size, payload in map(self._pgconn.get_copy_data, ASYNC):
             if size <= 0:
                 break
             block += headers[size]
@@ -371,15 +265,6 @@ class ReplicationStream:
                 del block[self._cut :]
         if size < 0 and not self._has_ended:
             self._take_result()
-
-    def _take_keepalive(self, payload: memoryview) -> None:
-        """Notes the server's position, and whether it asks for an answer."""
-        if self._has_ended:
-            return
-        end, reply = end_of_wal(payload)
-        if end > self.server_lsn:
-            self.server_lsn = Lsn(end)
-        self._is_status_asked = self._is_status_asked or reply
 
     def _take_notice(self, diagnostic: psycopg.errors.Diagnostic) -> None:
         """Ends the stream if version 18 only warns that it skips a publication.
@@ -402,88 +287,10 @@ class ReplicationStream:
         sqlstate = result.error_field(pq.DiagnosticField.SQLSTATE)
         if sqlstate is None:
             # An error of libpq, not of the server.
-            self._end(_lost("it ended inside a message"))
+            self._end(lost("it ended inside a message"))
         else:
             failure = stream_error(sqlstate.decode(), self._slot, self._publications)
             self._end(failure)
-
-    def _lose(self, error: Exception) -> None:
-        """Ends the stream, after what libpq has read: maybe with the server's reason."""
-        with contextlib.suppress(self._error):
-            self._drain()
-        if not self._has_ended:
-            reason = str(error).removeprefix("consuming input failed: ")
-            self._end(_lost(reason.strip().partition("\n")[0]))
-
-    def _end(self, failure: Error | None) -> None:
-        self._has_ended, self._failure = True, failure
-
-    def _report(self, now: float) -> None:
-        """Sends a status that is due, and looks whether the server is alive."""
-        if self._is_flush_due:
-            self._flush()
-        if self._is_status_asked or now >= self._status_due:
-            self._send_status(now)
-        if self._pinged is None:
-            if now >= self.last_received + self._ping_interval:
-                self._send_status(now, reply=True)
-                self._pinged = now
-        elif now >= self._pinged + self._ping_interval:
-            silent = now - self.last_received
-            self._end(_lost(f"the server has sent nothing for {silent:.0f} s"))
-
-    def _due(self) -> float:
-        """When `_report` has something to do."""
-        silent_since = self.last_received if self._pinged is None else self._pinged
-        return min(self._status_due, silent_since + self._ping_interval)
-
-    def _send_status(self, now: float, *, reply: bool = False) -> None:
-        flushed = self._flushed
-        received = max(self._received, self.server_lsn, flushed)
-        clock = int((time.time() - _POSTGRES_EPOCH) * 1_000_000)
-        message = status_update(received, flushed, clock, reply)
-        # If libpq has no room for it, it is due again. Reading finds out about a lost
-        # connection, maybe with the server's reason.
-        with contextlib.suppress(self._error):
-            self._is_status_asked = self._pgconn.put_copy_data(message) == 0
-        self._status_due = now + self._status_interval
-        self._flush()
-
-    def _flush(self) -> None:
-        """Sends what libpq holds, as far as the socket takes it."""
-        self._is_flush_due = False
-        with contextlib.suppress(self._error):
-            self._is_flush_due = self._pgconn.flush() == 1
-
-    def _wait(self, until: float) -> bool:
-        """Waits for the socket. Returns False if the wake-up descriptor is readable."""
-        self._watch_socket()
-        return self._wakeup_fd not in self._waiter.wait(until)
-
-    def _watch_socket(self) -> None:
-        wanted = READ | WRITE if self._is_flush_due else READ
-        self._waiter.watch(self._pgconn.socket, wanted)
-
-    def _end_copy(self, timeout: float) -> None:
-        """Ends the copy and waits until the server has ended it too."""
-        deadline = time.monotonic() + timeout
-        self._send_status(time.monotonic())
-        with contextlib.suppress(self._error):
-            has_said_end = False
-            if self._wakeup_fd is not None:
-                self._waiter.watch(self._wakeup_fd, 0)
-            while time.monotonic() < deadline:
-                if not has_said_end:
-                    has_said_end = self._pgconn.put_copy_end() != 0
-                self._flush()
-                size = 1
-                while size > 0:
-                    size, _ = self._pgconn.get_copy_data(1)
-                if size < 0:
-                    return
-                self._watch_socket()
-                self._waiter.wait(deadline)
-                self._pgconn.consume_input()
 
 
 def _ping_interval_of(connection: psycopg.Connection[Any]) -> float:
@@ -491,10 +298,6 @@ def _ping_interval_of(connection: psycopg.Connection[Any]) -> float:
     row = connection.execute(query).fetchone()
     milliseconds = int(row[0]) if row else 0
     return milliseconds / 2000 or _DEFAULT_PING_INTERVAL
-
-
-def _lost(reason: str) -> ConnectionLostError:
-    return ConnectionLostError(f"the connection is lost: {reason}")
 
 
 class _Headers(dict[int, bytes]):
@@ -509,11 +312,4 @@ class _Headers(dict[int, bytes]):
 
 _HEADERS = _Headers()
 _CACHED_SIZES = 1 << 13
-_ASYNC = itertools.repeat(1)
-_BLOCK_BYTES = 1 << 20
-#: PostgreSQL counts microseconds from 2000-01-01, Unix counts seconds from 1970.
-_POSTGRES_EPOCH = 946_684_800
-_BUSY_SECONDS = 0.002
-#: A Unix socket holds about 300 small messages: a walsender fills it in half a millisecond.
-_GATHER_SECONDS = 0.00025
 _DEFAULT_PING_INTERVAL = 30.0

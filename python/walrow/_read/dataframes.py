@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from walrow._by_table import ByTable
 from walrow.errors import OptionError, Remedy, SchemaError
 
 if TYPE_CHECKING:
@@ -19,13 +20,13 @@ __all__ = ["to_duckdb", "to_pandas", "to_polars", "to_pyarrow"]
 
 
 def to_pyarrow(source: Reader | Batch) -> Any:
-    """Returns a `pyarrow.Table`, or a dictionary of them by table."""
+    """Returns a `pyarrow.Table`, or a `ByTable` of them."""
     pa = _library("pyarrow", "to_pyarrow")
     return _each(source, pa.table)
 
 
 def to_pandas(source: Reader | Batch, dtype_backend: str = "pyarrow") -> Any:
-    """Returns a `pandas.DataFrame`, or a dictionary of them by table."""
+    """Returns a `pandas.DataFrame`, or a `ByTable` of them."""
     if dtype_backend not in {"pyarrow", "numpy"}:
         text = f"dtype_backend must be pyarrow or numpy, not {dtype_backend!r}"
         raise OptionError(text)
@@ -57,7 +58,7 @@ def _storage(pa: Any, column: Any) -> Any:
 
 
 def to_polars(source: Reader | Batch) -> Any:
-    """Returns a `polars.DataFrame`, or a dictionary of them by table."""
+    """Returns a `polars.DataFrame`, or a `ByTable` of them."""
     pl = _library("polars", "to_polars")
 
     def frame(rows: Rows) -> Any:
@@ -76,7 +77,7 @@ _SPARK = Remedy("profile", None, "spark")
 
 
 def to_duckdb(source: Reader | Batch, connection: Any = None) -> Any:
-    """Returns a `duckdb.DuckDBPyRelation`, or a dictionary of them by table."""
+    """Returns a `duckdb.DuckDBPyRelation`, or a `ByTable` of them."""
     duckdb = _library("duckdb", "to_duckdb")
     pa = _library("pyarrow", "to_duckdb")
     where = duckdb if connection is None else connection
@@ -85,9 +86,19 @@ def to_duckdb(source: Reader | Batch, connection: Any = None) -> Any:
 
 def _each(source: Reader | Batch, frame: Callable[[Rows], Any]) -> Any:
     rows = source._rows()
-    if isinstance(rows, dict):
-        return {table: frame(each) for table, each in rows.items()}
-    return frame(rows)
+    if not isinstance(rows, dict):
+        return frame(rows)
+    made: dict[str, Any] = {}
+    errors: dict[str, SchemaError] = {}
+    for table, each in rows.items():
+        if isinstance(each, SchemaError):
+            errors[table] = each
+            continue
+        try:
+            made[table] = frame(each)
+        except SchemaError as error:
+            errors[table] = error
+    return ByTable(made, errors)
 
 
 def _unsupported(

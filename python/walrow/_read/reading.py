@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from walrow._core import Frames, Reader
+from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
 from walrow._sources.chunks import Chunks
-from walrow._sources.logs import part_of
+from walrow._sources.logs import log_of, part_of, start_in
 from walrow.typing import Options
 
 if TYPE_CHECKING:
@@ -16,13 +18,15 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from walrow._core import Message
-    from walrow.typing import Absence, Framing, Source
+    from walrow.typing import Absence, Framing, Source, Versions
 
 __all__ = ["frames", "messages", "read"]
 
 
 @with_options(Options)
-def read(source: Source, **options: Unpack[Options]) -> Reader:
+def read(
+    source: Source, *, versions: Versions = "one", **options: Unpack[Options]
+) -> Reader:
     """Reads the committed row changes of a stream, lazily.
 
     >>> import walrow
@@ -58,6 +62,10 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
             - The rows of `pg_logical_slot_get_binary_changes` or
               `pg_logical_slot_peek_binary_changes`: a cursor or a list, with rows of any
               driver.
+        versions: With `table`: what happens if its columns change. `"one"`: that is a
+            `SchemaError`. `"union"`: the rows have the columns of all versions in the
+            source, as with `schema=walrow.schema(source, table)`. The source is read
+            twice for that: a file object must be seekable, and an iterator cannot.
         table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
             OID, which also chooses between tables that had one name.
             All batches then have one schema, and the reader is an Arrow stream. Other
@@ -66,7 +74,7 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
         tables: Several tables, each as in `table`: `["orders", ("public", "items")]`. Their
             batches come as without it, each with the columns of its table's version, and
             rows of other tables are skipped. So the reader is not an Arrow stream, but
-            `to_pandas` and the like return a dictionary by table, also for a list of
+            `to_pandas` and the like return a mapping by table, also for a list of
             one. A table that two of the names match is read once. An empty list, a name
             that is in it twice, a side table (see `side_tables`), and `table` or
             `schema` beside it are an `OptionError`. A pair in a list is a schema and a
@@ -74,8 +82,7 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
         schema: With `table`, any Arrow schema. Every version of the table is projected
             onto it, by column name. Columns that a version lacks are null and listed in
             `_unsent`. Columns that the schema lacks are a `SchemaError`, unless `columns`
-            leaves them out. `walrow.schema` returns one for all versions. Without
-            `schema`, a change of the table's columns is a `SchemaError`.
+            leaves them out. `walrow.schema` returns one for all versions.
         columns: The only columns to decode, as `"total"`, `"orders.total"` or
             `"public.orders.total"`, besides the metadata columns. With `schema`, these
             must be its columns. Default: all.
@@ -108,8 +115,8 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
         trim_bpchar: Removes the trailing blanks of `character(n)`.
         metadata: The metadata columns that follow the table's own columns, with or
             without their prefix: `change_type`, `commit_lsn`, `seq`,
-            `commit_timestamp`, `xid`, `key_only`, `unsent`. Default: all. Pass `()` for
-            none.
+            `commit_timestamp`, `xid`, `key_only`, `unsent`, and `loaded`: whether the
+            change is a part of a load. Default: all but `loaded`. Pass `()` for none.
         metadata_prefix: The prefix of the metadata columns' names.
         batch_rows: The maximum number of rows in a batch. The two images of an update
             are never split, so with a limit of 1, a batch may have 2.
@@ -126,12 +133,16 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
         start: Skips what was delivered before: transactions that end, and
             non-transactional messages that are, at or before this LSN. An `Lsn`, such
             as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.
+            For a log, also a time, as in `end`: it begins where `end` with this time stops.
             Also set it for a capture that begins later than its slot: then a COMMIT
             PREPARED whose rows are missing is an error.
         end: Stops after the last transaction that ends, and the last non-transactional
             message that is, at or before this LSN; or before the first transaction that
-            was committed after this time, a `datetime` with a time zone. The chosen table
-            may then be missing. `start` continues at the same LSN.
+            was committed after this time: a `datetime` with a time zone, or a text, such as
+            `"2026-01-31T12:00:00Z"`, `"-1h"`, `"1h ago"` or `"today"`. Without an offset, a
+            text is in the zone of `TZ`. Commit times may go back, so later transactions may
+            have earlier times: these come after `end`, too. The chosen table may then be
+            missing. `start` continues at the same LSN.
         late_start: Skips streamed transactions whose first chunk is before the stream,
             and prepared transactions whose rows are before it. Otherwise they are
             errors.
@@ -158,6 +169,10 @@ def read(source: Source, **options: Unpack[Options]) -> Reader:
     `UnfinishedError`, `ReplicationError` and the source's own exceptions are raised after
     all earlier batches were returned.
     """
+    if isinstance(start := options.get("start"), str | dt.datetime):
+        options["start"] = start_in(log_of(source), start)
+    if versions != "one":
+        options["schema"] = schema_of_all(source, versions, options)
     framing, unfinished = options.get("framing"), options.get("unfinished")
     part = part_of(options)
     chunks = Chunks(source, framing=framing, unfinished=unfinished, part=part)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,17 +12,17 @@ from walrow._core import Catalog, Schema, SchemaUnion
 from walrow._read.signatures import with_options
 from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks, paths
-from walrow._sources.logs import find_log
-from walrow.errors import Error
+from walrow._sources.logs import find_log, log_of
+from walrow.errors import Error, OptionError
 from walrow.typing import SchemaOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from typing import Unpack
 
-    from walrow.typing import Source, TableName
+    from walrow.typing import Options, Source, TableName
 
-__all__ = ["schema"]
+__all__ = ["schema", "schema_of_all"]
 
 
 @with_options(SchemaOptions)
@@ -72,20 +73,72 @@ def schema(
         if isinstance(each, Catalog):
             union.add_catalog(each)
             continue
-        framing, unfinished = options.get("framing"), options.get("unfinished")
         try:
-            with closing(
-                Chunks(each, framing=framing, unfinished=unfinished)
-            ) as chunks:
-                union.begin_stream(name, chunks.begin())
-                for chunk in chunks:
-                    union.feed(chunk)
-            union.finish_stream()
+            _add_stream(union, name, each, options)
         except Error as error:
             if len(sources) > 1:
                 error.add_note(f"in {name}")
             raise
     return union.schema()
+
+
+def _add_stream(
+    union: SchemaUnion, name: str, source: Any, options: SchemaOptions
+) -> None:
+    framing, unfinished = options.get("framing"), options.get("unfinished")
+    with closing(Chunks(source, framing=framing, unfinished=unfinished)) as chunks:
+        union.begin_stream(name, chunks.begin())
+        for chunk in chunks:
+            union.feed(chunk)
+    union.finish_stream()
+
+
+def schema_of_all(source: Any, versions: str, options: Options) -> Schema:
+    """The schema of all versions of the chosen table, before its rows are read.
+
+    The range of the rows does not count: the rows of another range have the same columns.
+
+    Raises:
+        OptionError: There is not one table, or the source can be read only once.
+    """
+    if versions != "union":
+        text = "versions must be 'one' or 'union'"
+        raise OptionError(text)
+    table = options.get("table")
+    if table is None or options.get("schema") is not None:
+        text = 'versions="union" needs table=, and no schema='
+        raise OptionError(text)
+    place = _place(source)
+    known: SchemaOptions = {key: options[key] for key in _COLUMNS if key in options}  # type: ignore[literal-required,assignment]
+    if log_of(source) is not None:
+        # It knows its versions without its rows.
+        return schema(source, table, **known)
+    # Several files are one stream here.
+    union = SchemaUnion(table=table, **known)
+    _add_stream(union, "the source", source, known)
+    found = union.schema()
+    if place is not None:
+        source.seek(place)
+    return found
+
+
+def _place(source: Any) -> int | None:
+    """Where a file object begins. None for a source that can be read twice as it is."""
+    if hasattr(source, "read"):
+        if hasattr(source, "seekable") and source.seekable():
+            place: int = source.tell()
+            return place
+    elif not isinstance(source, Iterator):
+        return None
+    text = (
+        'versions="union" reads the source twice, and this one can be read once: pass'
+        " schema=walrow.schema(...) of another copy, or of a catalog"
+    )
+    raise OptionError(text)
+
+
+#: The options that determine the columns. What the rows of a range lack, others may have.
+_COLUMNS = sorted(set(SchemaOptions.__annotations__) - {"start", "end", "schema"})
 
 
 def _sources(source: Any, table: TableName | None) -> Iterator[tuple[str, Any]]:

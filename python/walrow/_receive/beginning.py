@@ -40,10 +40,10 @@ if TYPE_CHECKING:
     import psycopg
 
     from walrow._postgres.commands import IdentifySystem, TimelineSwitch
+    from walrow._postgres.interruption import Step
     from walrow._postgres.preflight import Finding
     from walrow._postgres.waiting import Waiting
     from walrow._receive.completeness import Completeness
-    from walrow._receive.interruption import Step
     from walrow._receive.landing import Landing
     from walrow._receive.loads import Loads
     from walrow._receive.same_server import SessionPlan

@@ -13,9 +13,9 @@ from walrow._log import requests as load_requests
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.failures import deserves_reconnect
+from walrow._postgres.interruption import Left
 from walrow._receive import load as decisions
 from walrow._receive.disk_states import is_refusal
-from walrow._receive.interruption import Left
 from walrow._receive.loading import TableLoad, was_busy
 from walrow._receive.status import PendingLoad
 from walrow._workers import Worker, answered, in_background
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import psycopg
 
     from walrow._log.requests import LoadRequest
+    from walrow._postgres.interruption import Step
     from walrow._postgres.waiting import Waiting
     from walrow._receive.completeness import Completeness
-    from walrow._receive.interruption import Step
     from walrow._receive.landing import Landing
     from walrow._receive.loading import LoadProgress
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from walrow._core import Catalog
     from walrow._postgres.commands import IdentifySystem
-    from walrow._receive.interruption import Step
+    from walrow._postgres.interruption import Step
 
 __all__ = ["OpenLog"]
 

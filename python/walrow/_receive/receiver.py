@@ -14,6 +14,7 @@ from walrow._log.stopped import refuse_stopped
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
 from walrow._postgres.failures import UNDEFINED_OBJECT
+from walrow._postgres.interruption import Step
 from walrow._postgres.open_connections import OpenConnections
 from walrow._postgres.stream_options import is_streamed
 from walrow._receive.askers import Asker, read_catalog
@@ -21,7 +22,6 @@ from walrow._receive.beginning import Beginning
 from walrow._receive.completeness import Completeness
 from walrow._receive.disk_states import is_refusal
 from walrow._receive.goal import Goal
-from walrow._receive.interruption import Step
 from walrow._receive.link import Away, Link, Opening
 from walrow._receive.loads import Loads
 from walrow._receive.open_log import OpenLog

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walrow._lsn import Lsn
+    from walrow._postgres.interruption import Step
     from walrow._receive.askers import Asker
     from walrow._receive.beginning import Beginning
     from walrow._receive.goal import Goal
-    from walrow._receive.interruption import Step
     from walrow._receive.landing import Landing
     from walrow._receive.link import Link
     from walrow._receive.open_log import OpenLog

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from walrow._amounts import at
 from walrow._core import LogDirectory
 from walrow._secrets import is_conninfo
 from walrow._sources.log_objects import LogStore
@@ -22,8 +24,10 @@ __all__ = [
     "directory_of",
     "find_log",
     "is_named",
+    "log_of",
     "part_of",
     "refuse_conninfo",
+    "start_in",
 ]
 
 
@@ -60,6 +64,30 @@ def _at_path(path: str) -> LogDirectory | None:
     except OSError:
         # The caller reads the path, and fails with a better error.
         return None
+
+
+def start_in(log: LogDirectory | None, start: Any) -> Any:
+    """A start, with the LSN that the log has for it if it is a time.
+
+    Raises:
+        OptionError: The start is a time, and there is no log: times are not known before.
+    """
+    if start is None or isinstance(start, int):
+        return start
+    if not isinstance(at(start, "start"), dt.datetime):
+        return start
+    if log is None:
+        text = (
+            "start is a time, which needs a log: pass the LSN, such as Reader.position"
+        )
+        raise OptionError(text)
+    return log.lsn_of(start, "start")
+
+
+def log_of(source: Any) -> LogDirectory | None:
+    """The log that a source of any kind is. None if it is none."""
+    is_path = isinstance(source, str | os.PathLike | OpenedLog)
+    return find_log(source) if is_path else None
 
 
 def part_of(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ import click
 from walrow import __version__
 from walrow._secrets import is_secret, shown
 from walrow.cli.apply import apply
+from walrow.cli.arguments import Commands
+from walrow.cli.backup import backup
 from walrow.cli.catalog import catalog
 from walrow.cli.ddl_trigger import ddl_trigger
 from walrow.cli.decode import INSTEAD, decode
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="walrow")
 def cli() -> None:
     """PostgreSQL's logical replication stream as typed Arrow."""
@@ -59,12 +61,14 @@ cli.add_command(timeline)
 cli.add_command(show)
 cli.add_command(slot)
 cli.add_command(receive)
+cli.add_command(backup)
 cli.add_command(seal)
 cli.add_command(ddl_trigger)
 cli.add_command(load)
 cli.add_command(log)
 cli.add_command(state)
 cli.add_command(apply)
+cli.add_command(backup)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -21,7 +21,7 @@ from walrow.typing import Options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LSN_OR_TIME", "TEXT", "library_option", "pairs"]
+__all__ = ["LSN_OR_TIME", "TEXT", "Commands", "library_option", "pairs"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -44,8 +44,28 @@ class Text(click.types.StringParamType):
 TEXT = Text()
 
 
+class Commands(click.Group):
+    """Commands, which help lists with their whole first sentence: click would cut it."""
+
+    def format_commands(
+        self, ctx: click.Context, formatter: click.HelpFormatter
+    ) -> None:
+        """Lists the commands."""
+        found = {name: self.get_command(ctx, name) for name in self.list_commands(ctx)}
+        lines = [
+            (name, command.get_short_help_str(_WHOLE))
+            for name, command in found.items()
+            if command is not None and not command.hidden
+        ]
+        with formatter.section("Commands"):
+            formatter.write_dl(lines)
+
+
+_WHOLE = 1000
+
+
 class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):
-    """An LSN, a time in ISO 8601 with an offset, or a time before now, such as -1h."""
+    """An LSN, or a time: in ISO 8601, before now, such as -1h or "1h ago", or today."""
 
     name = "lsn|time"
 
@@ -57,8 +77,8 @@ class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):
             return at(value, "")
         except OptionError:
             self.fail(
-                f"{value} is neither an LSN, such as 0/1A2B3C, nor a time with an offset, such as "
-                "2026-01-31T12:00:00Z or -1h",
+                f"{value} is neither an LSN, such as 0/1A2B3C, nor a time, such as "
+                "2026-01-31T12:00:00Z, -1h or today",
                 param,
                 ctx,
             )

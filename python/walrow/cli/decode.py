@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from walrow._core import Batch, Reader
+from walrow._read.schemas import schema_of_all
 from walrow._secrets import is_conninfo
 from walrow._sources.logs import part_of
 from walrow.cli import source
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any, Unpack
 
     from walrow.cli.output import Files, Writer
-    from walrow.typing import Options, UnresolvedType
+    from walrow.typing import Options, UnresolvedType, Versions
 
 # The command's names for options of `walrow.read`, by their names.
 INSTEAD = {"schema": "--to DIR/, without --table"}
@@ -41,6 +42,13 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     "walrow.messages, walrow.relations, walrow.truncates.",
     metavar="T",
     flag="--table",
+)
+@click.option(
+    "--versions",
+    type=click.Choice(("one", "union")),
+    default="one",
+    show_default=True,
+    help="With one --table whose columns change: an error, or the columns of all versions.",
 )
 @library_option(
     "columns",
@@ -112,7 +120,12 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
 @library_option("trim_bpchar", "Remove the trailing blanks of character(n).")
 @library_option("metadata_prefix", "The prefix of the metadata columns' names.")
 def decode(
-    *, files: tuple[str, ...], to: str, form: str | None, **options: Unpack[Options]
+    *,
+    files: tuple[str, ...],
+    to: str,
+    form: str | None,
+    versions: Versions,
+    **options: Unpack[Options],
 ) -> None:
     r"""Writes the committed changes in FILE, a capture. - is stdin.
 
@@ -122,7 +135,7 @@ def decode(
     A Parquet or Arrow file contains one table: one --table, or the only table with
     changes in the capture. DIR/ contains one file per table, SCHEMA.TABLE.parquet. When
     the columns of a table change, its next rows go to SCHEMA.TABLE.2.parquet, and so on,
-    except with one --table: then it is an error. JSON lines contain all tables: each row
+    except with one --table: then it is an error, or see --versions. JSON lines contain all tables: each row
     has its table's name under _table. Numbers that JSON cannot hold are strings. Bytes
     are strings of \x and hexadecimal digits.
 
@@ -158,6 +171,13 @@ def decode(
         part=part_of(options),
     ) as blocks:
         options["batch_rows"] = GROUP_ROWS
+        if versions != "one":
+            if "-" in files:
+                text = "--versions union reads the capture twice, which stdin cannot: save it in a file"
+                raise click.UsageError(text)
+            options["schema"] = schema_of_all(
+                files[0] if len(files) == 1 else list(files), versions, options
+            )
         reader = Reader(blocks, **options)
         batches = Counted(reader)
         one_schema = options["envelope"] or "table" in options

@@ -11,7 +11,7 @@ import click
 
 from walrow._lsn import Lsn
 from walrow.cli import grid, log_options
-from walrow.cli.arguments import TEXT
+from walrow.cli.arguments import TEXT, Commands
 from walrow.cli.terminal import count, printable, say
 from walrow.log import Log
 
@@ -40,7 +40,7 @@ _force = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def log() -> None:
     """Lists, checks, merges, rewrites and removes segments of a log, and its readers.
 

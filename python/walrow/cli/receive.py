@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt  # noqa: TC003 - click reads the annotations
 import json
-import signal
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from walrow.cli import log_options
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
+from walrow.cli.stopping import stopped_by_signals
 from walrow.cli.terminal import count, printable, say
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ def receive(
     """
     retain = log_options.retention(kept, forget_after)
     stop = threading.Event()
-    with _stopped_by_signals(stop), _shown(as_json=as_json) as status:
+    with stopped_by_signals(stop), _shown(as_json=as_json) as status:
         received = receive_into_log(
             dsn,
             log=Path(log),
@@ -188,26 +188,6 @@ def receive(
         say(f"walrow: the log lacks {printable(str(each))}")
     if received.left:
         raise click.exceptions.Exit(_LEFT)
-
-
-@contextlib.contextmanager
-def _stopped_by_signals(stop: threading.Event) -> Iterator[None]:
-    """The first signal ends it in order, the second one at once."""
-
-    def handle(number: int, _frame: object) -> None:
-        if stop.is_set():
-            signal.signal(number, signal.SIG_DFL)
-            signal.raise_signal(number)
-        stop.set()
-
-    # nohup ignores SIGHUP, and a shell ignores SIGINT for its background jobs.
-    handled = [each for each in _SIGNALS if signal.getsignal(each) != signal.SIG_IGN]
-    before = {each: signal.signal(each, handle) for each in handled}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextlib.contextmanager
@@ -319,8 +299,3 @@ def _print_json(status: Status) -> None:
 
 #: The exit code of --until-now if something is left.
 _LEFT = 5
-_SIGNALS = [
-    each
-    for name in ("SIGINT", "SIGTERM", "SIGHUP")
-    if (each := getattr(signal, name, None)) is not None
-]

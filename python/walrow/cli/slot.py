@@ -10,7 +10,7 @@ import click
 from walrow import postgres
 from walrow._postgres.connecting import without_timeouts
 from walrow.cli import grid
-from walrow.cli.arguments import TEXT
+from walrow.cli.arguments import TEXT, Commands
 from walrow.cli.connection import connected, connected_for_replication, dsn
 from walrow.cli.terminal import printable_json, say
 from walrow.errors import OptionError, ReplicationError
@@ -23,7 +23,7 @@ _json = click.option(
 )
 
 
-@click.group()
+@click.group(cls=Commands)
 def slot() -> None:
     """Lists, creates, changes and drops replication slots.
 

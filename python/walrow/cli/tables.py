@@ -46,7 +46,7 @@ def tables(
     decoded.
 
     With --json, each line contains oid, name, replica_identity, inserts, updates, deletes,
-    truncates, first and last (lsn and time), versions with their columns, notes, and ddl
+    truncates, loads and their rows (loaded), first and last (lsn and time), versions with their columns, notes, and ddl
     (the commands that an event trigger of `walrow ddl-trigger` wrote).
 
     The exit code is 3 if FILE ends inside a frame or a transaction, and 4 if the server
@@ -113,6 +113,8 @@ def _record(table: Table) -> dict[str, Any]:
         "updates": table.updates,
         "deletes": table.deletes,
         "truncates": table.truncates,
+        "loads": table.loads,
+        "loaded": table.loaded,
         "first": _commit(table.first),
         "last": _commit(table.last),
         "versions": [

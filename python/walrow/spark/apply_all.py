@@ -7,15 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._apply.items import Applied
+from walrow._apply.targets import Conflict
+from walrow._apply.units import LogContents
 from walrow.errors import ApplyError, OptionError
 from walrow.log import reopened
-from walrow.spark.apply_items import Applied
 from walrow.spark.apply_shared import Share, stage, waves
-from walrow.spark.apply_units import LogContents
-from walrow.spark.applying import Call, Work, apply_changes
+from walrow.spark.applying import Call, apply_changes
 from walrow.spark.schemas import require
 from walrow.spark.sessions import OwnSessions, parallelism
-from walrow.spark.targets.sql import Conflict
 
 if TYPE_CHECKING:
     import os
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from walrow._apply.calls import Work
     from walrow.log import Log
     from walrow.typing import TableName
 

@@ -4,35 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from walrow._apply.items import Op
+from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally
+from walrow._apply.targets import never_sent
 from walrow.spark.apply_failures import Reporting
-from walrow.spark.apply_items import Op
 from walrow.spark.net_rows import (
-    DATA,
-    GONE,
-    HEAD,
-    OP,
     PARTS,
-    UNSENT,
     Entangled,
     Join,
     Load,
     Split,
-    Tally,
     Whole,
     row_fields,
 )
+from walrow.spark.schemas import fields_of
 from walrow.spark.targets.path_values import checked
-from walrow.spark.targets.sql import filter_by_keys, never_sent, quoted
+from walrow.spark.targets.sql import filter_by_keys, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     import pyarrow as pa
 
-    from walrow.spark.apply_items import Rules
-    from walrow.spark.apply_tables import AppliedTable
-    from walrow.spark.apply_units import Batch
-    from walrow.spark.targets.sql import Found, Target
+    from walrow._apply.items import Rules
+    from walrow._apply.tables import AppliedTable
+    from walrow._apply.targets import Found
+    from walrow._apply.units import Batch
+    from walrow.spark.targets.sql import Target
 
 __all__ = ["Net"]
 
@@ -83,9 +81,9 @@ class Net:
         self._rules = rules
         self._texts = frozenset(texts)
         self._staged = staged
-        keys = [it for it in applied.fields if it.name in applied.keys]
+        keys = [it for it in fields_of(applied) if it.name in applied.keys]
         keys.sort(key=lambda field: applied.keys.index(field.name))
-        self._schema = StructType([*applied.fields, *row_fields(keys)])
+        self._schema = StructType([*fields_of(applied), *row_fields(keys)])
         self._table = applied.net_table(batch, rules)
         self._observation: Any = None
         self._rows = 0
@@ -93,15 +91,7 @@ class Net:
         self.never_sent = 0
         self.kept: list[str] = []
         self._is_soft = rules.deletes == "soft"
-        # A load that removes nothing leaves other rows as they are. A truncate does not.
-        adds = (
-            batch.barrier is not None
-            and batch.barrier.is_load
-            and not batch.is_truncated
-        )
-        self.overwrites = batch.barrier is not None and not (
-            adds and rules.deletes == "ignore"
-        )
+        self.overwrites = batch.overwrites(rules.deletes)
         self.is_plain = (
             self.overwrites
             and batch.is_plain_load
@@ -161,7 +151,7 @@ class Net:
         self._observation = Observation()
         barrier = self._batch.barrier
         load = Load(self._table, 0 if barrier is None else barrier.lsn)
-        schema = StructType(self._applied.fields)
+        schema = StructType(fields_of(self._applied))
         rows = self._units().mapInArrow(Reporting(load), schema)
         return rows.observe(self._observation, f.count(f.lit(1)).alias("rows"))
 
@@ -285,7 +275,7 @@ class Net:
 
         applied = self._applied
         version = (
-            self._session.createDataFrame([], StructType(applied.fields))
+            self._session.createDataFrame([], StructType(fields_of(applied)))
             if self._before is None
             else self._target.at(self._before.version)
         )
@@ -297,7 +287,7 @@ class Net:
                     _column(field.name)
                     if field.name.lower() in known
                     else f.lit(None).cast(field.dataType).alias(field.name)
-                    for field in applied.fields
+                    for field in fields_of(applied)
                 )
             ).alias(_BEFORE),
         )
@@ -308,7 +298,7 @@ class Net:
         found = rows.join(before, condition, "left")
         is_found = f.col(_BEFORE).isNotNull()
         values = []
-        for field in applied.fields:
+        for field in fields_of(applied):
             lacks = f.array_contains(f.col(UNSENT), field.name)
             old = f.col(_BEFORE)[field.name].cast(field.dataType)
             own = _column(field.name)

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from walrow._apply.items import Rules
+    from walrow._apply.net_table import NetTable
+    from walrow._apply.tables import AppliedTable
+    from walrow._apply.units import Batch
     from walrow._core import NetPart
-    from walrow.spark.apply_items import Rules
-    from walrow.spark.apply_tables import AppliedTable
-    from walrow.spark.apply_units import Batch
-    from walrow.spark.net_rows import NetTable
 
 __all__ = ["Share", "stage", "waves"]
 

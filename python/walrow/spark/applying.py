@@ -4,31 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import uuid
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any
 
-from walrow._lsn import Lsn
-from walrow.errors import ApplyError, OptionError
+from walrow._apply import calls
+from walrow._apply.items import Applied, NetChanges
+from walrow._apply.targets import Conflict, never_sent_error, violated
+from walrow._apply.units import LogContents
 from walrow.log import reopened
 from walrow.spark.apply_failures import from_executor, spark_errors
-from walrow.spark.apply_items import (
-    Applied,
-    Deletes,
-    NetChanges,
-    NeverSent,
-    Rules,
-    Token,
-    Truncates,
-)
 from walrow.spark.apply_net import Net
-from walrow.spark.apply_record import Record
-from walrow.spark.apply_tables import AppliedTable, find_table, refuse_incomplete
-from walrow.spark.apply_units import LogContents, plan
-from walrow.spark.schemas import require
+from walrow.spark.schemas import fields_of, require
 from walrow.spark.sessions import own_session, parallelism
 from walrow.spark.targets import target_of
 from walrow.spark.targets.evolving import evolve
 from walrow.spark.targets.path_values import path_error, path_texts
-from walrow.spark.targets.sql import Conflict, never_sent_error, quoted, violated
+from walrow.spark.targets.sql import quoted
 
 if TYPE_CHECKING:
     import os
@@ -36,12 +26,16 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from walrow._apply.calls import Work
+    from walrow._apply.items import Deletes, NeverSent, Token, Truncates
+    from walrow._apply.tables import AppliedTable
+    from walrow._apply.targets import Found
+    from walrow._lsn import Lsn
     from walrow.log import Log
-    from walrow.spark.apply_units import Batch
-    from walrow.spark.targets.sql import Found, Target
+    from walrow.spark.targets.sql import Target
     from walrow.typing import ArrowSchemaExportable, Policy, TableName
 
-__all__ = ["Call", "Work", "apply_changes"]
+__all__ = ["Call", "apply_changes"]
 
 
 def apply_changes(
@@ -140,86 +134,27 @@ def apply_changes(
         return call.run(session)
 
 
-class Work(NamedTuple):
-    """The work of a call.
-
-    Attributes:
-        applied: The table.
-        batch: The part of the log to read.
-        found: The target. None if it does not exist.
-        line: The line of its commits. None for one that `resume_from` begins.
-        nothing: The result of the call if another driver has done it.
-    """
-
-    applied: AppliedTable
-    batch: Batch
-    found: Found | None
-    line: str | None
-    nothing: Applied
-
-
-class Call:
-    """One call of `apply_changes`: its options, and the values that follow from them.
+class Call(calls.Call):
+    """One call in Spark.
 
     Readers and writers of the target are given a session, and may make settings there.
     """
+
+    engine = "spark"
 
     def __init__(
         self,
         spark: Any,
         log: LogContents,
         *,
-        table: TableName,
-        target: str,
-        keys: Sequence[str] | None,
-        deletes: Deletes,
-        truncates: Truncates,
-        never_sent: NeverSent,
-        deleted_column: str,
         partition_by: Sequence[str],
         cluster_by: Sequence[str],
-        columns: Sequence[str] | None,
-        types: Mapping[str, ArrowSchemaExportable | str] | None,
-        unrepresentable: Policy | Mapping[str, Policy] | None,
-        end: Lsn | int | str | None,
-        resume_from: Lsn | int | str | None,
-        unit_bytes: int,
+        **options: Any,
     ) -> None:
-        """Checks and stores the arguments. See `apply_changes`.
-
-        Raises:
-            OptionError: The options are invalid.
-            SchemaError: The log has no such table, or two.
-        """
-        for name, value, kind in (
-            ("deletes", deletes, Deletes),
-            ("truncates", truncates, Truncates),
-            ("never_sent", never_sent, NeverSent),
-        ):
-            if value not in get_args(kind):
-                allowed = ", ".join(map(repr, get_args(kind)))
-                text = f"{name}={value!r} is not one of {allowed}"
-                raise OptionError(text)
-        decoding = {
-            "columns": columns,
-            "types": types,
-            "unrepresentable": unrepresentable,
-        }
+        """Checks and stores the arguments. See `apply_changes`."""
+        super().__init__(log, **options)
         self.caller = spark
-        self.contents = log
-        self.log = log.log
-        self.table = find_table(log.tables, table)
-        self.target = target
-        self.keys = keys
-        self.rules = Rules(deletes, truncates, never_sent, deleted_column)
         self.layout = (partition_by, cluster_by)
-        self.options = {
-            key: value for key, value in decoding.items() if value is not None
-        }
-        self.end = self.log.end if end is None else min(Lsn(end), self.log.end)
-        self.unit_bytes = unit_bytes
-        resumed = None if resume_from is None else Lsn(resume_from)
-        self.record = Record(log, self.table, target, self.rules, resumed)
 
     def run(self, session: Any) -> Applied:
         """Applies what the target lacks, again if others were first.
@@ -227,48 +162,12 @@ class Call:
         Raises:
             ApplyError: They always were, or as in `apply_changes`.
         """
-        for _ in range(_ATTEMPTS):
-            try:
-                work = self.look(session)
-                return work if isinstance(work, Applied) else self.write(session, work)
-            except Conflict as conflict:
-                cause = conflict.__cause__
-        text = f"{self.target}: other writers were always first; call it again"
-        raise ApplyError(text, code="conflict", target=self.target) from cause
 
-    def since(self, known: Applied) -> Applied | None:
-        """The result, if the log has nothing new since an earlier call. None if it has.
+        def attempt() -> Applied:
+            work = self.look(session)
+            return work if isinstance(work, Applied) else self.write(session, work)
 
-        Args:
-            known: The result of the earlier call.
-
-        Raises:
-            ApplyError: The table is not whole.
-            LogError: Changes of the table were removed.
-        """
-        self._refuse_incomplete(known.end)
-        token = Token.from_json(known.token)
-        if (
-            token is None
-            or (token.source, token.oid) != (self.log.source, self.table.oid)
-            or known.target != self.target
-            or known.end > self.log.end
-            or known.end < (self.log.slot_start or 0)
-            or known.end < self.contents.erased.get(self.table.oid, 0)
-            or any(
-                it.end > known.end and it.start < self.end
-                for it in self.contents.stretches(self.table.oid)
-            )
-        ):
-            return None
-        self._refuse_pruned(known.end)
-        return Applied(
-            known.table,
-            known.target,
-            known.end,
-            max(known.end, self.end),
-            token=known.token,
-        )
+        return self.attempts(attempt)
 
     def look(self, session: Any) -> Work | Applied:
         """Reads what the target has. The result, if it has everything.
@@ -276,42 +175,13 @@ class Call:
         Raises:
             ApplyError: As in `apply_changes`.
         """
-        applied = AppliedTable.of(self.log, self.table, self.keys, self.options)
+        applied = self.applied()
         target = target_of(session, self.target)
         found = target.look()
-        start, line = self.record.start(found, applied.keys)
-        self._refuse_incomplete(start)
-        batch = plan(
-            self.log,
-            self.contents.stretches(self.table.oid),
-            self.table,
-            start,
-            self.end,
-            truncates=self.rules.truncates,
-            unit_bytes=self.unit_bytes,
-            least_units=parallelism(session),
-        )
-        self.record.refuse_gap(start, batch)
-        self.record.refuse_another(found, batch)
-        self.record.refuse_erased(start, batch)
-        self.record.refuse_other_rows(found, applied, batch)
-        # Changes before a barrier are not needed.
-        self._refuse_pruned(start if batch.barrier is None else Lsn(batch.barrier.lsn))
-        nothing = Applied(
-            self.table.name,
-            self.target,
-            start,
-            max(start, self.end),
-            token=None
-            if found is None or found.token is None
-            else found.token.to_json(),
-        )
-        is_recorded = found is None or line is not None
-        if is_recorded and (self.end <= start or not (batch.units or batch.barrier)):
-            if found is None:
-                evolve(target, applied, self.rules, self.layout)
-            return nothing
-        return Work(applied, batch, found, line, nothing)
+        work = self.begin(applied, found, least_units=parallelism(session))
+        if found is None and isinstance(work, Applied):
+            evolve(target, applied, self.rules, self.layout)
+        return work
 
     def write(
         self, session: Any, work: Work, staged: pa.Table | None = None
@@ -345,7 +215,7 @@ class Call:
             token = None if work.line is None else before.token
             self.record.refuse_dropped(names, token, applied, work.batch)
             texts = path_texts(
-                self.table.name, self.target, applied.fields, target.partitions()
+                self.table.name, self.target, fields_of(applied), target.partitions()
             )
 
         def rehearse(names: Sequence[str]) -> None:
@@ -370,18 +240,7 @@ class Call:
             before = target.find()
             if (before.token, before.refusal) != (record or (None, None)):
                 raise Conflict
-        token = Token(
-            self.log.source,
-            self.table.name,
-            self.table.oid,
-            applied.keys,
-            max(work.batch.start, self.end),
-            work.line if work.line is not None else before.version,
-            uuid.uuid4().hex[:12],
-            before.version,
-            None if "columns" not in self.options else tuple(applied.columns),
-            self.rules.deleted_column if self.rules.deletes == "soft" else None,
-        )
+        token = self.token(work, before)
         return self._commit(target, work, before, token, texts=texts, staged=staged)
 
     def _net(
@@ -423,7 +282,7 @@ class Call:
                 net.kept,
                 applied.nullable,
                 overwrites=net.overwrites,
-                lacks_marks=self._lacks_marks(work, before),
+                lacks_marks=self.lacks_marks(work, before),
             )
             commit = target.commit(view, changes, token, before, self.rules)
         if not commit.is_first:
@@ -471,28 +330,6 @@ class Call:
         finally:
             target.session.catalog.dropTempView(view)
 
-    def _lacks_marks(self, work: Work, before: Found) -> bool:
-        """Whether the column for deleted rows is new to rows that the target has.
-
-        The record decides that, because a call may die after it has added the column.
-        """
-        if self.rules.deletes != "soft" or before.is_empty:
-            return False
-        token = None if work.line is None else before.token
-        return token is None or token.deleted_column is None
-
-    def _refuse_incomplete(self, start: Lsn) -> None:
-        marks = self.contents.marks.get(self.table.oid, [])
-        refuse_incomplete(self.log, self.table, marks, start, self.end)
-
-    def _refuse_pruned(self, start: Lsn) -> None:
-        """Refuses a log that lacks removed changes of the table after the start."""
-        # 0 would mean all that is left.
-        start = max(start, Lsn(1))
-        if start < self.end:
-            log = self.log._log
-            log.open(tables=[self.table.oid], start=start, end=self.end).close()
-
 
 def _observe(session: Any, done: Applied) -> None:
     """Gives the result to Spark's listeners, as the metrics of a query without rows."""
@@ -505,6 +342,5 @@ def _observe(session: Any, done: Applied) -> None:
         session.range(0, 0, 1, 1).observe(f"walrow:{done.table}", *metrics).collect()
 
 
-_ATTEMPTS = 3
 #: Of `Applied`.
 _METRICS = ("rows", "net_rows", "inserted", "updated", "deleted", "never_sent", "end")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from walrow._apply.tables import AppliedTable
     from walrow.typing import TableName
 
 __all__ = [
@@ -25,6 +26,7 @@ __all__ = [
     "arrow_schema",
     "check_options",
     "compare",
+    "fields_of",
     "is_fixed",
     "named_alike",
     "origin_of",
@@ -93,6 +95,11 @@ def spark_schema(found: pa.Schema) -> StructType:
 
     plain = pa.schema([marked(field) for field in found])
     return from_arrow_schema(plain, prefer_timestamp_ntz=True)
+
+
+def fields_of(applied: AppliedTable) -> list[Any]:
+    """The columns of a target, as Spark's fields."""
+    return list(spark_schema(applied.own).fields)
 
 
 def check_options(

@@ -155,6 +155,8 @@ def _is_remote(session: Any) -> bool:
 _TASKS = 8
 #: Settings on which the meaning of SQL depends, as they are in a clone.
 _SETTINGS = {
+    # By default, Spark writes a type that deltalake reads wrongly before 1677 and after 2262.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.caseSensitive": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.parser.quotedRegexColumnNames": "false",

@@ -6,7 +6,6 @@ Errors name options as a query writes them: `.option("types", '{"total": "string
 from __future__ import annotations
 
 import contextlib
-import datetime as dt
 import json
 import os
 import re
@@ -15,8 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
+from walrow._amounts import at
 from walrow._core import Catalog
-from walrow._lsn import Lsn
 from walrow._secrets import is_conninfo
 from walrow._sources.urls import is_url
 from walrow.errors import Error, OptionError
@@ -25,8 +24,10 @@ from walrow.spark.schemas import SIDE_TABLES
 from walrow.typing import DataSourceOptions
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Callable, Iterator
 
+    from walrow._lsn import Lsn
     from walrow.errors import Remedy
     from walrow.typing import TableName
 
@@ -236,21 +237,7 @@ def _number(option: str, text: str) -> int:
 
 
 def _point(option: str, text: str) -> Lsn | dt.datetime:
-    try:
-        return Lsn(int(text) if text.isdecimal() else text)
-    except ValueError:
-        pass
-    try:
-        time = dt.datetime.fromisoformat(text)
-    except ValueError:
-        time = None
-    if time is None or time.tzinfo is None:
-        reason = (
-            f"{option} must be an LSN, such as 0/1A2B, or a time with a time zone, such "
-            "as 2026-01-31T12:00:00Z"
-        )
-        raise OptionError(reason)
-    return time
+    return at(int(text) if text.isdecimal() else text, option)
 
 
 def _catalog(option: str, text: str) -> Catalog:

@@ -1237,7 +1237,7 @@ fn metadata_that_does_not_fit_is_an_error_only_if_its_column_is_selected() {
         let row = (head.len() + begin_size) as u64;
         assert_eq!(error.offset(), Some(row), "{error}");
         // It is no error without the column, or without a row.
-        let others: Vec<_> = MetadataColumn::ALL
+        let others: Vec<_> = MetadataColumn::defaults()
             .into_iter()
             .filter(|other| *other != column)
             .collect();

@@ -66,7 +66,7 @@ impl Header {
         }
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, Error> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Error> {
         #[derive(Deserialize)]
         struct Version {
             format: u32,

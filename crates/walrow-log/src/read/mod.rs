@@ -3,6 +3,7 @@
 pub(crate) mod as_of;
 pub(crate) mod definition;
 pub(crate) mod log;
+pub(crate) mod reached;
 pub(crate) mod recount;
 pub(crate) mod resolve;
 pub(crate) mod segment_reader;

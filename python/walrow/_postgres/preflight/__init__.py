@@ -105,7 +105,7 @@ def _findings(
         published = published_tables(conn, there)
         without_send = types_without_send(conn, there) if binary else []
     wanted = [] if tables is None else resolve(conn, tables)
-    exist = {sql: name in there for name, sql in quoted.items()}
+    exist = {sql: server["publications"].get(name) for name, sql in quoted.items()}
     yield from check_publications(
         exist, published, wanted, slot_exists=mine is not None
     )

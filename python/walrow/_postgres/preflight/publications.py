@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def check_publications(
-    publications: Mapping[str, bool],
+    publications: Mapping[str, bool | None],
     published: Sequence[PublishedTable],
     wanted: Sequence[Found],
     *,
@@ -24,15 +24,21 @@ def check_publications(
     """Checks that publications exist and have tables.
 
     Args:
-        publications: Their names as SQL, and whether they exist.
+        publications: Their names as SQL, and whether they publish all tables. None for one
+            that does not exist.
         published: Their tables.
         wanted: The tables that must be published.
         slot_exists: Whether the slot exists.
     """
-    for name, exists in publications.items():
-        if not exists:
+    for name, has_all in publications.items():
+        if has_all is None:
             yield _missing(name, wanted, slot_exists=slot_exists)
-        elif not any(name in table.publications for table in published):
+        elif any(name in table.publications for table in published):
+            continue
+        elif has_all:
+            text = f"publication {name} publishes all tables, and there is none yet"
+            yield Finding("publication-empty", "warning", text)
+        else:
             text = f"publication {name} has no tables"
             sql = f"ALTER PUBLICATION {name} ADD TABLE ...;"
             yield Finding("publication-empty", "warning", text, sql)

@@ -178,7 +178,8 @@ SELECT jsonb_build_object(
         WHERE rolname = current_user
     ),
     'publications', (
-        SELECT coalesce(jsonb_agg(pubname), '[]')
+        -- Whether each publishes all tables.
+        SELECT coalesce(jsonb_object_agg(pubname, puballtables), '{}')
         FROM pg_publication
         WHERE pubname = ANY (%(publications)s::text[])
     ),

@@ -111,6 +111,8 @@ def _version(version: dict[str, Any]) -> Version:
             "updates",
             "deletes",
             "truncates",
+            "loads",
+            "loaded",
             "inserts_with_unsent",
             "updates_with_unsent",
         )

@@ -88,6 +88,8 @@ class Version(NamedTuple):
         updates: The number of updated rows.
         deletes: The number of deleted rows.
         truncates: The number of TRUNCATEs.
+        loads: The number of loads, each of which replaces all rows. Only a log has loads.
+        loaded: The number of rows of loads. They are no inserts.
         inserts_with_unsent: Inserts with values that were not sent.
         updates_with_unsent: Updates with values that neither the new nor the old row
             contains.
@@ -102,6 +104,8 @@ class Version(NamedTuple):
     updates: int
     deletes: int
     truncates: int
+    loads: int
+    loaded: int
     inserts_with_unsent: int
     updates_with_unsent: int
     first: Commit | None
@@ -145,6 +149,10 @@ class Table(NamedTuple):
             f"{getattr(self, what)} {what}"
             for what in ("inserts", "updates", "deletes", "truncates")
         )
+        if self.loads:
+            changes += (
+                f", {counted(self.loads, 'load')} of {counted(self.loaded, 'row')}"
+            )
         versions = counted(len(self.versions), "version")
         return f"<walrow.Table {_printable(self.name)}: {versions}, {changes}>"
 
@@ -172,6 +180,16 @@ class Table(NamedTuple):
     def truncates(self) -> int:
         """The number of TRUNCATEs."""
         return sum(version.truncates for version in self.versions)
+
+    @property
+    def loads(self) -> int:
+        """The number of loads, each of which replaces all rows."""
+        return sum(version.loads for version in self.versions)
+
+    @property
+    def loaded(self) -> int:
+        """The number of rows of loads."""
+        return sum(version.loaded for version in self.versions)
 
     @property
     def replica_identity(self) -> str:
@@ -256,11 +274,13 @@ HEADS = [
     "updates",
     "deletes",
     "truncates",
+    "loads",
+    "loaded",
     "last commit",
     "notes",
 ]
 #: The columns that are numbers.
-NUMBERS = {1, 3, 4, 5, 6}
+NUMBERS = {1, 3, 4, 5, 6, 7, 8}
 
 
 def lines_of(tables: Tables) -> Iterator[list[str]]:
@@ -275,6 +295,8 @@ def lines_of(tables: Tables) -> Iterator[list[str]]:
             f"{table.updates:,}",
             f"{table.deletes:,}",
             f"{table.truncates:,}",
+            f"{table.loads:,}",
+            f"{table.loaded:,}",
             "" if last is None else f"{last.lsn} {_seconds(last.time)}".strip(),
             ", ".join(dict.fromkeys(note.code for note in table.notes)),
         ]

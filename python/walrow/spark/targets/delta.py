@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from walrow.spark.apply_items import Token
+from walrow._apply.history import FEW, Entry, recorded, token_of
+from walrow._apply.statistics import statistics
+from walrow._apply.targets import Commit, Conflict, Found
+from walrow.spark.schemas import arrow_schema
 from walrow.spark.targets.sql import (
-    Commit,
-    Conflict,
-    Found,
     Target,
     condition_of,
     defined,
@@ -26,7 +26,7 @@ from walrow.spark.targets.sql import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walrow.spark.apply_items import NetChanges, Rules
+    from walrow._apply.items import NetChanges, Rules, Token
 
 __all__ = ["DeltaTarget"]
 
@@ -64,9 +64,13 @@ class DeltaTarget(Target):
         cluster_by: Sequence[str],
     ) -> None:
         """Creates it without rows, with deletion vectors."""
+        from pyspark.sql.types import StructType
+
         properties = {"delta.enableDeletionVectors": "true"}
         if any(_SPECIAL.search(field.name) for field in fields):
             properties["delta.columnMapping.mode"] = "name"
+        schema = arrow_schema(StructType(list(fields)))
+        properties |= statistics(schema, partition_by)
         parts = f"PARTITIONED BY ({_names(partition_by)})" if partition_by else ""
         cluster = f"CLUSTER BY ({_names(cluster_by)})" if cluster_by else ""
         self.session.sql(
@@ -76,27 +80,9 @@ class DeltaTarget(Target):
 
     def find(self) -> Found:
         """Reads the last token from the history, and the later operations."""
-        for limit in (_FEW, None):
-            rows = self._history(limit)
-            found = ((row, token) for row in rows if (token := _token(row)) is not None)
-            last, token = next(found, (rows[-1], None))
-            # The operations after the version that the last batch read, but before its
-            # commit.
-            since = int((token and token.version) or last.version)
-            has_all = token is not None and since >= rows[-1].version
-            if has_all or limit is None or len(rows) < limit:
-                break
-        refusal = None
-        later = (row for row in rows if row.version > since)
-        broken = next((row for row in later if row.operation in _BREAKS), None)
-        if token is not None and broken is not None:
-            when = "while" if broken.version < last.version else "after"
-            refusal = (
-                f"{broken.operation} at version {broken.version} came {when} the last "
-                f"batch was written, which ended at {token.end}"
-            )
+        token, version, refusal = recorded(self._history)
         is_empty = token is None and not self.has_rows()
-        return Found(token, str(rows[0].version), is_empty, refusal)
+        return Found(token, str(version), is_empty, refusal)
 
     def partitions(self) -> list[str]:
         """The columns whose values become parts of paths."""
@@ -107,12 +93,13 @@ class DeltaTarget(Target):
         columns = self.session.catalog.listColumns(self.table)
         return [column.name for column in columns if column.isPartition]
 
-    def _history(self, limit: int | None) -> list[Any]:
+    def _history(self, limit: int | None) -> list[Entry]:
         """The last commits, the newest first."""
         more = "" if limit is None else f" LIMIT {limit}"
         # As it is: to choose columns would be another job.
         rows = self.session.sql(f"DESCRIBE HISTORY {self.table}{more}").collect()
-        return sorted(rows, key=lambda row: -row.version)
+        rows = sorted(rows, key=lambda row: -row.version)
+        return [Entry(row.version, row.operation, row.userMetadata) for row in rows]
 
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column, by type widening."""
@@ -173,13 +160,8 @@ class DeltaTarget(Target):
         rows = self.session.table(view).writeTo(self.table)
         # Without a predicate, Delta takes it for a new table, which is not clustered.
         rows.option("replaceWhere", "true").overwrite(lit(True))
-        runs = (it.run for it in map(_token, self._history(_FEW)) if it is not None)
+        runs = (it.run for it in map(token_of, self._history(FEW)) if it is not None)
         return Commit(is_first=token.run in runs)
-
-
-def _token(row: Any) -> Token | None:
-    """The token of a commit. A commit that sets a table back has an earlier token."""
-    return None if row.operation in _BREAKS else Token.from_json(row.userMetadata)
 
 
 def _names(names: Sequence[str]) -> str:
@@ -190,16 +172,6 @@ def _properties(properties: dict[str, str]) -> str:
     return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
 
 
-_FEW = 20
-#: Operations that change the rows of the last token.
-_BREAKS = {
-    "RESTORE",
-    "CLONE",
-    "CREATE OR REPLACE TABLE",
-    "CREATE OR REPLACE TABLE AS SELECT",
-    "REPLACE TABLE",
-    "REPLACE TABLE AS SELECT",
-}
 _MISSING = (
     "TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND"
     "|DELTA_PATH_DOES_NOT_EXIST|PATH_NOT_FOUND|is not a Delta table|doesn't exist"

@@ -6,16 +6,18 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
+from walrow._apply.items import COLUMNS
+from walrow._apply.targets import Conflict
 from walrow.errors import Remedy, SchemaError
-from walrow.spark.apply_items import COLUMNS
+from walrow.spark.schemas import fields_of
 from walrow.spark.targets.path_values import path_texts
-from walrow.spark.targets.sql import Conflict, condition_of
+from walrow.spark.targets.sql import condition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
-    from walrow.spark.apply_items import Rules
-    from walrow.spark.apply_tables import AppliedTable
+    from walrow._apply.items import Rules
+    from walrow._apply.tables import AppliedTable
     from walrow.spark.targets.sql import Target
 
 __all__ = ["evolve"]
@@ -52,7 +54,7 @@ def evolve(
     from pyspark.sql.types import BooleanType, StructField
 
     name = applied.table.name
-    fields = list(applied.fields)
+    fields = fields_of(applied)
     if rules.deletes == "soft":
         if rules.deleted_column.lower() in {it.lower() for it in applied.columns}:
             text = f"{name} has a column {rules.deleted_column} itself"
@@ -70,7 +72,7 @@ def evolve(
     if columns is None:
         _check_layout(name, fields, layout)
         paths = layout[0] if target.has_path_values else ()
-        texts = path_texts(name, target.name, applied.fields, paths)
+        texts = path_texts(name, target.name, fields_of(applied), paths)
         if texts and rehearse is not None:
             rehearse(texts)
         text = f"{name}: {target.name} cannot be created with its columns, see the cause above"

@@ -15,12 +15,10 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from walrow._apply.items import Token
+from walrow._apply.targets import Commit, Conflict, Found
 from walrow.errors import OptionError
-from walrow.spark.apply_items import Token
 from walrow.spark.targets.sql import (
-    Commit,
-    Conflict,
-    Found,
     Target,
     condition_of,
     defined,
@@ -33,7 +31,7 @@ from walrow.spark.targets.sql import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from walrow.spark.apply_items import NetChanges, Rules
+    from walrow._apply.items import NetChanges, Rules
 
 __all__ = ["IcebergTarget"]
 

@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import ApplyError, Remedy, SchemaError
-from walrow.spark.apply_items import Op
+from walrow._apply.items import Op
+from walrow._apply.targets import LOST_TEXTS, lost_in_path
+from walrow.errors import Remedy, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from walrow.errors import ApplyError
 
 __all__ = ["checked", "path_error", "path_texts"]
 
@@ -67,7 +70,7 @@ def checked(column: Any, place: int, kind: Any = None) -> Any:
     """
     from pyspark.sql import functions as f
 
-    is_lost = column.isin(*_LOST)
+    is_lost = column.isin(*LOST_TEXTS)
     if kind is not None:
         is_lost &= kind.isin(Op.INSERT, Op.UPDATE)
     return f.when(is_lost, f.raise_error(f.lit(f"{_MARK}{place}"))).otherwise(column)
@@ -80,24 +83,8 @@ def path_error(
     found = re.search(rf"{_MARK}(\d+)", str(error))
     if found is None:
         return None
-    column = columns[int(found[1])]
-    text = (
-        f"{target}: it is partitioned by column {column}, and a row of {table} has an empty text "
-        f"there, or {_HIVE}: Delta would write NULL. Change the row"
-    )
-    return ApplyError(
-        text,
-        code="partition",
-        table=table,
-        column=column,
-        target=target,
-        advice=", or use a new target with ",
-        remedies=_OTHERS,
-    )
+    return lost_in_path(table, target, columns[int(found[1])])
 
 
 _MARK = "walrow: no partition: "
-#: The text for NULL in paths of Hive and Spark.
-_HIVE = "__HIVE_DEFAULT_PARTITION__"
-_LOST = ("", _HIVE)
 _OTHERS = (Remedy("partition_by", code="[...]"), Remedy("cluster_by", code="[...]"))

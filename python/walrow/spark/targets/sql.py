@@ -6,22 +6,21 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from walrow.errors import ApplyError, OptionError, Remedy
-from walrow.spark.apply_items import Op
-from walrow.spark.net_rows import GONE, OP, UNSENT
+from walrow._apply.items import Op
+from walrow._apply.merges import merge_of
+from walrow._apply.net_table import GONE, OP, UNSENT
+from walrow._apply.targets import NEVER_SENT
+from walrow.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walrow.spark.apply_items import NetChanges, Rules, Token
+    from walrow._apply.items import NetChanges, Rules, Token
+    from walrow._apply.targets import Commit, Found
 
 __all__ = [
-    "NEVER_SENT",
-    "Commit",
-    "Conflict",
-    "Found",
     "Target",
     "condition_of",
     "defined",
@@ -30,48 +29,7 @@ __all__ = [
     "merge",
     "name_parts",
     "quoted",
-    "violated",
 ]
-
-#: Before the number of the column: in a MERGE that was to insert a value that was never sent.
-NEVER_SENT = "walrow: never sent: "
-
-
-class Conflict(Exception):  # noqa: N818 - it is caught, and the batch done again
-    """Another writer has committed to the target meanwhile."""
-
-
-class Found(NamedTuple):
-    """The state of a target before a batch.
-
-    Attributes:
-        token: Its record. None without a record.
-        version: The version or snapshot that is read.
-        is_empty: Whether it has no rows, if it records nothing.
-        refusal: Why the record does not say what the target's rows are.
-    """
-
-    token: Token | None
-    version: str
-    is_empty: bool
-    refusal: str | None
-
-
-class Commit(NamedTuple):
-    """The result of a commit.
-
-    Attributes:
-        is_first: Whether this call has committed. False if another commit has done the
-            same.
-        inserted: The number of new rows, if known.
-        updated: The number of replaced rows, if known.
-        deleted: The number of removed rows, if known.
-    """
-
-    is_first: bool
-    inserted: int | None = None
-    updated: int | None = None
-    deleted: int | None = None
 
 
 class Target(ABC):
@@ -234,40 +192,38 @@ def condition_of(error: BaseException) -> str:
 
 def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
     """The MERGE of a view with net changes into a table."""
-    soft = rules.deletes == "soft"
+    plan = merge_of(changes, rules)
     keys = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in changes.keys)
     sets, values = [], []
-    for place, name in enumerate(changes.columns):
-        column = quoted(name)
+    for it in plan.columns:
+        column = quoted(it.name)
         kept = (
-            f"s.{OP} = {Op.UPDATE} AND array_contains(s.{UNSENT}, {literal(name)})"
-            if name in changes.kept
-            else None
+            f"s.{OP} = {Op.UPDATE} AND array_contains(s.{UNSENT}, {literal(it.name)})"
         )
-        if name not in changes.keys:
+        if not it.is_key:
             sets.append(
-                f"t.{column} = s.{column}"
-                if kept is None
-                else f"t.{column} = CASE WHEN {kept} THEN t.{column} ELSE s.{column} END"
+                f"t.{column} = CASE WHEN {kept} THEN t.{column} ELSE s.{column} END"
+                if it.is_kept
+                else f"t.{column} = s.{column}"
             )
-        if kept is None or name in changes.nullable or rules.never_sent == "null":
-            values.append(f"s.{column}")
-        else:
-            refusal = f"raise_error('{NEVER_SENT}{place}')"
+        if it.is_needed:
+            refusal = f"raise_error('{NEVER_SENT}{it.place}')"
             values.append(f"CASE WHEN {kept} THEN {refusal} ELSE s.{column} END")
-    columns = [quoted(name) for name in changes.columns]
+        else:
+            values.append(f"s.{column}")
+    columns = [quoted(it.name) for it in plan.columns]
     inserts = f"s.{OP} <> {Op.DELETE}"
-    if soft:
-        marker = quoted(rules.deleted_column)
+    marker = quoted(plan.marker or "")
+    if plan.marker is not None:
         columns.append(marker)
         sets.append(f"t.{marker} = s.{GONE}")
         values.append(f"s.{GONE}")
         # A change that only marks a row has no values for a new row.
         inserts = f"NOT (s.{GONE} AND s.{OP} = {Op.UPDATE})"
     clauses = [f"MERGE INTO {target} t USING {view} s ON {keys}"]
-    if not soft and rules.deletes != "ignore":
+    if plan.deletes:
         clauses.append(f"WHEN MATCHED AND s.{OP} = {Op.DELETE} THEN DELETE")
-    if sets:
+    if plan.updates:
         clauses.append(
             f"WHEN MATCHED AND s.{OP} <> {Op.DELETE} THEN UPDATE SET " + ", ".join(sets)
         )
@@ -275,12 +231,9 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
         f"WHEN NOT MATCHED AND {inserts} "
         f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(values)})"
     )
-    if soft and changes.overwrites:
-        clauses.append(
-            f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t.{quoted(rules.deleted_column)} = true"
-        )
-    elif changes.lacks_marks:
-        marker = quoted(rules.deleted_column)
+    if plan.marks_others:
+        clauses.append(f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t.{marker} = true")
+    elif plan.unmarks_others:
         clauses.append(
             f"WHEN NOT MATCHED BY SOURCE AND t.{marker} IS NULL "
             f"THEN UPDATE SET t.{marker} = false"
@@ -288,50 +241,7 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
     return "\n".join(clauses)
 
 
-def never_sent_error(
-    error: BaseException, table: str, columns: Sequence[str]
-) -> ApplyError | None:
-    """The error of a MERGE that was to insert a value that was never sent."""
-    found = re.search(rf"{NEVER_SENT}(\d+)", str(error))
-    return None if found is None else never_sent(table, columns[int(found[1])])
-
-
-def violated(error: BaseException, table: str, target: str) -> ApplyError | None:
-    """The error of a constraint of the target. Delta's own has the row's values."""
-    found = re.search(_CONSTRAINT, str(error))
-    if found is None:
-        return None
-    name = found[1] or found[2]
-    text = (
-        f"{target}: a row of {table} violates a constraint of the target, {name}: change "
-        "the row, or drop the constraint"
-    )
-    return ApplyError(text, code="constraint", table=table, target=target)
-
-
-def never_sent(table: str, column: str) -> ApplyError:
-    """The error for a value that was never sent."""
-    text = (
-        f"{table}: no value of column {column} was ever sent for a row that the target does "
-        "not have: an update made it match a row filter and left a large value as "
-        "it was, or the row is from before the log. Load the table again, or set "
-        "REPLICA IDENTITY FULL"
-    )
-    return ApplyError(
-        text,
-        code="never_sent",
-        table=table,
-        column=column,
-        advice="; or take NULL with ",
-        remedies=(Remedy("never_sent", None, "null"),),
-    )
-
-
 _PART = r"(?:`(?:[^`]|``)+`|[^.`]+)"
-_CONSTRAINT = (
-    r"CHECK constraint (\S+)[^\n]* violated by row with values"
-    r"|NOT NULL constraint violated for column: ([^\n]+?)\.?(?:\n|$)"
-)
 #: Bits of a Bloom filter for each key: one of a hundred other rows passes it.
 _BITS = 10
 _FEW_KEYS = 1000

@@ -4,38 +4,36 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._apply.items import COLUMNS, PREFIX
+from walrow._apply.net_table import METADATA, NetTable
 from walrow._log.marks import Why
 from walrow._log.tables import find_table, keys_of
 from walrow._read import schemas
 from walrow.errors import ApplyError, Remedy, SchemaError
-from walrow.spark.apply_items import COLUMNS, PREFIX
-from walrow.spark.net_rows import METADATA, NetTable
-from walrow.spark.schemas import spark_schema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
 
+    from walrow._apply.items import Rules
+    from walrow._apply.units import Batch
     from walrow._log.items import LogTable
     from walrow._log.marks import Mark
     from walrow._lsn import Lsn
     from walrow.log import Log
-    from walrow.spark.apply_items import Rules
-    from walrow.spark.apply_units import Batch
 
 __all__ = ["AppliedTable", "find_table", "keys_of", "refuse_incomplete"]
 
 
 class AppliedTable(NamedTuple):
-    """A table of a log, with its columns for Spark.
+    """A table of a log, with its columns for a target.
 
     Attributes:
         log: The log.
         table: The table.
         keys: The key columns.
         schema: The schema of its changes, with metadata columns.
-        fields: The columns of the target, as Spark's fields.
         nullable: Columns that some versions lack.
         options: The options of `walrow.read` for decoding.
     """
@@ -44,17 +42,23 @@ class AppliedTable(NamedTuple):
     table: LogTable
     keys: tuple[str, ...]
     schema: pa.Schema
-    fields: list[Any]
     nullable: tuple[str, ...]
     options: dict[str, Any]
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        return [field.name for field in self.fields]
+        return list(self.own.names)
+
+    @property
+    def own(self) -> pa.Schema:
+        """The schema of the columns."""
+        import pyarrow as pa
+
+        return pa.schema(list(self.schema)[: -len(METADATA)])
 
     def net_table(self, batch: Batch, rules: Rules) -> NetTable:
-        """The table as executors need it, with the rules for its changes."""
+        """The table as what reads its changes needs it, with the rules for them."""
         columns = set(self.columns)
         known = {it.name for version in self.table.versions for it in version.columns}
         return NetTable(
@@ -106,14 +110,12 @@ class AppliedTable(NamedTuple):
         )
         own = pa.schema(list(schema)[: -len(METADATA)])
         _check_columns(table, own, found)
-        fields = list(spark_schema(own).fields)
         versions = [{it.name for it in version.columns} for version in table.versions]
         return cls(
             log,
             table,
             found,
             schema,
-            fields,
             tuple(it for it in own.names if not all(it in each for each in versions)),
             options,
         )

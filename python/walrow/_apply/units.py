@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._apply.items import Barrier
 from walrow._log.needs import incomplete_tables
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, Remedy
-from walrow.spark.apply_items import Barrier
 
 if TYPE_CHECKING:
+    from walrow._apply.items import Deletes, Truncates
     from walrow._log.items import LogTable
     from walrow.log import Log
-    from walrow.spark.apply_items import Truncates
 
 __all__ = ["Batch", "LogContents", "Stretch", "log_tables", "plan", "stretches"]
 
@@ -49,6 +49,14 @@ class Batch(NamedTuple):
         if self.barrier is None or not self.barrier.is_load:
             return False
         return all(end <= self.barrier.lsn + 1 for _, end in self.units)
+
+    def overwrites(self, deletes: Deletes) -> bool:
+        """Whether its rows replace all others."""
+        if self.barrier is None:
+            return False
+        # A load that removes nothing leaves other rows as they are. A truncate does not.
+        adds = self.barrier.is_load and not self.is_truncated
+        return not (adds and deletes == "ignore")
 
 
 class Stretch(NamedTuple):

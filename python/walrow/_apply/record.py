@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._apply.items import COLUMNS
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, OptionError, Remedy
-from walrow.spark.apply_items import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from walrow._apply.items import Rules, Token
+    from walrow._apply.tables import AppliedTable
+    from walrow._apply.targets import Found
+    from walrow._apply.units import Batch, LogContents
     from walrow._log.items import LogTable, SourceIdentity
-    from walrow.spark.apply_items import Rules, Token
-    from walrow.spark.apply_tables import AppliedTable
-    from walrow.spark.apply_units import Batch, LogContents
-    from walrow.spark.targets.sql import Found
 
 __all__ = ["Record"]
 

@@ -9,7 +9,7 @@ from walrow._log.items import SourceIdentity
 from walrow._log.tables import KEYS
 from walrow._lsn import Lsn
 from walrow.errors import Remedy
-from walrow.typing import Deletes, NeverSent, Truncates
+from walrow.typing import Deletes, Engine, NeverSent, Truncates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,6 +21,7 @@ __all__ = [
     "Applied",
     "Barrier",
     "Deletes",
+    "Engine",
     "NetChanges",
     "NeverSent",
     "Op",
@@ -65,6 +66,7 @@ class Applied(NamedTuple):
         never_sent: The number of rows with NULLs for values that the server never sent. See
             `never_sent`.
         token: What the target records of it, in JSON. None if it records nothing yet.
+        engine: What wrote the target: `"spark"` or `"delta"`.
     """
 
     table: str
@@ -80,6 +82,7 @@ class Applied(NamedTuple):
     deleted: int | None = None
     never_sent: int = 0
     token: str | None = None
+    engine: Engine = "spark"
 
 
 class Token(NamedTuple):

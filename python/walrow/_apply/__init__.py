@@ -1,0 +1,1 @@
+"""What `apply_changes` does, whichever engine writes the target. Nothing here knows Spark or deltalake."""

@@ -1,0 +1,254 @@
+"""One call of `apply_changes`, as far as every engine has it: its options, its record, its work."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, NamedTuple, get_args
+
+from walrow._apply.items import Applied, Deletes, NeverSent, Rules, Token, Truncates
+from walrow._apply.record import Record
+from walrow._apply.tables import AppliedTable, find_table, refuse_incomplete
+from walrow._apply.targets import Conflict
+from walrow._apply.units import plan
+from walrow._lsn import Lsn
+from walrow.errors import ApplyError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from walrow._apply.targets import Found
+    from walrow._apply.units import Batch, LogContents
+    from walrow.typing import ArrowSchemaExportable, Engine, Policy, TableName
+
+__all__ = ["Call", "Work"]
+
+
+class Work(NamedTuple):
+    """The work of a call.
+
+    Attributes:
+        applied: The table.
+        batch: The part of the log to read.
+        found: The target. None if it does not exist.
+        line: The line of its commits. None for one that `resume_from` begins.
+        nothing: The result of the call if another driver has done it.
+    """
+
+    applied: AppliedTable
+    batch: Batch
+    found: Found | None
+    line: str | None
+    nothing: Applied
+
+
+class Call:
+    """One call of `apply_changes`: its options, and the values that follow from them.
+
+    Attributes:
+        engine: What writes the target.
+    """
+
+    engine: Engine
+
+    def __init__(
+        self,
+        log: LogContents,
+        *,
+        table: TableName,
+        target: str,
+        keys: Sequence[str] | None,
+        deletes: Deletes,
+        truncates: Truncates,
+        never_sent: NeverSent,
+        deleted_column: str,
+        columns: Sequence[str] | None,
+        types: Mapping[str, ArrowSchemaExportable | str] | None,
+        unrepresentable: Policy | Mapping[str, Policy] | None,
+        end: Lsn | int | str | None,
+        resume_from: Lsn | int | str | None,
+        unit_bytes: int = 64 << 20,
+    ) -> None:
+        """Checks and stores the arguments. See `walrow.spark.apply_changes`.
+
+        Raises:
+            OptionError: The options are invalid.
+            SchemaError: The log has no such table, or two.
+        """
+        for name, value, kind in (
+            ("deletes", deletes, Deletes),
+            ("truncates", truncates, Truncates),
+            ("never_sent", never_sent, NeverSent),
+        ):
+            if value not in get_args(kind):
+                allowed = ", ".join(map(repr, get_args(kind)))
+                text = f"{name}={value!r} is not one of {allowed}"
+                raise OptionError(text)
+        decoding = {
+            "columns": columns,
+            "types": types,
+            "unrepresentable": unrepresentable,
+        }
+        self.contents = log
+        self.log = log.log
+        self.table = find_table(log.tables, table)
+        self.target = target
+        self.keys = keys
+        self.rules = Rules(deletes, truncates, never_sent, deleted_column)
+        self.options = {
+            key: value for key, value in decoding.items() if value is not None
+        }
+        self.end = self.log.end if end is None else min(Lsn(end), self.log.end)
+        self.unit_bytes = unit_bytes
+        resumed = None if resume_from is None else Lsn(resume_from)
+        self.record = Record(log, self.table, target, self.rules, resumed)
+
+    def applied(self) -> AppliedTable:
+        """The table, with its key and its columns."""
+        return AppliedTable.of(self.log, self.table, self.keys, self.options)
+
+    def attempts(self, attempt: Callable[[], Applied]) -> Applied:
+        """Makes attempts until no other writer was first.
+
+        Raises:
+            ApplyError: They always were, or as in `apply_changes`.
+        """
+        for _ in range(_ATTEMPTS):
+            try:
+                return attempt()
+            except Conflict as conflict:
+                cause = conflict.__cause__
+        text = f"{self.target}: other writers were always first; call it again"
+        raise ApplyError(text, code="conflict", target=self.target) from cause
+
+    def since(self, known: Applied) -> Applied | None:
+        """The result, if the log has nothing new since an earlier call. None if it has.
+
+        Args:
+            known: The result of the earlier call.
+
+        Raises:
+            ApplyError: The table is not whole.
+            LogError: Changes of the table were removed.
+        """
+        self._refuse_incomplete(known.end)
+        token = Token.from_json(known.token)
+        if (
+            token is None
+            or (token.source, token.oid) != (self.log.source, self.table.oid)
+            or known.target != self.target
+            or known.end > self.log.end
+            or known.end < (self.log.slot_start or 0)
+            or known.end < self.contents.erased.get(self.table.oid, 0)
+            or any(
+                it.end > known.end and it.start < self.end
+                for it in self.contents.stretches(self.table.oid)
+            )
+        ):
+            return None
+        self._refuse_pruned(known.end)
+        return Applied(
+            known.table,
+            known.target,
+            known.end,
+            max(known.end, self.end),
+            token=known.token,
+            engine=self.engine,
+        )
+
+    def begin(
+        self,
+        applied: AppliedTable,
+        found: Found | None,
+        *,
+        least_units: int,
+        end: Lsn | None = None,
+    ) -> Work | Applied:
+        """Compares what the target has with the log. The result, if it has everything.
+
+        Args:
+            applied: The table.
+            found: The target. None if it does not exist.
+            least_units: How many tasks there are, if there are as many segments.
+            end: The end of a part of the changes. Default: of all.
+
+        Raises:
+            ApplyError: As in `apply_changes`.
+        """
+        end = self.end if end is None else end
+        start, line = self.record.start(found, applied.keys)
+        self._refuse_incomplete(start)
+        batch = plan(
+            self.log,
+            self.contents.stretches(self.table.oid),
+            self.table,
+            start,
+            end,
+            truncates=self.rules.truncates,
+            unit_bytes=self.unit_bytes,
+            least_units=least_units,
+        )
+        self.record.refuse_gap(start, batch)
+        self.record.refuse_another(found, batch)
+        self.record.refuse_erased(start, batch)
+        self.record.refuse_other_rows(found, applied, batch)
+        # Changes before a barrier are not needed.
+        self._refuse_pruned(start if batch.barrier is None else Lsn(batch.barrier.lsn))
+        nothing = Applied(
+            self.table.name,
+            self.target,
+            start,
+            max(start, end),
+            token=None
+            if found is None or found.token is None
+            else found.token.to_json(),
+            engine=self.engine,
+        )
+        is_recorded = found is None or line is not None
+        if is_recorded and (end <= start or not (batch.units or batch.barrier)):
+            return nothing
+        return Work(applied, batch, found, line, nothing)
+
+    def token(self, work: Work, before: Found) -> Token:
+        """The record of the work.
+
+        Args:
+            work: The work.
+            before: The target that is read for it.
+        """
+        return Token(
+            self.log.source,
+            self.table.name,
+            self.table.oid,
+            work.applied.keys,
+            max(work.batch.start, work.batch.end),
+            work.line if work.line is not None else before.version,
+            uuid.uuid4().hex[:12],
+            before.version,
+            None if "columns" not in self.options else tuple(work.applied.columns),
+            self.rules.deleted_column if self.rules.deletes == "soft" else None,
+        )
+
+    def lacks_marks(self, work: Work, before: Found) -> bool:
+        """Whether the column for deleted rows is new to rows that the target has.
+
+        The record decides that, because a call may die after it has added the column.
+        """
+        if self.rules.deletes != "soft" or before.is_empty:
+            return False
+        token = None if work.line is None else before.token
+        return token is None or token.deleted_column is None
+
+    def _refuse_incomplete(self, start: Lsn) -> None:
+        marks = self.contents.marks.get(self.table.oid, [])
+        refuse_incomplete(self.log, self.table, marks, start, self.end)
+
+    def _refuse_pruned(self, start: Lsn) -> None:
+        """Refuses a log that lacks removed changes of the table after the start."""
+        # 0 would mean all that is left.
+        start = max(start, Lsn(1))
+        if start < self.end:
+            log = self.log._log
+            log.open(tables=[self.table.oid], start=start, end=self.end).close()
+
+
+_ATTEMPTS = 3

@@ -1,0 +1,77 @@
+"""Which engine writes a target of the command line."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walrow.typing import Engine
+
+__all__ = ["Choice", "choose", "is_path"]
+
+
+class Choice(NamedTuple):
+    """An engine, and why it was chosen.
+
+    Attributes:
+        engine: The engine.
+        reason: The reason.
+    """
+
+    engine: Engine
+    reason: str
+
+
+def is_path(target: str) -> bool:
+    """Whether a target is a Delta table at a path or URL."""
+    kind, _, place = target.partition(":")
+    return kind == "delta" and ("/" in place or "\\" in place)
+
+
+def choose(
+    asked: str,
+    target: str,
+    *,
+    of_spark: Sequence[str],
+    has_delta: bool,
+    has_spark: bool,
+) -> Choice:
+    """Chooses the engine for a target.
+
+    Args:
+        asked: `"auto"`, or the engine that the caller wants.
+        target: The target.
+        of_spark: The given options that only Spark has.
+        has_delta: Whether deltalake can be imported.
+        has_spark: Whether PySpark can be imported.
+
+    Raises:
+        OptionError: No engine is there, or the one that was asked for cannot write the target.
+    """
+    needs = None
+    if not is_path(target):
+        needs = "the target is in a catalog"
+    elif of_spark:
+        needs = f"only Spark has {of_spark[0]}"
+    if asked == "delta" and needs is not None:
+        text = f"{needs}: --engine delta cannot do that, and --engine spark can"
+        raise OptionError(text)
+    if asked == "spark":
+        return Choice("spark", "--engine says so")
+    if asked == "delta":
+        return Choice("delta", "--engine says so")
+    if needs is not None:
+        return Choice("spark", needs)
+    if has_delta:
+        return Choice("delta", "the target is a Delta table at a path")
+    if has_spark:
+        return Choice("spark", "deltalake is not installed")
+    text = (
+        "a Delta table at a path needs pip install 'walrow[delta]', or with Spark and Java, "
+        "'walrow[spark]'"
+    )
+    raise OptionError(text)

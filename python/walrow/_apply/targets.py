@@ -1,0 +1,137 @@
+"""What the targets of all engines have in common: their states, and the errors of rows."""
+
+# ruff: noqa: S608  (a sentence is not SQL)
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow.errors import ApplyError, Remedy
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walrow._apply.items import Token
+
+__all__ = [
+    "HIVE_NULL",
+    "LOST_TEXTS",
+    "NEVER_SENT",
+    "Commit",
+    "Conflict",
+    "Found",
+    "lost_in_path",
+    "never_sent",
+    "never_sent_error",
+    "violated",
+]
+
+#: Before the number of the column: in a MERGE that was to insert a value that was never sent.
+NEVER_SENT = "walrow: never sent: "
+#: The text for NULL in paths of Hive and Spark.
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+#: Texts that become NULL as values of partitions.
+LOST_TEXTS = ("", HIVE_NULL)
+
+
+class Conflict(Exception):  # noqa: N818 - it is caught, and the batch done again
+    """Another writer has committed to the target meanwhile."""
+
+
+class Found(NamedTuple):
+    """The state of a target before a batch.
+
+    Attributes:
+        token: Its record. None without a record.
+        version: The version or snapshot that is read.
+        is_empty: Whether it has no rows, if it records nothing.
+        refusal: Why the record does not say what the target's rows are.
+    """
+
+    token: Token | None
+    version: str
+    is_empty: bool
+    refusal: str | None
+
+
+class Commit(NamedTuple):
+    """The result of a commit.
+
+    Attributes:
+        is_first: Whether this call has committed. False if another commit has done the
+            same.
+        inserted: The number of new rows, if known.
+        updated: The number of replaced rows, if known.
+        deleted: The number of removed rows, if known.
+    """
+
+    is_first: bool
+    inserted: int | None = None
+    updated: int | None = None
+    deleted: int | None = None
+
+
+def never_sent_error(
+    error: BaseException, table: str, columns: Sequence[str]
+) -> ApplyError | None:
+    """The error of a MERGE that was to insert a value that was never sent."""
+    found = re.search(rf"{NEVER_SENT}(\d+)", str(error))
+    return None if found is None else never_sent(table, columns[int(found[1])])
+
+
+def violated(error: BaseException, table: str, target: str) -> ApplyError | None:
+    """The error of a constraint of the target. Delta's own has the row's values."""
+    found = re.search(_CONSTRAINT, str(error))
+    if found is None:
+        return None
+    name = found[1] or found[2]
+    text = (
+        f"{target}: a row of {table} violates a constraint of the target, {name}: change "
+        "the row, or drop the constraint"
+    )
+    return ApplyError(text, code="constraint", table=table, target=target)
+
+
+def never_sent(table: str, column: str) -> ApplyError:
+    """The error for a value that was never sent."""
+    text = (
+        f"{table}: no value of column {column} was ever sent for a row that the target does "
+        "not have: an update made it match a row filter and left a large value as "
+        "it was, or the row is from before the log. Load the table again, or set "
+        "REPLICA IDENTITY FULL"
+    )
+    return ApplyError(
+        text,
+        code="never_sent",
+        table=table,
+        column=column,
+        advice="; or take NULL with ",
+        remedies=(Remedy("never_sent", None, "null"),),
+    )
+
+
+def lost_in_path(table: str, target: str, column: str) -> ApplyError:
+    """The error of a row with a text that would not come back from the path of a partition."""
+    text = (
+        f"{target}: it is partitioned by column {column}, and a row of {table} has an empty text "
+        f"there, or {HIVE_NULL}: Delta would write NULL. Change the row"
+    )
+    return ApplyError(
+        text,
+        code="partition",
+        table=table,
+        column=column,
+        target=target,
+        advice=", or use a new target with ",
+        remedies=(
+            Remedy("partition_by", code="[...]"),
+            Remedy("cluster_by", code="[...]"),
+        ),
+    )
+
+
+_CONSTRAINT = (
+    r"CHECK constraint (\S+)[^\n]* violated by row with values"
+    r"|NOT NULL constraint violated for column: ([^\n]+?)\.?(?:\n|$)"
+)

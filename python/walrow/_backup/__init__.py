@@ -1,0 +1,1 @@
+"""Physical backups: base backups with their manifests, and WAL as files."""

@@ -1,0 +1,410 @@
+"""The physical stream of a live server: its WAL, byte for byte.
+
+```python
+with PhysicalStream.connect("user=replicator") as stream:
+    system = identify_system(stream.connection)
+    if stream.start(system.xlogpos, timeline=system.timeline) is None:
+        event = stream.receive(timeout=1.0)
+```
+See START_REPLICATION PHYSICAL in "Streaming Replication Protocol" of PostgreSQL's manual.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import time
+from string import ascii_letters
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._core import (
+    WAL_HEADER,
+    hot_standby_feedback,
+    parse_next_timeline,
+    start_physical_command,
+    wal_position,
+)
+from walrow._lsn import Lsn
+from walrow._postgres.commands import show
+from walrow._postgres.connecting import (
+    closed_after_error,
+    connect_physical,
+    parameters_of,
+)
+from walrow._postgres.copy_both import ASYNC, CopyBoth, lost, now_of_postgres
+from walrow._postgres.failures import UNDEFINED_OBJECT
+from walrow._postgres.running import row_of
+from walrow._postgres.server_errors import replication_error
+from walrow.errors import OptionError, ReplicationError
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    import psycopg
+    from psycopg.pq.abc import PGresult
+
+    from walrow.errors import Error
+
+__all__ = ["PhysicalStream", "StreamEnd", "TimelineEnd", "Wal", "amount"]
+
+
+class Wal(NamedTuple):
+    """A piece of WAL.
+
+    Attributes:
+        start: Its first LSN.
+        data: Its bytes. Empty if nothing arrived in time.
+    """
+
+    start: Lsn
+    data: bytes
+
+
+class TimelineEnd(NamedTuple):
+    """The timeline has ended: the server follows another one from there on.
+
+    Attributes:
+        timeline: The next timeline.
+        start: Where it begins.
+    """
+
+    timeline: int
+    start: Lsn
+
+
+class StreamEnd(NamedTuple):
+    """The server has ended the stream without an error, as in a shutdown."""
+
+
+class PhysicalStream(CopyBoth):
+    """A connection for physical replication, and its streams, one after the other.
+
+    Call `receive` often, as for a `ReplicationStream`. After a `TimelineEnd`, commands
+    and another `start` are possible on the same connection.
+
+    Attributes:
+        connection: The psycopg connection, for commands before `start`.
+        server_lsn: The greatest end of WAL in a keepalive.
+        last_received: When something arrived last, as `time.monotonic()` counts.
+    """
+
+    @classmethod
+    def connect(
+        cls,
+        conninfo: str = "",
+        *,
+        status_interval: float = 10.0,
+        ping_interval: float | None = None,
+        wakeup_fd: int | None = None,
+        **parameters: Any,
+    ) -> Self:
+        """Connects for physical replication.
+
+        Args:
+            conninfo: A connection string or URL, as for psycopg.
+            status_interval: The seconds between two reports of the confirmed position.
+            ping_interval: As for `ReplicationStream.connect`.
+            wakeup_fd: A file descriptor. While it is readable, `receive` does not wait.
+                The stream does not read from it.
+            **parameters: More connection parameters, such as `application_name`.
+
+        Raises:
+            OptionError: The connection string is invalid.
+            ReplicationError: The connection failed.
+        """
+        return cls.on(
+            connect_physical(parameters_of(conninfo, **parameters)),
+            status_interval=status_interval,
+            ping_interval=ping_interval,
+            wakeup_fd=wakeup_fd,
+        )
+
+    @classmethod
+    def on(
+        cls,
+        connection: psycopg.Connection[Any],
+        *,
+        status_interval: float = 10.0,
+        ping_interval: float | None = None,
+        wakeup_fd: int | None = None,
+    ) -> Self:
+        """Takes a replication connection, which may belong to a database.
+
+        Args:
+            connection: The connection. It is closed after an error.
+            status_interval: As for `connect`.
+            ping_interval: As for `connect`.
+            wakeup_fd: As for `connect`.
+
+        Raises:
+            ReplicationError: The connection failed.
+        """
+        if ping_interval is None:
+            with closed_after_error(connection, "cannot read wal_sender_timeout"):
+                timeout = amount(show(connection, "wal_sender_timeout"))
+                ping_interval = timeout / 2000 or _DEFAULT_PING_INTERVAL
+        return cls(
+            connection,
+            status_interval=status_interval,
+            ping_interval=ping_interval,
+            wakeup_fd=wakeup_fd,
+        )
+
+    def __init__(
+        self,
+        connection: psycopg.Connection[Any],
+        *,
+        status_interval: float,
+        ping_interval: float,
+        wakeup_fd: int | None,
+    ) -> None:
+        """Takes a replication connection. `connect` makes one."""
+        super().__init__(
+            connection,
+            status_interval=status_interval,
+            ping_interval=ping_interval,
+            wakeup_fd=wakeup_fd,
+        )
+        self._slot: str | None = None
+        self._failed = ""
+        self._expected = 0
+        self._written = 0
+        #: The results after the copy. None while WAL comes.
+        self._results: list[PGresult] | None = None
+        self._next_timeline: TimelineEnd | None = None
+
+    def start(
+        self, start: int | str, *, timeline: int, slot: str | None = None
+    ) -> TimelineEnd | None:
+        """Starts the stream of a timeline.
+
+        Args:
+            start: Where it starts. For whole files, that is the start of a segment.
+            timeline: The timeline: the server's, or an earlier one of its history.
+            slot: A physical slot, which keeps WAL that was not confirmed.
+
+        Returns:
+            None if WAL comes now. The next timeline if this one ended where it starts.
+
+        Raises:
+            ReplicationError: The server refused, for example because the position is not
+                in its history.
+            OptionError: A stream runs, or the connection is closed.
+        """
+        is_running = self._is_streaming and not self._has_ended
+        if is_running or self._is_closed or self.connection.closed:
+            text = "a stream runs already, or is closed"
+            raise OptionError(text)
+        at = Lsn(start)
+        self._slot = slot
+        self._failed = (
+            f"cannot stream WAL from {at} of timeline {timeline} (START_REPLICATION)"
+        )
+        self._expected, self._written, self._flushed = int(at), 0, 0
+        self._results = self._next_timeline = None
+        command = start_physical_command(at, slot=slot, timeline=timeline)
+        try:
+            result = self.connection.execute(command.encode()).pgresult
+        except self._error as error:
+            raise self._refused(error) from error
+        if result is not None and result.ntuples:
+            return _next_timeline(result)
+        self._begin_copy()
+        return None
+
+    def receive(self, timeout: float) -> Wal | TimelineEnd | StreamEnd:
+        """Returns what arrived, and waits for it if there is nothing yet.
+
+        It waits without the interpreter lock, and a signal's handler runs at once.
+
+        Args:
+            timeout: The seconds to wait. With 0, it does not wait.
+
+        Returns:
+            About 1 MiB of WAL at most, which follows the WAL that came before.
+
+        Raises:
+            ReplicationError: The server ended the stream with an error.
+            ConnectionLostError: The connection ended, or the server does not answer.
+            OptionError: The stream was not started, or is closed.
+        """
+        data = self._receive(timeout)
+        if data is not None:
+            return Wal(Lsn(self._expected - len(data)), data)
+        return self._next_timeline or StreamEnd()
+
+    def confirm(self, *, written: int, flushed: int, reply: bool = False) -> None:
+        """Reports how far the WAL is stored: the server may forget it, and commits return.
+
+        The report is sent at once, without waiting for the socket, and repeated at every
+        `status_interval` and whenever the server asks.
+
+        Args:
+            written: Up to where WAL is written.
+            flushed: Up to where it is durable.
+            reply: Whether to ask the server for a keepalive at once.
+        """
+        self._flushed = max(self._flushed, Lsn(flushed))
+        self._written = max(self._written, Lsn(written), self._flushed)
+        if self._is_streaming and not self._has_ended:
+            self._send_status(time.monotonic(), reply=reply)
+
+    def hot_standby_feedback(
+        self,
+        xmin: int,
+        *,
+        xmin_epoch: int = 0,
+        catalog_xmin: int = 0,
+        catalog_xmin_epoch: int = 0,
+    ) -> None:
+        """Asks the server to keep rows that transactions from these on may see.
+
+        It holds until the next call, or the end of the connection, or longer with a slot.
+        Zeros switch it off.
+
+        Args:
+            xmin: The oldest transaction, or 0.
+            xmin_epoch: How often the counter of transactions has started again.
+            catalog_xmin: The oldest transaction for catalogs, or 0.
+            catalog_xmin_epoch: The same for it.
+
+        Raises:
+            OptionError: The stream does not run.
+        """
+        if not self._is_streaming or self._has_ended:
+            text = "the stream is not started, or has ended"
+            raise OptionError(text)
+        message = hot_standby_feedback(
+            now_of_postgres(), xmin, xmin_epoch, catalog_xmin, catalog_xmin_epoch
+        )
+        # Reading finds out about a lost connection.
+        with contextlib.suppress(self._error):
+            self._pgconn.put_copy_data(message)
+        self._flush()
+
+    def _positions(self) -> tuple[int, int]:
+        return self._written, self._flushed
+
+    def _drain(self) -> None:
+        """Moves the WAL of every payload that libpq has into the block."""
+        if self._results is not None:
+            self._take_results(self._results)
+            return
+        size = 0
+        for size, payload in map(self._pgconn.get_copy_data, ASYNC):
+            if size <= 0:
+                break
+            position = wal_position(bytes(payload[:WAL_HEADER]))
+            if position is None:
+                self._take_keepalive(payload)
+                # Nothing of it is in the block.
+                self.last_received, self._pinged = time.monotonic(), None
+            else:
+                self._take_wal(position[0], payload[WAL_HEADER:])
+        if size < 0 and not self._has_ended:
+            self._take_copy_end()
+
+    def _take_wal(self, start: int, data: memoryview) -> None:
+        if self._has_ended:
+            return
+        if start != self._expected:
+            text = f"the server sent WAL from {Lsn(start)} instead of {Lsn(self._expected)}"
+            self._end(ReplicationError(text, sqlstate="08P01"))
+            return
+        self._block += data
+        self._expected += len(data)
+
+    def _take_copy_end(self) -> None:
+        """Learns why the server ended the copy: a timeline, a shutdown or an error."""
+        from psycopg import pq
+
+        result = self._pgconn.get_result()
+        if result is not None and result.status == pq.ExecStatus.COPY_IN:
+            # The timeline has ended. The next one follows when we have ended the copy, too.
+            self._results = []
+            self._is_flush_due = True
+            self._pgconn.put_copy_end()
+            self._flush()
+        else:
+            self._end(self._failure_in(result))
+
+    def _take_results(self, results: list[PGresult]) -> None:
+        """Takes what follows the copy, as far as it has arrived."""
+        while not self._pgconn.is_busy():
+            result = self._pgconn.get_result()
+            if result is None:
+                break
+            results.append(result)
+        else:
+            return
+        first = results[0] if results else None
+        failure = self._failure_in(first)
+        if failure is None and first is not None and first.ntuples:
+            self._next_timeline = _next_timeline(first)
+        self._end(failure)
+
+    def _failure_in(self, result: PGresult | None) -> Error | None:
+        from psycopg import errors, pq
+
+        if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
+            return None
+        if result.error_field(pq.DiagnosticField.SQLSTATE) is None:
+            # An error of libpq, not of the server.
+            return lost("it ended inside a message")
+        return self._refused(errors.error_from_result(result))
+
+    def _refused(self, error: psycopg.Error) -> ReplicationError:
+        hint = _HINTS.get(error.sqlstate or "")
+        if _OF_OTHER_HISTORY.search(error.diag.message_primary or ""):
+            hint = _OTHER_HISTORY
+        return replication_error(error, self._failed, slot=self._slot, hint=hint)
+
+
+def _next_timeline(result: PGresult) -> TimelineEnd:
+    timeline, start = parse_next_timeline(row_of(result))
+    return TimelineEnd(timeline, Lsn(start))
+
+
+def amount(text: str) -> int:
+    """A setting as SHOW writes it, in bytes or milliseconds.
+
+    >>> amount("16MB"), amount("1min"), amount("0")
+    (16777216, 60000, 0)
+    """
+    number = text.rstrip(ascii_letters)
+    return int(number) * _UNITS[text[len(number) :]]
+
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "kB": 1 << 10,
+    "MB": 1 << 20,
+    "GB": 1 << 30,
+    "ms": 1,
+    "s": 1_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
+_DEFAULT_PING_INTERVAL = 30.0
+
+#: These messages have no SQLSTATE of their own. They may be translated.
+_OF_OTHER_HISTORY = re.compile(
+    "is not in this server's history|is ahead of the WAL flush position"
+)
+_OTHER_HISTORY = (
+    "the directory has WAL that this server does not have, as after the promotion of a"
+    " standby that had received less: begin again with a new base backup and an empty"
+    " directory"
+)
+_REMOVED = (
+    "the server does not have this WAL any more, so there is a gap: begin again with a"
+    " new base backup and an empty directory; a slot keeps WAL until it is received"
+)
+_HINTS = {
+    "58P01": _REMOVED,
+    "55000": _REMOVED,
+    UNDEFINED_OBJECT: "create the physical slot: create_slot=True, or --create-slot",
+    "08P01": "it is a bug of walrow or of the server: report it",
+}

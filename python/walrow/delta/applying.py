@@ -1,0 +1,450 @@
+"""Keeps Delta tables as the tables of a log, exactly once, without Spark."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._amounts import size
+from walrow._apply import calls
+from walrow._apply.items import Applied
+from walrow._apply.parts import ends, first_end, halved
+from walrow._apply.statistics import statistics
+from walrow._apply.targets import Conflict
+from walrow._apply.units import LogContents
+from walrow._lsn import Lsn
+from walrow.delta.columns import check_new, evolution, own_columns
+from walrow.delta.failures import by_spark, too_large
+from walrow.delta.guards import bad_partitions
+from walrow.delta.rows import (
+    Count,
+    Gathered,
+    Names,
+    gather,
+    no_rows,
+    path_texts,
+    refuse_lost_texts,
+    shaped,
+    streamed,
+)
+from walrow.delta.snapshots import Place
+from walrow.delta.threads import refuse_fork
+from walrow.delta.writing import Writer
+from walrow.errors import OptionError
+from walrow.log import reopened
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from walrow._apply.calls import Work
+    from walrow._apply.items import Deletes, NeverSent, Token, Truncates
+    from walrow._apply.net_table import NetTable
+    from walrow._apply.tables import AppliedTable
+    from walrow._apply.targets import Found
+    from walrow.delta.columns import Evolution
+    from walrow.delta.snapshots import Snapshot
+    from walrow.log import Log
+    from walrow.typing import ArrowSchemaExportable, Policy, Size, TableName
+
+__all__ = ["apply_changes", "require"]
+
+
+def apply_changes(
+    log: Log | str | os.PathLike[str],
+    *,
+    table: TableName,
+    target: str,
+    keys: Sequence[str] | None = None,
+    deletes: Deletes = "apply",
+    truncates: Truncates = "apply",
+    never_sent: NeverSent = "error",
+    deleted_column: str = "_is_deleted",
+    partition_by: Sequence[str] = (),
+    columns: Sequence[str] | None = None,
+    types: Mapping[str, ArrowSchemaExportable | str] | None = None,
+    unrepresentable: Policy | Mapping[str, Policy] | None = None,
+    end: Lsn | int | str | None = None,
+    resume_from: Lsn | int | str | None = None,
+    memory: Size = "1GiB",
+    storage_options: Mapping[str, str] | None = None,
+) -> Applied:
+    """Applies the changes of a table of a log to a Delta table, without Spark.
+
+    The target has the same record as with `walrow.spark.apply_changes`, and either function
+    may make the next call. After a crash at any point, the next call goes on, and each
+    change is applied once.
+
+    ```python
+    applied = walrow.delta.apply_changes(
+        "log/", table="public.orders", target="delta:/lake/orders"
+    )
+    print(applied.net_rows, "rows, up to", applied.end)
+    ```
+
+    Ctrl-C ends the call within a second. The last commit may yet be made: the target's
+    record says so, and the next call in this process waits for it.
+
+    Args:
+        log: The log, or its path or URL.
+        table: The table, as in `walrow.read`.
+        target: `"delta:/path"`, or `"delta:"` with a URL. It is created if it is missing.
+        keys: As in `walrow.spark.apply_changes`.
+        deletes: As in `walrow.spark.apply_changes`.
+        truncates: As in `walrow.spark.apply_changes`.
+        never_sent: As in `walrow.spark.apply_changes`.
+        deleted_column: As in `walrow.spark.apply_changes`.
+        partition_by: A new target is partitioned by these columns.
+        columns: As in `walrow.spark.apply_changes`.
+        types: As in `walrow.read`.
+        unrepresentable: As in `walrow.read`.
+        end: As in `walrow.spark.apply_changes`.
+        resume_from: As in `walrow.spark.apply_changes`.
+        memory: About how much memory a call takes. More changes are divided at transactions,
+            and have several commits, each with its own record. A load is written as it is read.
+        storage_options: Options of the object store, as deltalake takes them.
+
+    Returns:
+        The result, of all commits together.
+
+    Raises:
+        ApplyError: As in `walrow.spark.apply_changes`. With the code `engine`, deltalake would
+            not keep the target right, and Spark does. With `too_large`, one transaction does
+            not fit into the memory.
+        SchemaError: As in `walrow.spark.apply_changes`.
+        LogError: Changes that the target needs were removed from the log (`pruned`).
+        OptionError: The options are invalid, or the process was forked.
+    """
+    require()
+    bytes_ = size(memory, "memory")
+    if bytes_ < _LEAST_MEMORY:
+        text = f"memory={memory!r} is too little: at least {_LEAST_MEMORY >> 20}MiB"
+        raise OptionError(text)
+    call = Call(
+        LogContents(reopened(log)),
+        Place(target, storage_options),
+        partition_by=partition_by,
+        memory=bytes_,
+        table=table,
+        target=target,
+        keys=keys,
+        deletes=deletes,
+        truncates=truncates,
+        never_sent=never_sent,
+        deleted_column=deleted_column,
+        columns=columns,
+        types=types,
+        unrepresentable=unrepresentable,
+        end=end,
+        resume_from=resume_from,
+    )
+    return call.run()
+
+
+def require() -> None:
+    """Imports what this needs. Says how to install it.
+
+    Raises:
+        ModuleNotFoundError: It is not there.
+        OptionError: The process was forked.
+    """
+    import importlib
+
+    refuse_fork()
+    for name in ("pyarrow", "deltalake"):
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            text = f"walrow.delta needs {name}: pip install 'walrow[delta]'"
+            raise ModuleNotFoundError(text, name=name) from None
+
+
+class Part(NamedTuple):
+    """A part of the work: one commit.
+
+    Attributes:
+        work: The work.
+        net: The net changes in memory. None if they are written as they are read.
+    """
+
+    work: Work
+    net: Gathered | None
+
+
+class Call(calls.Call):
+    """One call with deltalake."""
+
+    engine = "delta"
+
+    def __init__(
+        self,
+        log: LogContents,
+        place: Place,
+        *,
+        partition_by: Sequence[str],
+        memory: int,
+        **options: Any,
+    ) -> None:
+        """Checks and stores the arguments. See `apply_changes`."""
+        super().__init__(log, **options)
+        self.place = place
+        self.partition_by = partition_by
+        #: Net changes are there in Arrow, once more for deltalake, and joined.
+        self.limit = memory // _SHARES
+        #: The calls that may have committed.
+        self.tried: dict[str, Applied] = {}
+
+    def run(self) -> Applied:
+        """Makes one commit after the other, until the target has everything.
+
+        Raises:
+            ApplyError: As in `apply_changes`.
+        """
+        done = self.attempts(self._one)
+        while done.committed and done.end < self.end:
+            done = _together(done, self.attempts(self._one))
+        return done
+
+    def _one(self) -> Applied:
+        """Makes one commit, if the target lacks anything."""
+        snapshot = self.place.look()
+        applied = self.applied()
+        found = None if snapshot is None else snapshot.find()
+        if found is not None and found.token is not None:
+            # The answer to a commit may have been lost.
+            own = self.tried.get(found.token.run)
+            if own is not None:
+                return own
+        whole = self.begin(applied, found, least_units=1)
+        if snapshot is not None and not isinstance(whole, Applied):
+            snapshot.guard()
+        if isinstance(whole, Applied):
+            if snapshot is None:
+                self._create(applied)
+            return whole
+        part = self._part(whole)
+        if snapshot is None:
+            self._rehearse(part)
+            self._create(applied)
+            snapshot = self.place.look()
+            if snapshot is None:
+                raise Conflict
+        return self._write(part, snapshot)
+
+    # ------------------------------------------------------------------ the parts
+
+    def _part(self, whole: Work) -> Part:
+        """The largest part of the work that fits into the memory.
+
+        Raises:
+            ApplyError: Not even one transaction does.
+        """
+        end: int | None = first_end(whole.batch, self.limit)
+        while True:
+            work = whole if end is None else self._until(whole, end)
+            if self._is_streamed(work):
+                return Part(work, None)
+            net = self._gathered(work)
+            if net is not None:
+                return Part(work, net)
+            last = int(work.batch.end)
+            end = halved(ends(self.log, whole.batch, last), last)
+            if end is None:
+                one = "a load" if whole.batch.barrier is not None else "a transaction"
+                raise too_large(self.target, self.table.name, f"the rows of {one}")
+
+    def _until(self, whole: Work, end: int) -> Work:
+        """The same work up to an LSN."""
+        work = self.begin(
+            whole.applied, whole.found, least_units=1, end=Lsn(min(end, self.end))
+        )
+        if isinstance(work, Applied):
+            # Segments and transactions with rows end there.
+            raise Conflict
+        return work
+
+    def _is_streamed(self, work: Work) -> bool:
+        """Whether rows are written as they are read: they replace all others."""
+        rules = self.rules
+        return rules.deletes != "soft" and work.batch.overwrites(rules.deletes)
+
+    def _gathered(self, work: Work) -> Gathered | None:
+        table = self._table(work)
+        if not work.batch.units:
+            return no_rows(table)
+        return gather(table, table.whole(), self.limit)
+
+    def _table(self, work: Work) -> NetTable:
+        table = work.applied.net_table(work.batch, self.rules)
+        return table._replace(fold={**table.fold, "spool_memory": self.limit})
+
+    # ---------------------------------------------------------------- the target
+
+    def _create(self, applied: AppliedTable) -> None:
+        """Creates the target, without rows."""
+        name = applied.table.name
+        schema = own_columns(name, applied.own, self.rules)
+        check_new(name, self.target, schema, self.partition_by)
+        if reason := bad_partitions(schema, self.partition_by):
+            raise by_spark(self.target, reason, table=name)
+        known = {it.lower(): it for it in schema.names}
+        partition_by = [known[it.lower()] for it in self.partition_by]
+        properties = {_FILE_SIZE: str(_FILE_BYTES), **statistics(schema, partition_by)}
+        self.place.create(schema, partition_by, properties)
+
+    def _rehearse(self, part: Part) -> None:
+        """Looks whether rows can be written, so that no target is left that cannot be."""
+        applied = part.work.applied
+        schema = own_columns(applied.table.name, applied.own, self.rules)
+        texts = path_texts(schema, self.partition_by)
+        if not texts:
+            return
+        if part.net is not None:
+            refuse_lost_texts(part.net.rows, texts, applied, self.target)
+            return
+        for rows in self._streamed(part.work, Count()):
+            refuse_lost_texts(rows, texts, applied, self.target)
+
+    def _write(self, part: Part, snapshot: Snapshot) -> Applied:
+        """Gives the target its columns, and then the changes."""
+        work, applied = part.work, part.work.applied
+        name, rules = applied.table.name, self.rules
+        found = snapshot.find()
+        before = work.found
+        record = (None, None) if before is None else (before.token, before.refusal)
+        if (found.token, found.refusal) != record:
+            raise Conflict
+        if before is not None:
+            token = None if work.line is None else before.token
+            known = {it.lower() for it in snapshot.schema.names}
+            self.record.refuse_dropped(known, token, applied, work.batch)
+        wanted = own_columns(name, applied.own, rules)
+        change = evolution(
+            name,
+            self.target,
+            wanted,
+            snapshot.schema,
+            snapshot.state,
+            overwrites=self._is_streamed(work),
+        )
+        if part.net is not None:
+            texts = path_texts(wanted, snapshot.state.partition_by)
+            refuse_lost_texts(part.net.rows, texts, applied, self.target)
+        net = self._shaped(part, snapshot, found, change)
+        if change.added:
+            snapshot.add_columns(change.added)
+            snapshot = self._again(record)
+        if snapshot.set_statistics(change.schema):
+            snapshot = self._again(record)
+        if snapshot.version != int(found.version):
+            # The version before the batch is a new one, and so may be its rows.
+            found = snapshot.find()
+            change = change._replace(added=())
+            net = self._shaped(part, snapshot, found, change)
+        token = self.token(work, found)
+        done_before = snapshot.transaction(token)
+        if done_before is not None and done_before >= int(token.end):
+            # deltalake would commit it again.
+            raise Conflict
+        return self._commit(part._replace(net=net), snapshot, found, token, change)
+
+    def _again(self, record: tuple[Any, Any]) -> Snapshot:
+        """The target after a commit of this call, if nobody else has written a record."""
+        snapshot = self.place.look()
+        if snapshot is None:
+            raise Conflict
+        found = snapshot.find()
+        if (found.token, found.refusal) != record:
+            raise Conflict
+        return snapshot
+
+    def _shaped(
+        self, part: Part, snapshot: Snapshot, found: Found, change: Evolution
+    ) -> Gathered | None:
+        """The net changes, with values of rows that have other keys in this snapshot."""
+        if part.net is None:
+            return None
+        applied = part.work.applied
+        keys = [change.names[key] for key in applied.keys]
+        return shaped(
+            part.net,
+            applied,
+            self.rules,
+            change,
+            # Without rows, there are no old values.
+            None if found.is_empty else Names(keys, snapshot.scan),
+            overwrites=part.work.batch.overwrites(self.rules.deletes),
+        )
+
+    # ---------------------------------------------------------------- the commit
+
+    def _commit(
+        self,
+        part: Part,
+        snapshot: Snapshot,
+        found: Found,
+        token: Token,
+        change: Evolution,
+    ) -> Applied:
+        work, count = part.work, Count()
+        # By now, they were read.
+        self.record.refuse_erased_meanwhile()
+        overwrites = work.batch.overwrites(self.rules.deletes)
+        done = work.nothing._replace(
+            committed=True, overwritten=overwrites, token=token.to_json()
+        )
+        self.tried[token.run] = done
+        writer = Writer(snapshot, work.applied, self.rules, change, token)
+        if part.net is None:
+            commit = writer.overwrite(self._streamed(work, count))
+        else:
+            net = part.net
+            count = Count(net.tally.events, net.tally.rows, net.never_sent)
+            commit = writer.merge(
+                net.rows,
+                overwrites=overwrites,
+                lacks_marks=self.lacks_marks(work, found),
+            )
+        if snapshot.transaction(token) != int(token.end):
+            raise Conflict
+        # It is known now.
+        del self.tried[token.run]
+        return done._replace(
+            rows=count.events,
+            net_rows=count.rows,
+            never_sent=count.never_sent,
+            inserted=commit.inserted,
+            updated=commit.updated,
+            deleted=commit.deleted,
+        )
+
+    def _streamed(self, work: Work, count: Count) -> Iterator[pa.RecordBatch]:
+        return streamed(self._table(work), work.batch, work.applied, self.rules, count)
+
+
+def _together(one: Applied, other: Applied) -> Applied:
+    """The result of two commits, or of one if nothing was left."""
+    if not other.committed:
+        return one._replace(end=other.end)
+
+    def added(a: int | None, b: int | None) -> int | None:
+        return None if a is None or b is None else a + b
+
+    return other._replace(
+        start=one.start,
+        overwritten=one.overwritten or other.overwritten,
+        rows=one.rows + other.rows,
+        net_rows=one.net_rows + other.net_rows,
+        inserted=added(one.inserted, other.inserted),
+        updated=added(one.updated, other.updated),
+        deleted=added(one.deleted, other.deleted),
+        never_sent=one.never_sent + other.never_sent,
+    )
+
+
+_SHARES = 8
+_LEAST_MEMORY = 64 << 20
+_FILE_SIZE, _FILE_BYTES = "delta.targetFileSize", 32 << 20

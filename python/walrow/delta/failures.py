@@ -1,0 +1,109 @@
+"""Errors of deltalake as walrow's own: their texts may have rows, paths and URLs."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING
+
+from walrow._apply.targets import Conflict, never_sent_error
+from walrow.delta.threads import Stopped
+from walrow.errors import ApplyError, Error
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+__all__ = ["by_spark", "too_large", "wrapped"]
+
+#: The other engine.
+BY_SPARK = "walrow.spark.apply_changes, or walrow apply --engine spark"
+
+
+def by_spark(target: str, text: str, *, table: str | None = None) -> ApplyError:
+    """The error of what deltalake would not keep right, and Spark does."""
+    text = f"{target}: {text}: use {BY_SPARK}"
+    return ApplyError(text, code="engine", table=table, target=target)
+
+
+def too_large(target: str, table: str, rows: str) -> ApplyError:
+    """The error of changes that cannot be divided, and do not fit into the memory."""
+    text = (
+        f"{target}: {rows} of {table} do not fit into the memory: allow more with memory=, "
+        f"or use {BY_SPARK}"
+    )
+    return ApplyError(text, code="too_large", table=table, target=target)
+
+
+@contextlib.contextmanager
+def wrapped(
+    target: str,
+    table: str | None = None,
+    columns: Sequence[str] = (),
+    constraints: Sequence[str] = (),
+) -> Iterator[None]:
+    """Raises errors of deltalake as walrow's own.
+
+    Args:
+        target: The target.
+        table: The table.
+        columns: Its columns, by their numbers.
+        constraints: The constraints that the target has.
+    """
+    try:
+        yield
+    except (Error, Conflict, Stopped):
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
+            raise
+        found = _own(error, target, table, columns, constraints)
+        # What it was has values of rows.
+        raise found from None
+
+
+def _own(
+    error: BaseException,
+    target: str,
+    table: str | None,
+    columns: Sequence[str],
+    constraints: Sequence[str],
+) -> Exception:
+    kind, text = type(error).__name__, str(error)
+    lost = never_sent_error(error, table or "", columns)
+    if lost is not None:
+        return lost
+    if kind == "CommitFailedError":
+        return Conflict()
+    if _INVALID.search(text):
+        names = f", one of {', '.join(constraints)}" if constraints else ""
+        text = (
+            f"{target}: a row of {table} violates a constraint of the target{names}: change "
+            "the row, or drop the constraint"
+        )
+        return ApplyError(text, code="constraint", table=table, target=target)
+    if _EXHAUSTED.search(text):
+        return too_large(target, table or "the table", "the changes")
+    for pattern, reason in _REASONS.items():
+        if re.search(pattern, text, re.IGNORECASE):
+            return Error(f"{target}: deltalake: {reason}")
+    return Error(
+        f"{target}: deltalake: {kind}; its text is left out, as it may have values of rows"
+    )
+
+
+#: Of Rust. It is no exception, but nothing else either.
+_PANIC = "PanicException"
+_INVALID = re.compile(r"failed validation check|violate|invariant", re.IGNORECASE)
+_EXHAUSTED = re.compile(r"resources exhausted", re.IGNORECASE)
+#: What may be said of other errors.
+_REASONS = {
+    r"no space left|os error 28|StorageFull": "no space is left",
+    r"read-only file system|os error 30": "the file system is read-only",
+    r"permission denied|os error 13|PermissionDenied": "permission denied",
+    r"access ?denied|forbidden|403": "the object store denies the access",
+    r"unauthenticated|invalid ?access ?key|signature|credential|401": "the object store does "
+    "not take the credentials",
+    r"nosuchbucket|bucket does not exist": "there is no such bucket",
+    r"connect|dns|timed? ?out|error sending request": "the object store does not answer",
+    r"not found|os error 2\b": "a file is missing: see VACUUM and the retention of the table",
+}

@@ -1,0 +1,443 @@
+"""A Delta table as one object of deltalake sees it: what is read there is written with it, too."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from walrow._apply.engines import is_path
+from walrow._apply.history import FEW, Entry, recorded
+from walrow._apply.items import Token
+from walrow._apply.statistics import statistics
+from walrow._apply.targets import Conflict, Found
+from walrow.delta.failures import by_spark, wrapped
+from walrow.delta.guards import (
+    State,
+    bad_storage,
+    doubtful_files,
+    has_zones,
+    refusal,
+)
+from walrow.delta.threads import call
+from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import TypeVar
+
+    import pyarrow as pa
+
+    from walrow.delta.merging import Clauses
+
+    T = TypeVar("T")
+
+__all__ = ["Place", "Snapshot"]
+
+
+class Place:
+    """Where a target is.
+
+    Attributes:
+        target: The target, as it was given.
+        uri: Its path or URL.
+        storage_options: Options of the object store.
+    """
+
+    def __init__(self, target: str, storage_options: Mapping[str, str] | None) -> None:
+        """Checks the arguments.
+
+        Raises:
+            OptionError: The target is not a Delta table at a path or URL.
+            ApplyError: Writers there would not see each other.
+        """
+        if not is_path(target):
+            text = (
+                f'target {target!r} is not "delta:/path" or the URL of a Delta table: tables in '
+                "catalogs need walrow.spark.apply_changes, or walrow apply --engine spark"
+            )
+            raise OptionError(text)
+        self.target = target
+        self.uri = target.partition(":")[2]
+        self.storage_options = dict(storage_options or {})
+        reason = bad_storage(target, self.storage_options, os.environ)
+        if reason is not None:
+            raise by_spark(target, reason)
+
+    def look(self) -> Snapshot | None:
+        """Opens the table. None if it does not exist."""
+
+        def opened(_stopped: threading.Event) -> Snapshot | None:
+            from deltalake import DeltaTable
+            from deltalake.exceptions import TableNotFoundError
+
+            try:
+                table = DeltaTable(self.uri, storage_options=self.storage_options)
+            except TableNotFoundError:
+                return None
+            return Snapshot(self, table)
+
+        with wrapped(self.target):
+            return call(self.target, opened)
+
+    def create(
+        self,
+        schema: pa.Schema,
+        partition_by: Sequence[str],
+        properties: Mapping[str, str],
+    ) -> None:
+        """Creates it without rows. Another driver may do so at the same time."""
+
+        def created(_stopped: threading.Event) -> None:
+            from deltalake import DeltaTable
+
+            DeltaTable.create(
+                self.uri,
+                schema,
+                # Two drivers may both create it, and their first writes exclude each other.
+                mode="ignore",
+                partition_by=list(partition_by),
+                configuration=dict(properties),
+                storage_options=self.storage_options,
+            )
+
+        with wrapped(self.target):
+            call(self.target, created, commits=True)
+
+
+class Snapshot:
+    """A version of the table. It changes with each commit that is made with it.
+
+    Attributes:
+        place: Where the table is.
+        table: deltalake's object.
+        schema: Its columns.
+        state: What guards look at.
+    """
+
+    def __init__(self, place: Place, table: Any) -> None:
+        """Reads what deltalake has in memory."""
+        import pyarrow as pa
+
+        self.place = place
+        self.table = table
+        self.schema = pa.schema(table.schema().to_arrow())
+        protocol, metadata = table.protocol(), table.metadata()
+        features = {
+            *(protocol.reader_features or ()),
+            *(protocol.writer_features or ()),
+        }
+        identities = [
+            it["name"]
+            for it in json.loads(table.schema().to_json())["fields"]
+            if any(key.startswith("delta.identity.") for key in it["metadata"])
+        ]
+        self.state = State(
+            frozenset(features),
+            (protocol.min_reader_version, protocol.min_writer_version),
+            metadata.configuration,
+            self.schema,
+            tuple(metadata.partition_columns),
+            identities,
+        )
+
+    @property
+    def version(self) -> int:
+        """The version."""
+        return int(self.table.version())
+
+    def find(self) -> Found:
+        """Reads the record of the last batch.
+
+        Raises:
+            Conflict: Others have committed since the table was opened.
+        """
+
+        def history(limit: int | None) -> list[Entry]:
+            found = self.table.history(limit)
+            if limit is not None and len(found) < min(limit, self.version + 1):
+                # Commits of some writers have no entry, and are left out.
+                found = self.table.history()
+            entries = [
+                Entry(
+                    it["version"],
+                    it.get("operation") or "",
+                    _text(it.get("userMetadata")),
+                )
+                for it in found
+            ]
+            if entries and entries[-1].version < 0:
+                # It lists later commits of others, too, and numbers all of them wrongly.
+                raise Conflict
+            return entries or [Entry(self.version, "", None)]
+
+        def read(_stopped: threading.Event) -> Found:
+            # Each is a request, and other threads of Python wait for it.
+            token, version, broken = recorded(history, (_LEAST, FEW))
+            if token is not None:
+                known = self.transaction(token)
+                # The history is newer than the table.
+                if known is not None and known != int(token.end) and broken is None:
+                    raise Conflict
+            return Found(
+                token, str(version), token is None and not self._has_rows(), broken
+            )
+
+        with wrapped(self.place.target):
+            return call(self.place.target, read)
+
+    def transaction(self, token: Token) -> int | None:
+        """Up to where the table has the changes of the token's application."""
+        found: int | None = self.table.transaction_version(token.application)
+        return found
+
+    def age(self, token: Token) -> dt.timedelta:
+        """How long ago a record was written. The whole history is read if that is long."""
+
+        def read(_stopped: threading.Event) -> dt.timedelta:
+            for it in self.table.history():
+                if Token.from_json(_text(it.get("userMetadata"))) == token:
+                    then = dt.datetime.fromtimestamp(it["timestamp"] / 1000, dt.UTC)
+                    return dt.datetime.now(dt.UTC) - then
+            return dt.timedelta.max
+
+        with wrapped(self.place.target):
+            return call(self.place.target, read)
+
+    def _has_rows(self) -> bool:
+        counts = self._files().column("num_records").to_pylist()
+        return any(count is None or count > 0 for count in counts)
+
+    def _files(self) -> pa.Table:
+        import pyarrow as pa
+
+        return pa.table(self.table.get_add_actions(flatten=True))
+
+    def guard(self) -> None:
+        """Refuses a table that deltalake would write or read wrongly.
+
+        Raises:
+            ApplyError: It would.
+        """
+
+        def look(_stopped: threading.Event) -> str | None:
+            files = self._files()
+            reason = refusal(self.state, files.column("path").to_pylist())
+            if reason is None and any(has_zones(it.type) for it in self.schema):
+                reason = self._old_times(files)
+            return reason
+
+        with wrapped(self.place.target):
+            reason = call(self.place.target, look)
+        if reason is not None:
+            raise by_spark(self.place.target, reason)
+
+    def _old_times(self, files: pa.Table) -> str | None:
+        """Why times in files are read wrongly: Spark has written them as INT96."""
+        doubtful = doubtful_files(self.schema, _with_numbers(files).to_pylist())
+        unseen = [it for it in doubtful if (self.place.uri, it) not in _SEEN]
+        if not unseen:
+            return None
+        with ThreadPoolExecutor(_READERS) as pool:
+            for path, is_old in zip(
+                unseen, pool.map(self._has_int96, unseen), strict=True
+            ):
+                if is_old:
+                    return (
+                        "Spark has written times with a zone as INT96, which deltalake reads "
+                        "wrongly before 1677 and after 2262; an UPDATE in Spark with "
+                        "spark.sql.parquet.outputTimestampType=TIMESTAMP_MICROS rewrites them. "
+                        "Until then"
+                    )
+                _SEEN.add((self.place.uri, path))
+        return None
+
+    def _has_int96(self, path: str) -> bool:
+        import pyarrow.parquet as pq
+        from deltalake.fs import DeltaStorageHandler
+        from pyarrow.fs import PyFileSystem
+
+        handler = DeltaStorageHandler.from_table(self.table._table)
+        system = PyFileSystem(handler)
+        with system.open_input_file(unquote(path)) as file:
+            schema = pq.ParquetFile(file).schema
+            return any(
+                schema.column(at).physical_type == "INT96" for at in range(len(schema))
+            )
+
+    def set_statistics(self, schema: pa.Schema) -> bool:
+        """Leaves columns out of the statistics that deltalake would write wrongly.
+
+        Args:
+            schema: The columns that the table has, or gets.
+
+        Returns:
+            Whether it has made a commit.
+        """
+        wanted = statistics(schema, self.state.partition_by, self.state.properties)
+        if not wanted:
+            return False
+        self.commit(lambda _: self.table.alter.set_table_properties(wanted))
+        return True
+
+    def add_columns(self, fields: Sequence[pa.Field]) -> None:
+        """Adds columns, in a commit of its own."""
+
+        def added(_stopped: threading.Event) -> None:
+            import pyarrow as pa
+            from deltalake import Schema
+
+            self.table.alter.add_columns(Schema.from_arrow(pa.schema(fields)).fields)
+
+        self.commit(added)
+
+    def scan(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The rows of this version, with these columns."""
+        import pyarrow as pa
+
+        # `to_pyarrow_dataset` has NULL in all columns of a table with column mapping.
+        with wrapped(self.place.target):
+            reader = call(
+                self.place.target, lambda _: self.table.scan(columns=list(columns))
+            )
+            kinds = pa.schema([self.schema.field(name) for name in columns])
+            for batch in pa.RecordBatchReader.from_stream(reader):
+                # Texts come as views, for which pyarrow lacks functions.
+                yield batch.select(list(columns)).cast(kinds)
+
+    def merge(
+        self,
+        rows: pa.Table,
+        parts: Clauses,
+        token: Token,
+        *,
+        streamed: bool,
+        **wrapping: Any,
+    ) -> Mapping[str, int]:
+        """Merges rows, in one commit with the record.
+
+        Args:
+            rows: The source.
+            parts: The clauses.
+            token: The record.
+            streamed: Whether all files are read, and none is left out for its keys.
+            **wrapping: As in `wrapped`.
+
+        Returns:
+            deltalake's counts.
+        """
+        before = self.version
+
+        def merged(_stopped: threading.Event) -> Mapping[str, int]:
+            merge = self.table.merge(
+                rows,
+                parts.on,
+                source_alias="s",
+                target_alias="t",
+                streamed_exec=streamed,
+                commit_properties=_properties(token),
+            )
+            counts: Mapping[str, int] = parts.added_to(merge).execute()
+            return counts
+
+        counts = self.commit(merged, **wrapping)
+        if self.version == before:
+            # deltalake makes no commit if nothing changes.
+            self.record_only(token)
+        return counts
+
+    def overwrite(
+        self,
+        schema: pa.Schema,
+        batches: Callable[[threading.Event], Iterator[pa.RecordBatch]],
+        token: Token,
+        *,
+        widens: bool,
+        **wrapping: Any,
+    ) -> None:
+        """Replaces all rows, in one commit with the record.
+
+        Args:
+            schema: The columns of the rows.
+            batches: Returns the rows, until its event is set.
+            token: The record.
+            widens: Whether columns get other types.
+            **wrapping: As in `wrapped`.
+        """
+
+        def written(stopped: threading.Event) -> None:
+            import pyarrow as pa
+            from deltalake import write_deltalake
+
+            write_deltalake(
+                self.table,
+                pa.RecordBatchReader.from_batches(schema, batches(stopped)),
+                mode="overwrite",
+                # Without it, rows stay that another writer has just appended.
+                predicate="true",
+                schema_mode="overwrite" if widens else None,
+                commit_properties=_properties(token),
+            )
+
+        self.commit(written, **wrapping)
+
+    def record_only(self, token: Token) -> None:
+        """Writes a record, and no rows."""
+
+        def written(_stopped: threading.Event) -> None:
+            self.table.create_write_transaction(
+                [],
+                "append",
+                self.table.schema(),
+                commit_properties=_properties(token),
+            )
+            self.table.update_incremental()
+
+        self.commit(written)
+
+    def commit(self, function: Callable[[threading.Event], T], **wrapping: Any) -> T:
+        """Makes a call that commits. Errors become walrow's own."""
+        constraints = self.state.constraints
+        with wrapped(self.place.target, constraints=constraints, **wrapping):
+            return call(self.place.target, function, commits=True)
+
+
+def _properties(token: Token) -> Any:
+    """The record, as part of a commit: the same as Spark's."""
+    from deltalake import CommitProperties, Transaction
+
+    return CommitProperties(
+        custom_metadata={"userMetadata": token.to_json()},
+        app_transactions=[Transaction(token.application, int(token.end))],
+    )
+
+
+def _with_numbers(files: pa.Table) -> pa.Table:
+    """Times as numbers: Python has no years after 9999."""
+    import pyarrow as pa
+
+    return pa.table(
+        {
+            name: files.column(name).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+            if pa.types.is_timestamp(files.schema.field(name).type)
+            else files.column(name)
+            for name in files.column_names
+            if name in ("path", "num_records")
+            or name.startswith(("null_count.", "min.", "max."))
+        }
+    )
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+_READERS = 8
+#: The commit of the last batch, and the one before it.
+_LEAST = 3
+#: Files without INT96, by the place of their table and their path there. Names are unique.
+_SEEN: set[tuple[str, str]] = set()

@@ -1,0 +1,138 @@
+"""One commit of a target: net changes, or all rows after a load or truncate, with the record."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow._apply.items import NetChanges
+from walrow._apply.merges import merge_of
+from walrow._apply.statistics import has_long_decimals
+from walrow._apply.targets import Commit
+from walrow.delta.merging import clauses
+from walrow.delta.rows import (
+    columns_of,
+    kept_columns,
+    path_texts,
+    refuse_lost_texts,
+    source,
+)
+from walrow.delta.threads import Stopped
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from walrow._apply.items import Rules, Token
+    from walrow._apply.tables import AppliedTable
+    from walrow.delta.columns import Evolution
+    from walrow.delta.snapshots import Snapshot
+
+__all__ = ["Writer"]
+
+
+class Writer(NamedTuple):
+    """What a commit is made from.
+
+    Attributes:
+        snapshot: The target.
+        applied: The table.
+        rules: The caller's options for the target.
+        change: The columns of the target.
+        token: The record.
+    """
+
+    snapshot: Snapshot
+    applied: AppliedTable
+    rules: Rules
+    change: Evolution
+    token: Token
+
+    def merge(self, net: pa.Table, *, overwrites: bool, lacks_marks: bool) -> Commit:
+        """Merges net changes.
+
+        Args:
+            net: The rows, as `net_table` describes them.
+            overwrites: Whether they replace all others.
+            lacks_marks: Whether rows may not say yet whether they were deleted.
+        """
+        applied, names = self.applied, self.change.names
+        kept = kept_columns(net)
+        changes = NetChanges(
+            applied.columns,
+            applied.keys,
+            kept,
+            applied.nullable,
+            overwrites=overwrites,
+            lacks_marks=lacks_marks,
+        )
+        rows = source(net, applied, self.rules, self.change)
+        parts = clauses(merge_of(changes, self.rules), names, rows.schema, kept)
+        if not len(rows) and not parts.others:
+            self.snapshot.record_only(self.token)
+            return Commit(True, 0, 0, 0)
+        # Files with wrong statistics of a key must not be left out.
+        is_doubtful = any(
+            has_long_decimals(self.change.schema.field(names[key]).type)
+            for key in applied.keys
+        )
+        counts = self.snapshot.merge(
+            rows,
+            parts,
+            self.token,
+            streamed=is_doubtful or bool(parts.others),
+            table=applied.table.name,
+            columns=applied.columns,
+        )
+        return Commit(
+            True,
+            counts["num_target_rows_inserted"],
+            counts["num_target_rows_updated"],
+            counts["num_target_rows_deleted"],
+        )
+
+    def overwrite(self, rows: Iterator[pa.RecordBatch]) -> Commit:
+        """Replaces all rows of the target."""
+        failures: list[BaseException] = []
+
+        def batches(stopped: threading.Event) -> Iterator[pa.RecordBatch]:
+            try:
+                for batch in rows:
+                    yield self._whole(batch, stopped)
+            except BaseException as error:
+                # deltalake would make a text of it.
+                failures.append(error)
+                raise
+
+        try:
+            self.snapshot.overwrite(
+                self.change.schema,
+                batches,
+                self.token,
+                widens=bool(self.change.widened),
+                table=self.applied.table.name,
+                columns=self.applied.columns,
+            )
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            if failures:
+                raise failures[0] from None
+            raise
+        return Commit(True)
+
+    def _whole(self, batch: pa.RecordBatch, stopped: threading.Event) -> pa.RecordBatch:
+        """A batch with all columns of the target. Others than the table's are NULL."""
+        import pyarrow as pa
+
+        if stopped.is_set():
+            raise Stopped
+        texts = path_texts(self.applied.own, self.snapshot.state.partition_by)
+        refuse_lost_texts(batch, texts, self.applied, self.snapshot.place.target)
+        own = dict(columns_of(batch, self.applied, self.change))
+        columns = [
+            own[it.name] if it.name in own else pa.nulls(len(batch), it.type)
+            for it in self.change.schema
+        ]
+        return pa.record_batch(columns, schema=self.change.schema)

@@ -1,0 +1,127 @@
+"""`walrow apply` without Spark, and which engine it takes."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import walrow
+from walrow._apply.engines import choose
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+PATH = "delta:/lake/t"
+
+
+@pytest.mark.parametrize(
+    ("target", "of_spark", "has_delta", "has_spark", "engine", "reason"),
+    [
+        (PATH, [], True, True, "delta", "at a path"),
+        (PATH, [], True, False, "delta", "at a path"),
+        ("delta:s3://bucket/t", [], True, True, "delta", "at a path"),
+        (PATH, [], False, True, "spark", "deltalake is not installed"),
+        (PATH, ["--conf"], True, True, "spark", "only Spark has --conf"),
+        (PATH, ["--cluster-by"], True, False, "spark", "only Spark has --cluster-by"),
+        ("delta:a.b.c", [], True, True, "spark", "in a catalog"),
+        ("iceberg:a.b.c", [], True, True, "spark", "in a catalog"),
+    ],
+)
+def test_the_engine_that_is_taken(  # noqa: PLR0917 - a table
+    target: str,
+    of_spark: list[str],
+    has_delta: bool,  # noqa: FBT001
+    has_spark: bool,  # noqa: FBT001
+    engine: str,
+    reason: str,
+) -> None:
+    found = choose(
+        "auto", target, of_spark=of_spark, has_delta=has_delta, has_spark=has_spark
+    )
+    assert found.engine == engine
+    assert reason in found.reason
+
+
+def test_engines_that_are_asked_for() -> None:
+    def chosen(asked: str, target: str, of_spark: list[str]) -> str:
+        return choose(
+            asked, target, of_spark=of_spark, has_delta=True, has_spark=True
+        ).engine
+
+    assert chosen("spark", PATH, []) == "spark"
+    assert chosen("delta", PATH, []) == "delta"
+    for target, of_spark in ((PATH, ["--conf"]), ("iceberg:a.b", []), ("delta:t", [])):
+        with pytest.raises(walrow.errors.OptionError, match="--engine spark can"):
+            chosen("delta", target, of_spark)
+    with pytest.raises(walrow.errors.OptionError) as caught:
+        choose("auto", PATH, of_spark=[], has_delta=False, has_spark=False)
+    assert "walrow[delta]" in str(caught.value)
+    assert "walrow[spark]" in str(caught.value)
+
+
+@pytest.fixture
+def log(tmp_path: Path, data: Path) -> Path:
+    pytest.importorskip("pyarrow")
+    pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log")
+    return tmp_path / "log"
+
+
+def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
+    target = f"delta:{log.parent}/t"
+    given = ("--log", log, "--table", "public.item", "--target", target)
+    first = run("apply", *given, text=True)
+    assert first.returncode == 0, first.stderr
+    said, done = first.stderr.splitlines()
+    assert said == "walrow: engine delta: the target is a Delta table at a path"
+    assert re.fullmatch(r"walrow: \d rows, delta:\S+ is at 0/\w+", done)
+    again = run("apply", *given, "--json", "--engine", "delta", text=True)
+    assert again.stderr == ""
+    found = json.loads(again.stdout)
+    assert (found["engine"], found["committed"]) == ("delta", False)
+    quiet = run("apply", *given, "--quiet", text=True)
+    assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
+    for more, text in (
+        (("--engine", "delta", "--conf", "a=b"), "only Spark has --conf"),
+        (("--conf", "a=b", "--memory", "1GiB"), "only --engine delta has --memory"),
+        (("--memory", "many"), "many is not a size"),
+    ):
+        refused = run("apply", *given, *more, text=True)
+        assert refused.returncode == 2
+        assert text in refused.stderr
+
+
+def test_ctrl_c_says_that_a_commit_may_come(log: Path) -> None:
+    code = (
+        "import deltalake.table, sys, time\n"
+        "from walrow.cli.app import run\n"
+        "def slow(self):\n"
+        "    print('merging', flush=True)\n"
+        "    time.sleep(20)\n"
+        "deltalake.table.TableMerger.execute = slow\n"
+        "sys.exit(run(sys.argv[1:]))\n"
+    )
+    place = f"delta:{log.parent}/t"
+    given = ["apply", "--log", str(log), "--table", "public.item", "--target", place]
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code, *given],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"merging\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=15)
+    assert time.monotonic() - began < 3
+    assert process.returncode == 130
+    assert b"the last commit may yet have been made" in said
+    assert b"Traceback" not in said

@@ -1,0 +1,702 @@
+"""`walrow.delta.apply_changes`: rows, records, refusals, parts and interruptions."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
+
+import deltalake
+import pyarrow as pa
+
+import streams
+import walrow
+import walrow.delta
+from local_delta.written_log import WrittenLog
+from servers.s3 import BUCKET
+from walrow._apply.items import Token
+from walrow._apply.targets import Conflict
+from walrow.delta import snapshots
+from walrow.delta.threads import call
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from servers.s3 import S3
+
+UNSENT = streams.UNSENT
+SECRET = "4711 is a value"  # noqa: S105 - it must not be in errors
+
+
+def table_of(log: WrittenLog) -> deltalake.DeltaTable:
+    return deltalake.DeltaTable(log.target.partition(":")[2])
+
+
+def versions(log: WrittenLog) -> int:
+    return int(table_of(log).version())
+
+
+def refused(log: WrittenLog, code: str, *texts: str, **options: Any) -> str:
+    """The text of a refusal that changes nothing."""
+    before = versions(log)
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply(**options)
+    assert caught.value.code == code, caught.value
+    for text in texts:
+        assert text in str(caught.value)
+    assert SECRET not in str(caught.value)
+    assert versions(log) == before
+    return str(caught.value)
+
+
+def test_changes_of_every_kind(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", n="int", big="text")
+    log.insert(*([str(at), str(at), f"big {at}"] for at in range(1, 7)))
+    first = log.apply()
+    assert (first.committed, first.overwritten, first.net_rows) == (True, False, 6)
+    assert first.engine == "delta"
+    log.update(["1", "10", UNSENT], ["2", None, None])
+    log.delete("3", "4")
+    log.insert(["4", "40", None])
+    log.move("5", ["50", "5", UNSENT])
+    second = log.apply()
+    assert second.start == first.end
+    assert (second.inserted, second.updated, second.deleted) == (1, 3, 2)
+    assert log.rows() == [
+        (1, 10, "big 1"),
+        (2, None, None),
+        (4, 40, None),
+        (50, 5, "big 5"),
+        (6, 6, "big 6"),
+    ]
+    again = log.apply()
+    assert not again.committed
+    assert again.token == second.token
+    log.truncate()
+    third = log.apply()
+    assert (third.committed, third.overwritten) == (True, True)
+    assert log.rows() == []
+    log.insert(["1", "1", SECRET])
+    log.apply()
+    log.delete("1")
+    log.insert(["1", "2", None])
+    # Nothing is left of it in the target, and its position is there.
+    log.insert(["7", None, None])
+    log.delete("7")
+    assert log.apply().committed
+    assert log.rows() == [(1, 2, None)]
+
+
+def test_a_batch_that_changes_nothing_moves_the_record(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(["1", "1"])
+    log.apply()
+    for key in ("9", "8"):
+        if key == "8":
+            log.insert([key, "8"])
+        log.delete(key)
+        before = versions(log)
+        done = log.apply()
+        assert done.committed
+        assert versions(log) == before + 1
+        token = Token.from_json(done.token)
+        assert token is not None
+        assert table_of(log).transaction_version(token.application) == int(done.end)
+    assert log.rows() == [(1, 1)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "one", "two"),
+    [
+        ("int", "1", "2"),
+        ("bigint", "-9223372036854775808", "9223372036854775807"),
+        ("text", "it's", 'a "b" `c` \\ ${x}'),
+        ("text", "", "x" * 2000),
+        ("bool", "t", "f"),
+        ("float", "NaN", "-0"),
+        ("bytea", "\\x00ff", "\\x"),
+        ("date", "0001-01-01", "9999-12-31"),
+        ("timestamp", "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
+        ("timestamptz", "0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"),
+        ("numeric(15,2)", "-9999999999999.99", "0.05"),
+        ("numeric(20,2)", "-999999999999999999.99", "123456789012345678.91"),
+        (
+            "numeric(38,18)",
+            "0.123456789012345678",
+            "99999999999999999999.999999999999999999",
+        ),
+    ],
+)
+def test_keys_of_every_type(tmp_path: Path, kind: str, one: str, two: str) -> None:
+    log = WrittenLog(tmp_path, k=kind, v="text")
+    for value in (one, two):
+        # Each has its own file, with its own statistics.
+        log.insert([value, "a"])
+        log.apply()
+    log.update([one, "b"], [two, UNSENT])
+    log.apply()
+    assert sorted(log.rows("v")) == [("a",), ("b",)]
+    log.update([one, "c"])
+    log.delete(two)
+    log.apply()
+    assert log.rows("v") == [("c",)]
+    if kind == "bool":
+        return
+    log.update([two, UNSENT])
+    refused(log, "never_sent", "column v")
+    done = log.apply(never_sent="null")
+    assert done.never_sent == 1
+    assert sorted(log.rows("v"), key=repr) == [("c",), (None,)]
+
+
+def test_values_of_every_type_are_kept(tmp_path: Path) -> None:
+    values = {
+        "bool": ("t", "f"),
+        "smallint": ("-32768", "32767"),
+        "real": ("NaN", "1.5"),
+        "float": ("Infinity", "-0"),
+        "numeric(38,0)": ("9" * 38, "-1"),
+        "bytea": ("\\x00", "\\x"),
+        "date": ("0001-01-01", "9999-12-31"),
+        "timestamp": ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
+        "timestamptz": ("0001-01-01 00:00:00+00", "9999-12-31 23:59:59.999999+00"),
+        "int[]": ("{1,NULL,3}", "{}"),
+        "text[]": ('{"a b",NULL,""}', "{}"),
+        "json": ('{"a": 1}', "[]"),
+        "uuid": ("00000000-0000-0000-0000-000000000001",) * 2,
+        "interval": ("1 day", "00:00:01"),
+        "time": ("24:00:00", "00:00:00"),
+        "numeric": ("NaN", "1.50"),
+    }
+    names = {f"c{at}": kind for at, kind in enumerate(values)}
+    log = WrittenLog(tmp_path, id="int", **names)
+    log.insert(
+        ["1", *(it[0] for it in values.values())],
+        ["2", *(it[1] for it in values.values())],
+        ["3", *[None] * len(values)],
+    )
+    log.apply()
+    first = log.rows()
+    whole = walrow.Log(log.path).state("public.t", profile="spark").to_pyarrow()
+    assert repr(first) == repr([tuple(row.values()) for row in whole.to_pylist()])
+    # Kept as they are, also under another key, and in another file.
+    log.update(["1", *[UNSENT] * len(values)], ["3", *[UNSENT] * len(values)])
+    log.move("2", ["4", *[UNSENT] * len(values)])
+    done = log.apply()
+    assert (done.inserted, done.updated, done.deleted) == (1, 2, 1)
+    kept = {row[0]: row[1:] for row in log.rows()}
+    assert repr([kept[1], kept[4], kept[3]]) == repr([row[1:] for row in first])
+
+
+def test_many_columns_are_kept_by_their_own_bits(tmp_path: Path) -> None:
+    names = [f"c{at}" for at in range(150)]
+    log = WrittenLog(tmp_path, id="int", **dict.fromkeys(names, "text"))
+    log.insert(["1", *names], ["2", *names])
+    log.apply()
+    cells: list[streams.Cell] = [UNSENT if at % 3 else "new" for at in range(150)]
+    log.update(["1", *cells], ["2", *reversed(cells)])
+    log.apply()
+    wanted = [name if at % 3 else "new" for at, name in enumerate(names)]
+    other = [name if (149 - at) % 3 else "new" for at, name in enumerate(names)]
+    assert log.rows() == [(1, *wanted), (2, *other)]
+
+
+def test_names_are_taken_as_they_are(tmp_path: Path) -> None:
+    names = [
+        "Id",
+        'a"b',
+        "`tick`",
+        "dot.ted",
+        "größe",
+        "$x",
+        "back\\slash",
+        "_seq",
+        "select",
+    ]
+    log = WrittenLog(tmp_path, **dict.fromkeys(names, "text"))
+    log.insert(names)
+    log.apply()
+    log.update(["Id", *[UNSENT] * 4, *names[5:8], "new"])
+    log.apply()
+    assert log.rows() == [(*names[:8], "new")]
+    bad = WrittenLog(tmp_path / "bad", **{"id": "int", "a b": "text"})
+    bad.insert(["1", "x"])
+    with pytest.raises(walrow.errors.SchemaError, match="--engine spark"):
+        bad.apply()
+    assert not (tmp_path / "bad" / "t").exists()
+    # With another name, or in a table that exists, it is right.
+    deltalake.DeltaTable.create(
+        tmp_path / "bad" / "t", pa.schema([("id", pa.int32()), ("a b", pa.string())])
+    )
+    bad.apply()
+    assert bad.rows() == [(1, "x")]
+
+
+def test_new_columns_and_types(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(["1", "1"])
+    log.apply()
+    log.columns["more"] = "numeric(30,2)"
+    log.insert(["2", "2", "1234567890123456789.01"])
+    log.apply()
+    assert [str(it) for row in log.rows() for it in row] == [
+        *("1", "1", "None", "2", "2", "1234567890123456789.01")
+    ]
+    assert (
+        table_of(log).metadata().configuration["delta.dataSkippingStatsColumns"]
+        == "id,n"
+    )
+    log.columns["n"] = "bigint"
+    log.update(["1", "5000000000", UNSENT])
+    before = versions(log)
+    with pytest.raises(
+        walrow.errors.SchemaError, match="only a load or Spark can widen"
+    ):
+        log.apply()
+    assert versions(log) == before
+    log.truncate()
+    log.insert(["3", "5000000000", None])
+    log.apply()
+    assert log.rows() == [(3, 5_000_000_000, None)]
+    assert versions(log) == before + 1
+
+
+def test_soft_deletes(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    log.insert(["1", "a"], ["2", "b"], ["3", "c"])
+    log.apply()
+    log.delete("1")
+    log.apply(deletes="soft")
+    assert log.rows() == [(1, "a", True), (2, "b", False), (3, "c", False)]
+    log.truncate()
+    log.insert(["3", "d"])
+    log.apply(deletes="soft")
+    assert log.rows() == [(1, "a", True), (2, "b", True), (3, "d", False)]
+    log.insert(["4", "e"])
+    refused(log, "other_options", deletes="apply")
+
+
+# ---------------------------------------------------------------- the record
+
+
+def test_the_record_is_looked_at(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    log.insert(["1", "a"])
+    log.apply()
+    log.insert(["2", "b"])
+    log.apply()
+    # It is set back.
+    table_of(log).restore(1)
+    log.insert(["3", "c"])
+    refused(log, "restored")
+    foreign = tmp_path / "foreign"
+    deltalake.write_deltalake(
+        foreign, pa.table({"id": pa.array([1], pa.int32()), "v": ["x"]})
+    )
+    log.target = f"delta:{foreign}"
+    text = refused(log, "no_token")
+    assert "resume_from" in text
+    done = log.apply(resume_from=log.lsn)
+    assert done.committed
+
+
+def test_a_version_is_not_committed_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """deltalake would: from a new object, too, and set it back."""
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(["1", "1"])
+    log.apply()
+    log.update(["1", "2"])
+    merge = snapshots.Snapshot.merge
+    calls = []
+
+    def late(self: Any, *args: Any, **options: Any) -> Any:
+        calls.append(self.version)
+        if len(calls) == 1:
+            # Another driver is first.
+            log.apply()
+        return merge(self, *args, **options)
+
+    monkeypatch.setattr(snapshots.Snapshot, "merge", late)
+    done = log.apply()
+    assert not done.committed
+    assert len(calls) == 2
+    assert versions(log) == 2
+    assert log.rows() == [(1, 2)]
+
+
+def test_an_answer_that_was_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(["1", "1"])
+    log.apply()
+    log.update(["1", "2"])
+    merge = snapshots.Snapshot.merge
+
+    def lost(self: Any, *args: Any, **options: Any) -> Any:
+        merge(self, *args, **options)
+        raise Conflict
+
+    monkeypatch.setattr(snapshots.Snapshot, "merge", lost)
+    done = log.apply()
+    assert done.committed
+    assert versions(log) == 2
+
+
+def test_others_are_always_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(["1", "1"])
+    log.apply()
+    merge = snapshots.Snapshot.merge
+
+    def late(self: Any, *args: Any, **options: Any) -> Any:
+        rows = pa.table(
+            {"id": pa.array([1], pa.int32()), "n": pa.array([7], pa.int32())}
+        )
+        theirs = table_of(log).merge(
+            rows, "t.id = s.id", source_alias="s", target_alias="t"
+        )
+        theirs.when_matched_update_all().when_not_matched_insert_all().execute()
+        return merge(self, *args, **options)
+
+    monkeypatch.setattr(snapshots.Snapshot, "merge", late)
+    log.update(["1", "2"])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply()
+    assert caught.value.code == "conflict"
+    monkeypatch.undo()
+    log.apply()
+    assert log.rows() == [(1, 2)]
+
+
+def test_a_load_replaces_rows_that_others_append_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(["1", "1"])
+    log.apply()
+    log.truncate()
+    log.insert(["2", "2"])
+    overwrite = snapshots.Snapshot.overwrite
+    calls: list[int] = []
+
+    def late(self: Any, *args: Any, **options: Any) -> Any:
+        if not calls:
+            rows = pa.table(
+                {"id": pa.array([7], pa.int32()), "n": pa.array([7], pa.int32())}
+            )
+            deltalake.write_deltalake(table_of(log), rows, mode="append")
+        calls.append(1)
+        return overwrite(self, *args, **options)
+
+    monkeypatch.setattr(snapshots.Snapshot, "overwrite", late)
+    log.apply()
+    assert log.rows() == [(2, 2)]
+
+
+def test_many_drivers_make_one_table(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(*([str(at), "1"] for at in range(50)))
+    code = (
+        "import sys, walrow.delta\n"
+        "sys.stdin.readline()\n"
+        f"walrow.delta.apply_changes({str(log.path)!r}, table='public.t', target={log.target!r})"
+    )
+    drivers = [
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, text=True)  # noqa: S603
+        for _ in range(4)
+    ]
+    time.sleep(1)
+    for driver in drivers:
+        assert driver.stdin is not None
+        driver.stdin.write("\n")
+        driver.stdin.close()
+    assert [driver.wait(60) for driver in drivers] == [0] * 4
+    assert len(log.rows()) == 50
+
+
+def test_kills_change_nothing(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(*([str(at), "0"] for at in range(20_000)))
+    log.apply()
+    code = (
+        "import walrow.delta\nprint('ready', flush=True)\n"
+        f"walrow.delta.apply_changes({str(log.path)!r}, table='public.t', target={log.target!r})"
+    )
+    for number in range(1, 9):
+        log.update(*([str(at), str(number)] for at in range(number, 20_000, 7)))
+        log.delete(str(number))
+        driver = subprocess.Popen(  # noqa: S603
+            [sys.executable, "-c", code], stdout=subprocess.PIPE
+        )
+        assert driver.stdout is not None
+        driver.stdout.readline()
+        time.sleep(number * 0.03)
+        driver.kill()
+        driver.wait()
+        driver.stdout.close()
+        log.apply()
+        rows = dict(log.rows())
+        assert len(rows) == 20_000 - number
+        assert all(rows[at] == number for at in range(number + 7, 20_000, 7))
+
+
+# ---------------------------------------------------------------- the guards
+
+
+@pytest.mark.parametrize("kind", ["numeric(20,2)", "timestamptz", "bytea", "float"])
+def test_partitions_that_would_not_come_back(tmp_path: Path, kind: str) -> None:
+    log = WrittenLog(tmp_path, id="int", p=kind)
+    value = {"timestamptz": "2024-01-01 00:00:00+00", "bytea": "\\x6162"}.get(
+        kind, "-1.5"
+    )
+    log.insert(["1", value])
+    with pytest.raises(
+        walrow.errors.ApplyError, match="partitioned by column p"
+    ) as caught:
+        log.apply(partition_by=["p"])
+    assert caught.value.code == "engine"
+    assert "--engine spark" in str(caught.value)
+    assert not (tmp_path / "t").exists()
+
+
+def test_partitions(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", p="text", d="date")
+    log.insert(["1", "a b%/#?+ü", "2024-01-01"], ["2", None, None])
+    log.apply(partition_by=["P", "d"])
+    log.update(["1", "c", UNSENT], ["2", UNSENT, "2024-01-02"])
+    log.apply()
+    assert [row[:2] for row in log.rows()] == [(1, "c"), (2, None)]
+    for lost in ("", "__HIVE_DEFAULT_PARTITION__"):
+        log.insert(["3", lost, None])
+        refused(log, "partition", "column p")
+        log.delete("3")
+        log.apply()
+    new = WrittenLog(tmp_path / "new", id="int", p="text")
+    new.insert(["1", ""])
+    with pytest.raises(walrow.errors.ApplyError):
+        new.apply(partition_by=["p"])
+    assert not (tmp_path / "new" / "t").exists()
+
+
+def test_tables_with_features(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    log.insert(["1", SECRET])
+    log.apply()
+    table_of(log).alter.add_constraint({"short": "id < 10"})
+    log.insert(["11", SECRET])
+    text = refused(log, "constraint", "short")
+    assert re.search(r"\b11\b", text) is None
+    log.delete("11")
+    log.apply()
+    table_of(log).alter.set_table_properties({"delta.appendOnly": "true"})
+    log.insert(["2", "x"])
+    refused(log, "engine", "appendOnly")
+    table_of(log).alter.set_table_properties({"delta.appendOnly": "false"})
+    feature = tmp_path / "t" / "_delta_log" / f"{versions(log) + 1:020}.json"
+    protocol = {"minReaderVersion": 3, "minWriterVersion": 7}
+    for name in ("typeWidening", "rowTracking", "clustering", "somethingNew"):
+        known = [name] if name == "typeWidening" else []
+        features = {"readerFeatures": known, "writerFeatures": [name]}
+        feature.write_text(json.dumps({"protocol": protocol | features}) + "\n")
+        refused(log, "engine", name, "--engine spark")
+
+
+def test_errors_of_rows_have_no_values(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [
+            ("id", pa.int32()),
+            pa.field("v", pa.string(), nullable=False),
+            ("w", pa.string()),
+        ]
+    )
+    deltalake.DeltaTable.create(tmp_path / "t", schema)
+    log = WrittenLog(tmp_path, id="int", v="text", w="text")
+    log.insert(["1", None, SECRET])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply()
+    assert caught.value.code == "constraint"
+    assert "v NOT NULL" in str(caught.value)
+    assert caught.value.__cause__ is None
+    assert SECRET not in str(caught.value)
+
+
+def test_types_must_be_equal(tmp_path: Path) -> None:
+    """deltalake rounds in silence, and ignores columns that it does not know."""
+    for number, kind in enumerate(
+        (pa.float32(), pa.string(), pa.decimal128(10, 1), pa.int16())
+    ):
+        folder = tmp_path / str(number)
+        deltalake.DeltaTable.create(
+            folder / "t", pa.schema([("id", pa.int32()), ("n", kind)])
+        )
+        log = WrittenLog(folder, id="int", n="numeric(10,2)")
+        log.insert(["1", "1.25"])
+        with pytest.raises(walrow.errors.SchemaError, match="column n"):
+            log.apply()
+        assert versions(log) == 0
+    # What fits is converted.
+    folder = tmp_path / "wide"
+    kinds = [("ID", pa.int64()), ("n", pa.decimal128(20, 4))]
+    deltalake.DeltaTable.create(folder / "t", pa.schema(kinds))
+    log = WrittenLog(folder, id="int", n="numeric(10,2)")
+    log.insert(["1", "1.25"], ["2", None])
+    log.apply()
+    log.update(["1", UNSENT])
+    log.move("1", ["3", UNSENT])
+    log.apply()
+    assert [str(row[1]) for row in log.rows()] == ["None", "1.2500"]
+
+
+def test_targets_that_only_spark_has(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int")
+    log.insert(["1"])
+    for target in ("iceberg:a.b", "delta:a.b.c", "delta:t", "x"):
+        with pytest.raises(walrow.errors.OptionError, match="--engine spark"):
+            log.apply(target=target)
+
+
+def test_locks_in_dynamodb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = WrittenLog(tmp_path, id="int")
+    log.insert(["1"])
+    target = "delta:s3://bucket/t"
+    for options in (
+        {"AWS_S3_LOCKING_PROVIDER": "dynamodb"},
+        {"aws_s3_locking_provider": "DynamoDB"},
+        {"AWS_S3_ALLOW_UNSAFE_RENAME": "true"},
+    ):
+        with pytest.raises(walrow.errors.ApplyError) as caught:
+            log.apply(target=target, storage_options=options)
+        assert caught.value.code == "engine"
+    monkeypatch.setenv("AWS_S3_LOCKING_PROVIDER", "dynamodb")
+    with pytest.raises(walrow.errors.ApplyError, match="DynamoDB"):
+        log.apply(target=target)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int")
+    log.insert(["1"])
+    log.apply()
+    reader, writer = multiprocessing.get_context("fork").Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(
+        target=_forked, args=(log, writer)
+    )
+    process.start()
+    assert "spawn" in reader.recv()
+    process.join()
+
+
+def _forked(log: WrittenLog, writer: Any) -> None:
+    try:
+        log.apply()
+    except walrow.errors.OptionError as error:
+        writer.send(str(error))
+
+
+# ----------------------------------------------------------- parts, interruptions
+
+
+def test_a_large_batch_is_divided_at_transactions(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    log.insert(["0", "x"])
+    log.apply()
+    for number in range(1, 7):
+        big = [[str(number * 1000 + at), "y" * 10_000] for at in range(300)]
+        log.append(*(streams.insert(row) for row in big))
+    log.publish()
+    before = versions(log)
+    done = log.apply(memory="64MiB")
+    assert done.committed
+    assert done.net_rows == done.inserted == 1800
+    assert versions(log) > before + 1
+    assert len(log.rows("id")) == 1801
+    assert not log.apply().committed
+    # One that cannot be divided.
+    log.take(*(streams.insert([str(at), "z" * 10_000]) for at in range(50_000, 51_500)))
+    refused(log, "too_large", "--engine spark", memory="64MiB")
+    assert log.apply().inserted == 1500
+
+
+def test_ctrl_c_comes_within_a_second() -> None:
+    code = (
+        "import threading, time, sys\n"
+        "from walrow.delta.threads import call\n"
+        "def slow(stopped):\n"
+        "    time.sleep(3)\n"
+        "    return 'first'\n"
+        "began = time.monotonic()\n"
+        "try:\n"
+        "    print('ready', flush=True)\n"
+        "    call('delta:/t', slow, commits=True)\n"
+        "except KeyboardInterrupt as error:\n"
+        "    print(time.monotonic() - began < 2, error.__notes__)\n"
+        "print(call('delta:/t', lambda _: time.monotonic() - began > 2.9))\n"
+    )
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=20)
+    first, second = out.splitlines()
+    assert first.startswith("True")
+    assert "may yet have been made" in first
+    assert second == "True"
+
+
+def test_errors_of_a_call_are_its_own() -> None:
+    def fails(_: Any) -> None:
+        raise ValueError(SECRET)
+
+    with pytest.raises(ValueError, match=SECRET):
+        call("delta:/x", fails)
+
+
+def test_an_object_store(s3: S3, tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", at="timestamptz")
+    log.insert(["1", "9999-12-31 00:00:00+00"], ["2", None])
+    code = (
+        "import sys, walrow.delta\n"
+        "log, target = sys.argv[1:]\n"
+        "done = walrow.delta.apply_changes(log, table='public.t', target=target,\n"
+        "    storage_options={'AWS_ALLOW_HTTP': 'true', 'AWS_REGION': 'us-east-1'})\n"
+        "print(done.inserted, done.deleted)\n"
+    )
+
+    def apply() -> str:
+        # The store is a thread here, and deltalake lets no other run while it reads a history.
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code, str(log.path), f"delta:s3://{BUCKET}/t/t"],
+            capture_output=True,
+            check=False,
+            env=os.environ | s3.environment,
+            text=True,
+            timeout=50,
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    assert apply() == "2 0\n"
+    log.delete("2")
+    assert apply() == "0 1\n"
+    commits = s3.files.ls(f"{BUCKET}/t/t/_delta_log")
+    assert sum(it.endswith(".json") for it in commits) == 3

@@ -1,0 +1,40 @@
+"""Some rounds of `modelled_rounds`, which plays thousands by hand: see there."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
+
+from local_delta.modelled_rounds import one_round
+from spark.modelled import SHAPES
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+SEED = int(os.environ.get("WALROW_SEED") or time.time())
+SECONDS = 10
+
+
+def test_random_batches(tmp_path: Path) -> None:
+    began, number = time.monotonic(), 0
+    # Each shape of a table once.
+    while number < len(SHAPES) or time.monotonic() - began < SECONDS:
+        one_round(tmp_path / str(number), SEED + number, kills=0.03)
+        number += 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_random_batches_for_long(tmp_path: Path) -> None:
+    began, number, killed = time.monotonic(), 0, 0
+    while time.monotonic() - began < 300:
+        folder = tmp_path / str(number)
+        killed += one_round(folder, SEED + number, batches=8, kills=0.1)
+        number += 1
+    assert killed > 10

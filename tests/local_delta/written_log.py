@@ -1,0 +1,137 @@
+"""A log of one table, whose transactions a test writes out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import streams
+import walrow.delta
+from walrow._core import LogWriter
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+__all__ = ["TYPES", "WrittenLog"]
+
+#: The types of columns, by their names in SQL.
+TYPES = {
+    "int": 23,
+    "bigint": 20,
+    "text": 25,
+    "bool": 16,
+    "float": 701,
+    "bytea": 17,
+    "date": 1082,
+    "timestamp": 1114,
+    "timestamptz": 1184,
+    "numeric": 1700,
+    "int[]": 1007,
+    "text[]": 1009,
+    "json": 114,
+    "uuid": 2950,
+    "smallint": 21,
+    "real": 700,
+    "interval": 1186,
+    "time": 1083,
+}
+
+
+class WrittenLog:
+    """A log of a table `public.t`. The first column is its key.
+
+    Attributes:
+        path: The log.
+    """
+
+    def __init__(self, folder: Path, **columns: str) -> None:
+        """Creates it."""
+        self.path = folder / "log"
+        self.target = f"delta:{folder}/t"
+        self.lsn = 0x1000
+        self.columns = columns
+        self.writer = LogWriter(
+            self.path,
+            segment_bytes=1 << 20,
+            level=1,
+            spool_memory=1 << 20,
+            framing="message",
+            syncs=False,
+            system_identifier="7",
+            database="written",
+            slot="written",
+        )
+
+    def take(self, *messages: bytes) -> None:
+        """Takes a transaction, and publishes it."""
+        self.append(*messages)
+        self.publish()
+
+    def append(self, *messages: bytes) -> None:
+        """Takes a transaction."""
+        self.lsn += 0x100
+        described = [
+            streams.Column(name, *_type(kind), is_key=at == 0)
+            for at, (name, kind) in enumerate(self.columns.items())
+        ]
+        for message in (
+            streams.begin(xid=self.lsn, lsn=self.lsn),
+            streams.relation(described),
+            *messages,
+            streams.commit(lsn=self.lsn),
+        ):
+            self.writer.append(message)
+
+    def publish(self) -> None:
+        """Makes it readable."""
+        self.writer.sync()
+        self.writer.publish()
+
+    def insert(self, *rows: Sequence[streams.Cell]) -> None:
+        """Inserts rows."""
+        self.take(*(streams.insert(row) for row in rows))
+
+    def update(self, *rows: Sequence[streams.Cell]) -> None:
+        """Updates rows, found by their first value."""
+        self.take(*(streams.update(row) for row in rows))
+
+    def move(self, key: str, row: Sequence[streams.Cell]) -> None:
+        """Gives a row another key."""
+        old = [key, *[None] * (len(self.columns) - 1)]
+        self.take(streams.update(row, key=old))
+
+    def delete(self, *keys: str) -> None:
+        """Deletes rows."""
+        rest = [None] * (len(self.columns) - 1)
+        self.take(*(streams.delete([key, *rest]) for key in keys))
+
+    def truncate(self) -> None:
+        """Removes all rows."""
+        self.take(streams.truncate(streams.TABLE))
+
+    def apply(self, **options: Any) -> Any:
+        """Applies it without Spark."""
+        given = {"table": "public.t", "target": self.target} | options
+        return walrow.delta.apply_changes(self.path, **given)
+
+    def rows(self, *columns: str) -> list[tuple[Any, ...]]:
+        """The rows of the target, in the order of the key."""
+        import deltalake
+        import pyarrow as pa
+
+        table = deltalake.DeltaTable(self.target.partition(":")[2])
+        found = pa.table(table.scan())
+        chosen = list(columns) or found.column_names
+        return sorted(
+            (tuple(row[name] for name in chosen) for row in found.to_pylist()),
+            key=repr,
+        )
+
+
+def _type(kind: str) -> tuple[int, int]:
+    """The OID and the modifier of a type such as `numeric(20,2)`."""
+    name, _, more = kind.partition("(")
+    if not more:
+        return TYPES[name], -1
+    precision, scale = map(int, more.rstrip(")").split(","))
+    return TYPES[name], ((precision << 16) | scale) + 4

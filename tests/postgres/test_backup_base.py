@@ -1,0 +1,879 @@
+"""Base backups of real servers: taken, verified, started, broken off."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+
+from servers import EmbeddedServer, NpmServer, Proxy, ServerError, Standby
+from servers.npm import VERSIONS, npm_programs
+from servers.receiving import Disk, execute
+from servers.restored import Restored
+from walrow import Lsn, backup
+from walrow._backup import base
+from walrow._backup.base_options import BackupOptions
+from walrow.errors import (
+    BackupError,
+    ConnectionLostError,
+    OptionError,
+    ReplicationError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from walrow.backup import BackupProgress, BaseBackup
+
+pytestmark = pytest.mark.live
+
+#: The last server with a COPY for each tablespace, and the newest one.
+BOTH = (14, 18)
+slow = pytest.mark.slow
+
+
+def make_server(major: int) -> EmbeddedServer:
+    settings = {"summarize_wal": "on"} if major >= 17 else {}
+    # A backup of a standby needs it, since the server's last restart.
+    settings["full_page_writes"] = "on"
+    if major in (16, 18):
+        return EmbeddedServer(major, settings=settings)
+    try:
+        return NpmServer(major, settings=settings)
+    except ServerError as error:
+        if os.environ.get("WALROW_SLOW"):
+            raise
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="module")
+def servers() -> Iterator[Callable[[int], EmbeddedServer]]:
+    """A server of each version, with rows, of which some are in a tablespace."""
+    with contextlib.ExitStack() as stack:
+
+        @cache
+        def server(major: int) -> EmbeddedServer:
+            started = stack.enter_context(make_server(major))
+            prepare(started)
+            return started
+
+        yield server
+
+
+def versions(*quick: int) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "major",
+        [
+            pytest.param(it, marks=() if it in quick else pytest.mark.slow)
+            for it in VERSIONS
+        ],
+    )
+
+
+@pytest.fixture
+def primary(servers: Callable[[int], EmbeddedServer], major: int) -> EmbeddedServer:
+    """The server of the test's version."""
+    return servers(major)
+
+
+@pytest.fixture(scope="module")
+def newest() -> Iterator[EmbeddedServer]:
+    """A server without tablespaces."""
+    with make_server(18) as server:
+        yield server
+
+
+def prepare(server: EmbeddedServer) -> None:
+    space = space_of(server)
+    execute(
+        server.dsn,
+        # By the server, whose directory it must be.
+        f"COPY (SELECT 1) TO PROGRAM 'cat > /dev/null; mkdir {space}'",
+        f"CREATE TABLESPACE space LOCATION '{space}'",
+        "CREATE TABLE here AS SELECT g AS id, repeat('x', 100) AS t FROM generate_series(1, 5000) g",
+        "CREATE TABLE there TABLESPACE space AS SELECT g AS id FROM generate_series(1, 5000) g",
+    )
+
+
+def space_of(server: EmbeddedServer) -> Path:
+    return server.socket_directory / "space"
+
+
+def rows(server: EmbeddedServer) -> list[Any]:
+    return execute(
+        server.dsn,
+        "SELECT (SELECT sum(hashtext(h::text)::bigint) FROM here h),"
+        " (SELECT sum(hashtext(t::text)::bigint) FROM there t)",
+    )
+
+
+def programs_of(server: EmbeddedServer) -> Path | None:
+    if server.major in (16, 18):
+        return None
+    return npm_programs(server.major)
+
+
+def take(server: EmbeddedServer, to: Path, **options: Any) -> BaseBackup:
+    usual = {"checkpoint": "fast"}
+    return backup.base_backup(server.dsn, to=to, **(usual | options))
+
+
+def take_quickly(server: EmbeddedServer, to: Path, **options: Any) -> BaseBackup:
+    """With checksums that take less time here than the usual ones."""
+    return take(server, to, manifest_checksums="SHA256", **options)
+
+
+def command(server: EmbeddedServer, to: Path, *options: str) -> list[str]:
+    program = [sys.executable, "-m", "walrow", "backup", "base", "--checkpoint", "fast"]
+    return [*program, "--dsn", server.dsn, "--to", str(to), *options]
+
+
+def run(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(  # noqa: S603
+        arguments,
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=50,
+        env={**os.environ, **environment},
+    )
+
+
+def names(directory: Path) -> set[str]:
+    return {each.name for each in directory.iterdir()}
+
+
+@versions(*BOTH)
+def test_a_plain_backup_starts_with_the_same_rows(
+    primary: EmbeddedServer, tmp_path: Path
+) -> None:
+    before = rows(primary)
+    taken: list[BaseBackup] = []
+
+    def restore(data: Path) -> None:
+        space = str(data.parent / "restored_space")
+        moved = {str(space_of(primary)): space}
+        taken.append(take(primary, data, format="plain", tablespaces=moved))
+
+    with Restored(primary.major, restore, programs=programs_of(primary)) as server:
+        (done,) = taken
+        assert rows(server) == before
+        (space,) = done.tablespaces
+        assert space.location == str(space_of(primary))
+        place = execute(
+            server.dsn,
+            "SELECT pg_tablespace_location(oid) FROM pg_tablespace WHERE spcname = 'space'",
+        )
+        assert (
+            place
+            == [(str(space.path),)]
+            == [(str(done.path.parent / "restored_space"),)]
+        )
+    assert done.verified
+    assert done.wal == "complete"
+    assert done.start_lsn < done.end_lsn
+    assert done.to_dict()["start_lsn"] == str(done.start_lsn)
+    json.dumps(done.to_dict())
+    del tmp_path
+
+
+@versions(*BOTH)
+def test_a_tar_backup_starts_with_the_same_rows(
+    primary: EmbeddedServer, tmp_path: Path
+) -> None:
+    before = rows(primary)
+    done = take(primary, tmp_path / "b", label="it's \\ a label")
+    (space,) = done.tablespaces
+    oid = space.oid
+    assert names(done.path) == {
+        "base.tar",
+        f"{oid}.tar",
+        "pg_wal.tar",
+        "backup_manifest",
+    }
+    assert space.path == done.path / f"{oid}.tar"
+    assert {each.stat().st_mode & 0o777 for each in done.path.iterdir()} == {0o600}
+    assert done.path.stat().st_mode & 0o777 == 0o700
+    verified = backup.verify_manifest(done.path)
+    assert (verified.files, verified.wal) == (done.files, "complete")
+
+    def restore(data: Path) -> None:
+        data.mkdir(mode=0o700)
+        new = data.parent / "restored_space"
+        new.mkdir(mode=0o700)
+        for archive, place in (
+            (done.path / "base.tar", data),
+            (done.path / "pg_wal.tar", data / "pg_wal"),
+            (space.path, new),
+        ):
+            # By another reader of archives than walrow's.
+            subprocess.run(["tar", "xf", archive, "-C", place], check=True)  # noqa: S603, S607
+        (data / "tablespace_map").write_text(f"{oid} {new}\n")
+
+    with Restored(primary.major, restore, programs=programs_of(primary)) as server:
+        assert rows(server) == before
+        label = (server.data_directory / "backup_label.old").read_text()
+        assert "LABEL: it's \\ a label" in label
+
+
+@versions(*BOTH)
+def test_an_archive_ends_with_two_blocks_of_zeros(
+    primary: EmbeddedServer, tmp_path: Path
+) -> None:
+    done = take(primary, tmp_path / "b")
+    for archive in done.path.glob("*.tar"):
+        with tarfile.open(archive) as tar:
+            members = tar.getmembers()
+            assert archive.stat().st_size - tar.offset == 1024
+        # tablespace_map has been asked for, so there are no links.
+        assert all(it.isreg() or it.isdir() for it in members)
+        assert archive.read_bytes()[-1024:] == bytes(1024)
+
+
+@versions(18)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"manifest": "force-encode", "manifest_checksums": "SHA224"},
+        {"manifest": "no", "format": "plain", "wal": "none"},
+        pytest.param({"manifest_checksums": "sha512", "format": "plain"}, marks=slow),
+        pytest.param({"manifest_checksums": "NONE", "max_rate": 1048576}, marks=slow),
+        pytest.param({"manifest": "no", "verify_checksums": False}, marks=slow),
+        pytest.param({"wal": "none", "checkpoint": "fast"}, marks=slow),
+    ],
+    ids=str,
+)
+def test_options(
+    primary: EmbeddedServer, tmp_path: Path, options: dict[str, Any]
+) -> None:
+    if options.get("format") == "plain":
+        moved = {str(space_of(primary)): str(tmp_path / "space")}
+        options = options | {"tablespaces": moved}
+    steps: list[BackupProgress] = []
+    done = take(primary, tmp_path / "b", progress=steps.append, **options)
+    assert done.verified == (options.get("manifest") != "no")
+    assert (done.manifest is not None) == done.verified
+    assert done.wal == ("missing" if options.get("wal") == "none" else "complete")
+    assert [*dict.fromkeys(it.step for it in steps)] == [
+        "starting",
+        "receiving",
+        *(["verifying"] if done.verified else []),
+    ]
+    received = [it for it in steps if it.step == "receiving"]
+    assert received[-1].bytes_done > 20_000_000
+    assert 0.5 < received[-1].bytes_done / (received[-1].bytes_total or 1) < 2
+    assert not [*tmp_path.glob("*.partial")]
+    if done.manifest is None:
+        with pytest.raises(BackupError, match="backup_manifest"):
+            backup.verify_manifest(done.path)
+        return
+    text = done.manifest.read_text()
+    assert ('"Path"' in text) == (options.get("manifest") != "force-encode")
+    algorithm = options.get("manifest_checksums", "CRC32C").upper()
+    assert f'"Checksum-Algorithm": "{algorithm}"' in text or algorithm == "NONE"
+    verified = backup.verify_manifest(done.path, wal=done.wal == "complete")
+    assert (verified.without_checksum > 0) == (algorithm == "NONE")
+    if done.wal == "missing":
+        with pytest.raises(BackupError, match="there is no WAL") as raised:
+            backup.verify_manifest(done.path)
+        assert raised.value.code == "wal"
+
+
+@versions(18)
+@pytest.mark.parametrize("form", ["plain", pytest.param("tar", marks=slow)])
+def test_the_server_compresses(
+    primary: EmbeddedServer, tmp_path: Path, form: str
+) -> None:
+    options: dict[str, Any] = {"compress": "gzip:1", "format": form}
+    if form == "plain":
+        options["tablespaces"] = {str(space_of(primary)): str(tmp_path / "space")}
+    if primary.major < 15:
+        with pytest.raises(OptionError, match="15"):
+            take(primary, tmp_path / "b", **options)
+        assert not [*tmp_path.iterdir()]
+        return
+    done = take_quickly(primary, tmp_path / "b", **options)
+    zipped = [*done.path.glob("*.gz")]
+    assert len(zipped) == (2 if form == "tar" else 0)
+    assert all(it.path.exists() for it in done.tablespaces)
+    assert backup.verify_manifest(done.path).files == done.files
+    for path in zipped:
+        assert run(["tar", "tzf", str(path)]).returncode == 0
+
+
+@versions(18)
+def test_a_tablespace_without_a_directory_is_refused_first(
+    primary: EmbeddedServer, tmp_path: Path
+) -> None:
+    with pytest.raises(OptionError, match=f"--tablespace {space_of(primary)}=NEW"):
+        take(primary, tmp_path / "b", format="plain")
+    moved = {str(space_of(primary)): str(tmp_path / "space")}
+    with pytest.raises(OptionError, match="no tablespace at /nowhere"):
+        take(
+            primary,
+            tmp_path / "b",
+            format="plain",
+            tablespaces=moved | {"/nowhere": str(tmp_path / "x")},
+        )
+    (tmp_path / "space").mkdir()
+    (tmp_path / "space/file").touch()
+    with pytest.raises(OptionError, match="space is not empty"):
+        take(primary, tmp_path / "b", format="plain", tablespaces=moved)
+    assert names(tmp_path) == {"space"}
+
+
+def test_only_an_empty_directory_is_replaced(
+    newest: EmbeddedServer, tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    assert take_quickly(newest, tmp_path / "empty").path == tmp_path / "empty"
+    for name in ("empty", "file", "link", "other"):
+        path = tmp_path / name
+        if name == "file":
+            path.touch()
+        elif name == "link":
+            path.symlink_to(tmp_path)
+        elif name == "other":
+            path.with_name("other.partial").mkdir()
+        with pytest.raises((OptionError, BackupError), match=name):
+            take(newest, path)
+    with pytest.raises(OptionError, match="mount point"):
+        take(newest, Path("/proc"))
+    with pytest.raises(BackupError, match="No such file") as raised:
+        take(newest, tmp_path / "nowhere/b")
+    assert raised.value.code == "store"
+
+
+class CopiedWal:
+    """Copies WAL from the server's directory, where a receiver would stream it."""
+
+    def __init__(self, server: EmbeddedServer, *, lacks: int = 0) -> None:
+        self._server = server
+        self._lacks = lacks
+        self._directory = Path()
+        self.calls: list[str] = []
+
+    def reserve(self) -> None:
+        self.calls.append("reserve")
+
+    def check(self) -> None:
+        assert self.calls
+
+    def begin(self, start: Lsn, timeline: int, directory: Path) -> None:
+        assert (timeline, start > 0) == (1, True)
+        assert not [*directory.iterdir()]
+        self._directory = directory
+        self.calls.append("begin")
+
+    def finish(self, end: Lsn, timeline: int) -> None:
+        assert (timeline, end > 0) == (1, True)
+        wal = self._server.data_directory / "pg_wal"
+        files = [it for it in sorted(wal.iterdir()) if it.is_file()]
+        for path in files[: len(files) - self._lacks]:
+            shutil.copy(path, self._directory)
+        self.calls.append("finish")
+
+    def abandon(self) -> None:
+        self.calls.append("abandon")
+
+
+@pytest.mark.parametrize("form", ["tar", "plain"])
+def test_wal_may_come_from_a_receiver(
+    newest: EmbeddedServer, tmp_path: Path, form: Any
+) -> None:
+    options = BackupOptions(
+        to=tmp_path / "b",
+        format=form,
+        label="b",
+        checkpoint="fast",
+        max_rate=None,
+        wal="stream",
+        incremental=None,
+        tablespaces={},
+        manifest="yes",
+        manifest_checksums="SHA256",
+        verify_checksums=True,
+        compress=None,
+    )
+    receiver = CopiedWal(newest)
+    done = base.take(newest.dsn, options, None, receiver)
+    assert (done.wal, receiver.calls) == ("complete", ["reserve", "begin", "finish"])
+    assert backup.verify_manifest(done.path).wal == "complete"
+    shutil.rmtree(done.path)
+    receiver = CopiedWal(newest, lacks=99)
+    with pytest.raises(BackupError, match="there is no WAL") as raised:
+        base.take(newest.dsn, options, None, receiver)
+    assert raised.value.code == "wal"
+    assert receiver.calls == ["reserve", "begin", "finish", "abandon"]
+    assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [({"max_rate": 31}, "32"), ({"manifest_checksums": "MD5"}, "CRC32C")],
+)
+def test_values_that_the_server_would_refuse(
+    newest: EmbeddedServer, tmp_path: Path, options: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(OptionError, match=problem):
+        take(newest, tmp_path / "b", **options)
+    assert not [*tmp_path.iterdir()]
+
+
+def test_the_command(newest: EmbeddedServer, tmp_path: Path) -> None:
+    done = run(
+        command(
+            newest,
+            tmp_path / "b",
+            *("--format", "plain", "--manifest-checksums", "sha256", "--json"),
+        )
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    record = json.loads(done.stdout)
+    assert (record["path"], record["wal"]) == (str(tmp_path / "b"), "complete")
+    assert Lsn(record["start_lsn"]) < Lsn(record["end_lsn"])
+    verify = [sys.executable, "-m", "walrow", "backup", "verify", str(tmp_path / "b")]
+    assert "is complete" in run(verify).stderr
+    (tmp_path / "b/PG_VERSION").write_bytes(b"19\n")
+    (tmp_path / "b/base/extra\x1b").touch()
+    refused = run(verify)
+    assert refused.returncode == 1
+    assert "'PG_VERSION' has another checksum" in refused.stderr
+    # A name cannot write to the terminal.
+    assert r"base/extra\x1b" in refused.stderr
+    assert "\x1b" not in refused.stderr
+
+
+@slow
+def test_a_terminal_has_a_bar(newest: EmbeddedServer, tmp_path: Path) -> None:
+    mouth, ear = os.openpty()
+    arguments = command(newest, tmp_path / "b", "--max-rate", "30M")
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
+    with subprocess.Popen(arguments, stderr=ear, env=environment) as process:  # noqa: S603
+        os.close(ear)
+        text = b""
+        # At the end, reading is an error.
+        with contextlib.suppress(OSError):
+            while block := os.read(mouth, 65_536):
+                text += block
+    os.close(mouth)
+    assert process.returncode == 0
+    assert all(it in text for it in (b"starting", b"receiving", b"verifying", b" MB/s"))
+
+
+@slow
+def test_missing_wal_is_said(newest: EmbeddedServer, tmp_path: Path) -> None:
+    done = run(command(newest, tmp_path / "b", "--wal", "none"))
+    assert done.returncode == 0
+    assert "it has no WAL" in done.stderr
+
+
+def test_no_message_has_a_password(tmp_path: Path) -> None:
+    url = "postgresql://me:topsecret@127.0.0.1:1/shop"
+    for dsn in (url, "host=127.0.0.1 port=1 password=topsecret", "pasword=topsecret"):
+        with pytest.raises((ReplicationError, OptionError)) as raised:
+            backup.base_backup(dsn, to=tmp_path / "b")
+        assert "topsecret" not in str(raised.value)
+    # Also in a wrong place.
+    program = [sys.executable, "-m", "walrow", "backup", "base", "--to"]
+    for given in ([str(tmp_path / "b"), "--dsn", url], [url, "--label", url, url]):
+        done = run([*program, *given])
+        assert done.returncode in (1, 2)
+        assert "topsecret" not in done.stderr + done.stdout
+
+
+def test_a_refusal_says_what_to_do(newest: EmbeddedServer, tmp_path: Path) -> None:
+    execute(newest.dsn, "DROP ROLE IF EXISTS plain", "CREATE ROLE plain LOGIN")
+    dsn = newest.dsn.replace("user=postgres", "user=plain")
+    with pytest.raises(ReplicationError, match="REPLICATION"):
+        backup.base_backup(dsn, to=tmp_path / "b")
+    assert not [*tmp_path.iterdir()]
+
+
+def cutting(proxy: Proxy) -> Callable[[BackupProgress], None]:
+    def progress(state: BackupProgress) -> None:
+        if state.step == "receiving" and state.bytes_done > 5_000_000:
+            proxy.cut()
+
+    return progress
+
+
+@pytest.mark.parametrize("form", ["plain", pytest.param("tar", marks=slow)])
+def test_a_cut_connection_leaves_nothing(
+    newest: EmbeddedServer, tmp_path: Path, form: Any
+) -> None:
+    with Proxy(newest) as proxy:
+        with pytest.raises(ConnectionLostError, match="start it again"):
+            backup.base_backup(
+                proxy.dsn,
+                to=tmp_path / "b",
+                format=form,
+                checkpoint="fast",
+                progress=cutting(proxy),
+            )
+        assert not [*tmp_path.iterdir()]
+    take_quickly(newest, tmp_path / "b", format=form)
+
+
+def test_a_backup_that_is_terminated_leaves_nothing(
+    newest: EmbeddedServer, tmp_path: Path
+) -> None:
+    def progress(state: BackupProgress) -> None:
+        if 5_000_000 < state.bytes_done < 6_000_000:
+            execute(
+                newest.dsn,
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_progress_basebackup",
+            )
+
+    with pytest.raises(ReplicationError) as raised:
+        take(newest, tmp_path / "b", progress=progress, max_rate=20_000)
+    assert raised.value.sqlstate in ("57P01", None)
+    assert not [*tmp_path.iterdir()]
+
+
+@contextlib.contextmanager
+def slowly(
+    server: EmbeddedServer, to: Path, *options: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A command that takes a backup, and is in the middle of it."""
+    arguments = command(server, to, "--max-rate", "1M", *options)
+    with subprocess.Popen(arguments, stderr=subprocess.PIPE) as process:  # noqa: S603
+        deadline = time.monotonic() + 20
+        partial = to.with_name(f"{to.name}.partial")
+        while not any(it.is_file() for it in partial.rglob("*")):
+            assert time.monotonic() < deadline
+            assert process.poll() is None
+            time.sleep(0.02)
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def running(server: EmbeddedServer) -> int:
+    return int(
+        execute(server.dsn, "SELECT count(*) FROM pg_stat_progress_basebackup")[0][0]
+    )
+
+
+def test_a_killed_backup_has_another_name(
+    newest: EmbeddedServer, tmp_path: Path
+) -> None:
+    with slowly(newest, tmp_path / "b", "--format", "plain") as process:
+        process.kill()
+        process.wait()
+    assert names(tmp_path) == {"b.partial"}
+    refused = run(command(newest, tmp_path / "b"))
+    assert refused.returncode == 1
+    assert (
+        f"{tmp_path / 'b.partial'} is of a backup that has not ended" in refused.stderr
+    )
+    shutil.rmtree(tmp_path / "b.partial")
+    assert run(command(newest, tmp_path / "b")).returncode == 0
+    assert names(tmp_path) == {"b"}
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=slow)]
+)
+def test_a_signal_ends_the_backup_on_both_sides(
+    newest: EmbeddedServer, tmp_path: Path, number: signal.Signals
+) -> None:
+    until(lambda: not running(newest))
+    with slowly(newest, tmp_path / "b") as process:
+        assert running(newest) == 1
+        begin = time.monotonic()
+        process.send_signal(number)
+        assert process.wait(10) == 128 + number
+        assert time.monotonic() - begin < 1.5
+        until(lambda: not running(newest), 1)
+        assert process.stderr is not None
+        assert b"Traceback" not in process.stderr.read()
+    assert not [*tmp_path.iterdir()]
+
+
+def test_a_signal_ends_a_backup_whose_server_is_silent(
+    newest: EmbeddedServer, tmp_path: Path
+) -> None:
+    with Proxy(newest) as proxy:
+        given = ("--dsn", proxy.dsn)
+        with slowly(newest, tmp_path / "b", *given) as process:
+            proxy.stall()
+            time.sleep(0.3)
+            begin = time.monotonic()
+            process.send_signal(signal.SIGINT)
+            assert process.wait(10) == 128 + signal.SIGINT
+            assert time.monotonic() - begin < 1.5
+    assert not [*tmp_path.iterdir()]
+
+
+def until(is_so: Callable[[], object], timeout: float = 10) -> None:
+    deadline = time.monotonic() + timeout
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@pytest.mark.parametrize("fault", ["full", pytest.param("error", marks=slow)])
+def test_a_full_or_broken_disk_leaves_nothing(
+    newest: EmbeddedServer, tmp_path: Path, fault: Any
+) -> None:
+    disk = Disk(tmp_path)
+    with disk.has(fault):
+        done = run(command(newest, tmp_path / "b"), **disk.environment)
+    text = {"full": "No space left", "error": "Input/output error"}[fault]
+    assert done.returncode == 1
+    assert text in done.stderr
+    assert "start the backup again" in done.stderr
+    assert not [*tmp_path.iterdir()]
+
+
+@slow
+@pytest.mark.parametrize("at", [*range(1, 40), 200, 500, 900, 1500, 1900, 2000])
+def test_a_kill_at_any_call_of_the_disk_leaves_only_partial_names(
+    newest: EmbeddedServer, tmp_path: Path, at: int
+) -> None:
+    disk = Disk(tmp_path)
+    environment = disk.environment | {"CRASH_AT": str(at)}
+    done = run(command(newest, tmp_path / "b", "--format", "plain"), **environment)
+    if done.returncode == 0:
+        backup.verify_manifest(tmp_path / "b")
+        return
+    assert done.returncode == -signal.SIGKILL
+    assert names(tmp_path) in ({"b.partial"}, set(), {"b"})
+    if names(tmp_path) == {"b"}:
+        # It was killed after the name.
+        backup.verify_manifest(tmp_path / "b")
+
+
+def judge_of(server: EmbeddedServer) -> Path | None:
+    """pg_verifybackup. That of version 18 in the wheel does not run at all."""
+    program = server.bin / "pg_verifybackup"
+    if not program.exists() or run([str(program), "--version"]).returncode:
+        return None
+    return program
+
+
+def change_byte(place: Path, base: Path) -> None:
+    data = bytearray((place / base).read_bytes())
+    data[100] ^= 1
+    replace(place / base, bytes(data))
+
+
+def replace(path: Path, data: bytes) -> None:
+    """Writes a new file: the other name of the old one stays."""
+    path.unlink()
+    path.write_bytes(data)
+
+
+CHANGES: dict[str, Callable[[Path, Path], object]] = {
+    "nothing": lambda _place, _base: None,
+    "a byte": change_byte,
+    "a cut": lambda place, base: replace(
+        place / base, (place / base).read_bytes()[:8191]
+    ),
+    "missing": lambda place, base: (place / base).unlink(),
+    "extra": lambda place, base: (place / base).with_name("12345678").touch(),
+    "an empty directory": lambda place, _base: (place / "base/more").mkdir(),
+    "a signal": lambda place, _base: (place / "standby.signal").touch(),
+    "the settings": lambda place, _base: replace(
+        place / "postgresql.auto.conf", b"a = 1"
+    ),
+    "no WAL": lambda place, _base: shutil.rmtree(place / "pg_wal"),
+    "the manifest": lambda place, _base: change_byte(place, Path("backup_manifest")),
+    "a tablespace": lambda place, _base: shutil.rmtree(next(place.glob("pg_tblspc/*"))),
+}
+
+
+def test_pg_verifybackup_agrees(tmp_path: Path) -> None:
+    with make_server(16) as server:
+        prepare(server)
+        judge = judge_of(server)
+        assert judge is not None
+        moved = {str(space_of(server)): str(tmp_path / "space")}
+        done = take_quickly(server, tmp_path / "b", format="plain", tablespaces=moved)
+        ((path,),) = execute(server.dsn, "SELECT pg_relation_filepath('here')")
+        found = {}
+        for name, change in CHANGES.items():
+            place = tmp_path / "changed"
+            shutil.copytree(done.path, place, copy_function=os.link)
+            change(place, Path(path))
+            # The program would find pg_waldump beside itself.
+            judged = run([str(judge), str(place)]).returncode == 0
+            try:
+                backup.verify_manifest(place)
+            except BackupError:
+                found[name] = (judged, False)
+            else:
+                found[name] = (judged, True)
+            shutil.rmtree(place)
+    assert all(judged == own for judged, own in found.values()), found
+    assert [name for name, (_, own) in found.items() if own] == [
+        "nothing",
+        "an empty directory",
+        "a signal",
+        "the settings",
+    ]
+
+
+@slow
+def test_a_file_with_any_name_is_in_the_backup(
+    newest: EmbeddedServer, tmp_path: Path
+) -> None:
+    name = r'"$(printf "caf\351.conf")"'
+    execute(newest.dsn, f"COPY (SELECT 1) TO PROGRAM 'cat > {name}'")
+    for form in ("tar", "plain"):
+        take_quickly(newest, tmp_path / form, format=form)
+        backup.verify_manifest(tmp_path / form)
+    assert (tmp_path / "plain" / os.fsdecode(b"caf\xe9.conf")).read_text() == "1\n"
+
+
+def change_rows(server: EmbeddedServer) -> None:
+    execute(
+        server.dsn,
+        "UPDATE here SET t = 'changed' WHERE id % 50 = 0",
+        "INSERT INTO there SELECT g FROM generate_series(1, 100) g",
+        "DELETE FROM here WHERE id % 77 = 0",
+    )
+
+
+def test_an_incremental_chain_becomes_a_whole_backup(tmp_path: Path) -> None:
+    with make_server(18) as server:
+        prepare(server)
+        chain: list[BaseBackup] = []
+        for number in range(3):
+            # A manifest, or a directory with one.
+            parents = [None, *(it.path if number == 1 else it.manifest for it in chain)]
+            done = take_quickly(
+                server,
+                tmp_path / str(number),
+                format="plain",
+                tablespaces={str(space_of(server)): str(tmp_path / f"space{number}")},
+                incremental=parents[-1],
+            )
+            assert (done.parent is None) == (number == 0)
+            chain.append(done)
+            before = rows(server)
+            change_rows(server)
+        assert max(it.bytes for it in chain[1:]) < chain[0].bytes
+        assert [*chain[1].path.glob("base/*/INCREMENTAL.*")]
+        assert backup.verify_manifest(chain[2].path).files == chain[2].files
+        combine = str(server.bin / "pg_combinebackup")
+
+        def restore(data: Path) -> None:
+            moved = f"{chain[-1].tablespaces[0].path}={data.parent / 'restored_space'}"
+            places = [str(it.path) for it in chain]
+            # With a checksum that takes less time in `verify_manifest`.
+            options = ["-o", str(data), "-T", moved, "--manifest-checksums=SHA256"]
+            joined = run([combine, *places, *options, "--no-sync"])
+            assert joined.returncode == 0, joined.stderr
+            backup.verify_manifest(data)
+
+        with Restored(18, restore) as restored:
+            assert rows(restored) == before
+
+
+def test_a_parent_that_does_not_fit_is_refused(
+    newest: EmbeddedServer, tmp_path: Path
+) -> None:
+    whole = take_quickly(newest, tmp_path / "whole")
+    assert whole.manifest is not None
+    with EmbeddedServer(18) as other:
+        with pytest.raises(BackupError, match="summarize_wal = on") as raised:
+            take(other, tmp_path / "b", incremental=whole.path)
+        assert raised.value.code == "parent"
+        execute(
+            other.dsn, "ALTER SYSTEM SET summarize_wal = on", "SELECT pg_reload_conf()"
+        )
+        until(lambda: execute(other.dsn, "SHOW summarize_wal") == [("on",)])
+        with pytest.raises(BackupError, match="is of the server"):
+            take(other, tmp_path / "b", incremental=whole.manifest)
+    whole.manifest.write_bytes(
+        whole.manifest.read_bytes().replace(b"base/1/", b"base/2/")
+    )
+    with pytest.raises(BackupError, match="it was changed"):
+        take(newest, tmp_path / "b", incremental=whole.path)
+    with pytest.raises(BackupError, match="No such file"):
+        take(newest, tmp_path / "b", incremental=tmp_path / "nothing")
+    assert names(tmp_path) == {"whole"}
+
+
+@slow
+def test_incremental_backups_need_server_17(tmp_path: Path) -> None:
+    with EmbeddedServer(16) as server:
+        done = take_quickly(server, tmp_path / "a")
+        with pytest.raises(OptionError, match="17"):
+            take(server, tmp_path / "b", incremental=done.path)
+
+
+@slow
+def test_damage_on_the_server_is_found(tmp_path: Path) -> None:
+    with make_server(18) as server:
+        prepare(server)
+        execute(server.dsn, "CHECKPOINT")
+        ((path,),) = execute(server.dsn, "SELECT pg_relation_filepath('here')")
+        with (server.data_directory / path).open("r+b") as file:
+            file.seek(100)
+            file.write(b"damaged")
+        with pytest.raises(ReplicationError, match="--no-verify-checksums") as raised:
+            take(server, tmp_path / "b")
+        assert raised.value.sqlstate == "XX001"
+        assert not [*tmp_path.iterdir()]
+        take_quickly(server, tmp_path / "b", verify_checksums=False)
+
+
+def test_the_result_has_the_positions_of_the_server(
+    newest: EmbeddedServer, tmp_path: Path
+) -> None:
+    with psycopg.connect(newest.dsn, autocommit=True) as conn:
+        row = conn.execute("SELECT pg_current_wal_lsn()").fetchone()
+        assert row is not None
+        done = take_quickly(newest, tmp_path / "b", format="plain")
+        label = (done.path / "backup_label").read_text()
+        assert f"START WAL LOCATION: {done.start_lsn} " in label
+        assert f"START TIMELINE: {done.start_timeline}\n" in label
+        assert Lsn(row[0]) <= done.start_lsn < done.end_lsn
+        row = conn.execute(
+            "SELECT system_identifier FROM pg_control_system()"
+        ).fetchone()
+        assert row is not None
+        assert done.system_identifier == str(row[0])
+
+
+@slow
+@pytest.mark.parametrize("major", [16, 18])
+def test_a_standby_and_a_later_timeline(major: int, tmp_path: Path) -> None:
+    with make_server(major) as server:
+        execute(server.dsn, "CREATE TABLE here AS SELECT 1 AS id")
+        with Standby(server) as standby:
+            done = take_quickly(standby, tmp_path / "standby", format="plain")
+            assert (done.start_timeline, done.end_timeline) == (1, 1)
+            execute(standby.dsn, "SELECT pg_promote()", "INSERT INTO here VALUES (2)")
+            promoted = take_quickly(standby, tmp_path / "promoted", format="plain")
+            assert (promoted.start_timeline, promoted.end_timeline) == (2, 2)
+            assert (promoted.path / "pg_wal/00000002.history").exists()
+            options: dict[str, Any] = {"manifest": "no"}
+            take(standby, tmp_path / "no", **options)
+            for each in (done, promoted):
+                backup.verify_manifest(each.path)
+
+            def restore(data: Path) -> None:
+                shutil.copytree(promoted.path, data)
+
+            with Restored(major, restore) as restored:
+                assert execute(restored.dsn, "SELECT id FROM here ORDER BY id") == [
+                    (1,),
+                    (2,),
+                ]
