@@ -361,7 +361,7 @@ def test_a_table_that_is_locked_for_long_ends_only_the_load(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walrow._receive.loads._ATTEMPTS", 2)
+    monkeypatch.setattr("walrow._receive.load.ATTEMPTS", 2)
     log = tmp_path / "log"
     with receiving(server, log, slot, monkeypatch):
         until_loaded(log)

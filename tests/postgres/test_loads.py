@@ -392,7 +392,7 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
     def slow_at_first(load: TableLoad, snapshot: str) -> Any:
         begun.append((load, threading.current_thread()))
         if len(begun) == 1:
-            monkeypatch.setattr("walrow._receive.receiver._CONNECT_SECONDS", 0.5)
+            monkeypatch.setattr("walrow._receive.link.ANSWER_SECONDS", 0.5)
             assert next_loads.wait(60)
         else:
             next_loads.set()
@@ -400,7 +400,7 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
 
     def left(step: Step[Any]) -> None:
         # The next attempt has the usual time: the machine may be busy.
-        monkeypatch.setattr("walrow._receive.receiver._CONNECT_SECONDS", 90)
+        monkeypatch.setattr("walrow._receive.link.ANSWER_SECONDS", 90)
         leave(step)
 
     monkeypatch.setattr(TableLoad, "_share", slow_at_first)

@@ -177,7 +177,7 @@ def test_log_whose_opening_was_left_is_closed(
     log = tmp_path / "log"
     stop = threading.Event()
     with monkeypatch.context() as patched:
-        patched.setattr("walrow._receive.receiver.LogWriter", slow)
+        patched.setattr("walrow._receive.open_log.LogWriter", slow)
         receiver = threading.Thread(
             target=receive, args=(server, log, slot), kwargs={"stop": stop}
         )

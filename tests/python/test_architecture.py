@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import re
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+from typing import get_args
 
 import pytest
+
+from walrow._receive import disk_states, link, load
 
 ROOT = Path(__file__).parents[2]
 CRATES = ROOT / "crates"
@@ -201,6 +205,105 @@ def _room(name: str) -> str:
     return name.removeprefix("walrow").removeprefix(".").partition(".")[0]
 
 
+def makers(*names: str) -> set[str]:
+    """The modules of Python that call one of these functions."""
+    found = set()
+    for path in sorted(PACKAGE.rglob("*.py")):
+        calls = [
+            ast.unparse(it.func).rpartition(".")[2]
+            for it in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(it, ast.Call)
+        ]
+        if not set(names).isdisjoint(calls):
+            found.add(".".join(path.relative_to(PACKAGE).with_suffix("").parts))
+    return found
+
+
+def test_threads_are_made_in_few_places() -> None:
+    threads = makers("Thread", "Timer", "ThreadPoolExecutor", "start_new_thread")
+    assert threads == {
+        "_workers",
+        # What takes backups, and commits to targets.
+        "_backup.base_disk",
+        "_backup.scratch_server",
+        "_backup.wal_landing",
+        "delta.snapshots",
+        "spark.apply_all",
+    }
+    workers = makers("Worker", "in_background") - {"_workers"}
+    assert workers == {
+        "_backup.base_wal_stream",
+        "_postgres.interruption",
+        "_postgres.locks",
+        "_postgres.open_connections",
+        "_receive.askers",
+        "_receive.landing",
+        "_receive.loading",
+        "_receive.loads",
+        "_receive.receiver",
+    }
+
+
+def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
+    for name in _DECIDES:
+        tree = ast.parse((PACKAGE / "_receive" / f"{name}.py").read_text("utf-8"))
+        # What is known as a type only is not called.
+        of_types = {
+            id(it)
+            for block in ast.walk(tree)
+            if _is_of_types(block)
+            for it in ast.walk(block)
+        }
+        imported = set()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and id(node) not in of_types:
+                imported.add(node.module or "")
+            elif isinstance(node, ast.Import):
+                imported |= {each.name for each in node.names}
+        known = {"walrow._lsn", "walrow.errors", "walrow._postgres.failures"}
+        known |= {f"walrow._receive.{it}" for it in (*_DECIDES, "same_server")}
+        own = {it for it in imported if it.startswith("walrow")}
+        assert own <= known, name
+        assert imported - own <= _PURE, name
+
+
+def test_a_state_has_no_flags() -> None:
+    fields = [
+        (str(type_), field.name)
+        for state in (
+            disk_states.State,
+            disk_states.Load,
+            disk_states.Ends,
+            load.State,
+            link.State,
+        )
+        for type_ in get_args(state)
+        if dataclasses.is_dataclass(type_)
+        for field in dataclasses.fields(type_)
+        if "bool" in str(field.type)
+    ]
+    assert fields == []
+    # It counts something.
+    assert len(get_args(disk_states.State)) == 4
+    assert {it.name for it in dataclasses.fields(disk_states.Stuck)}
+    # Nor does what has a state.
+    for name in _DECIDES:
+        tree = ast.parse((PACKAGE / "_receive" / f"{name}.py").read_text("utf-8"))
+        values = [it.value for it in ast.walk(tree) if isinstance(it, ast.Assign)]
+        assert not [it for it in values if ast.unparse(it) in ("True", "False")], name
+
+
+#: They decide for the receiver.
+_DECIDES = (
+    *("disk", "disk_states", "backlog", "progress", "definitions", "orders"),
+    *("load", "link"),
+)
+_PURE = {
+    *("__future__", "collections", "collections.abc", "dataclasses", "enum", "errno"),
+    *("json", "math", "typing"),
+}
+
+
 def refuse_circles(graph: dict[str, set[str]]) -> None:
     try:
         TopologicalSorter(graph).prepare()
@@ -219,6 +322,7 @@ _LEAVES = (
     "_by_table",
     "_unresolved",
     "_waiting",
+    "_workers",
     "errors",
     "typing",
 )

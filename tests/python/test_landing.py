@@ -14,7 +14,8 @@ from logs import transaction
 from walrow import Catalog, Lsn
 from walrow._core import LogWriter
 from walrow._postgres.interruption import Left, Step
-from walrow._receive.landing import Counts, Landing
+from walrow._receive.landing import Landing
+from walrow._receive.orders import Counts
 from walrow.errors import LogError
 
 if TYPE_CHECKING:
@@ -27,13 +28,13 @@ class FullDisk:
 
     def __init__(self, path: Path) -> None:
         self._writer = LogWriter(path, segment_bytes=1 << 20, level=1, spool_memory=0)
-        self.is_full = threading.Event()
+        self.refuses = threading.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._writer, name)
 
     def sync(self) -> Any:
-        if self.is_full.is_set():
+        if self.refuses.is_set():
             text = "no space left"
             raise LogError(text, code="store", errno=errno.ENOSPC)
         return self._writer.sync()
@@ -48,7 +49,7 @@ def disk(tmp_path: Path) -> FullDisk:
 def landing(disk: FullDisk) -> Iterator[Landing]:
     """A thread that waits for the disk, with a transaction in its queue."""
     never: Future[Catalog] = Future()
-    disk.is_full.set()
+    disk.refuses.set()
     landing = Landing(
         disk,  # type: ignore[arg-type]
         age=1.0,
@@ -61,9 +62,10 @@ def landing(disk: FullDisk) -> Iterator[Landing]:
     )
     landing.put(transaction(0x1000, ("1", "x")), Lsn(0x1000))
     while landing.trouble is None:
+        landing.tick()
         time.sleep(0.01)
     yield landing
-    disk.is_full.clear()
+    disk.refuses.clear()
     assert landing.finish(10)
 
 
@@ -91,6 +93,6 @@ def test_a_step_that_is_left_does_not_wait_for_a_full_disk(
 
     left(lambda landing, step: landing.paused(step.check).__enter__(), landing)
     # Orders that were given up are not followed later: the thread goes on, and has no load.
-    disk.is_full.clear()
+    disk.refuses.clear()
     landing.settle(lambda: None)
     assert not landing.lacks_first_load

@@ -9,18 +9,21 @@ import pytest
 
 from walrow import Error, Lsn
 from walrow._postgres.failures import INTERNAL_ERROR, stream_error
-from walrow._receive.reconnecting import Attempt, Attempts, Streaming
+from walrow._receive.link import Attempt, Attempts, Away, Ended, Link, State, Streaming
+from walrow._receive.same_server import Comparison
 from walrow.errors import ReplicationError
 
 AWAY = ReplicationError("connection refused")
 
 
+#: The seconds on the clock.
+NOW = [1_000.0]
+
+
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The seconds on the clock."""
-    now = [1_000.0]
-    monkeypatch.setattr("walrow._receive.reconnecting.time.monotonic", lambda: now[0])
-    return now
+def clock() -> list[float]:
+    NOW[0] = 1_000.0
+    return NOW
 
 
 def after(
@@ -33,11 +36,11 @@ def after(
         "is_final": False,
         "has_given_up": False,
     }
-    return attempts.after(error, is_known=is_known, **(given | changes))
+    return attempts.after(error, NOW[0], is_known=is_known, **(given | changes))
 
 
 def test_a_server_that_is_away_at_the_start(clock: list[float]) -> None:
-    attempts = Attempts(3_600, 600)
+    attempts = Attempts(3_600, 600, NOW[0])
     notes, pauses = [], []
     while (found := after(attempts, AWAY)) is not None:
         notes.append(found.note)
@@ -57,7 +60,7 @@ def test_a_server_that_is_away_at_the_start(clock: list[float]) -> None:
 
 
 def test_a_known_server_is_waited_for_without_an_end(clock: list[float]) -> None:
-    attempts = Attempts(3_600, 0)
+    attempts = Attempts(3_600, 0, NOW[0])
     for _ in range(100):
         clock[0] += 1_000
         assert after(attempts, AWAY, is_known=True) is not None
@@ -80,7 +83,7 @@ def test_a_known_server_is_waited_for_without_an_end(clock: list[float]) -> None
     ],
 )
 def test_a_server_that_refuses_is_not_waited_for(text: str) -> None:
-    attempts = Attempts(3_600, math.inf)
+    attempts = Attempts(3_600, math.inf, NOW[0])
     assert after(attempts, ReplicationError(text)) is None
     assert not attempts.is_late
 
@@ -96,14 +99,14 @@ def test_a_server_that_refuses_is_not_waited_for(text: str) -> None:
     ],
 )
 def test_a_server_that_is_not_reachable_is_waited_for(text: str) -> None:
-    assert after(Attempts(3_600, 1), ReplicationError(text)) is not None
+    assert after(Attempts(3_600, 1, NOW[0]), ReplicationError(text)) is not None
 
 
 def test_an_internal_error_is_given_up(clock: list[float]) -> None:
     error = stream_error(INTERNAL_ERROR, "s", ("p",))
     assert "--no-streaming" in str(error)
     for give_up_after, longest in ((10, 10), (3_600, 90)):
-        attempts = Attempts(give_up_after, math.inf)
+        attempts = Attempts(give_up_after, math.inf, NOW[0])
         began = clock[0]
         while (found := after(attempts, error, is_known=True)) is not None:
             clock[0] += found.pause
@@ -123,3 +126,65 @@ def test_streaming_is_off_until_the_log_has_passed_the_place() -> None:
     assert not streaming.may_stream(Lsn(90), Lsn(59))
     assert streaming.may_stream(Lsn(90), Lsn(60))
     assert streaming.fail(error)
+
+
+def link_that_began(*, streams: bool = True) -> Link:
+    link = Link(3_600, 600, 1_000.0, streams=streams)
+    assert link.state == Away(1_000.0)
+    link.begin(Lsn(5), 1_000.0)
+    return link
+
+
+def state_of(link: Link) -> State:
+    return link.state
+
+
+def lost(link: Link, error: Error, now: float) -> Attempt | None:
+    return link.lose(
+        error, Lsn(5), now, is_known=True, is_final=False, has_given_up=False
+    )
+
+
+def test_a_server_that_does_not_answer_is_left() -> None:
+    link = link_that_began()
+    assert link.unanswered_until == 1_090
+    link.answer(1_050.0)
+    assert link.unanswered_until == 1_140
+    # A large log takes long, and the server is not asked meanwhile.
+    link.open()
+    assert link.unanswered_until == math.inf
+    link.answer(2_000.0)
+    assert link.unanswered_until == 2_090
+    link.stream(Comparison.FIRST, 2_001.0)
+    assert link.unanswered_until == math.inf
+
+
+def test_a_connection_that_only_compares_is_followed_by_another() -> None:
+    link = link_that_began()
+    seen = []
+    for purpose in (Comparison.ONLY, Comparison.DONE, Comparison.FIRST):
+        link.stream(purpose, 1_001.0)
+        seen.append(link.only_compares)
+        link.answer(1_002.0)
+        seen.append(link.only_compares)
+    assert seen == [True, False, False, False, False, False]
+
+
+def test_a_lost_connection_is_away_or_has_ended() -> None:
+    link = link_that_began()
+    assert lost(link, AWAY, 1_001.0) is not None
+    assert state_of(link) == Away(1_001.25)
+    link.begin(Lsn(5), 1_001.25)
+    refused = ReplicationError('password authentication failed for user "x"')
+    assert lost(link, refused, 1_002.0) is None
+    assert state_of(link) == Ended(refused)
+
+
+def test_an_internal_error_turns_streaming_off_if_it_was_on() -> None:
+    error = stream_error(INTERNAL_ERROR, "s", ("p",))
+    for streams in (True, False):
+        link = link_that_began(streams=streams)
+        attempt = lost(link, error, 1_001.0)
+        assert attempt is not None
+        assert ("come at their commit" in attempt.note) == streams
+        assert link.streaming.may_stream(Lsn(9), Lsn(5)) != streams

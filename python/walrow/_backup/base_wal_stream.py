@@ -11,8 +11,8 @@ from walrow._backup.wal_files import WalDirectory
 from walrow._backup.wal_landing import Position, Syncing, WalLanding
 from walrow._backup.wal_names import Segment
 from walrow._lsn import Lsn
-from walrow._postgres.open_connections import start_thread
 from walrow._postgres.physical import StreamEnd, TimelineEnd
+from walrow._workers import in_background
 from walrow.errors import BackupError, ConnectionLostError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class WalStream:
         self._slot = slot
         self._target: Position | None = None
         self._stop, self._ended = threading.Event(), threading.Event()
-        start_thread(self._run, name="walrow-base-wal")
+        in_background("walrow-base-wal", self._run)
 
     @property
     def has_ended(self) -> bool:

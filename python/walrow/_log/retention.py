@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
-import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, Self
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walrow._amounts import duration, size
 from walrow._core import LogDirectory
@@ -110,40 +109,21 @@ class Retention(NamedTuple):
 
 
 class Retainer:
-    """A thread that applies a retention to a log while a receiver writes it.
-
-    It is a context manager: at the end, it does so once more.
+    """Applies a retention to a log while a receiver writes it.
 
     Attributes:
         note: The holds or problems, in words.
-        longest_end: The seconds that the end waits for that. None for all that it needs.
     """
 
     def __init__(self, path: str | os.PathLike[str], retention: Retention) -> None:
-        """Does not start it yet."""
+        """Stores the arguments."""
         self.note: str | None = None
-        self.longest_end: float | None = None
         self._path = Path(path)
         self._retention = retention
         self._log: LogDirectory | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._stop.set()
-        self._thread.join(self.longest_end)
-
-    def _run(self) -> None:
-        is_over = False
-        while not is_over:
-            is_over = self._stop.wait(_INTERVAL_SECONDS)
-            self._apply()
-
-    def _apply(self) -> None:
+    def apply(self) -> None:
+        """Removes what is due now. Its problems are in the note."""
         try:
             # It stays open, as opening a long log takes a while.
             self._log = self._log or LogDirectory(self._path)
@@ -176,6 +156,5 @@ def _time(micros: int) -> dt.datetime | None:
     return None
 
 
-_INTERVAL_SECONDS = 60.0
 #: 30,000 years: microseconds of it are a number of 64 bits.
 _LONGEST_SECONDS = 1_000_000_000_000

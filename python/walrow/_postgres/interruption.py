@@ -6,7 +6,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from walrow._postgres.open_connections import start_thread
+from walrow._workers import in_background
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -44,7 +44,7 @@ class Step(Generic[T]):
         self._is_done = False
         self._results: list[T] = []
         self._error: BaseException | None = None
-        start_thread(self._run, name="walrow-connect")
+        in_background("walrow-connect", self._run)
 
     @property
     def is_done(self) -> bool:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.failures import LOCK_NOT_AVAILABLE
-from walrow._postgres.open_connections import start_thread
 from walrow._postgres.session import transaction
+from walrow._workers import in_background
 from walrow.errors import Error, ReplicationError
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class _Asking:
         self._found = ""
 
     def __enter__(self) -> None:
-        start_thread(self._ask, name="walrow-lock")
+        in_background("walrow-lock", self._ask)
 
     def __exit__(self, *_exception: object) -> None:
         self._is_over.set()

@@ -8,24 +8,28 @@ A server that stands still delays only the answers: whoever asks goes on without
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import psycopg
 from psycopg import pq
 
-from walrow._postgres.open_connections import cancel, start_thread
-from walrow._postgres.server_errors import replication_error
-from walrow.errors import ConnectionLostError, Error
+from walrow._postgres.catalog import catalog
+from walrow._postgres.failures import LOCK_NOT_AVAILABLE, QUERY_CANCELED
+from walrow._postgres.locks import waiting_shortly
+from walrow._postgres.open_connections import cancel
+from walrow._postgres.server_errors import copy_error, replication_error
+from walrow._workers import Worker
+from walrow.errors import ConnectionLostError, Error, OptionError, ReplicationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from walrow._core import Catalog
 
-__all__ = ["Asker", "is_answered"]
+__all__ = ["Asker", "first_catalog", "read_catalog"]
 
 T = TypeVar("T")
 
@@ -47,12 +51,7 @@ class Asker:
             name: The thread's name.
         """
         self._connect = connect
-        self._name = name
-        self._questions: queue.SimpleQueue[Callable[[], None] | None] = (
-            queue.SimpleQueue()
-        )
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
+        self._worker = Worker(name, at_end=self._hang_up)
         self._conn: psycopg.Connection[Any] | None = None
         self._opened = 0.0
         self._is_old = False
@@ -68,23 +67,10 @@ class Asker:
         Returns:
             The answer. An error of psycopg becomes a ReplicationError.
         """
-        answer: Future[T] = Future()
-
-        def respond() -> None:
-            try:
-                found = self._answer(question)
-            except BaseException as error:
-                answer.set_exception(error)
-            else:
-                answer.set_result(found)
-
-        with self._lock:
-            if self._is_closed:
-                answer.set_exception(_closed())
-                return answer
-            if self._thread is None:
-                self._thread = start_thread(self._run, name=self._name)
-            self._questions.put(respond)
+        answer = self._worker.do(partial(self._answer, question))
+        if answer.cancelled():
+            answer = Future()
+            answer.set_exception(_closed())
         return answer
 
     def renew(self) -> None:
@@ -93,21 +79,11 @@ class Asker:
 
     def close(self) -> None:
         """Asks no more, and cancels the current question. Does not wait for its end."""
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            self._questions.put(None)
+        self._is_closed = True
+        self._worker.close()
         conn = self._conn
         if conn is not None and not conn.closed:
             cancel(conn)
-
-    def _run(self) -> None:
-        try:
-            while (respond := self._questions.get()) is not None:
-                respond()
-        finally:
-            self._hang_up()
 
     def _answer(self, question: Callable[[psycopg.Connection[Any]], T]) -> T:
 
@@ -155,18 +131,47 @@ class Asker:
             conn.close()
 
 
-def is_answered(
-    answer: Future[Any], seconds: float, stop: threading.Event | None = None
-) -> bool:
-    """Waits for an answer, or an error, at most so long or until a stop. Returns whether it is there."""
-    end = time.monotonic() + seconds
-    has_come = threading.Event()
-    answer.add_done_callback(lambda _: has_come.set())
-    while not answer.done() and (left := end - time.monotonic()) > 0:
-        if stop is not None and stop.is_set():
-            break
-        has_come.wait(left if stop is None else min(left, _STOP_SECONDS))
-    return answer.done()
+def read_catalog(
+    conn: psycopg.Connection[Any],
+    *,
+    given: dict[str, Any],
+    publications: Sequence[str],
+) -> Catalog:
+    """Reads the catalog for publications, and waits for locks only shortly.
+
+    Args:
+        conn: A connection with autocommit.
+        given: The parameters of another connection, which asks who has a lock.
+        publications: The publications.
+
+    Raises:
+        ReplicationError: It cannot be read. If somebody has a lock, it says who.
+    """
+    failed = "the catalog cannot be read"
+    try:
+        with waiting_shortly(conn, {**given, "connect_timeout": 5}, failed):
+            try:
+                return catalog(conn, publications=publications)
+            except OptionError:
+                # A publication that does not exist is named by the preflight.
+                return catalog(conn, publications=())
+    except psycopg.Error as error:
+        # The server's message may have a part of a name or a default.
+        describe = replication_error if error.sqlstate is None else copy_error
+        hint = "the server's log says more"
+        raise describe(error, failed, hint=hint) from error
+
+
+def first_catalog(
+    read: Callable[[], Future[Catalog]],
+) -> tuple[Catalog | None, ReplicationError | None]:
+    """The catalog, or why a stream begins without it: a lock may last for long."""
+    try:
+        return read().result(), None
+    except ReplicationError as error:
+        if error.sqlstate not in {LOCK_NOT_AVAILABLE, QUERY_CANCELED}:
+            raise
+        return None, error
 
 
 def _closed() -> ConnectionLostError:
@@ -175,6 +180,5 @@ def _closed() -> ConnectionLostError:
 
 
 _RENEWED_SECONDS = 3600.0
-_STOP_SECONDS = 0.1
 #: The server has ended the session: by an administrator, a restart or one of its timeouts.
 _ENDED = {"57P01", "57P02", "57P03", "57P05", "25P03", "25P04"}

@@ -13,7 +13,7 @@ from walrow._postgres.failures import LOCK_NOT_AVAILABLE
 from walrow._postgres.preflight import preflight
 from walrow._postgres.slots import slots
 from walrow._postgres.temporary_publication import create_if_missing, named
-from walrow._receive.landing import Session
+from walrow._receive.orders import Session
 from walrow._receive.resuming import (
     SlotStart,
     check_last_transaction,

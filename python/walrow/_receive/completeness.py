@@ -19,7 +19,6 @@ from walrow._log.questions import first_xid, truncates
 from walrow._postgres import published
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.running import literal
-from walrow._receive.askers import Asker, is_answered
 from walrow._receive.marks import (
     Look,
     Questions,
@@ -28,6 +27,7 @@ from walrow._receive.marks import (
     at_beginning,
     settled,
 )
+from walrow._workers import answered
 from walrow.errors import Error, LogError
 from walrow.log import Log
 
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from walrow._log.needs import Published
     from walrow._lsn import Lsn
     from walrow._postgres.published import PublishedTable, Stamps
+    from walrow._receive.askers import Asker
 
 __all__ = ["Completeness"]
 
@@ -129,15 +130,15 @@ class Completeness:
         record = at_beginning(tables, lacking, last, start)
         self._store(record._replace(marks={}), record)
 
-    def compare_now(self, durable: Lsn, stop: threading.Event) -> None:
+    def compare_now(self, durable: Lsn, is_stopped: Callable[[], bool]) -> None:
         """Compares once more. All that is durable is published.
 
         Args:
             durable: Where the log ends.
-            stop: Ends the wait for it.
+            is_stopped: Ends the wait for it.
         """
         answer = self._answer = self._asker.ask(partial(self._compare, durable))
-        is_answered(answer, math.inf, stop)
+        answered(answer, math.inf, is_stopped)
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""

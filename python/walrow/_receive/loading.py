@@ -12,6 +12,7 @@ import contextlib
 import threading
 import time
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
@@ -20,11 +21,12 @@ from walrow._postgres.catalog import catalog
 from walrow._postgres.commands import create_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.copying import Stopped, copy, is_same, lock, pieces_of
-from walrow._postgres.open_connections import cancel, start_thread
+from walrow._postgres.open_connections import cancel
 from walrow._postgres.published import check_named, published_tables
 from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
 from walrow._waiting import Waiter
+from walrow._workers import Worker
 from walrow.errors import ReplicationError
 
 if TYPE_CHECKING:
@@ -102,7 +104,7 @@ class TableLoad:
         #: The connection that creates the slot, until it exists.
         self._creating: psycopg.Connection[Any] | None = None
         self._pieces: deque[Piece] = deque()
-        self._threads: list[threading.Thread] = []
+        self._workers: list[Worker] = []
         self._waiters: list[Waiter] = []
         self._rows = self._bytes = self._done = self._all = 0
         self.tables: list[PublishedTable] = []
@@ -165,9 +167,11 @@ class TableLoad:
         for each in self._connections[: self._all]:
             waiter = Waiter()
             self._waiters.append(waiter)
-            thread = start_thread(self._work, each, waiter, name="walrow-load")
-            self._threads.append(thread)
-        if not self._threads:
+            worker = Worker("walrow-load")
+            worker.do(partial(self._work, each, waiter))
+            worker.close()
+            self._workers.append(worker)
+        if not self._workers:
             self._wake()
 
     def _create(
@@ -239,8 +243,8 @@ class TableLoad:
             if not conn.closed:
                 cancel(conn)
         end = time.monotonic() + _STOP_SECONDS
-        for thread in self._threads:
-            thread.join(max(0.0, end - time.monotonic()))
+        for worker in self._workers:
+            worker.join(end - time.monotonic())
 
     def _open(self) -> None:
         """Opens the connections that copy, and a connection that sees the current rows."""
@@ -344,7 +348,7 @@ class TableLoad:
 SERIALIZATION_FAILURE = "40001"
 #: The first version that has it.
 _TRANSACTION_TIMEOUT = 170_000
-_STOP_SECONDS = 0.4
+_STOP_SECONDS = 0.2
 _WAIT_SECONDS = 1.0
 _OPEN = """
 SELECT count(*) FROM pg_catalog.pg_locks

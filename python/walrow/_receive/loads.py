@@ -6,22 +6,24 @@ import contextlib
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, assert_never
 
 from walrow._log import requests as load_requests
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.failures import deserves_reconnect
 from walrow._postgres.interruption import Left
-from walrow._postgres.open_connections import start_thread
-from walrow._receive.landing import is_refusal
+from walrow._receive import load as decisions
+from walrow._receive.disk_states import is_refusal
 from walrow._receive.loading import TableLoad, was_busy
 from walrow._receive.status import PendingLoad
+from walrow._workers import Worker, answered, in_background
 from walrow.errors import Error, LogError
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
     from pathlib import Path
 
     import psycopg
@@ -37,11 +39,7 @@ __all__ = ["Loads"]
 
 
 class Loads:
-    """At most one load at a time.
-
-    Attributes:
-        is_first: Whether the log begins with the current one.
-    """
+    """At most one load at a time. What is decided is in `LoadDecisions`."""
 
     def __init__(
         self,
@@ -55,6 +53,7 @@ class Loads:
         wake: Callable[[], None],
         note: Callable[[str], None],
         completeness: Completeness,
+        files: Worker,
     ) -> None:
         """Stores the arguments.
 
@@ -68,6 +67,7 @@ class Loads:
             wake: Is called when something has changed.
             note: Says something to people.
             completeness: Learns which tables were loaded.
+            files: Writes the outcome: the disk may stall.
         """
         self._given = given
         self._log = log
@@ -75,32 +75,32 @@ class Loads:
         self._publications = publications
         self._binary = binary
         self._jobs = jobs
-        self._max_hold = max_hold
         self._wake = wake
         self._note = note
         self._completeness = completeness
+        self._files = files
+        self._decisions = decisions.LoadDecisions(max_hold, _may_pass)
+        #: The current load. Until its tables are recorded as whole, it stays.
         self._load: TableLoad | None = None
-        self._request: LoadRequest | None = None
-        self._beginning: threading.Thread | None = None
-        self._is_ending = False
-        self._outcome: _Outcome | None = None
-        self._attempts = 0
-        self._due = 0.0
-        #: Whether another request may have come during a load.
-        self._may_have_more = False
-        self.is_first = False
+        self._begun: Future[None] | None = None
+        #: The load whose tables are not recorded yet, and the answer of that.
+        self._done: TableLoad | None = None
+        self._recording: Future[None] | None = None
+
+    @property
+    def is_first(self) -> bool:
+        """Whether the log begins with the current load."""
+        return self._decisions.is_first
 
     @property
     def is_pending(self) -> bool:
         """Whether something is still to be loaded."""
-        parts = (self._load, self._request, self._outcome)
-        return self._may_have_more or any(part is not None for part in parts)
+        return not isinstance(self._decisions.state, decisions.Nothing)
 
     @property
     def waits_for_position(self) -> bool:
         """Whether a load waits until everything before it has come."""
-        is_over = self._load is None or self._outcome is not None
-        return self._is_ending and not is_over
+        return isinstance(self._decisions.state, decisions.Placing)
 
     @property
     def left(self) -> PendingLoad | None:
@@ -132,7 +132,7 @@ class Loads:
             Left: Nobody waits for the step any more. The next attempt drops the slot.
         """
         landing.plan_first_load(step.check)
-        for attempt in range(1, _ATTEMPTS + 1):
+        for attempt in range(1, decisions.ATTEMPTS + 1):
             step.check()
             load = self._new(None)
             try:
@@ -144,20 +144,21 @@ class Loads:
                 with contextlib.suppress(Error):
                     # It would keep WAL for nobody.
                     drop_slot(conn, slot, wait=True)
-                if attempt == _ATTEMPTS or not was_busy(error):
+                if attempt == decisions.ATTEMPTS or not was_busy(error):
                     raise
                 self._note(f"the first load begins again: {error}")
                 step.pause(_RETRY_SECONDS * attempt)
         try:
             with step.unless_left():
-                self._load, self.is_first = load, True
+                self._load, self._begun = load, None
+                self._decisions.on(decisions.FirstBegan(), time.monotonic())
         except Left:
             load.stop()
             raise
 
     def request_all(self) -> None:
         """Loads all published tables as soon as the stream runs."""
-        self._request = load_requests.LoadRequest("", None)
+        self._decisions.request(load_requests.LoadRequest("", None))
 
     def tend(self, landing: Landing) -> None:
         """Does the next step. Call it often.
@@ -165,44 +166,83 @@ class Loads:
         Raises:
             Error: The first load is broken: open the log again, which empties it.
         """
-        if self._outcome is not None:
-            self._tend_outcome(self._outcome)
-            return
-        if self._load is None:
-            self._look(landing)
-            return
-        if not self._is_ending and not self._is_wanted():
-            self._cancel(landing)
-            return
-        if self._beginning is not None and self._beginning.is_alive():
-            return
-        self._beginning = None
-        failure = self._load.failure
-        if failure is not None:
-            self._break(failure, landing)
-        elif self._is_ending:
-            if not landing.has_load:
-                self._conclude(_Outcome(self._load, None))
-        elif self._max_hold is not None and landing.held_bytes > self._max_hold:
-            self._attempts = _ATTEMPTS
-            text = (
-                f"more than {self._max_hold} bytes of the stream waited for it: allow"
-                " more with max_hold, or load when there is less traffic"
-            )
-            self._break(LogError(text, code="load"), landing)
-        elif self._load.is_copied:
-            landing.end_load()
-            self._is_ending = True
+        recording = self._recording
+        if recording is not None and recording.done():
+            self._recording, error = None, recording.exception()
+            found: decisions.Event = decisions.Recorded()
+            if error is not None:
+                found = decisions.NotRecorded(error)
+            self._tell(found, landing)
+        load, begun = self._load, self._begun
+        if begun is not None and not begun.done():
+            copies, failure = decisions.Copies.BEGINNING, None
+        else:
+            is_copied = load is not None and load.is_copied
+            copies = decisions.Copies.COPIED if is_copied else decisions.Copies.COPYING
+            failure = None if load is None else load.failure
+        seen = decisions.Ticked(
+            copies,
+            failure,
+            landing.held_bytes,
+            int(landing.has_load),
+            landing.is_compared,
+        )
+        self._tell(seen, landing)
 
     def stop(self) -> None:
         """Stops the current load, also while it begins. A request stays."""
+        self._decisions.on(decisions.Stopped(), time.monotonic())
+        self._stop_copies()
+
+    def _tell(self, event: decisions.Event, landing: Landing) -> None:
+        for action in self._decisions.on(event, time.monotonic()):
+            self._perform(action, landing)
+
+    def _perform(self, action: decisions.Action, landing: Landing) -> None:
+        match action:
+            case decisions.LookForRequest():
+                self._tell(decisions.Found(self._take()), landing)
+            case decisions.LookIfWanted(request):
+                is_wanted = load_requests.is_wanted(self._log, request)
+                answer = decisions.StillWanted() if is_wanted else decisions.Unwanted()
+                self._tell(answer, landing)
+            case decisions.Begin(request):
+                load = self._load = self._new(request.tables)
+                begin = partial(self._begin, load, landing)
+                self._begun = in_background("walrow-load", begin)
+            case decisions.StopCopies():
+                self._stop_copies()
+            case decisions.EndLoad():
+                landing.end_load()
+            case decisions.GiveUp():
+                landing.give_up_load()
+            case decisions.Record(request, failure, refused):
+                if not refused:
+                    self._done = self._load if failure is None else None
+                record = partial(self._record, request, failure)
+                self._recording = self._files.do(record)
+                self._recording.add_done_callback(lambda _: self._wake())
+            case decisions.Note(text):
+                self._note(text)
+            case decisions.Fail(error):
+                raise error
+            case _:
+                assert_never(action)
+
+    def _take(self) -> LoadRequest | None:
+        try:
+            return self._requests.take()
+        except LogError as error:
+            self._note(str(error))
+            return None
+
+    def _stop_copies(self) -> None:
         load, self._load = self._load, None
         if load is not None:
             load.stop()
-        beginning, self._beginning = self._beginning, None
-        if beginning is not None:
-            beginning.join(_STOP_SECONDS)
-        self._is_ending, self.is_first = False, False
+        begun, self._begun = self._begun, None
+        if begun is not None:
+            answered(begun, _STOP_SECONDS)
 
     def _new(self, names: Sequence[str] | None) -> TableLoad:
         return TableLoad(
@@ -213,56 +253,6 @@ class Loads:
             jobs=self._jobs,
             wake=self._wake,
         )
-
-    def _is_wanted(self) -> bool:
-        """Whether somebody still wants the current load. Looks once a second."""
-        now = time.monotonic()
-        if self._request is None or not self._request.key or now < self._due:
-            return True
-        self._due = now + _LOOK_SECONDS
-        return load_requests.is_wanted(self._log, self._request)
-
-    def _cancel(self, landing: Landing) -> None:
-        """Ends the current load, which nobody wants any more."""
-        request, self._request = self._request, None
-        self.stop()
-        if landing.has_load:
-            landing.give_up_load()
-        self._may_have_more = True
-        self._note_cancelled(request)
-
-    def _note_cancelled(self, request: LoadRequest | None) -> None:
-        names = None if request is None else request.tables
-        words = "all tables" if names is None else ", ".join(names)
-        self._note(f"the load of {words} was cancelled")
-
-    def _look(self, landing: Landing) -> None:
-        now = time.monotonic()
-        if now < self._due or not landing.is_compared:
-            return
-        self._due = now + _LOOK_SECONDS
-        request = self._request
-        if (
-            request is not None
-            and request.key
-            # An attempt failed, and the next is due.
-            and not load_requests.is_wanted(self._log, request)
-        ):
-            self._request = None
-            self._note_cancelled(request)
-        if self._request is None:
-            self._may_have_more = False
-            try:
-                self._request = self._requests.take()
-            except LogError as error:
-                self._note(str(error))
-            self._attempts = 0
-        if self._request is not None:
-            load = self._load = self._new(self._request.tables)
-            self._is_ending = False
-            self._beginning = start_thread(
-                self._begin, load, landing, name="walrow-load"
-            )
 
     def _begin(self, load: TableLoad, landing: Landing) -> None:
         """Begins a load on a temporary slot, which ends with its connection."""
@@ -289,58 +279,15 @@ class Loads:
             load.failure = error
         self._wake()
 
-    def _break(self, failure: BaseException, landing: Landing) -> None:
-
-        is_first = self.is_first
-        self.stop()
-        if is_first:
-            raise failure
-        if landing.has_load:
-            landing.give_up_load()
-        self._attempts += 1
-        may_succeed = deserves_reconnect(failure) or is_refusal(failure)
-        if self._attempts < _ATTEMPTS and (may_succeed or was_busy(failure)):
-            self._due = time.monotonic() + _RETRY_SECONDS * 2**self._attempts
-            self._note(f"a load was broken off, and begins again: {failure}")
-            return
-        # The text of an error that is not walrow's own may contain values, so only its
-        # kind is said.
-        why = failure if isinstance(failure, Error) else type(failure).__name__
-        text = f"a load was given up: {why}"
-        self._note(text)
-        self._conclude(_Outcome(None, text))
-
-    def _conclude(self, outcome: _Outcome) -> None:
-        self._outcome = outcome
-        self._tend_outcome(outcome)
-
-    def _tend_outcome(self, outcome: _Outcome) -> None:
-        """Records an outcome. The disk may stall, so another thread does that."""
-        now = time.monotonic()
-        if outcome.is_recorded:
-            self._outcome = self._request = None
-            self._may_have_more, self._due = True, 0.0
-            self.stop()
-        elif now >= outcome.due and not outcome.is_being_recorded:
-            outcome.due = now + _LOOK_SECONDS
-            outcome.is_being_recorded = True
-            start_thread(self._record, outcome, self._request, name="walrow-outcome")
-
-    def _record(self, outcome: _Outcome, request: LoadRequest | None) -> None:
-        try:
-            if outcome.loaded is not None:
-                self._record_tables(outcome.loaded)
-                outcome.loaded = None
-            if request is not None and request.key:
-                load_requests.complete(self._log, request, outcome.failure)
-            outcome.is_recorded = True
-        except (Error, OSError) as error:
-            if not outcome.is_refused:
-                self._note(f"the result of a load cannot be written: {error}")
-            outcome.is_refused = True
-        finally:
-            outcome.is_being_recorded = False
-            self._wake()
+    def _record(
+        self, request: LoadRequest | decisions.First, failure: str | None
+    ) -> None:
+        """Records an outcome. The disk may refuse it, or stall."""
+        if self._done is not None:
+            self._record_tables(self._done)
+            self._done = None
+        if not isinstance(request, decisions.First) and request.key:
+            load_requests.complete(self._log, request, failure)
 
     def _record_tables(self, loaded: TableLoad) -> None:
         done = loaded.progress(0)
@@ -355,27 +302,10 @@ class Loads:
         self._note(f"loaded {done.tables} tables with {done.rows} rows")
 
 
-class _Outcome:
-    """The outcome of a load. It is recorded as soon as the disk allows it.
-
-    Attributes:
-        loaded: The load, until its tables are recorded as whole. None if it was given up.
-        failure: Why it was given up.
-        due: When it is recorded.
-        is_being_recorded: Whether a thread does that now.
-        is_refused: Whether the disk has refused it.
-        is_recorded: Whether it is recorded.
-    """
-
-    def __init__(self, loaded: TableLoad | None, failure: str | None) -> None:
-        self.loaded = loaded
-        self.failure = failure
-        self.due = 0.0
-        self.is_being_recorded = self.is_refused = self.is_recorded = False
+def _may_pass(failure: BaseException) -> bool:
+    return deserves_reconnect(failure) or is_refusal(failure) or was_busy(failure)
 
 
-_ATTEMPTS = 5
-_LOOK_SECONDS = 1.0
 _PAUSE_SECONDS = 5.0
 _RETRY_SECONDS = 1.0
-_STOP_SECONDS = 0.4
+_STOP_SECONDS = 0.2

@@ -5,66 +5,58 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import threading
 import time
-from collections import deque
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import psycopg
-
-from walrow._core import LogWriter
 from walrow._log.stopped import refuse_stopped
-from walrow._lsn import Lsn
-from walrow._postgres.commands import drop_slot, identify_system
+from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
-from walrow._postgres.failures import OBJECT_IN_USE, UNDEFINED_OBJECT
+from walrow._postgres.failures import UNDEFINED_OBJECT
 from walrow._postgres.interruption import Step
 from walrow._postgres.open_connections import OpenConnections
-from walrow._postgres.replication import ReplicationStream
-from walrow._postgres.server_errors import replication_error
-from walrow._postgres.slot_positions import position_of_now, prepared_transactions
 from walrow._postgres.stream_options import is_streamed
-from walrow._receive.askers import Asker, is_answered
+from walrow._receive.askers import Asker, read_catalog
 from walrow._receive.beginning import Beginning
-from walrow._receive.catalog_reader import first_catalog, read_catalog
 from walrow._receive.completeness import Completeness
-from walrow._receive.landing import Counts, Landing, is_refusal
+from walrow._receive.disk_states import is_refusal
+from walrow._receive.goal import Goal
+from walrow._receive.link import Away, Link, Opening
 from walrow._receive.loads import Loads
-from walrow._receive.reconnecting import Attempts, Streaming
-from walrow._receive.resuming import in_use
-from walrow._receive.same_server import Comparison, asked_options, stream_arguments
-from walrow._receive.status import Received, Status, lag_seconds
+from walrow._receive.open_log import OpenLog
+from walrow._receive.reports import Reports, Seen
+from walrow._receive.starting import Started, Starting
+from walrow._receive.status import Received
+from walrow._receive.stopping import Stop
+from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch
 from walrow._waiting import Waiter
+from walrow._workers import Worker
 from walrow.errors import (
     ConnectionLostError,
     Error,
-    OptionError,
-    Remedy,
-    ReplicationError,
 )
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
+    import psycopg
+
     from walrow._core import Catalog
-    from walrow._postgres.commands import IdentifySystem
-    from walrow._postgres.waiting import OpenTransaction
-    from walrow._receive.status import PendingLoad, State
+    from walrow._log.retention import Retainer
+    from walrow._postgres.replication import ReplicationStream
+    from walrow._receive.landing import Landing
+    from walrow._receive.status import State, Status
     from walrow.typing import TableName
 
 __all__ = ["Receiver"]
 
 
 class Receiver:
-    """A receiver that runs once. `receive` makes one.
-
-    Attributes:
-        was_stopped: Whether it has ended because of a stop.
-    """
+    """A receiver that runs once. `receive` makes one."""
 
     def __init__(
         self,
@@ -85,61 +77,49 @@ class Receiver:
         age: float,
         give_up_after: float,
         start_within: float,
+        retainer: Retainer | None,
         status: Callable[[Status], None] | None,
         stop: threading.Event,
     ) -> None:
-        """Checks the options."""
+        """Stores the options, which are checked."""
         self._given = parameters_of(conninfo)
-        if not publications:
-            text = "publications is missing: name at least one"
-            raise OptionError(text)
-        if not create:
-            _check_without_create(tables, snapshot=snapshot)
-        if jobs < 1:
-            text = "jobs must be at least 1"
-            raise OptionError(text)
         self._log = os.fspath(log)
         self._slot = slot
         self._publications = tuple(publications)
-        self._until = until
-        self._target: Lsn | None = None
-        #: The transactions that are prepared at the start.
-        self._prepared: set[int] = set()
-        self._stream_options = stream_options
-        self._writer_options = writer_options
-        self._age = age
-        self._give_up_after = give_up_after
         self._start_within = start_within
-        self._attempts = Attempts(give_up_after, start_within)
-        self._streaming = Streaming()
-        self._has_streamed = False
-        self._status = status
-        # Not the caller's own, which is never set here: he may have given it to others, too.
-        self._stop, self._callers_stop = threading.Event(), stop
-        self._has_ended = threading.Event()
-        self._must_end, self.was_stopped = math.inf, False
-        self._landing: Landing | None = None
-        #: Was left before its end: its disk stalls, and it still has the log.
-        self._unended: Landing | None = None
-        self._earlier = Counts()
-        self._position = Lsn(0)
+        streaming, messages = stream_options["streaming"], stream_options["messages"]
+        self._link = Link(
+            give_up_after,
+            start_within,
+            time.monotonic(),
+            streams=is_streamed(streaming=streaming, messages=messages),
+        )
+        self._stop = Stop(stop, _STOP_SECONDS)
+        #: What touches the log's files beside its writer.
+        self._files = Worker("walrow-files")
+        self._upkeep = Upkeep(retainer, self._files)
         self._connections = OpenConnections()
         self._waiter = Waiter()
         self._asker = Asker(self._connect_to_ask, "walrow-asker")
-        self._watch = Watch(self._asker, slot)
+        self._reports = Reports(status, Watch(self._asker, slot), _REPORT_SECONDS)
+        self._goal = Goal(self._given, self._publications, self._asker)
         self._timeline_watch = TimelineWatch(self._given, slot)
-        self._reported = 0.0
-        self._notes: deque[str] = deque()
-        self._left: list[PendingLoad | OpenTransaction] = []
-        self._has_given_up = self._only_compares = False
-        self._answered = 0.0
+        self._open_log = OpenLog(
+            self._log,
+            slot,
+            options=writer_options,
+            age=age,
+            give_up_after=give_up_after,
+            read_catalog=self._read_catalog,
+            wake=self._waiter.wake,
+        )
         self._asked = 0.0
         self._completeness = Completeness(
             self._given,
             asker=self._asker,
             log=Path(self._log),
             publications=self._publications,
-            note=self._notes.append,
+            note=self._reports.add,
         )
         self._loads = Loads(
             self._given,
@@ -149,8 +129,9 @@ class Receiver:
             jobs=jobs,
             max_hold=max_hold,
             wake=self._waiter.wake,
-            note=self._notes.append,
+            note=self._reports.add,
             completeness=self._completeness,
+            files=self._files,
         )
         self._beginning = Beginning(
             self._given,
@@ -166,79 +147,67 @@ class Receiver:
             loads=self._loads,
             completeness=self._completeness,
             answered=self._answer,
-            note=self._notes.append,
+            note=self._reports.add,
+        )
+        self._starting = Starting(
+            self._given,
+            slot,
+            publications=self._publications,
+            stream_options=stream_options,
+            goal=self._goal if until == "now" else None,
+            link=self._link,
+            log=self._open_log,
+            beginning=self._beginning,
+            asker=self._asker,
+            timeline_watch=self._timeline_watch,
+            waiter=self._waiter,
         )
 
     def run(self) -> Received:
         """Receives until it is stopped. Leaves no thread and no connection."""
         with self._connections.collecting():
-            watcher = threading.Thread(
-                target=self._watch_stop, name="walrow-stop", daemon=True
-            )
-            watcher.start()
             try:
                 return self._run()
             finally:
-                self.was_stopped = self._stop.is_set()
-                self._has_ended.set()
                 try:
                     # Only after an interruption: otherwise it is closed.
                     self._abandon()
                 finally:
+                    self._upkeep.finish(self._stop)
+                    self._files.close()
                     self._asker.close()
                     self._timeline_watch.close()
-                    self._connections.end(self._allowed(_END_SECONDS))
-                    watcher.join()
+                    self._connections.end(self._stop.allowed(_END_SECONDS))
                     self._waiter.close()
-
-    def _watch_stop(self) -> None:
-        # Nothing else says that the receiver has ended by itself.
-        while not self._callers_stop.wait(_STOP_LOOK_SECONDS):
-            if self._has_ended.is_set() or self._stop.is_set():
-                break
-        if not self._has_ended.is_set():
-            self._must_end = time.monotonic() + _STOP_SECONDS
-            self._stop.set()
-            self._waiter.wake()
-
-    def _allowed(self, seconds: float) -> float:
-        """The rest of these seconds after a stop."""
-        left = self._must_end - time.monotonic()
-        return min(seconds, max(left, _LEAST_SECONDS))
 
     def _run(self) -> Received:
         refuse_stopped(self._log, self._slot)
         try:
             while self._may_begin():
                 self._report("connecting", force=True)
-                began, durable = time.monotonic(), self._durable
-                self._has_streamed = False
+                self._link.begin(self._open_log.durable, time.monotonic())
                 try:
                     self._receive()
                     break
                 except Error as error:
-                    attempt = self._attempts.after(
+                    attempt = self._link.lose(
                         error,
-                        lasted=time.monotonic() - began,
-                        has_streamed=self._has_streamed,
-                        has_advanced=self._durable > durable,
+                        self._open_log.durable,
+                        time.monotonic(),
                         is_known=self._beginning.system is not None,
                         is_final=error is self._beginning.refusal,
-                        has_given_up=self._has_given_up,
+                        has_given_up=self._open_log.has_given_up,
                     )
                     if attempt is None:
                         self._end()
-                        if self._attempts.is_late:
+                        if self._link.attempts.is_late:
                             text = (
                                 f"no server was reached within {self._start_within:g} s"
                             )
                             self._report("stopping", note=text, force=True)
                         raise
-                    note = attempt.note
-                    if self._streams() and self._streaming.fail(error):
-                        note = f"{note}. {_WITHOUT_STREAMING}"
-                    self._report(attempt.state, note=note, force=True)
-                    self._stop.wait(attempt.pause)
+                    self._report(attempt.state, note=attempt.note, force=True)
+                    self._pause()
         except KeyboardInterrupt:
             self._stop.set()
             self._finish(None)
@@ -246,25 +215,30 @@ class Receiver:
         self._finish(None)
         return self._received()
 
-    def _streams(self) -> bool:
-        """Whether large transactions come before their commit, as far as the options say it."""
-        given = self._stream_options
-        return is_streamed(streaming=given["streaming"], messages=given["messages"])
+    def _pause(self) -> None:
+        """Waits for the next attempt, or a stop. The log goes on."""
+        link = self._link.state
+        until = link.until if isinstance(link, Away) else 0.0
+        while not self._stop.is_set() and time.monotonic() < until:
+            self._wait(until)
+
+    def _wait(self, until: float) -> None:
+        """Waits until something happens, but shortly. The log goes on."""
+        landing, end = (
+            self._open_log.landing,
+            min(until, time.monotonic() + _LOOK_SECONDS),
+        )
+        self._waiter.wait(end if landing is None else min(end, landing.deadline))
+        if landing is not None:
+            landing.tick()
 
     def _may_begin(self) -> bool:
         """Waits until an earlier attempt no longer writes to the log. False after a stop."""
+        log, is_stopped = self._open_log, self._stop.is_set
         text = "the disk has not finished a write of the attempt before: waiting for it"
-        while (earlier := self._unended) is not None and not self._stop.is_set():
-            if earlier.wait(_REPORT_SECONDS, self._stop):
-                self._unended = None
-                self._position, self._earlier = earlier.durable, earlier.counts
-            else:
-                self._report("degraded", note=text, landing=earlier)
-        return not self._stop.is_set()
-
-    @property
-    def _durable(self) -> Lsn:
-        return self._position if self._landing is None else self._landing.durable
+        while not is_stopped() and not log.is_free(_REPORT_SECONDS, is_stopped):
+            self._report("degraded", note=text, landing=log.unended)
+        return not is_stopped()
 
     def _end(self) -> None:
         """Publishes what there is, after an error that another attempt does not fix."""
@@ -283,7 +257,7 @@ class Receiver:
         step = Step(drop, lambda _: None, self._waiter.wake)
         end = time.monotonic() + _DROP_SECONDS
         while not step.is_done and not self._stop.is_set() and time.monotonic() < end:
-            self._waiter.wait(min(end, time.monotonic() + _REPORT_SECONDS))
+            self._wait(end)
         try:
             if step.is_done:
                 step.result()
@@ -308,12 +282,12 @@ class Receiver:
         started = self._started()
         if started is None:
             return False
-        stream, landing = started
-        self._has_streamed = True
+        stream, landing, purpose = started
+        self._link.stream(purpose, time.monotonic())
         try:
             try:
                 self._pump(stream, landing)
-                if self._only_compares and landing.is_compared:
+                if self._link.only_compares and landing.is_compared:
                     return not self._stop.is_set()
             except KeyboardInterrupt:
                 self._stop.set()
@@ -321,105 +295,50 @@ class Receiver:
                 raise
             self._finish(stream)
         finally:
-            stream.close(self._allowed(_CLOSE_SECONDS))
-        if self._target is not None and not self._stop.is_set():
+            stream.close(self._stop.allowed(_CLOSE_SECONDS))
+        if self._goal.position is not None and not self._stop.is_set():
             # A caller that waits for a position asks the log for states then.
-            self._note_prepared()
-            self._completeness.compare_now(self._position, self._stop)
+            self._goal.note_prepared(self._stop.is_set, self._reports.add)
+            self._completeness.compare_now(self._open_log.durable, self._stop.is_set)
             self._report("stopping", force=True)
         return False
 
-    def _started(self) -> tuple[ReplicationStream, Landing] | None:
+    def _started(self) -> Started | None:
         """The stream and where it lands. None if it is stopped before."""
-        self._answered = time.monotonic()
+        self._answer()
         step = Step(
-            self._start,
-            lambda started: started[0].close(self._allowed(_CLOSE_SECONDS)),
+            self._starting.start,
+            lambda started: started[0].close(self._stop.allowed(_CLOSE_SECONDS)),
             self._waiter.wake,
         )
         try:
             while not step.is_done:
                 if self._stop.is_set():
                     return None
-                if time.monotonic() >= self._answered + _CONNECT_SECONDS:
+                if time.monotonic() >= self._link.unanswered_until:
                     step.leave()
-                    landing = self._landing
+                    landing = self._open_log.landing
                     is_new = not self._loads.is_first
                     if landing is not None and landing.lacks_first_load and is_new:
                         # Otherwise this step might go on with a load, beside the next one's.
                         self._abandon()
                     text = "the server does not answer while the stream is prepared"
                     raise ConnectionLostError(text)
-                is_opening = self._answered == math.inf
+                is_opening = isinstance(self._link.state, Opening)
                 note = "the log is being opened" if is_opening else None
                 self._report("connecting", note=note)
-                self._waiter.wait(time.monotonic() + _REPORT_SECONDS)
+                self._wait(math.inf)
             return step.result()
         finally:
             if not step.is_done:
                 step.leave()
-
-    def _start(
-        self, step: Step[tuple[ReplicationStream, Landing]]
-    ) -> tuple[ReplicationStream, Landing]:
-
-        try:
-            return self._connect(step)
-        except psycopg.Error as error:
-            failed = "the stream cannot be prepared"
-            raise replication_error(error, failed, slot=self._slot) from error
-
-    def _connect(
-        self, step: Step[tuple[ReplicationStream, Landing]]
-    ) -> tuple[ReplicationStream, Landing]:
-
-        with contextlib.ExitStack() as stack:
-            stream = ReplicationStream.connect(
-                **self._given, wakeup_fd=self._waiter.descriptor
-            )
-            stack.callback(stream.close)
-            # If there are several hosts, another may be right now.
-            self._asker.renew()
-            system = identify_system(stream.connection)
-            self._beginning.check_system(system)
-            landing = self._landing or self._open(system, step)
-            with step.unless_left():
-                self._beginning.system = system
-            slot_start = self._beginning.check(stream.connection, system, landing, step)
-            self._beginning.preflight()
-            if self._until == "now" and self._target is None:
-                # In this order: a transaction that is prepared after the end is not left by it.
-                self._prepared = self._prepared_now()
-                self._target = position_of_now(self._given)
-            with step.unless_left():
-                wanted = asked_options(self._publications, self._stream_options)
-                plan = self._beginning.plan(landing, wanted)
-                self._only_compares = plan.comparison is Comparison.ONLY
-                session = self._beginning.session(system, slot_start, plan)
-                landing.begin_session(session)
-            asked = stream_arguments(plan.asked, self._stream_options)
-            if not self._streaming.may_stream(system.xlogpos, landing.durable):
-                asked["streaming"] = False
-            try:
-                stream.start(self._slot, plan.start, **asked)
-            except ReplicationError as error:
-                if error.sqlstate != OBJECT_IN_USE:
-                    raise
-                text = in_use(self._given, self._slot)
-                raise ReplicationError(
-                    text, sqlstate=OBJECT_IN_USE, slot=self._slot
-                ) from error
-            with step.unless_left():
-                self._timeline_watch.begin(stream.connection)
-            stack.pop_all()
-            return stream, landing
 
     def _pump(self, stream: ReplicationStream, landing: Landing) -> None:
         while not self._stop.is_set():
             if landing.failure is not None:
                 self._abandon()
                 raise self._beginning.judged(landing.failure)
-            if self._only_compares and landing.is_compared:
+            if self._link.only_compares and landing.is_compared:
                 return
             self._tend_loads(stream, landing)
             if self._has_new_timeline(self._timeline_watch.look(), landing):
@@ -428,22 +347,18 @@ class Receiver:
                     "follows a server that was"
                 )
                 raise ConnectionLostError(text)
-            if (
-                self._target is not None
-                and landing.durable >= self._target
-                # A standby that is behind does not show yet that it is the same.
-                and (landing.is_compared or landing.durable > self._target)
-                and self._may_end()
-            ):
+            if self._goal.is_reached(landing, self._loads):
                 return
             self._report("streaming" if landing.trouble is None else "degraded")
             if landing.is_full:
                 # Questions of the server are not read meanwhile, so answer without a
                 # question.
                 stream.confirm(landing.confirmable)
-                landing.wait_for_room(_ANSWER_SECONDS, self._stop)
+                landing.wait_for_room(_ANSWER_SECONDS, self._stop.is_set)
                 continue
-            block = stream.receive(_REPORT_SECONDS)
+            left = landing.deadline - time.monotonic()
+            block = stream.receive(max(0.0, min(left, _LOOK_SECONDS)))
+            landing.tick()
             self._waiter.drain()
             if block is None:
                 text = "the server has ended the stream"
@@ -453,31 +368,6 @@ class Receiver:
                 self._beginning.sent(stream.server_lsn)
             if landing.confirmable > stream.flushed:
                 stream.confirm(landing.confirmable)
-
-    def _may_end(self) -> bool:
-        """Whether no load goes on. A load that waits for others may do so for ever: it is left."""
-        load = self._loads.left
-        if load is not None:
-            self._left = [load]
-        return load is not None or not self._loads.is_pending
-
-    def _note_prepared(self) -> None:
-        """Finds the transactions that were prepared before the end, and are not decided."""
-
-        def ask(conn: psycopg.Connection[Any]) -> list[OpenTransaction]:
-            found = prepared_transactions(conn, self._publications)
-            return [each for each in found if each.xid in self._prepared]
-
-        if not self._prepared:
-            return
-        answer = self._asker.ask(ask)
-        if is_answered(answer, math.inf, self._stop):
-            try:
-                self._left += answer.result()
-            except Error as error:
-                self._notes.append(
-                    f"it is not known which prepared transactions are left: {error}"
-                )
 
     def _has_new_timeline(self, now: int | None, landing: Landing) -> bool:
         if now is None or not self._beginning.is_promoted(now):
@@ -489,10 +379,10 @@ class Receiver:
     def _tend_loads(self, stream: ReplicationStream, landing: Landing) -> None:
         is_compared = landing.is_compared
         if is_compared:
-            self._completeness.look(landing.durable, landing.catalog.times)
+            self._completeness.look(landing.durable, landing.catalog_times)
         if self._completeness.is_catalog_old:
             self._completeness.is_catalog_old = False
-            landing.catalog.ask()
+            landing.ask_for_catalog()
         is_first = self._loads.is_first
         try:
             self._loads.tend(landing)
@@ -508,48 +398,6 @@ class Receiver:
             self._asked = now
             stream.confirm(landing.confirmable, reply=True)
 
-    def _open(
-        self,
-        system: IdentifySystem,
-        step: Step[tuple[ReplicationStream, Landing]],
-    ) -> Landing:
-        """Opens the log, the first time and after a failure of the file system."""
-        found, failure = first_catalog(self._read_catalog)
-        with step.unless_left():
-            # A large log takes long, and the server is not asked meanwhile.
-            self._answered = math.inf
-        writer = LogWriter(
-            self._log,
-            system_identifier=system.system_identifier,
-            database=system.database,
-            slot=self._slot,
-            **self._writer_options,
-        )
-        try:
-            timeline = writer.source["timeline"]
-            timeline_start = writer.source["timeline_start"]
-            if found is not None and not writer.position:
-                writer.extend_catalog(found)
-                found = None
-            with step.unless_left():
-                landing = self._landing = Landing(
-                    writer,
-                    age=self._age,
-                    give_up_after=self._give_up_after,
-                    read_catalog=self._read_catalog,
-                    found=found,
-                    catalog_failure=failure,
-                    wake=self._waiter.wake,
-                    earlier=self._earlier,
-                )
-                self._beginning.timeline = timeline
-                self._beginning.timeline_start = timeline_start
-                self._answered = time.monotonic()
-        except BaseException:
-            writer.close()
-            raise
-        return landing
-
     def _read_catalog(self) -> Future[Catalog]:
         return self._asker.ask(
             partial(read_catalog, given=self._given, publications=self._publications)
@@ -560,35 +408,29 @@ class Receiver:
         given = {**self._given, "connect_timeout": 5}
         return connect_to_ask(given, f"(questions for slot {self._slot})")
 
-    def _prepared_now(self) -> set[int]:
-
-        found = self._asker.ask(
-            partial(prepared_transactions, publications=self._publications)
-        )
-        return {each.xid for each in found.result()}
-
     def _answer(self) -> None:
-        self._answered = time.monotonic()
+        self._link.answer(time.monotonic())
 
     def _finish(self, stream: ReplicationStream | None) -> None:
         """Publishes and confirms the durable changes, and closes the log."""
-        landing, self._landing = self._landing, None
+        landing = self._open_log.take()
         try:
             self._loads.stop()
             if landing is None:
                 return
-            self._earlier = landing.counts
             self._report("stopping", force=True, landing=landing)
             if stream is not None:
-                now = self._timeline_watch.look_now(self._allowed(_TIMELINE_SECONDS))
+                now = self._timeline_watch.look_now(
+                    self._stop.allowed(_TIMELINE_SECONDS)
+                )
                 self._has_new_timeline(now, landing)
             if stream is not None and not self._stop.is_set():
                 # A caller that waits for a position reads the log then.
-                landing.finish(math.inf, self._stop)
+                landing.finish(math.inf, self._stop.is_set)
         finally:
             # The status function may raise. The thread would keep the log for ever.
             if landing is not None:
-                self._close(landing)
+                self._open_log.close(landing, self._stop.allowed(_FINISH_SECONDS))
         if stream is not None:
             with contextlib.suppress(Error):
                 stream.confirm(landing.confirmable)
@@ -604,30 +446,22 @@ class Receiver:
 
     def _abandon(self) -> None:
         """Closes the log without another try."""
-        landing, self._landing = self._landing, None
+        landing = self._open_log.take()
         try:
             self._loads.stop()
         finally:
             if landing is not None:
-                self._close(landing)
-
-    def _close(self, landing: Landing) -> None:
-        if not landing.finish(self._allowed(_FINISH_SECONDS)):
-            self._unended = landing
-        landing.catalog.wait(self._allowed(_LEAST_SECONDS))
-        self._position = landing.durable
-        self._has_given_up = landing.has_given_up
-        self._earlier = landing.counts
+                self._open_log.close(landing, self._stop.allowed(_FINISH_SECONDS))
 
     def _received(self) -> Received:
-        counts = self._earlier
+        counts = self._open_log.counts
         return Received(
-            self._position,
+            self._open_log.durable,
             counts.transactions,
             counts.rows,
             counts.bytes,
             counts.segments,
-            tuple(self._left),
+            tuple(self._goal.left),
         )
 
     def _report(
@@ -638,68 +472,25 @@ class Receiver:
         force: bool = False,
         landing: Landing | None = None,
     ) -> None:
-        now = time.monotonic()
-        if self._status is None or (not force and now < self._reported):
-            return
-        self._reported = now + _REPORT_SECONDS
-        landing = landing or self._landing
-        while self._notes:
-            self._say(state, landing, self._notes.popleft())
-        self._say(state, landing, note)
-
-    def _say(
-        self,
-        state: State,
-        landing: Landing | None,
-        note: str | None,
-    ) -> None:
-        counts = self._earlier if landing is None else landing.counts
-        durable = self._position if landing is None else landing.durable
+        self._upkeep.tend()
+        landing = landing or self._open_log.landing
+        trouble, load = self._upkeep.note, None
         if landing is not None:
-            note = note or landing.trouble or landing.catalog.trouble
-        end, kept = self._watch.look()
-        lag = None if end is None or not durable else max(0, end - durable)
-        if self._status is not None:
-            self._status(
-                Status(
-                    state,
-                    durable,
-                    counts.transactions,
-                    counts.rows,
-                    counts.bytes,
-                    counts.segments,
-                    lag,
-                    lag_seconds(counts.last_commit_time, lag),
-                    kept,
-                    None
-                    if landing is None
-                    else self._loads.progress(landing.held_bytes),
-                    note,
-                )
-            )
+            trouble = landing.trouble or landing.catalog_trouble or trouble
+            load = self._loads.progress(landing.held_bytes)
+        log = self._open_log if landing is None else landing
+        seen = Seen(log.durable, log.counts, load, trouble)
+        self._reports.report(state, seen, note, now=force)
 
 
-def _check_without_create(
-    tables: Sequence[TableName] | None, *, snapshot: bool
-) -> None:
-    if tables is not None:
-        text = "a publication that exists has its own tables"
-        raise OptionError(text, remedies=_CREATE)
-    if snapshot:
-        text = "the first load begins with a slot that is created"
-        raise OptionError(text, remedies=_CREATE)
-
-
-#: Connecting, questions and the stream's start take less than this together.
-_CONNECT_SECONDS = 90.0
-#: A stop takes less than two seconds. Its waits take this time together, and then the least seconds
+#: A stop takes about a second at most. Its waits take this time together, and then the least time
 #: for each wait that is left. A busy machine delays the end of the process.
-_STOP_SECONDS = 1.0
-_STOP_LOOK_SECONDS = 0.1
+_STOP_SECONDS = 0.7
+#: How often the stop is looked at. A signal sets it without waking anybody.
+_LOOK_SECONDS = 0.1
 #: Open questions to the server are cancelled at the end. This is their time to close connections.
 _END_SECONDS = 1.0
-_LEAST_SECONDS = 0.1
-_FINISH_SECONDS = 0.9
+_FINISH_SECONDS = 0.6
 _CLOSE_SECONDS = 1.0
 #: For a standby only.
 _TIMELINE_SECONDS = 0.3
@@ -707,7 +498,3 @@ _TIMELINE_SECONDS = 0.3
 _DROP_SECONDS = 30.0
 _REPORT_SECONDS = 1.0
 _ANSWER_SECONDS = 0.4
-_WITHOUT_STREAMING = (
-    "Until the log has passed this place, large transactions come at their commit"
-)
-_CREATE = (Remedy("create", None, value=True),)

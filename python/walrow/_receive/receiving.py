@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 import threading
 from pathlib import Path
@@ -12,7 +11,7 @@ from walrow._amounts import duration, size
 from walrow._log.retention import Retainer
 from walrow._postgres.connecting import psycopg_or_refuse
 from walrow._sources.logs import directory_of
-from walrow.errors import OptionError
+from walrow.errors import OptionError, Remedy
 
 if TYPE_CHECKING:
     import os
@@ -151,6 +150,14 @@ def receive(
         if value is not None and not least <= value <= most:
             text = f"{name} is {value}: it must be from {least} to {most}"
             raise OptionError(text)
+    if not publications:
+        text = "publications is missing: name at least one"
+        raise OptionError(text)
+    if not create:
+        _check_without_create(tables, snapshot=snapshot)
+    if jobs < 1:
+        text = "jobs must be at least 1"
+        raise OptionError(text)
     options = {
         "streaming": streaming,
         "binary": binary,
@@ -172,7 +179,6 @@ def receive(
     psycopg_or_refuse()
     from walrow._receive.receiver import Receiver
 
-    retainer = None if retain is None else Retainer(directory, retain)
     receiver = Receiver(
         conninfo,
         log=directory,
@@ -190,34 +196,28 @@ def receive(
         age=age,
         give_up_after=give_up_after,
         start_within=_start_within(start_within, until),
-        status=_with_note_of(retainer, status),
+        retainer=None if retain is None else Retainer(directory, retain),
+        status=status,
         stop=stop or threading.Event(),
     )
-    with retainer or contextlib.nullcontext():
-        try:
-            return receiver.run()
-        finally:
-            if retainer is not None and receiver.was_stopped:
-                retainer.longest_end = _RETAIN_SECONDS
+    return receiver.run()
+
+
+def _check_without_create(
+    tables: Sequence[TableName] | None, *, snapshot: bool
+) -> None:
+    if tables is not None:
+        text = "a publication that exists has its own tables"
+        raise OptionError(text, remedies=_CREATE)
+    if snapshot:
+        text = "the first load begins with a slot that is created"
+        raise OptionError(text, remedies=_CREATE)
 
 
 def _start_within(given: float | None, until: str | None) -> float:
     if given is not None:
         return given
     return math.inf if until is None else _START_SECONDS
-
-
-def _with_note_of(
-    retainer: Retainer | None, status: Callable[[Status], None] | None
-) -> Callable[[Status], None] | None:
-    """Adds what holds segments back to a status that has no other note."""
-    if retainer is None or status is None:
-        return status
-
-    def report(found: Status) -> None:
-        status(found._replace(note=found.note or retainer.note))
-
-    return report
 
 
 #: With `until`, somebody waits for the end.
@@ -228,5 +228,4 @@ _LONGEST_AGE = 1_000_000_000
 _MOST_BYTES = (1 << 63) - 1
 #: Those of zstd.
 _LEVELS = (-131_072, 22)
-#: The time for removing old segments after a stop.
-_RETAIN_SECONDS = 0.3
+_CREATE = (Remedy("create", None, value=True),)

@@ -11,7 +11,8 @@ from psycopg import sql
 
 from walrow._postgres.commands import identify_system
 from walrow._postgres.connecting import closed_after_error, connect
-from walrow._receive.askers import Asker, is_answered
+from walrow._receive.askers import Asker
+from walrow._workers import answered
 from walrow.errors import Error
 
 if TYPE_CHECKING:
@@ -101,7 +102,7 @@ class TimelineWatch:
         """The standby's timeline now, or the last known one if it does not say in time."""
         self._begin_to_ask()
         if self._answer is not None:
-            is_answered(self._answer, seconds)
+            answered(self._answer, seconds)
             self._take()
         return self._known()
 

@@ -1,0 +1,88 @@
+"""What has come of the stream, and waits for the log."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from walrow._lsn import Lsn
+from walrow._receive.disk_states import Arrived
+from walrow._receive.orders import Append, NewSession, SetTimeline
+
+if TYPE_CHECKING:
+    from walrow._receive.orders import Order
+
+__all__ = ["Backlog"]
+
+
+class Backlog:
+    """Blocks of the stream, sessions and timelines, in their order.
+
+    Attributes:
+        gathered: Until when what is there waits for more. A turn for each small block would cost more
+            than the blocks.
+    """
+
+    def __init__(self) -> None:
+        """Has nothing."""
+        self._items: deque[Arrived | NewSession | SetTimeline] = deque()
+        self._size = 0
+        self._gathered = 0.0
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing waits."""
+        return not self._items
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there is no room for more blocks."""
+        return self._size >= _QUEUE_BYTES
+
+    @property
+    def has_session(self) -> bool:
+        """Whether a session is first."""
+        return bool(self._items) and isinstance(self._items[0], NewSession)
+
+    @property
+    def gathered(self) -> float:
+        """Until when the first blocks wait for more."""
+        is_block = bool(self._items) and isinstance(self._items[0], Arrived)
+        return self._gathered if is_block and self._size < _GATHERED_BYTES else 0.0
+
+    def add(self, item: NewSession | SetTimeline) -> None:
+        """Adds what is between blocks."""
+        self._items.append(item)
+
+    def arrive(self, block: Arrived, now: float) -> None:
+        """Adds a block."""
+        if self._size == 0:
+            self._gathered = now + _GATHER_SECONDS
+        self._items.append(block)
+        self._size += len(block.block)
+
+    def take(self, now: float) -> Order:
+        """Takes what is first: several blocks together, but not beyond what is between them."""
+        first = self._items.popleft()
+        if not isinstance(first, Arrived):
+            return first
+        blocks, size, end = [first.block], len(first.block), first.server_lsn
+        while self._items and size < _JOINED_BYTES:
+            item = self._items[0]
+            if not isinstance(item, Arrived):
+                break
+            self._items.popleft()
+            blocks.append(item.block)
+            size, end = size + len(item.block), item.server_lsn
+        self._size -= size
+        self._gathered = now + _GATHER_SECONDS
+        return Append(b"".join(blocks), Lsn(end))
+
+
+#: Blocks that wait for the disk.
+_QUEUE_BYTES = 64 << 20
+#: Smaller blocks wait for more, but only for this time.
+_GATHERED_BYTES = 1 << 20
+_GATHER_SECONDS = 0.01
+#: Blocks that are appended together, at most.
+_JOINED_BYTES = 4 << 20

@@ -1,0 +1,234 @@
+"""The orders for a log's thread, and what it answers: frozen values.
+
+The thread has one order at a time. Each answer says what the log is after it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walrow._core import Catalog
+    from walrow._lsn import Lsn
+    from walrow._receive.resuming import SlotStart
+    from walrow._receive.same_server import Comparison, Last
+
+__all__ = [
+    "Append",
+    "BeginLoad",
+    "Close",
+    "Counts",
+    "EndLoad",
+    "ExtendCatalog",
+    "Fill",
+    "GiveUpLoad",
+    "LogState",
+    "NewSession",
+    "Order",
+    "PlanLoad",
+    "Publish",
+    "Relation",
+    "Session",
+    "SetTimeline",
+    "Sync",
+]
+
+
+class Counts(NamedTuple):
+    """Counts of the landed changes.
+
+    Attributes:
+        transactions: Transactions.
+        rows: Rows that were inserted, updated or deleted in them.
+        bytes: Bytes of the stream.
+        segments: Published segments.
+        last_commit_time: When the last transaction was committed, in microseconds since
+            1970.
+    """
+
+    transactions: int = 0
+    rows: int = 0
+    bytes: int = 0
+    segments: int = 0
+    last_commit_time: int | None = None
+
+    def after(self, earlier: Counts) -> Counts:
+        """These and those of an earlier writer."""
+        return Counts(
+            earlier.transactions + self.transactions,
+            earlier.rows + self.rows,
+            earlier.bytes + self.bytes,
+            earlier.segments + self.segments,
+            self.last_commit_time or earlier.last_commit_time,
+        )
+
+
+class Session(NamedTuple):
+    """A session of the server.
+
+    Attributes:
+        timeline: The server's timeline.
+        timeline_start: Where it began, if that is known.
+        slot_start: Where the slot is, if the log is empty.
+        confirmed: Up to where the slot was confirmed.
+        comparison: The purpose of the session.
+        asked: The options of its stream that matter for what comes.
+    """
+
+    timeline: int
+    timeline_start: Lsn | None
+    slot_start: SlotStart | None
+    confirmed: Lsn
+    comparison: Comparison
+    asked: dict[str, str]
+
+
+class Relation(NamedTuple):
+    """A relation version of the stream.
+
+    Attributes:
+        oid: Its OID.
+        schema: Its schema.
+        name: Its name.
+        types: The OIDs of its columns' types.
+    """
+
+    oid: int
+    schema: str
+    name: str
+    types: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """What a log is, as its writer says it.
+
+    Attributes:
+        position: Up to where everything is durable.
+        is_compared: Whether the server of the session has sent everything up to it.
+        last: The last transaction or message that the log took.
+        asked: The options of the stream that it was received with.
+        lacks_first_load: Whether it lacks the load that it begins with.
+        is_full: Whether what is not published fills a segment.
+        has_changes: Whether something is not published.
+        counts: Counts of this writer, without bytes.
+        relations: Relation versions that are new. None are told before the server is compared: they
+            may be another server's.
+    """
+
+    position: Lsn
+    is_compared: bool
+    last: Last | None
+    asked: dict[str, str]
+    lacks_first_load: bool
+    is_full: bool
+    has_changes: bool
+    counts: Counts
+    relations: tuple[Relation, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Append:
+    """Appends bytes of the stream. The server has decoded everything up to the position after them."""
+
+    block: bytes
+    end: Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """Begins a session of the server. Everything before it is durable."""
+
+    number: int
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimeline:
+    """What comes next is of this timeline."""
+
+    timeline: int
+
+
+@dataclass(frozen=True, slots=True)
+class Sync:
+    """Makes everything durable."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExtendCatalog:
+    """Adds definitions. The answer is what the log has then."""
+
+    catalog: Catalog
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Gives what fills blocks to the next segment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Publish:
+    """Publishes all transactions."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlanLoad:
+    """Records that the log begins with a load, before its slot is created."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginLoad:
+    """Begins a load. The answer is the load.
+
+    Attributes:
+        number: Its number in this process.
+        point: Its consistent point.
+        micros: Its time, in microseconds since 1970.
+        catalog: The definitions of its tables.
+        tables: Their OIDs and replica identities.
+    """
+
+    number: int
+    point: Lsn
+    micros: int
+    catalog: Catalog
+    tables: Sequence[tuple[int, str]]
+
+
+@dataclass(frozen=True, slots=True)
+class EndLoad:
+    """Gives a load its place. The answer is whether everything before it has come."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUpLoad:
+    """Cancels a load: the log goes on without it."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Close:
+    """Closes the log, so that others can write to it."""
+
+
+Order = (
+    Append
+    | NewSession
+    | SetTimeline
+    | Sync
+    | ExtendCatalog
+    | Fill
+    | Publish
+    | PlanLoad
+    | BeginLoad
+    | EndLoad
+    | GiveUpLoad
+    | Close
+)

@@ -1,0 +1,91 @@
+"""Tells a caller about once a second how a receiver is doing."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow._receive.status import Status, lag_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from walrow._lsn import Lsn
+    from walrow._receive.loading import LoadProgress
+    from walrow._receive.orders import Counts
+    from walrow._receive.status import State
+    from walrow._receive.watch import Watch
+
+__all__ = ["Reports", "Seen"]
+
+
+class Seen(NamedTuple):
+    """What is seen of a log.
+
+    Attributes:
+        position: Up to where everything is durable.
+        counts: Counts of its changes.
+        load: How far a load is.
+        trouble: A problem that may pass, in words.
+    """
+
+    position: Lsn
+    counts: Counts
+    load: LoadProgress | None
+    trouble: str | None
+
+
+class Reports:
+    """The reports of a receiver, and its messages for people."""
+
+    def __init__(
+        self, status: Callable[[Status], None] | None, watch: Watch, seconds: float
+    ) -> None:
+        """Stores the arguments.
+
+        Args:
+            status: Is called with each report.
+            watch: Knows the server's end of WAL.
+            seconds: The time between two reports.
+        """
+        self._status = status
+        self._watch = watch
+        self._seconds = seconds
+        self._due = 0.0
+        self._notes: deque[str] = deque()
+
+    def add(self, note: str) -> None:
+        """Says something to people, with the next report."""
+        self._notes.append(note)
+
+    def report(self, state: State, seen: Seen, note: str | None, *, now: bool) -> None:
+        """Reports, if it is time, or now."""
+        clock = time.monotonic()
+        if self._status is None or (not now and clock < self._due):
+            return
+        self._due = clock + self._seconds
+        while self._notes:
+            self._say(state, seen, self._notes.popleft())
+        self._say(state, seen, note)
+
+    def _say(self, state: State, seen: Seen, note: str | None) -> None:
+        counts = seen.counts
+        end, kept = self._watch.look()
+        lag = None if end is None or not seen.position else max(0, end - seen.position)
+        if self._status is not None:
+            self._status(
+                Status(
+                    state,
+                    seen.position,
+                    counts.transactions,
+                    counts.rows,
+                    counts.bytes,
+                    counts.segments,
+                    lag,
+                    lag_seconds(counts.last_commit_time, lag),
+                    kept,
+                    seen.load,
+                    note or seen.trouble,
+                )
+            )

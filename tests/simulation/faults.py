@@ -1,0 +1,224 @@
+"""Faults that were put into the decisions on purpose. The worlds must find each."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import walrow._receive
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+__all__ = ["FAULTS", "FAULTS_OF_LOADS", "Fault", "module_with", "with_fault"]
+
+
+class Fault(NamedTuple):
+    """A line of a module, and what it is with the fault."""
+
+    name: str
+    module: str
+    line: str
+    wrong: str
+
+
+def with_fault(fault: Fault) -> Any:
+    """The class `Disk`, with a fault in it or in what it uses."""
+    disk = module_with("disk", fault)
+    if fault.module != "disk":
+        for name, found in vars(module_with(fault.module, fault)).items():
+            if isinstance(found, type) and found.__module__.endswith("_with_fault"):
+                setattr(disk, name, found)
+    return disk.Disk
+
+
+def module_with(name: str, fault: Fault) -> ModuleType:
+    """A module, with the fault if that is in it."""
+    source = Path(*walrow._receive.__path__, f"{name}.py").read_text("utf-8")
+    if name == fault.module:
+        assert source.count(fault.line) == 1, fault
+        source = source.replace(fault.line, fault.wrong)
+    spec = importlib.util.spec_from_loader(f"{name}_with_fault", loader=None)
+    assert spec is not None
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look there for their module.
+    sys.modules[module.__name__] = module
+    exec(compile(source, f"{name}.py", "exec"), vars(module))  # noqa: S102
+    return module
+
+
+FAULTS = [
+    Fault(
+        "a block is appended again after a refusal",
+        "disk",
+        'return replace(trouble.order, block=b"")',
+        "return trouble.order",
+    ),
+    Fault(
+        "a session begins without a sync",
+        "disk",
+        "if self._queue.has_session and not self._progress.is_just_synced:",
+        "if self._queue.has_session and not self._progress.is_durable:",
+    ),
+    Fault(
+        "what was received is confirmed before a comparison ends",
+        "disk",
+        "return self._confirmable if self.is_compared else Lsn(0)",
+        "return self._log.position if self._progress.bytes else Lsn(0)",
+    ),
+    Fault(
+        "what is appended is confirmed",
+        "disk",
+        "self.durable = self._confirmable = log.position",
+        "self.durable = self._confirmable = Lsn(log.position + 1)",
+    ),
+    Fault(
+        "blocks are appended in a pause",
+        "disk",
+        "return None if is_idle else self._next_item(now)",
+        "return None if self._queue.is_empty else self._next_item(now)",
+    ),
+    Fault(
+        "a load that was cancelled while it began goes on",
+        "disk",
+        "began = GivingUp if number == self._unwanted else Loading",
+        "began = Loading",
+    ),
+    Fault(
+        "a load that waits for its place is tried once only",
+        "progress",
+        "if isinstance(order, (Append, NewSession, SetTimeline)):",
+        "if isinstance(order, (NewSession, SetTimeline)):",
+    ),
+    Fault(
+        "a full disk ends another attempt",
+        "disk",
+        "again = now + _RETRY_SECONDS",
+        "again = math.inf",
+    ),
+    Fault(
+        "an attempt begins at once after a refusal",
+        "disk",
+        "again = now + _RETRY_SECONDS",
+        "again = now",
+    ),
+    Fault(
+        "nothing is synced without more blocks",
+        "progress",
+        "return self._synced + (_IDLE_SECONDS if is_idle else _SYNC_SECONDS)",
+        "return math.inf if is_idle else self._synced + _SYNC_SECONDS",
+    ),
+    Fault(
+        "the age of what is not published is not looked at",
+        "progress",
+        "since = min(self._changed_since, now)",
+        "since = now",
+    ),
+    Fault(
+        "a stop waits for a disk that is full",
+        "disk",
+        "if self.has_given_up or now >= self._latest:",
+        "if self.has_given_up:",
+    ),
+    Fault(
+        "a stop publishes nothing",
+        "disk",
+        "Last((Sync(), Publish(), Close()))",
+        "Last((Sync(), Close()))",
+    ),
+    Fault(
+        "a log stays open after a failure",
+        "disk",
+        "if is_other else (Close(),)",
+        "if is_other else (Sync(),)",
+    ),
+    Fault(
+        "rows do not wait for their definitions",
+        "disk",
+        "return None if self._awaits_catalog(now) else Publish()",
+        "return Publish()",
+    ),
+    Fault(
+        "blocks overtake a session",
+        "backlog",
+        "self._items.append(item)",
+        "self._items.appendleft(item)",
+    ),
+    Fault(
+        "a catalog that could not be read is not read again",
+        "definitions",
+        "        self.ask()\n        self._due = now + _RETRY_SECONDS",
+        "        self._due = math.inf",
+    ),
+    Fault(
+        "an old catalog replaces that of a load",
+        "definitions",
+        "if reading is not None and reading.generation != self._generation:",
+        "if reading is None:",
+    ),
+    Fault(
+        "a load that was given up gets its place",
+        "disk",
+        "is_over = isinstance(trouble.order, (GiveUpLoad, EndLoad))",
+        "is_over = isinstance(trouble.order, GiveUpLoad)",
+    ),
+]
+
+FAULTS_OF_LOADS = [
+    Fault(
+        "a load that was broken stays in the log",
+        "load",
+        "        if in_log:\n            actions.append(GiveUp())\n",
+        "",
+    ),
+    Fault(
+        "a load is recorded before it has its place",
+        "load",
+        "if not seen.in_log:\n",
+        "if True:\n",
+    ),
+    Fault(
+        "the log gets a load without its last rows",
+        "load",
+        "if seen.copies is Copies.COPYING:",
+        "if seen.copies is Copies.BEGINNING:",
+    ),
+    Fault(
+        "nobody looks whether a load is still wanted",
+        "load",
+        "return self._look(attempt, now) or self._go_on(seen, attempt, now)",
+        "return self._go_on(seen, attempt, now)",
+    ),
+    Fault(
+        "an outcome that was refused is not recorded again",
+        "load",
+        "self.state = replace(self.state, due=now + LOOK_SECONDS, refused=refused + 1)",
+        "self.state = replace(self.state, due=math.inf, refused=refused + 1)",
+    ),
+    Fault(
+        "an outcome is recorded while it is being recorded",
+        "load",
+        "self.state = Recording(attempt, failure, math.inf)",
+        "self.state = Recording(attempt, failure, 0.0)",
+    ),
+    Fault(
+        "a request is forgotten when the connection is lost",
+        "load",
+        "self.state = Nothing() if is_first else Wanted(again, 0.0)",
+        "self.state = Nothing(math.inf)",
+    ),
+    Fault(
+        "a load that was recorded goes on",
+        "load",
+        "                self.state = Unsure()\n                return [StopCopies()]\n",
+        "                self.state = Unsure()\n                return []\n",
+    ),
+    Fault(
+        "a load that was cancelled is copied on",
+        "load",
+        "actions = [StopCopies(), GiveUp()]",
+        "actions = [GiveUp()]",
+    ),
+]
