@@ -705,6 +705,8 @@ def test_other_errors_deserve_none() -> None:
             {"two_phase": True, "binary": True, "streaming": False},
             {"proto_version": 3, "two_phase": True, "binary": True},
         ),
+        (16, {"streaming": "on"}, {"proto_version": 4, "streaming": "on"}),
+        (16, {"streaming": "parallel"}, {"proto_version": 4, "streaming": "parallel"}),
         (
             16,
             {"origin": "none", "streaming": False},
@@ -729,6 +731,8 @@ def test_options_of_a_version(
         (14, ["p"], {"two_phase": True}, "version 15"),
         (16, ["p"], {"two_phase": True, "protocol_version": 2}, "two_phase"),
         (16, ["p"], {"streaming": True, "protocol_version": 1}, "streaming"),
+        (16, ["p"], {"streaming": "off"}, 'a bool, "on" or "parallel"'),
+        (15, ["p"], {"streaming": "parallel"}, "protocol_version 4"),
         (15, ["p"], {"origin": "none"}, "version 16"),
         (16, ["p"], {"origin": "x"}, "origin"),
     ],

@@ -592,6 +592,7 @@ def options(**changes: Any) -> BackupOptions:
         ({"compress": "gzip:10"}, "compress is gzip"),
         # A server takes it, and starts from no such backup.
         ({"label": "b\nSTART TIMELINE: 9"}, "label is one line"),
+        ({"label": "b\udcff"}, "label is not UTF-8"),
         ({"max_rate": -1}, "max_rate is a number"),
         ({"max_rate": 1 << 40}, "max_rate is a number"),
         ({"manifest": "no", "manifest_checksums": "SHA256"}, "needs a manifest"),
@@ -632,6 +633,9 @@ def test_each_tablespace_has_a_directory() -> None:
         places_of(locations, {"/srv/a": "/new/a"})
     with pytest.raises(OptionError, match="no tablespace at /srv/c"):
         places_of(locations, mapped | {"/srv/c": "/new/c"})
+    # As allow_in_place_tablespaces makes them: no directory could be given.
+    with pytest.raises(OptionError, match="take the backup in format tar"):
+        places_of({16385: "pg_tblspc/16385"}, {})
 
 
 @pytest.mark.parametrize(

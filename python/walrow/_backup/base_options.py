@@ -90,6 +90,8 @@ def check_options(options: BackupOptions) -> None:
     if options.max_rate is not None and not 0 < options.max_rate < 1 << 31:
         # Which of them the server takes is known with its command.
         _refuse("max_rate is a number of kilobytes per second, from 32 to 1048576")
+    if not options.label.isascii() and options.label != _printed(options.label):
+        _refuse("label is not UTF-8")
     if "\n" in options.label:
         # A server writes it into backup_label as it is, where it would be another entry.
         _refuse("label is one line")
@@ -109,6 +111,11 @@ def gzip_level(compress: str | None) -> str | None:
     if found is None:
         _refuse("compress is gzip, or gzip:1 to gzip:9")
     return found[1]
+
+
+def _printed(text: str) -> str:
+    """The text without what UTF-8 lacks, such as bytes of a command line in another encoding."""
+    return text.encode("utf-8", "ignore").decode()
 
 
 def _check_mapping(to: Path, tablespaces: Mapping[str, str]) -> None:
@@ -135,6 +142,12 @@ def places_of(
     Raises:
         OptionError: A tablespace has no directory here, or there is no such tablespace.
     """
+    inside = sorted(it for it in locations.values() if not Path(it).is_absolute())
+    if inside:
+        _refuse(
+            f"the tablespaces {', '.join(inside)} are inside the data directory, as"
+            " allow_in_place_tablespaces makes them: take the backup in format tar"
+        )
     mapped = {os.path.normpath(old): new for old, new in tablespaces.items()}
     lacking = [it for it in locations.values() if os.path.normpath(it) not in mapped]
     if lacking:

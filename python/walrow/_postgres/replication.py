@@ -150,7 +150,7 @@ class ReplicationStream(CopyBoth):
         *,
         publications: str | Sequence[str],
         protocol_version: int | None = None,
-        streaming: bool | None = None,
+        streaming: bool | Literal["on", "parallel"] | None = None,
         binary: bool = False,
         messages: bool = False,
         two_phase: bool = False,
@@ -167,7 +167,8 @@ class ReplicationStream(CopyBoth):
             streaming: Whether large transactions come before their commit. Default: yes,
                 but not with `messages`, because in a streamed transaction, messages of
                 rolled-back savepoints look like others. If you ask for both,
-                `walrow.messages` marks such messages as `undecidable`.
+                `walrow.messages` marks such messages as `undecidable`. With protocol 4,
+                True is `"parallel"`, for which aborts have an LSN and a time.
             binary: Whether values come in binary, if their type has a send function.
             messages: Whether logical messages come.
             two_phase: Whether prepared transactions come at PREPARE. From version 15 on.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from walrow.errors import OptionError
 
@@ -17,7 +17,7 @@ def stream_options(
     publications: Sequence[str],
     *,
     protocol_version: int | None = None,
-    streaming: bool | None = None,
+    streaming: bool | Literal["on", "parallel"] | None = None,
     binary: bool = False,
     messages: bool = False,
     two_phase: bool = False,
@@ -32,7 +32,8 @@ def stream_options(
         version: The server's major version.
         publications: Their names.
         protocol_version: Default: the server's highest.
-        streaming: Default: on, unless there are `messages` or it is protocol 1.
+        streaming: Default: yes, unless there are `messages` or it is protocol 1. With
+            protocol 4, that is `"parallel"`, for which aborts have an LSN and a time.
         binary: Whether values come in binary.
         messages: Whether logical messages come.
         two_phase: Whether prepared transactions come at PREPARE.
@@ -52,6 +53,11 @@ def stream_options(
         "streaming needs protocol_version 2 or more": (
             bool(streaming) and protocol < _STREAMING
         ),
+        'streaming must be a bool, "on" or "parallel"': (
+            isinstance(streaming, str) and streaming not in {"on", "parallel"}
+        ),
+        'streaming="parallel" needs protocol_version 4, and a server of version 16 or'
+        " later": streaming == "parallel" and protocol < _PARALLEL,
         "two_phase needs protocol_version 3 or more, and a server of version 15 or"
         " later": two_phase and protocol < _TWO_PHASE,
         "origin needs a server of version 16 or later": (
@@ -67,7 +73,8 @@ def stream_options(
         "publication_names": [*publications],
     }
     if is_streamed(streaming=streaming, messages=messages) and protocol >= _STREAMING:
-        options["streaming"] = "parallel" if protocol >= _PARALLEL else "on"
+        usual = "parallel" if protocol >= _PARALLEL else "on"
+        options["streaming"] = streaming if isinstance(streaming, str) else usual
     flags = {"binary": binary, "messages": messages, "two_phase": two_phase}
     options.update({name: is_on for name, is_on in flags.items() if is_on})
     if origin is not None:
@@ -75,9 +82,11 @@ def stream_options(
     return options
 
 
-def is_streamed(*, streaming: bool | None, messages: bool) -> bool:
+def is_streamed(
+    *, streaming: bool | Literal["on", "parallel"] | None, messages: bool
+) -> bool:
     """Whether large transactions come before their commit. Default: yes, but not with messages."""
-    return not messages if streaming is None else streaming
+    return not messages if streaming is None else bool(streaming)
 
 
 #: The highest protocol version of each server. Later servers have at least the last one.
