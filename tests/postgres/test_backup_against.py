@@ -77,7 +77,7 @@ class Place(NamedTuple):
     def verify(
         self, backup: Path, log: Path | None = None, **options: Any
     ) -> Comparison:
-        """Compares them, and checks that nothing is left behind, or changed."""
+        """Compares them, and checks that this leaves no files behind, and changes nothing."""
         before = contents(backup)
         wanted: dict[str, Any] = {"bin_dir": self.server.bin, "run_as": RUN_AS}
         wanted |= options
@@ -491,7 +491,7 @@ def test_a_log_of_another_server_is_refused(busy: Place, kinds: Kinds) -> None:
 def own_log(
     place: Place, *statements: str, options: str = "", **received: Any
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """A database of its own, and how its log is received."""
+    """A separate database, and how its log is received."""
     with place.server.database("against", options) as name:
         dsn = place.server.dsn_of(name)
         execute(dsn, *statements, "CREATE PUBLICATION own FOR ALL TABLES")
@@ -616,7 +616,7 @@ def test_tablespaces(busy: Place, form: str) -> None:
             "public.keyed": 50,
             "public.there": 2,
         }
-        # Neither that of the server nor that of the backup was written to.
+        # The server's tablespace and the backup's are both as they were.
         assert contents(spaces) == now
         assert contents(moved) == before[1]
         execute(dsn, "DROP TABLE there")
@@ -647,7 +647,7 @@ def test_a_tablespace_that_is_new_in_the_wal_is_refused(busy: Place) -> None:
 
 
 def test_damage_that_nobody_else_sees(busy: Place) -> None:
-    """A value in a file of the backup is another one: only its rows say so."""
+    """A value in a file of the backup is changed: only its rows show it."""
     [(checksums,)] = execute(busy.server.dsn, "SHOW data_checksums")
     with own_log(busy, *KEYED) as (dsn, where):
         [(file,)] = execute(dsn, "SELECT pg_relation_filepath('keyed')")

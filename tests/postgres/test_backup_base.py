@@ -60,7 +60,7 @@ def make_server(major: int) -> EmbeddedServer:
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[Callable[[int], EmbeddedServer]]:
-    """A server of each version, with rows, of which some are in a tablespace."""
+    """A server of each version, with rows. Some rows are in a tablespace."""
     with contextlib.ExitStack() as stack:
 
         @cache
@@ -680,7 +680,7 @@ def test_a_kill_at_any_call_of_the_disk_leaves_only_partial_names(
 
 
 def judge_of(server: EmbeddedServer) -> Path | None:
-    """pg_verifybackup. That of version 18 in the wheel does not run at all."""
+    """pg_verifybackup. The wheel's program of version 18 does not run at all."""
     program = server.bin / "pg_verifybackup"
     if not program.exists() or run([str(program), "--version"]).returncode:
         return None

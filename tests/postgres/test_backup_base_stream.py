@@ -117,7 +117,7 @@ def first_segment(server: EmbeddedServer) -> str:
 
 
 def switch(server: EmbeddedServer) -> None:
-    """Ends a segment, and removes those that nothing needs."""
+    """Ends a segment, and removes segments that nothing needs."""
     execute(
         server.dsn,
         "SELECT pg_logical_emit_message(false, '', 'more'), pg_switch_wal()",
@@ -172,7 +172,7 @@ def test_a_server_that_removes_its_wal_is_restored(
     removing = Removing(server)
     with Writer(server) as writer:
         done = take(server, tmp_path / "b", form, progress=removing)
-    # One slot, which is temporary, and keeps what was not received.
+    # One slot, which is temporary, and keeps the WAL that was not received.
     assert [it[:3] for it in removing.slots] == [(True, True, "reserved")]
     until_without_slots(server)
     assert not [*tmp_path.glob("*.partial")]
@@ -485,7 +485,7 @@ def test_a_standby_follows_another_timeline_meanwhile(tmp_path: Path) -> None:
                 at = end_of_wal(middle)
                 replayed = f"SELECT pg_last_wal_replay_lsn() >= '{at}'"
                 until(lambda: execute(last.dsn, replayed) == [(True,)])
-                # The end of a standby's backup is what it needs at least.
+                # A standby's backup ends at the position that it needs at least.
                 execute(last.dsn, "CHECKPOINT")
 
             done = take(last, tmp_path / "b", "tar", progress=once(promote))

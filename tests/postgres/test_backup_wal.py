@@ -51,7 +51,7 @@ def older(*majors: int) -> list[Any]:
 
 @pytest.mark.parametrize("major", [18, 16, *older(14, 15, 17)])
 def test_files_are_those_of_pg_receivewal(tmp_path: Path, major: int) -> None:
-    """Of the same run, byte for byte; in a slot; pg_waldump reads them."""
+    """The files of the same run, byte for byte; in a slot; pg_waldump reads them."""
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     # One of them has segments of the usual size.
     make, segment = (
@@ -156,7 +156,7 @@ def test_a_promotion_is_followed(tmp_path: Path, major: int) -> None:
             until_reported(standby, "0/0")
             until_reported(standby, "0/0", "pg_receivewal")
             write(primary, 2)
-            # Only what has its history may be there.
+            # Only segments whose history is there may be there.
             until(lambda: len(whole(ours)) >= 2)
             execute(standby.dsn, "SELECT pg_promote()")
             write(standby, 2)

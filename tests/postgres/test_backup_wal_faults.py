@@ -171,7 +171,7 @@ def test_a_receiver_that_is_killed_goes_on(
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_campaign_of_kills_over_a_promotion(tmp_path: Path) -> None:
-    """Whatever was killed and when, a server recovers from the files to the last commit."""
+    """A server recovers from the files to the last commit, whatever was killed and when."""
     base, wal = tmp_path / "base", tmp_path / "wal"
     draw = random.Random(7)  # noqa: S311
     with SmallSegments(18) as primary, Standby(primary) as standby:

@@ -263,7 +263,7 @@ def test_a_name_that_is_too_long_is_not_that_of_another_slot(
     label=st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=90)
 )
 def test_no_label_leaves_its_quotes(conn: Connection, label: str) -> None:
-    """The server reads the label to its end: it refuses what comes after it."""
+    """The server reads the label to its end: it refuses the text after the label."""
     major = major_of(conn)
     command = _core.base_backup_command(major, label=label, **_BACKUP)
     # Twice the same option is an error of the option, and not of the syntax.

@@ -1,4 +1,4 @@
-"""What a base backup that fails leaves, without a server."""
+"""The files that a failed base backup leaves, without a server."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def entry(segment: Segment, *, partial: bool = False, size: int = MIB) -> Entry:
 
 @st.composite
 def histories(draw: st.DrawFn) -> tuple[list[Entry], Segment]:
-    """What a receiver leaves that follows promotions, and where it was killed."""
+    """The files of a receiver that follows promotions, and where it was killed."""
     at = Segment(draw(st.integers(1, 3)), draw(st.integers(0, 1 << 13)))
     files: list[Entry] = []
     for is_last in draw(st.sampled_from([[True], [False, True], [False, False, True]])):

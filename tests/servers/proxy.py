@@ -65,9 +65,9 @@ class Proxy:
         self._flows.set()
 
     def cut(self, after: int = 0) -> None:
-        """Ends all connections, or those that were made after the first few."""
+        """Ends all connections, or only the connections after the first few."""
         self._flows.set()
-        # Of each connection, there are two.
+        # Each connection has two sockets.
         for each in self._sockets[2 * after :]:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)

@@ -69,7 +69,7 @@ class Recovered(EmbeddedServer):
 
 
 class WalProcess(ReceiverProcess):
-    """`walrow backup wal` in a process of its own, as a context manager that kills it."""
+    """`walrow backup wal` in a separate process, as a context manager that kills it."""
 
     def _command(self, dsn: str, log: Path, _slot: str, _publication: str) -> list[str]:
         return ["backup", "wal", "--json", "--dsn", dsn, "--to", str(log)]
@@ -162,7 +162,7 @@ def until_unused(server: EmbeddedServer) -> None:
 
 
 def end_of_wal(server: EmbeddedServer) -> str:
-    """The server's position. On a standby, of what it has."""
+    """The server's position. On a standby, the end of the WAL that it has."""
     query = """
     SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_receive_lsn()
         ELSE pg_current_wal_flush_lsn() END::text
@@ -233,7 +233,7 @@ def receive(server: EmbeddedServer, to: Path, **options: Any) -> ReceivedWal:
 
 
 def check(server: EmbeddedServer, to: Path, result: ReceivedWal | None) -> None:
-    """Compares files with those that the server still has, and refuses gaps."""
+    """Compares files with the server's files that are still there, and refuses gaps."""
     compared = 0
     found = contents(to)
     assert result is not None
@@ -248,7 +248,7 @@ def check(server: EmbeddedServer, to: Path, result: ReceivedWal | None) -> None:
             assert data[:used] == source.read_bytes()[:used], name
             compared += 1
     assert compared
-    # A segment in which a timeline ends is there twice.
+    # If a timeline ends in a segment, that segment is there twice.
     numbers = sorted({int(it[16:24], 16) for it in found if len(it) >= 24})
     assert numbers == list(range(numbers[0], numbers[0] + len(numbers)))
 

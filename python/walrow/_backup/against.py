@@ -76,8 +76,8 @@ def verify_against(
 ) -> Comparison:
     """Compares the tables of a base backup with the states of a log at the same LSN.
 
-    A copy of the backup is recovered by a server that nobody else can reach, and that is removed
-    at the end. The backup itself is only read. See docs/backup.md.
+    A private server recovers a copy of the backup. No other user can reach this server, and it is
+    removed at the end. The backup itself is only read. See docs/backup.md.
 
     ```python
     found = walrow.backup.verify_against("backups/monday", "log/")
@@ -89,14 +89,14 @@ def verify_against(
         backup: The backup: a data directory, or archives (`base.tar`).
         log: The log of the same server: its path or URL, or a `walrow.Log`.
         bin_dir: The directory of PostgreSQL's programs, of the backup's major version. Default:
-            that of postgres in PATH, or as pg_config says.
+            the directory of postgres in PATH, or as pg_config says.
         wal: A directory with the WAL that the backup does not have itself.
         tables: The tables that are compared. Default: all of the log.
         end_lsn: Up to where the backup is recovered. Default: to its end.
         scratch: The directory for the copy. Default: beside the backup.
         run_as: The user as whom the server runs, if this process is root's.
         user: The name of a superuser in the backup.
-        database: The database. Default: that of the log.
+        database: The database. Default: the log's database.
         timeout: The seconds that a recovery may take.
         progress: Is called with each step.
 
@@ -104,8 +104,9 @@ def verify_against(
         The tables and what differs: see `Comparison.equal`.
 
     Raises:
-        BackupError: The backup cannot be recovered or is none, PostgreSQL's programs of its
-            version are missing, or it is of another server or timeline than the log.
+        BackupError: The directory is not a backup, the backup cannot be recovered, PostgreSQL's
+            programs of its version are missing, or it is of another server or timeline than the
+            log.
         LogError: The log does not reach the end of the backup (`past_end`), or is damaged.
         SchemaError: The log has no such table.
         ReplicationError: The superuser or the database does not exist.
@@ -248,7 +249,7 @@ class Reached(NamedTuple):
         position: Up to where the server has sent everything. No transaction came after the
             last segment.
         has_more: Whether more came, which is not published yet.
-        timeline: The timeline of what came last, and where it began, if it is known.
+        timeline: The last timeline of the log, and where it began, if it is known.
     """
 
     position: Lsn

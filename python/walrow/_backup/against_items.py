@@ -1,4 +1,4 @@
-"""What `verify_against` returns."""
+"""The result of `verify_against`."""
 
 from __future__ import annotations
 

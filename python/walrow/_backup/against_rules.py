@@ -1,4 +1,4 @@
-"""What follows from facts about a backup and a log: pure functions.
+"""Conclusions from facts about a backup and a log: pure functions.
 
 A backup and a log that cannot be compared are refused here, with the reason in words.
 """
@@ -49,7 +49,7 @@ class BackupEnd(NamedTuple):
 
     @property
     def lsn(self) -> Lsn:
-        """Where that is."""
+        """The LSN where it is complete."""
         return self.ranges[-1].end
 
 
@@ -103,7 +103,7 @@ def timeline_problem(
 
     Args:
         log_timeline: The timeline at the end of the log. None if the log does not know it.
-        log_start: Where that began, if the log knows it.
+        log_start: The start of that timeline, if the log knows it.
         timeline: The timeline of the backup's end.
         history: The backup's earlier timelines, as far as it has them.
         lsn: Where the backup ends.
@@ -135,7 +135,7 @@ def unpublished(picture: Mapping[str, Any] | None) -> str | None:
     """Why the log does not get all rows of a table, as the receiver's last look shows it.
 
     Args:
-        picture: What the log has recorded of the table. None if it has nothing.
+        picture: The log's record of the table. None without one.
     """
     if picture is None:
         return None
@@ -151,12 +151,12 @@ def unpublished(picture: Mapping[str, Any] | None) -> str | None:
 def absence(
     oid: int, published: Mapping[int, Any] | None, *, is_later: bool, is_replaced: bool
 ) -> Absence:
-    """What it means that a backup does not have a table of the log.
+    """Classifies a table of the log that the backup does not have.
 
     Args:
         oid: The table's OID.
         published: The published tables at the receiver's last look. None without one.
-        is_later: Whether the log has nothing of it up to the end of the backup.
+        is_later: Whether all that the log has of it is after the end of the backup.
         is_replaced: Whether another table of the backup has a name of it.
     """
     if is_later:

@@ -1,4 +1,4 @@
-"""Compares each table of a log with that of a recovered server."""
+"""Compares each table of a log with the recovered server's table."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ class Sides(NamedTuple):
 
 
 class ComparedTables(NamedTuple):
-    """What came out of it.
+    """The results of a comparison.
 
     Attributes:
         tables: The tables of both.
         missing: Names of tables that only the log has.
-        dropped: Names of those that were dropped.
+        dropped: Names of the dropped tables.
         backed_up: All tables of the server.
     """
 
@@ -243,7 +243,7 @@ class _Server(NamedTuple):
 
 
 def _unread(error: psycopg.Error) -> tuple[TableResult, str]:
-    """What it means that the server cannot read a table. Its message may have a value."""
+    """The result for a table that the server cannot read. The error's message may have a value."""
     message = error.diag.message_primary or ""
     if "$libdir" in message or message.startswith("could not load library"):
         return "not comparable", "the library of an extension is missing in bin_dir"

@@ -73,7 +73,7 @@ def base_backup(
             of pg_hba.conf for the database.
         to: A directory that is empty, or does not exist yet.
         format: `tar` writes an archive for each tablespace. `plain` writes a data
-            directory, from which a server can start.
+            directory: a server can start from it.
         label: A name for the backup, of one line, in the server's log and in backup_label.
         checkpoint: `fast` begins at once, and costs the server a burst of writes. `spread`
             may wait for minutes.
@@ -129,7 +129,7 @@ def take(
         conninfo: As in `base_backup`.
         options: The options.
         progress: As in `base_backup`.
-        receiver: Receives WAL meanwhile. Default: if the option says so, one that streams.
+        receiver: Receives WAL meanwhile. Default: a streaming one, if the options say so.
     """
     check_places([options.to])
     parameters = parameters_of(conninfo)
@@ -203,7 +203,7 @@ def _command(major: int, options: BackupOptions, *, with_sizes: bool) -> str:
         progress=with_sizes,
         checkpoint=options.checkpoint,
         wal=options.wal == "fetch",
-        # Without WAL, the backup needs that of the archive. A server without one does not wait.
+        # A backup without WAL needs the archive's. A server without an archive does not wait.
         wait=options.wal == "none",
         max_rate=options.max_rate,
         tablespace_map=True,

@@ -52,7 +52,7 @@ class Odd(NamedTuple):
 
     Attributes:
         path: Where it is.
-        what: What it is.
+        what: The problem, as in `is a link to a directory`.
     """
 
     path: str
@@ -89,7 +89,7 @@ def contents(
 
     Args:
         directory: The backup.
-        tablespaces: Where tablespaces are, by their OIDs, if not where the links lead.
+        tablespaces: The tablespaces' places by OID, if they are not where the links lead.
     """
     if is_tar(directory):
         return _in_archives(directory)

@@ -30,7 +30,7 @@ def make_directory(path: Path) -> None:
 def write_file(path: Path, blocks: Iterable[bytes]) -> int:
     """Writes a new file that only its owner can read. Returns its size.
 
-    It is durable after `sync_tree`. Of a large one, most is so before.
+    It is durable after `sync_tree`. Most of a large file is durable before.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
     size = 0
@@ -73,7 +73,7 @@ def sync_tree(path: Path) -> None:
 
 
 def remove_trees(paths: Iterable[Path]) -> list[Path]:
-    """Removes directories. Returns those of which something is left."""
+    """Removes directories. Returns the directories that are still there."""
     for path in paths:
         with contextlib.suppress(OSError):
             shutil.rmtree(path)
@@ -85,7 +85,7 @@ def _sync(path: str) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # It has no name of its own.
+        # The error does not have the file's name.
         raise OSError(error.errno, error.strerror, path) from None
     finally:
         os.close(descriptor)

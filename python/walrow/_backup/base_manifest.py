@@ -120,7 +120,7 @@ def without_file(text: bytes, path: str) -> bytes:
             body = b"\n".join(lines)
             checksum = hashlib.sha256(body).hexdigest()
             changed = body + b'"Manifest-Checksum": "' + checksum.encode() + b'"}\n'
-            # What was read in another way than by its lines is refused here.
+            # A manifest that was read in another way than by its lines is refused here.
             if path not in parse_manifest(changed).files:
                 return changed
     return _refuse(f"{path!r} has no line of its own")

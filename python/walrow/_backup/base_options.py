@@ -32,7 +32,7 @@ WithManifest = Literal["yes", "no", "force-encode"]
 
 @dataclass(frozen=True, slots=True)
 class BackupOptions:
-    """What to take, as `walrow.backup.base_backup` describes it."""
+    """The backup to take, as `walrow.backup.base_backup` describes it."""
 
     to: Path
     format: Format
@@ -88,7 +88,7 @@ def check_options(options: BackupOptions) -> None:
     if options.manifest == "no" and options.manifest_checksums is not None:
         _refuse("manifest_checksums needs a manifest")
     if options.max_rate is not None and not 0 < options.max_rate < 1 << 31:
-        # Which of them the server takes is known with its command.
+        # The server's own limits are known only with its command.
         _refuse("max_rate is a number of kilobytes per second, from 32 to 1048576")
     if not options.label.isascii() and options.label != _printed(options.label):
         _refuse("label is not UTF-8")

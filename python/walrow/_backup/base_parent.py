@@ -29,7 +29,7 @@ def check_parent(
 
     Args:
         path: The parent's manifest.
-        manifest: What it says.
+        manifest: Its content.
         system_identifier: The server's.
         timeline: The server's.
         position: Where the server's WAL ends.

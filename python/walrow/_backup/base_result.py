@@ -1,4 +1,4 @@
-"""What a base backup reports: how far it is, and what it has taken."""
+"""The reports of a base backup: its progress and its result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BaseBackup:
         path: Its directory.
         format: `tar` or `plain`.
         system_identifier: The server's.
-        start_lsn: Where recovery begins.
+        start_lsn: The LSN where recovery begins.
         start_timeline: The timeline of that.
         end_lsn: From here on, the backup is consistent.
         end_timeline: The timeline of that.
@@ -45,7 +45,7 @@ class BaseBackup:
         manifest: The manifest. None without one.
         verified: Whether each file was read again, and is as in the manifest.
         wal: `complete` if all WAL from the start to the end is in the backup. `missing` if
-            it was left out: nothing can be recovered without it.
+            it was left out: the backup cannot be recovered without it.
         parent: The manifest of the backup that an incremental one needs.
     """
 

@@ -1,6 +1,6 @@
-"""What a server sends after BASE_BACKUP, as one sequence of events for all versions.
+"""A server's answer to BASE_BACKUP, as one sequence of events for all versions.
 
-Before server 15, each archive is a COPY of its own. From 15 on, one COPY has everything,
+Before server 15, each archive is a separate COPY. From 15 on, one COPY has everything,
 and each of its messages begins with its kind.
 """
 
@@ -202,7 +202,7 @@ class BackupStream:
         return Started(Lsn(lsn), timeline, tablespaces)
 
     def _copies(self) -> Iterator[Data]:
-        """The data of a COPY whose messages have nothing but data."""
+        """The data of a COPY whose messages have only data."""
         return map(Data, self._copy())
 
     def _copy(self) -> Iterator[bytes]:
@@ -311,7 +311,7 @@ def _refused(refusal: psycopg.Error, command: str) -> ReplicationError:
     sqlstate = refusal.sqlstate or ""
     hint = refusal.diag.message_hint or _HINTS.get(sqlstate)
     if _IS_REMOVED.search(refusal.diag.message_primary or ""):
-        # Its SQLSTATE is that of whatever failed before in the same process.
+        # Its SQLSTATE belongs to an earlier failure in the same process.
         hint = _REMOVED
     if hint is None and sqlstate.startswith("58"):
         hint = "the server's log says more"

@@ -41,7 +41,7 @@ class StreamedWal:
         """Begins nothing yet.
 
         Args:
-            parameters: Those of the connection.
+            parameters: The connection's parameters.
             system_identifier: The server's.
             as_archive: Whether `pg_wal.tar` is made of the directory at the end.
         """

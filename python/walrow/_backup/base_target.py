@@ -23,7 +23,7 @@ __all__ = ["PlainTarget", "TarTarget", "Target"]
 
 
 class Target(Protocol):
-    """Takes the parts of a backup, in the order in which they come."""
+    """Takes the parts of a backup, in the order of their arrival."""
 
     def archive(self, name: str, blocks: Iterator[bytes]) -> None:
         """Writes an archive."""
@@ -32,7 +32,7 @@ class Target(Protocol):
         """Writes the manifest."""
 
     def end(self) -> None:
-        """Writes what comes after all parts."""
+        """Writes the rest, after all parts."""
 
 
 class TarTarget:
@@ -114,7 +114,7 @@ class PlainTarget:
             _refuse(f"the path {name!r}")
         path = root / name
         if member.isdir():
-            # Some come again, for what is below them.
+            # Some directories come again, for their contents.
             if not path.is_dir():
                 make_directory(path)
         elif not member.isreg() or member.issparse():
@@ -126,7 +126,7 @@ class PlainTarget:
                 _refuse(f"{name!r}, which is cut")
 
     def _is_map(self, root: Path, name: str) -> bool:
-        """Whether this is the file from which a server makes its own links.
+        """Whether this is the file that a server makes its own links from.
 
         It has the directories of the server that is saved. The links are made in `end`.
         """

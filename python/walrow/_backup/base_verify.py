@@ -47,12 +47,12 @@ class VerifiedBackup:
 
 
 class Checked(NamedTuple):
-    """What a backup consists of.
+    """The contents of a backup, and its problems.
 
     Attributes:
         files: The number of files.
         bytes: Their size.
-        problems: What is not as in the manifest.
+        problems: The differences from the manifest.
         segments: The segments of WAL.
     """
 

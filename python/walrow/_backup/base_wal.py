@@ -18,7 +18,7 @@ __all__ = ["HEAD_BYTES", "ReceivesWal", "Segment", "is_segment", "wal_problems"]
 
 
 class ReceivesWal(Protocol):
-    """Receives WAL on a connection of its own while a base backup runs."""
+    """Receives WAL on a separate connection while a base backup runs."""
 
     def reserve(self) -> None:
         """Makes the server keep its WAL from now on, until it is received."""
@@ -74,7 +74,7 @@ def wal_problems(
     ranges: Iterable[WalRange],
     system_identifier: str | None = None,
 ) -> list[str]:
-    """Returns what is missing in WAL. Nothing if it has all bytes of all ranges.
+    """Returns the problems of WAL. Empty if it has all bytes of all ranges.
 
     A range may end on a timeline whose segment begins with the WAL of an earlier one. So
     a segment may also be one of a later timeline of the ranges.

@@ -96,7 +96,7 @@ class WalStream:
                     # From here on, the server needs to keep nothing.
                     self._stream.close(0 if self._stop.is_set() else _CLOSE_SECONDS)
                 except BaseException:
-                    # What was received is of no use.
+                    # The received WAL is of no use.
                     self._stop.set()
                     raise
                 finally:
@@ -142,7 +142,7 @@ class WalStream:
                 return None
             self._confirm(landing, at.timeline)
             if landing.is_full:
-                # The server's questions are not read meanwhile: it is told without them.
+                # The server's questions are not read meanwhile: it gets its answers unasked.
                 landing.wait_for_room(_ANSWER_SECONDS, self._stop)
                 continue
             event = self._stream.receive(_LOOK_SECONDS)
@@ -158,10 +158,10 @@ class WalStream:
         return None
 
     def _confirm(self, landing: WalLanding, timeline: int) -> None:
-        # In this order: what is flushed was written before.
+        # In this order: WAL is written before it is flushed.
         flushed, written = landing.flushed, landing.written
         is_news = landing.is_full or flushed.lsn > self._stream.flushed
-        # What waits in the queue may be of the timeline before.
+        # The queue may have WAL of the timeline before.
         if is_news and flushed.timeline == timeline:
             self._stream.confirm(written=written.lsn, flushed=flushed.lsn)
 

@@ -9,8 +9,8 @@ Two tables with equal sums and counts are equal. Otherwise, a row that differs i
 differs, as both sides put a key into the same bucket. So only rows of such buckets are read again,
 with their keys. A table without a key has buckets of whole rows.
 
-A server computes the same in SQL: see scratch_tables.py. The text of a row is that of its `format`
-with `%L` for each column: no two rows have the same.
+A server computes the same in SQL: see scratch_tables.py. The text of a row is the result of its
+`format` with `%L` for each column: no two rows have the same.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Found(NamedTuple):
     Attributes:
         kind: `missing` if only the first table has it, `extra` if only the second one does, or
             `different`.
-        key: The key. None if the table has none.
+        key: The key. None for a table without one.
         rows: The number of rows: 1, except without a key.
     """
 

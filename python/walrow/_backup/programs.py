@@ -36,7 +36,7 @@ class Account(NamedTuple):
     Attributes:
         name: Its name.
         user: Its ID.
-        group: That of its group.
+        group: The ID of its group.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Programs(NamedTuple):
     """The programs of a server.
 
     Attributes:
-        directory: Where they are.
+        directory: Their directory.
         version: Their version, such as `18.4`.
     """
 
@@ -57,7 +57,7 @@ class Programs(NamedTuple):
 
 
 class Control(NamedTuple):
-    """What a data directory says of itself in global/pg_control.
+    """Facts about a data directory, from its global/pg_control.
 
     Attributes:
         system_identifier: The server's.
@@ -113,11 +113,11 @@ def find_programs(
 
     Args:
         major: The major version, as in PG_VERSION.
-        bin_dir: Their directory. Default: that of postgres in PATH, or as pg_config says.
+        bin_dir: Their directory. Default: where postgres is in PATH, or as pg_config says.
         account: The user who must be able to run them.
 
     Raises:
-        BackupError: There are none, or only those of other versions, or the user cannot run them.
+        BackupError: They are missing or of other versions, or the user cannot run them.
     """
     places = [Path(bin_dir)] if bin_dir is not None else list(_places())
     others = []

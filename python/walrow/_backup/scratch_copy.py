@@ -33,8 +33,8 @@ class Archives(NamedTuple):
 
     Attributes:
         base: The archive of the data directory.
-        wal: That of WAL alone. None if it is in the first one, or elsewhere.
-        tablespaces: Those of tablespaces, by OID.
+        wal: The archive of WAL alone. None if WAL is in the first archive, or elsewhere.
+        tablespaces: The archives of tablespaces, by OID.
     """
 
     base: Path
@@ -206,8 +206,8 @@ def _links(directory: Path) -> list[Path]:
 def _files(source: Path, target: Path) -> Iterator[tuple[Path, Path]]:
     """The files below a directory. Makes the directories of the target.
 
-    Links are not followed, and not copied: a server's own backups have no others than those of
-    tablespaces and of WAL.
+    Links are not followed, and not copied: a server's own backups have links only
+    for tablespaces and WAL.
     """
     target.mkdir(mode=0o700, exist_ok=True)
     for path in sorted(source.iterdir()):
@@ -254,7 +254,7 @@ def _extract(
                 tar.extract(member, target, filter=_filtered)
                 progress(before + file.tell(), total)
         before += archive.stat().st_size
-    # Instead of the links, a server in the format tar writes this file. Its paths are those of
+    # Instead of the links, a server in the format tar writes this file. Its paths lead to
     # the server's tablespaces.
     (data / "tablespace_map").unlink(missing_ok=True)
     (data / "pg_tblspc").mkdir(mode=0o700, exist_ok=True)

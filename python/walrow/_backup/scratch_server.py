@@ -1,9 +1,9 @@
 """A server that recovers the copy of a backup up to a point, and then waits there.
 
-Its configuration is its own: nothing of the backup's is read, so it archives nothing, loads no
-library, and takes connections on one unix socket, of which only its user knows. Hot standby: nobody
-can write. It ends, and its directory is removed, when its context ends. If this process is killed,
-a shell does the same.
+It has a separate configuration, and does not read the backup's. So it archives nothing, loads no
+library, and takes connections on one unix socket that only its user knows. It is a hot standby, so
+it refuses writes. It ends, and its directory is removed, when its context ends. If this process is
+killed, a shell does the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Scratch(NamedTuple):
 
     Attributes:
         directory: The directory of its files.
-        sockets: That of its socket.
+        sockets: The directory of its socket.
     """
 
     directory: Path
@@ -99,7 +99,7 @@ def scratch_directory(place: Path, account: Account | None) -> Iterator[Scratch]
 
 
 def _end(watchdog: subprocess.Popen[bytes], *, is_done: bool) -> None:
-    """Ends the watchdog, or lets it do what is left."""
+    """Ends the watchdog, or lets it do the rest."""
     if is_done:
         watchdog.kill()
     if watchdog.stdin is not None:
@@ -150,7 +150,7 @@ class ScratchServer:
         Args:
             scratch: Where the copy of the backup is, as `copy_backup` makes it.
             programs: The programs.
-            control: What the backup says of itself.
+            control: The backup's facts about itself.
             recovery: How far it is recovered.
             account: The user as whom it runs.
             user: The name of a superuser in the backup.

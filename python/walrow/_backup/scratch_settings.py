@@ -1,4 +1,4 @@
-"""The configuration of a server that only recovers a backup: nothing of the backup's own is read."""
+"""The configuration of a server that only recovers a backup, without the backup's settings."""
 
 from __future__ import annotations
 

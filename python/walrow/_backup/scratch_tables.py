@@ -1,4 +1,4 @@
-"""What a recovered server knows of its tables, and the digests of their rows in SQL.
+"""The tables of a recovered server, and the digests of their rows in SQL.
 
 The SQL gives what `comparing` computes in Python. Names come from the server, quoted. `format`
 calls the output function of a type, as pgoutput does; a cast to text does not.
@@ -49,7 +49,7 @@ class ScratchTable(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The FROM of a query that reads its rows, and not those of its children."""
+        """The FROM of a query that reads its rows, without its children's rows."""
         return self.quoted if self.kind == "p" else f"ONLY {self.quoted}"
 
 

@@ -76,7 +76,7 @@ def refuse_new_tablespaces(
 
 
 def created_tablespaces(text: str) -> list[str]:
-    r"""The directories of new tablespaces in the output of pg_waldump. In-place ones have none.
+    r"""The directories of new tablespaces in the output of pg_waldump, except in-place ones.
 
     >>> created_tablespaces(
     ...     'rmgr: Tablespace … desc: CREATE 16400 "/x"\n… desc: CREATE 16401 ""\n'

@@ -1,4 +1,4 @@
-"""The digests of a table's rows in a log, as `scratch_tables` has those of a server."""
+"""The digests of a table's rows in a log, as `scratch_tables` has them for a server."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def state_buckets(
     Args:
         state: The rows, as PostgreSQL's text. None without rows.
         columns: The columns.
-        key: Those of the key. Empty without one.
+        key: The key's columns. Empty without a key.
     """
     found = Buckets()
     counts, sums = found.counts, found.sums

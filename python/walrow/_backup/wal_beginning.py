@@ -1,4 +1,4 @@
-"""What comes before a stream of WAL: which server, which segment, which history."""
+"""The steps before a stream of WAL: which server, which segment, which history."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ __all__ = ["Begun", "Source", "begin", "save_history"]
 
 @dataclass(frozen=True)
 class Source:
-    """Where WAL comes from.
+    """The source of WAL.
 
     Attributes:
-        parameters: Those of the connection.
+        parameters: The connection's parameters.
         slot: The physical slot, or None.
         create_slot: Whether the slot is created if it does not exist.
     """
@@ -70,7 +70,7 @@ def begin(
     """Connects, compares the server with the directory, and finds where to begin.
 
     Args:
-        source: Where WAL comes from.
+        source: The source of WAL.
         directory: The directory.
         known: The system identifier of an earlier connection.
         wakeup_fd: As for `PhysicalStream.connect`.
@@ -107,7 +107,7 @@ def begin(
 def first_position(
     system: IdentifySystem, kept: PhysicalSlot | None
 ) -> tuple[int, Lsn]:
-    """Where an empty directory begins: with what the slot keeps, or with what comes now."""
+    """The first position of an empty directory: the slot's, or else the server's current one."""
     if kept is None or kept.restart_lsn is None:
         return system.timeline, system.xlogpos
     return kept.restart_timeline or system.timeline, kept.restart_lsn
@@ -116,11 +116,11 @@ def first_position(
 def save_history(
     stream: PhysicalStream, directory: WalDirectory, timeline: int
 ) -> None:
-    """Makes the history of a timeline durable, or compares it with the one that is there.
+    """Makes the history of a timeline durable, or compares it with the saved one.
 
     Raises:
-        BackupError: The directory has another one: two servers were promoted to the same
-            timeline.
+        BackupError: The directory has a different history: two servers were promoted to the
+            same timeline.
         ReplicationError: The server does not have it.
     """
     if timeline == 1:
@@ -130,7 +130,7 @@ def save_history(
         content = timeline_history(stream.connection, timeline).content
     except ReplicationError as error:
         if there is not None and error.sqlstate == _UNDEFINED_FILE:
-            # It may have removed what it needs no more.
+            # The server may have removed a history that it needs no more.
             return
         raise
     if there is None:

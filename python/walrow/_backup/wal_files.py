@@ -239,7 +239,7 @@ LOCK = "_lock"
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-#: What file systems answer that cannot reserve room.
+#: The errors of file systems that cannot reserve room.
 _NOT_RESERVED = {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV}
 #: A line for each earlier timeline.
 _MOST_HISTORY_BYTES = 1 << 20

@@ -30,7 +30,7 @@ class Syncing(enum.Enum):
 
     #: As soon as it is written: somebody waits for its commits.
     AT_ONCE = 0.0
-    #: When nothing has come for a moment, each second, and with each segment.
+    #: After a moment without new WAL, each second, and with each segment.
     RELAXED = 1.0
 
 
@@ -106,7 +106,7 @@ class WalLanding:
         return self._queued >= _QUEUE_BYTES
 
     def put(self, data: bytes) -> None:
-        """Queues the WAL that follows what was queued before."""
+        """Queues the next WAL, which follows the earlier calls' without a gap."""
         with self._changed:
             self._queue.append(data)
             self._queued += len(data)
@@ -115,7 +115,7 @@ class WalLanding:
     def switch(self, begin: Segment) -> None:
         """Goes on at the start of a segment of the next timeline.
 
-        The last segment of the one before stays partial.
+        The last segment of the timeline before stays partial.
         """
         with self._changed:
             self._queue.append(begin)
@@ -132,11 +132,11 @@ class WalLanding:
                 self._changed.wait(min(left, _STOP_SECONDS))
 
     def finish(self, writing: float) -> None:
-        """Begins to end the thread. What was written is durable at its end.
+        """Begins to end the thread. All written WAL is durable at its end.
 
         Args:
-            writing: After so many seconds, what is left in the queue is dropped: the
-                server sends it again.
+            writing: After so many seconds, the rest of the queue is dropped: the server
+                sends it again.
         """
         with self._changed:
             self._deadline = time.monotonic() + writing
@@ -183,7 +183,7 @@ class WalLanding:
                 dirty_since = min(dirty_since, now)
 
     def _next(self, dirty_since: float) -> list[bytes | Segment] | None:
-        """Takes what is queued. Empty if it is time to sync, None at the end."""
+        """Takes the queue. Empty if it is time to sync, None at the end."""
         with self._changed:
             if not self._queue and self._deadline is None:
                 pause = None if dirty_since == math.inf else _IDLE_SECONDS
@@ -245,6 +245,6 @@ class WalLanding:
 _QUEUE_BYTES = 64 << 20
 #: WAL that is written between two looks at the clock.
 _TAKEN_BYTES = 4 << 20
-#: Without more WAL, what was written becomes durable after this time.
+#: Without more WAL, the written WAL becomes durable after this time.
 _IDLE_SECONDS = 0.05
 _STOP_SECONDS = 0.1

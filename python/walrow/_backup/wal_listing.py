@@ -1,4 +1,4 @@
-"""What a directory of WAL says about where to go on: a pure function over its listing."""
+"""Finds where to go on in a directory of WAL: a pure function over its listing."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _gap(timelines: dict[int, _Found], size: int) -> Refused | None:
                     Segment(timeline, missing), Segment(timeline, other), size
                 )
     for (older, before), (newer, after) in pairwise(sorted(timelines.items())):
-        # The newer one begins in the segment in which the older one ended, or after it.
+        # The newer timeline begins in the segment where the older one ended, or after it.
         reached = max([*(it + 1 for it in before.whole), *before.partial])
         first = min([*after.whole, *after.partial])
         if first > reached:

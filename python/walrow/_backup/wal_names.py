@@ -74,7 +74,7 @@ def history_name(timeline: int) -> str:
     return f"{timeline:08X}.history"
 
 
-#: What a file's name ends with until its segment is whole and durable.
+#: The end of a file's name until its segment is whole and durable.
 PARTIAL = ".partial"
 _SPAN = 1 << 32
 _SEGMENT = re.compile("([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})")

@@ -103,7 +103,7 @@ class WalReceiver:
         return self._received()
 
     def _receive(self) -> Ended | None:
-        """One connection. None if another one may go on."""
+        """Receives over one connection. None if a new connection may go on."""
         begun = None
         try:
             begun = self._step(self._connect, lambda it: it.stream.close(0))
@@ -158,7 +158,7 @@ class WalReceiver:
             try:
                 ended = self._timelines(stream, landing, begun)
             except Error:
-                # What was received is kept, as far as the disk takes it.
+                # The received WAL is kept, as far as the disk takes it.
                 self._land(landing, _DRAIN_SECONDS)
                 raise
             finally:
@@ -262,10 +262,10 @@ class WalReceiver:
         always: bool = False,
     ) -> None:
         """Reports what became durable on the timeline of the stream."""
-        # In this order: what is flushed was written before.
+        # In this order: WAL is written before it is flushed.
         flushed, written = landing.flushed, landing.written
         if flushed.timeline != self._timeline:
-            # What waits in the queue is of the timeline before.
+            # The queue has WAL of the timeline before.
             return
         if always or flushed.lsn > stream.flushed:
             stream.confirm(written=written.lsn, flushed=flushed.lsn)
@@ -322,7 +322,7 @@ class WalReceiver:
         self._has_left = not step.is_done
 
     def _report(self, state: Literal["connecting", "streaming", "stopping"]) -> None:
-        """Reports the state about once a second, and if it is another one."""
+        """Reports the state about once a second, and when it changes."""
         due, last_state, last_note = self._reported
         now = time.monotonic()
         news = (state, self._note or "")
@@ -388,7 +388,7 @@ _REPORT_SECONDS = 1.0
 #: How long it waits for room in the queue before it reports to the server again.
 _ANSWER_SECONDS = 0.5
 _CONNECT_SECONDS = 60.0
-#: After a lost connection, what was received is written for so long.
+#: After a lost connection, the received WAL is written for so long.
 _DRAIN_SECONDS = 60.0
 _STOP_WRITING_SECONDS = 0.2
 #: A disk that stalls holds a stop no longer.

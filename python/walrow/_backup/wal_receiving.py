@@ -61,10 +61,10 @@ def receive_wal(
         start_within: The time within which a server must be reached for the first time.
             Default: 600 seconds with `until`, otherwise without end.
         status: Is called about once a second.
-        stop: Ends it within a second when set. What was received is durable then.
+        stop: Ends it within a second when set. The received WAL is durable then.
 
     Returns:
-        What was received. Only with `until` or `stop`.
+        A summary of the received WAL. Only with `until` or `stop`.
 
     Raises:
         OptionError: The options are invalid.

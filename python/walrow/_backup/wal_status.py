@@ -40,7 +40,7 @@ class WalStatus:
 
 @dataclass(frozen=True)
 class ReceivedWal:
-    """What `receive_wal` has received.
+    """A summary of the WAL that `receive_wal` has received.
 
     Attributes:
         segments: How many segments became whole.

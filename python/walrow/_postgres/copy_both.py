@@ -23,7 +23,7 @@ __all__ = ["ASYNC", "CopyBoth", "lost", "now_of_postgres"]
 
 
 class CopyBoth(ABC):
-    """What logical and physical streams share: they wait, answer and end.
+    """The shared part of logical and physical streams: they wait, answer and end.
 
     Attributes:
         connection: The psycopg connection, for commands before the start.
@@ -109,7 +109,7 @@ class CopyBoth(ABC):
 
     @abstractmethod
     def _positions(self) -> tuple[int, int]:
-        """What a status reports: up to where everything is received, and durable."""
+        """The positions in a status: up to where everything is received, and durable."""
 
     def _begin_copy(self) -> None:
         """Notes that the server streams from now on."""

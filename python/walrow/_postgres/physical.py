@@ -61,7 +61,7 @@ class Wal(NamedTuple):
 
 
 class TimelineEnd(NamedTuple):
-    """The timeline has ended: the server follows another one from there on.
+    """The timeline has ended: the server follows another timeline from there on.
 
     Attributes:
         timeline: The next timeline.
@@ -332,7 +332,7 @@ class PhysicalStream(CopyBoth):
             self._end(self._failure_in(result))
 
     def _take_results(self, results: list[PGresult]) -> None:
-        """Takes what follows the copy, as far as it has arrived."""
+        """Takes the results after the copy, as far as they have arrived."""
         while not self._pgconn.is_busy():
             result = self._pgconn.get_result()
             if result is None:

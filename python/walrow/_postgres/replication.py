@@ -168,7 +168,7 @@ class ReplicationStream(CopyBoth):
                 but not with `messages`, because in a streamed transaction, messages of
                 rolled-back savepoints look like others. If you ask for both,
                 `walrow.messages` marks such messages as `undecidable`. With protocol 4,
-                True is `"parallel"`, for which aborts have an LSN and a time.
+                True is `"parallel"`: aborts have an LSN and a time then.
             binary: Whether values come in binary, if their type has a send function.
             messages: Whether logical messages come.
             two_phase: Whether prepared transactions come at PREPARE. From version 15 on.

@@ -49,7 +49,7 @@ def check_replication(conn: psycopg.Connection[Any], what: str) -> None:
 
 
 def check_slot_name(name: str) -> None:
-    """Refuses a name that a server would cut, and so take for that of another slot.
+    """Refuses a name that a server would cut, and so take for another slot's name.
 
     Raises:
         OptionError: It is longer than names are.

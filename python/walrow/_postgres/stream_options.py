@@ -33,7 +33,7 @@ def stream_options(
         publications: Their names.
         protocol_version: Default: the server's highest.
         streaming: Default: yes, unless there are `messages` or it is protocol 1. With
-            protocol 4, that is `"parallel"`, for which aborts have an LSN and a time.
+            protocol 4, that is `"parallel"`: aborts have an LSN and a time then.
         binary: Whether values come in binary.
         messages: Whether logical messages come.
         two_phase: Whether prepared transactions come at PREPARE.

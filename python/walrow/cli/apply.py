@@ -252,9 +252,9 @@ def _repeat(
 
     Args:
         one: Applies.
-        check: Raises an interruption that nobody has seen.
+        check: Raises an interruption that was not seen yet.
         log: The log.
-        options: Those of `one`.
+        options: The options of `one`.
         every: The pause in seconds. None for once.
         as_json: Whether results are printed as JSON.
     """

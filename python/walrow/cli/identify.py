@@ -45,7 +45,7 @@ def identify(*, dsn: str, as_json: bool) -> None:
 def timeline(*, number: int | None, dsn: str, as_json: bool) -> None:
     """Shows the timelines before timeline NUMBER, where each ended, and why.
 
-    Without NUMBER: those before the server's own timeline. A server begins a timeline
+    Without NUMBER: the timelines before the server's own. A server begins a timeline
     when it is promoted. With --json: filename, content and switches.
     """
     with connected_for_replication(dsn) as conn:
