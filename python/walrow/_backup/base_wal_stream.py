@@ -142,7 +142,7 @@ class WalStream:
                 return None
             self._confirm(landing, at.timeline)
             if landing.is_full:
-                # The server's questions are not read meanwhile: it gets its answers unasked.
+                # The server's questions are not read meanwhile: it gets reports unasked.
                 landing.wait_for_room(_ANSWER_SECONDS, self._stop)
                 continue
             event = self._stream.receive(_LOOK_SECONDS)
