@@ -133,7 +133,7 @@ class Definitions:
         self._generation += 1
 
     def take(self, found: Catalog | Error, now: float) -> Catalog | None:
-        """Takes the catalog, or the reason why it is missing. Returns the catalog that the log gets."""
+        """Takes the catalog, or why it could not be read. Returns the catalog that the log gets."""
         reading, self._reading = self._reading, None
         if isinstance(found, Error):
             self._fail(found, now)

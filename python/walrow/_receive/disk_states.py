@@ -152,7 +152,7 @@ class Finishing:
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """The orders that are left before the log is closed. After a failure, only the failure counts."""
+    """The orders that are left before the log is closed. After a failure, only that counts."""
 
     orders: tuple[Order, ...]
     failure: BaseException | None = None
