@@ -1,4 +1,4 @@
-"""What was made of each table: a mapping that has errors, too."""
+"""The result for each table: a mapping that has errors, too."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["ByTable"]
 
 
 class ByTable(Mapping[str, Any]):
-    """DataFrames or tables by `schema.table`, in the order in which tables appear.
+    """DataFrames or tables by `schema.table`, in the tables' order of appearance.
 
     One table's error does not take the others away. A table that could not be made raises
     its error when you ask for it. Iterating, which is for all tables, raises the first
@@ -32,12 +32,12 @@ class ByTable(Mapping[str, Any]):
     __slots__ = ("_made", "errors")
 
     def __init__(self, made: dict[str, Any], errors: dict[str, SchemaError]) -> None:
-        """Takes what was made, and the errors of the other tables."""
+        """Takes the results, and the errors of the other tables."""
         self._made = made
         self.errors = errors
 
     def __getitem__(self, table: str) -> Any:
-        """Returns what was made of the table, or raises its error."""
+        """Returns the result for the table, or raises its error."""
         if table in self.errors:
             raise self.errors[table]
         return self._made[table]
@@ -57,11 +57,11 @@ class ByTable(Mapping[str, Any]):
         return table in self._made or table in self.errors
 
     def __len__(self) -> int:
-        """The number of tables, with those that could not be made."""
+        """The number of tables, with the tables that could not be made."""
         return len(self._made) + len(self.errors)
 
     def __repr__(self) -> str:
-        """Shows the names and the kinds of what was made."""
+        """Shows the names and the kinds of the results."""
         made = [f"{name!r}: {type(it).__name__}" for name, it in self._made.items()]
         failed = [f"{name!r}: {type(it).__name__}" for name, it in self.errors.items()]
         return f"<ByTable {', '.join(made + failed) or 'without tables'}>"

@@ -101,7 +101,7 @@ class Worker:
         return answer
 
     def close(self) -> None:
-        """Takes no more tasks. The thread ends after those that it has."""
+        """Takes no more tasks. The thread ends after the tasks that it has."""
         with self._lock:
             self._is_closed = True
             self._tasks.put(None)
@@ -126,7 +126,7 @@ class Worker:
         try:
             while (task := self._tasks.get()) is not None:
                 task()
-                # What it knows may be large, or a connection.
+                # The task may hold large objects, or a connection.
                 del task
         finally:
             if self._at_end is not None:
@@ -134,7 +134,7 @@ class Worker:
 
 
 def in_background(name: str, task: Callable[[], T]) -> Future[T]:
-    """Does one task in a thread of its own."""
+    """Does one task in a separate thread."""
     worker = Worker(name)
     answer = worker.do(task)
     worker.close()

@@ -403,7 +403,7 @@ class ApplyError(Error):
     """Changes cannot be applied to a target: see docs/applying.md and docs/net.md.
 
     Attributes:
-        code: What is wrong: `"no_token"` (the target has rows, and does not record which
+        code: The problem: `"no_token"` (the target has rows, and does not record which
             changes they have), `"other_source"`, `"other_table"` (a table that was dropped
             and created again), `"other_keys"`, `"other_options"` (they need other rows),
             `"older_log"` (it ends before the record), `"not_received"` (it begins after it),
@@ -442,22 +442,22 @@ class ApplyError(Error):
 
 
 class BackupError(Error):
-    """A backup cannot be written, or is not what it should be: see docs/backup.md.
+    """A backup cannot be written, or is not as it should be: see docs/backup.md.
 
     Attributes:
-        code: What is wrong: `"manifest"` (it cannot be used), `"damaged"` (files are not
-            those of the manifest), `"wal"` (WAL is missing without which nothing can be
+        code: The problem: `"manifest"` (it cannot be used), `"damaged"` (files differ from
+            the manifest), `"wal"` (WAL is missing, and without it the backup cannot be
             recovered), `"parent"` (an incremental backup does not fit to it),
             `"protocol"` (the server sent something else than a backup) or `"store"` (the
-            file system). Of a directory of WAL, `"gap"` (a segment is missing), `"size"`
+            file system). For a directory of WAL: `"gap"` (a segment is missing), `"size"`
             (a file is not as large as the server's segments), `"compressed"`,
             `"foreign"` (a file that does not belong there), `"other_server"`,
             `"diverged"` (a promoted server lacks WAL that is durable here) or `"locked"`
-            (by another receiver). Of a comparison with a log, `"not_a_backup"`,
-            `"incremental"` (it is no whole backup), `"programs"` (there are none of the
-            server's version), `"user"` (PostgreSQL cannot run as this one), `"recovery"`
-            (a server cannot recover it), `"other_server"` or `"timeline"` (the log has
-            another history).
+            (by another receiver). For a comparison with a log: `"not_a_backup"`,
+            `"incremental"` (it is not a whole backup), `"programs"` (PostgreSQL's programs
+            of the server's version are missing), `"user"` (PostgreSQL cannot run as this
+            one), `"recovery"` (a server cannot recover it), `"other_server"` or
+            `"timeline"` (the log has another history).
         path: The file or directory.
         problems: With `"damaged"` and `"wal"`, everything that was found.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full

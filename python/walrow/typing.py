@@ -86,7 +86,7 @@ class BinaryFile(Protocol):
 Absence: TypeAlias = Literal["error", "ignore"]
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
-#: What writes a target.
+#: The engine that writes a target.
 Engine: TypeAlias = Literal["spark", "delta"]
 Framing: TypeAlias = Literal["wire", "copydata", "message", "recvlogical"]
 NeverSent: TypeAlias = Literal["error", "null"]

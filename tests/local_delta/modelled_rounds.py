@@ -38,7 +38,7 @@ __all__ = ["MARK", "Engines", "one_round", "rows_of"]
 
 #: The column that soft deletes set.
 MARK = "_is_deleted"
-#: Applies what it is told, in a process that is killed.
+#: Applies the given changes, in a process that is killed.
 VICTIM = """
 import json, sys
 import walrow.delta

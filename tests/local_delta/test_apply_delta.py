@@ -550,7 +550,7 @@ def test_types_must_be_equal(tmp_path: Path) -> None:
         with pytest.raises(walrow.errors.SchemaError, match="column n"):
             log.apply()
         assert versions(log) == 0
-    # What fits is converted.
+    # A type that fits is converted.
     folder = tmp_path / "wide"
     kinds = [("ID", pa.int64()), ("n", pa.decimal128(20, 4))]
     deltalake.DeltaTable.create(folder / "t", pa.schema(kinds))
@@ -628,7 +628,7 @@ def test_a_large_batch_is_divided_at_transactions(tmp_path: Path) -> None:
     assert versions(log) > before + 1
     assert len(log.rows("id")) == 1801
     assert not log.apply().committed
-    # One that cannot be divided.
+    # A transaction that cannot be divided.
     log.take(*(streams.insert([str(at), "z" * 10_000]) for at in range(50_000, 51_500)))
     refused(log, "too_large", "--engine spark", memory="64MiB")
     assert log.apply().inserted == 1500

@@ -80,7 +80,7 @@ def test_parts() -> None:
     assert first_end(batch((0, 10, 50), (10, 20, 5)), 9) == 10
     assert first_end(batch((0, 10, 50)), 9) is None
     assert first_end(batch((0, 10, 3), (10, 20, 3), (20, 30, 3)), 7) == 20
-    # The load alone, and then what came after it.
+    # The load alone, and then the changes after it.
     assert first_end(batch((7, 10, 50), (10, 20, 5), load=7), 9) == 8
     assert first_end(batch((7, 8, 50), load=7), 9) is None
     assert halved([10, 20, 30, 40], 40) == 20

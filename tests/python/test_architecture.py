@@ -223,7 +223,7 @@ def test_threads_are_made_in_few_places() -> None:
     threads = makers("Thread", "Timer", "ThreadPoolExecutor", "start_new_thread")
     assert threads == {
         "_workers",
-        # What takes backups, and commits to targets.
+        # Modules that take backups, and commit to targets.
         "_backup.base_disk",
         "_backup.scratch_server",
         "_backup.wal_landing",
@@ -247,7 +247,7 @@ def test_threads_are_made_in_few_places() -> None:
 def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
     for name in _DECIDES:
         tree = ast.parse((PACKAGE / "_receive" / f"{name}.py").read_text("utf-8"))
-        # What is known as a type only is not called.
+        # A name that is known as a type only is not called.
         of_types = {
             id(it)
             for block in ast.walk(tree)
@@ -286,7 +286,7 @@ def test_a_state_has_no_flags() -> None:
     # It counts something.
     assert len(get_args(disk_states.State)) == 4
     assert {it.name for it in dataclasses.fields(disk_states.Stuck)}
-    # Nor does what has a state.
+    # A module that decides has no flags, either.
     for name in _DECIDES:
         tree = ast.parse((PACKAGE / "_receive" / f"{name}.py").read_text("utf-8"))
         values = [it.value for it in ast.walk(tree) if isinstance(it, ast.Assign)]

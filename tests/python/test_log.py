@@ -69,7 +69,7 @@ def test_a_log_of_a_quiet_database_reaches_what_its_journal_says(
         whole = (walrow.Lsn(0x2300), False, (2, walrow.Lsn(0x1800)))
         assert reached(tmp_path) == whole
         journal = (tmp_path / "_open").read_bytes()
-        # What comes after a transaction is not known to be without changes.
+        # The data after a transaction is not known to be without changes.
         publisher.writer.append(transactions(3)[2])
         publisher.writer.advance(0x3100)
         publisher.writer.sync()
@@ -77,7 +77,7 @@ def test_a_log_of_a_quiet_database_reaches_what_its_journal_says(
         assert (position, has_more) == (walrow.Lsn(0x2300), True)
         assert publisher.writer.publish()
         assert reached(tmp_path)[:2] == (walrow.Lsn(0x3100), False)
-        # One that was opened before cannot say.
+        # A log that was opened before cannot know.
         before = walrow.Log(tmp_path)
         publisher.publish(transactions(4)[3])
         publisher.writer.advance(0x4100)

@@ -214,7 +214,7 @@ def test_a_start_continues_where_an_end_of_the_same_time_stops(tmp_path: Path) -
         before, after = ids(end=time), ids(start=time)
         assert before + after == [1, 2, 3, 4, 5, 6], seconds
         assert ids(start=time.isoformat()) == after
-        # The first later one decides: those after it may be earlier.
+        # The first later commit decides: the commits after it may be earlier.
         count = next((n for n, it in enumerate(times) if it > seconds), len(times))
         assert len(before) == count
         if 0 < count < len(times):

@@ -16,7 +16,7 @@ __all__ = ["FAULTS", "FAULTS_OF_LOADS", "Fault", "module_with", "with_fault"]
 
 
 class Fault(NamedTuple):
-    """A line of a module, and what it is with the fault."""
+    """A line of a module, and the line with the fault."""
 
     name: str
     module: str
@@ -25,7 +25,7 @@ class Fault(NamedTuple):
 
 
 def with_fault(fault: Fault) -> Any:
-    """The class `Disk`, with a fault in it or in what it uses."""
+    """The class `Disk`, with a fault in it or in a module that it uses."""
     disk = module_with("disk", fault)
     if fault.module != "disk":
         for name, found in vars(module_with(fault.module, fault)).items():

@@ -34,7 +34,7 @@ class LoadWorld:
         self.is_disturbed = True
 
     def tell(self, event: Any) -> None:
-        """Tells what has happened, and does what is decided."""
+        """Reports an event, and does the actions that are decided."""
         for action in self.made.on(event, self.now):
             self._perform(action)
 

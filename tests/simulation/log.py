@@ -54,7 +54,7 @@ def block_of(lsns: list[int]) -> bytes:
 
 
 class SimulatedLog:
-    """A log in memory. It refuses what a writer must not be told.
+    """A log in memory. It refuses orders that a writer must not get.
 
     Attributes:
         entries: Transactions by LSN, and loads as ("load", number), in the order of the log.
@@ -93,7 +93,7 @@ class SimulatedLog:
         return self._is_ready and self._sent >= self._durable
 
     def state(self) -> LogState:
-        """What its writer says of it."""
+        """Its state, as its writer knows it."""
         relations: set[int] = set()
         if self.is_compared:
             relations = self.relations - self._told
@@ -206,7 +206,7 @@ class SimulatedLog:
         return True
 
     def _place(self) -> int:
-        """How many entries readers may see: those after a load wait for it."""
+        """How many entries readers may see: entries after a load wait for it."""
         if self._load is None:
             return len(self.entries)
         after = (

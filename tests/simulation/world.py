@@ -102,7 +102,7 @@ class World:
                 self.now, _, do = heapq.heappop(self._heap)
                 do()
 
-    # The thread of the log, and the one that asks.
+    # The thread of the log, and the thread that asks.
 
     def perform(self, actions: Sequence[Order | ReadCatalog], why: str) -> None:
         """Begins what the decisions want."""
@@ -171,12 +171,12 @@ class World:
     _is_ending = _is_loading = False
 
     def on(self, event: Arrived | Did | Refused | CatalogRead) -> None:
-        """Tells what has happened."""
+        """Reports an event."""
         name = type(getattr(event, "order", event)).__name__
         self.perform(self.disk.on(event, self.now), f"{type(event).__name__} {name}")
 
     def tell(self, why: str, want: Callable[[Disk], object]) -> None:
-        """Tells what is wanted."""
+        """Reports a request."""
         want(self.disk)
         self.perform(self.disk.advance(self.now), why)
 
@@ -191,7 +191,7 @@ class World:
         assert self.disk.durable <= self.log.position
 
     def connect(self) -> None:
-        """Begins a session, at what is durable now."""
+        """Begins a session, at the position that is durable now."""
         if self.disk.failure is not None:
             return
         comparison = Comparison.FIRST
@@ -217,14 +217,14 @@ class World:
         self.later(0.05, 2.0, self._connect_again)
 
     def _connect_again(self) -> None:
-        # What is queued comes before the next session.
+        # Queued items come before the next session.
         if self.disk.is_settled or not self._only:
             self.connect()
         else:
             self.later(0.1, 0.2, self._connect_again)
 
     def send(self) -> None:
-        """Commits transactions, and sends a part of what was not sent."""
+        """Commits transactions, and sends a part of the unsent transactions."""
         if self.rng.random() < 0.7:
             self.server_end += self.rng.randrange(1, 20)
         if self._is_connected:
@@ -259,7 +259,7 @@ class World:
     # A person, and the loads.
 
     def request_load(self) -> None:
-        """Begins a load: nothing is appended while its slot is made."""
+        """Begins a load: all appends wait while its slot is made."""
         if self._is_disturbed:
             self.later(3 * self._haste, 20 * self._haste, self.request_load)
             if not self._is_loading and self.disk.load is None:
@@ -321,7 +321,7 @@ class World:
             self.tell("cancel", lambda disk: disk.give_up_load(number, self.now))
 
     def play(self) -> None:
-        """Plays it: disturbed, then quiet, then to its end. Checks what it must be."""
+        """Plays it: disturbed, then quiet, then to its end. Checks the result."""
         self.connect()
         self.later(0, 1, self.send)
         self.later(1, 8, self.fill_disk)
@@ -374,7 +374,7 @@ class World:
         deadline = (
             self.now + self.rng.choice([0.0, 0.45, 2.0]) if is_hurried else float("inf")
         )
-        # What follows a load that is given up at the end comes with the next start.
+        # The changes after a load that is given up at the end come with the next start.
         is_whole = self.disk.failure is None and self.disk.load is None
         self._is_connected = self._is_disturbed = False
         if not is_hurried:

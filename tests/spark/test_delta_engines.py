@@ -1,6 +1,6 @@
 """Spark and deltalake write one Delta table by turns, and Spark's files are guarded against."""
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (statements are put together here, from the test's own parts)
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ pub struct SurveyedVersion {
     pub deletes: u64,
     /// The number of TRUNCATEs.
     pub truncates: u64,
-    /// The number of loads, each of which replaces all rows.
+    /// The number of loads. Each load replaces all rows.
     pub loads: u64,
     /// The number of rows of loads. They are no inserts.
     pub loaded: u64,

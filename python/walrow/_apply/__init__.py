@@ -1,1 +1,4 @@
-"""What `apply_changes` does, whichever engine writes the target. Nothing here knows Spark or deltalake."""
+"""The work of `apply_changes`, whichever engine writes the target.
+
+Nothing here knows Spark or deltalake.
+"""

@@ -45,7 +45,7 @@ class Call:
     """One call of `apply_changes`: its options, and the values that follow from them.
 
     Attributes:
-        engine: What writes the target.
+        engine: The engine that writes the target.
     """
 
     engine: Engine

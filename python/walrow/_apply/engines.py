@@ -1,4 +1,4 @@
-"""Which engine writes a target of the command line."""
+"""The choice of the engine for a target of the command line."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def choose(
         has_spark: Whether PySpark can be imported.
 
     Raises:
-        OptionError: No engine is there, or the one that was asked for cannot write the target.
+        OptionError: No engine is there, or the engine that was asked for cannot write the target.
     """
     needs = None
     if not is_path(target):

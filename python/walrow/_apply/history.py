@@ -20,8 +20,8 @@ class Entry(NamedTuple):
 
     Attributes:
         version: Its version.
-        operation: What it did.
-        metadata: What its writer says about it.
+        operation: The operation that made it.
+        metadata: The writer's text about it.
     """
 
     version: int
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What the history of a table says.
+    """The facts in the history of a table.
 
     Attributes:
         token: The last record. None without one.

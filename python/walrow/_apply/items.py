@@ -1,4 +1,4 @@
-"""What `apply_changes` is asked for, what it records in the target, and what it returns."""
+"""The options of `apply_changes`, its record in the target, and its result."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Op:
 
 
 class Applied(NamedTuple):
-    """What one call did to one target.
+    """The result of one call for one target.
 
     Attributes:
         table: The table, as `schema.name`.
@@ -60,13 +60,13 @@ class Applied(NamedTuple):
         overwritten: Whether the target's rows were replaced: after a load or a truncate.
         rows: The number of change rows that were read.
         net_rows: The number of rows after the fold: at most one for each key.
-        inserted: The number of rows that the target got, if its format says so.
-        updated: The number of replaced rows, if its format says so.
-        deleted: The number of removed rows, if its format says so.
+        inserted: The number of rows that the target got, if its format reports it.
+        updated: The number of replaced rows, if its format reports it.
+        deleted: The number of removed rows, if its format reports it.
         never_sent: The number of rows with NULLs for values that the server never sent. See
             `never_sent`.
-        token: What the target records of it, in JSON. None if it records nothing yet.
-        engine: What wrote the target: `"spark"` or `"delta"`.
+        token: The target's record of the call, in JSON. None if it records nothing yet.
+        engine: The engine that wrote the target: `"spark"` or `"delta"`.
     """
 
     table: str
@@ -94,7 +94,7 @@ class Token(NamedTuple):
         oid: Its OID.
         keys: The key columns.
         end: Up to where the target has all changes.
-        line: The line of commits that it belongs to. `resume_from` begins another one,
+        line: The line of commits that it belongs to. `resume_from` begins another line,
             with the target's version or snapshot at that time as its name.
         run: The call that wrote it.
         version: The target's version or snapshot that it read before.

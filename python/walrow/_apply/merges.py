@@ -29,7 +29,7 @@ class MergedColumn(NamedTuple):
 
 
 class Merge(NamedTuple):
-    """A MERGE. Columns of changes are those of `net_table`.
+    """A MERGE. The columns of changes come from `net_table`.
 
     Attributes:
         columns: The table's columns.

@@ -16,7 +16,7 @@ __all__ = ["ends", "first_end", "halved"]
 def first_end(batch: Batch, limit: int) -> int | None:
     """Where the first part of a batch ends, by the bytes of its segments. None if it is all.
 
-    A load is a part of its own if there is more than it.
+    A load is a separate part if the batch has more than the load.
 
     Args:
         batch: The batch.

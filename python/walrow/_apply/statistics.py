@@ -1,4 +1,4 @@
-"""Which columns of a Delta table have statistics in its log.
+"""The columns of a Delta table that have statistics in its log.
 
 deltalake writes the least and the greatest value of a long decimal through a double. Readers then
 skip files that have the value, and a MERGE inserts a second row. So both engines leave such columns out.
@@ -31,11 +31,11 @@ def statistics(
     partition_by: Collection[str],
     known: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The properties that a table needs. Empty if those that it has are right.
+    """The properties that a table needs. Empty if its present properties are right.
 
     Args:
         schema: The columns of the table.
-        partition_by: Those whose values become parts of paths: they have none.
+        partition_by: The columns whose values become parts of paths. They have no statistics.
         known: The properties that it has.
     """
     long = {it.name for it in schema if has_long_decimals(it.type)}
@@ -58,7 +58,7 @@ def statistics(
     paths = {name.lower() for name in partition_by}
     chosen = [name for name in chosen if name.lower() not in paths]
     if not chosen:
-        # A list without names is none.
+        # A list without names is the same as no list.
         return {_NAMED: "", _FIRST: "0"} if _NAMED in known else {_FIRST: "0"}
     return {_NAMED: ",".join(map(_quoted, chosen))}
 

@@ -1,4 +1,4 @@
-"""What the targets of all engines have in common: their states, and the errors of rows."""
+"""The parts that the targets of all engines share: their states, and the errors of rows."""
 
 # ruff: noqa: S608  (a sentence is not SQL)
 

@@ -80,7 +80,7 @@ class LogContents:
         log: The log.
         tables: Its tables.
         marks: When tables were not whole, by OID.
-        erased: Where the last transaction ends of which rows were erased, by OID.
+        erased: The end of the last transaction whose rows were erased, by OID.
     """
 
     def __init__(self, log: Log) -> None:

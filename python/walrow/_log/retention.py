@@ -123,7 +123,7 @@ class Retainer:
         self._log: LogDirectory | None = None
 
     def apply(self) -> None:
-        """Removes what is due now. Its problems are in the note."""
+        """Removes the segments that are due now. Its problems are in the note."""
         try:
             # It stays open, as opening a long log takes a while.
             self._log = self._log or LogDirectory(self._path)

@@ -137,7 +137,7 @@ def _place(source: Any) -> int | None:
     raise OptionError(text)
 
 
-#: The options that determine the columns. What the rows of a range lack, others may have.
+#: The options that determine the columns. Rows outside a range may have columns that its rows lack.
 _COLUMNS = sorted(set(SchemaOptions.__annotations__) - {"start", "end", "schema"})
 
 

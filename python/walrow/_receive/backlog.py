@@ -1,4 +1,4 @@
-"""What has come of the stream, and waits for the log."""
+"""The data of the stream that has come, and waits for the log."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Backlog:
     """Blocks of the stream, sessions and timelines, in their order.
 
     Attributes:
-        gathered: Until when what is there waits for more. A turn for each small block would cost more
+        gathered: Until when the blocks wait for more. A turn for each small block would cost more
             than the blocks.
     """
 
@@ -51,7 +51,7 @@ class Backlog:
         return self._gathered if is_block and self._size < _GATHERED_BYTES else 0.0
 
     def add(self, item: NewSession | SetTimeline) -> None:
-        """Adds what is between blocks."""
+        """Adds an item between blocks."""
         self._items.append(item)
 
     def arrive(self, block: Arrived, now: float) -> None:
@@ -62,7 +62,7 @@ class Backlog:
         self._size += len(block.block)
 
     def take(self, now: float) -> Order:
-        """Takes what is first: several blocks together, but not beyond what is between them."""
+        """Takes the first item: several blocks together, but not beyond an item between them."""
         first = self._items.popleft()
         if not isinstance(first, Arrived):
             return first

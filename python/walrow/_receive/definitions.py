@@ -51,7 +51,7 @@ class Reading:
 
 
 class Definitions:
-    """What a log has of a server's catalog, and what it may lack.
+    """A log's definitions from a server's catalog, and the definitions that it may lack.
 
     Attributes:
         trouble: Why it cannot be read, until it can.
@@ -69,7 +69,7 @@ class Definitions:
         self._known = _relations_of(known)
         self.trouble: str | None = None
         self.times = 0
-        #: Who asks for it, since the last reading began.
+        #: The number of requests for it since the last reading began.
         self._requests = 0
         #: Relations that the log does not describe, since the last reading began.
         self._unknown: dict[int, Relation] = {}
@@ -129,11 +129,11 @@ class Definitions:
         return True
 
     def outdate(self) -> None:
-        """The log gets newer definitions than those of the current reading."""
+        """The log gets definitions that are newer than the current reading."""
         self._generation += 1
 
     def take(self, found: Catalog | Error, now: float) -> Catalog | None:
-        """Takes what was read, or why it could not be. Returns what the log gets."""
+        """Takes the catalog, or why it could not be read. Returns the catalog that the log gets."""
         reading, self._reading = self._reading, None
         if isinstance(found, Error):
             self._fail(found, now)

@@ -7,8 +7,8 @@ Idle ── order ──► Working ── done ──► Idle
                    ▼    │
                    Stuck        Closed: after the last order, Close
 ```
-Whoever owns it hands in events with the time, and carries out what it returns: one order at a time,
-and questions for the catalog.
+Its owner hands in events with the time, and carries out the actions that it returns: one order at a
+time, and questions for the catalog.
 """
 
 from __future__ import annotations
@@ -72,16 +72,16 @@ __all__ = ["Disk"]
 
 
 class Disk:
-    """The log of a receiver, its queue, and what is to be done with it.
+    """The log of a receiver, its queue, and the work that is to be done with it.
 
     Attributes:
-        state: What its thread does.
+        state: The state of its thread.
         durable: Up to where everything is durable.
         last: The last transaction or message that the log took, or an earlier one.
         asked: The options of the stream that it was received with. Empty if they are not known.
         failure: The error that ended it.
         load: The load that has no place yet.
-        definitions: What it has of the catalog.
+        definitions: The definitions that it has of the catalog.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Disk:
         """Begins with an open log.
 
         Args:
-            log: What it is.
+            log: Its state.
             known: Its definitions.
             age: Transactions are published after these seconds.
             give_up_after: After these seconds, a refusal of the file system is final.
@@ -139,7 +139,7 @@ class Disk:
         #: When there is something to do, if nothing happens before.
         self.deadline = now
 
-    # What others see.
+    # The state that others see.
 
     @property
     def is_full(self) -> bool:
@@ -199,17 +199,17 @@ class Disk:
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is appended now."""
+        """Whether all appends wait now."""
         match self.state:
             case Working(Append() | NewSession() | SetTimeline(), _):
                 return False
             case Stuck() | Working(_, Trouble()):
-                # What is begun now would wait for the disk.
+                # An order that is begun now would wait for the disk.
                 return False
             case _:
                 return self._pauses > 0
 
-    # What others want.
+    # The requests of others.
 
     def begin_session(self, session: Session) -> None:
         """Begins a session of the server, at the durable position by then."""
@@ -257,14 +257,14 @@ class Disk:
             self.state = replace(self.state, retry=now)
 
     def finish(self, deadline: float) -> None:
-        """Closes the log after what is queued is published, or at the deadline."""
+        """Closes the log after the queue is published, or at the deadline."""
         ends, self._latest = self._ends, deadline
         self._ends = Finishing() if ends is None else ends
 
-    # What happens.
+    # The events.
 
     def on(self, event: LandingEvent, now: float) -> list[Order | ReadCatalog]:
-        """Learns what has happened. Returns what is to be done."""
+        """Notes an event. Returns the actions that are due."""
         match event:
             case Arrived():
                 self._queue.arrive(event, now)
@@ -279,7 +279,7 @@ class Disk:
         return self.advance(now)
 
     def advance(self, now: float) -> list[Order | ReadCatalog]:
-        """What is to be done by now. Call it when something is wanted, and at the deadline."""
+        """The actions that are due now. Call it when something is wanted, and at the deadline."""
         actions: list[Order | ReadCatalog] = []
         is_described = self._log.is_compared and self.failure is None
         is_ending = self._ends is not None
@@ -311,7 +311,7 @@ class Disk:
         self.deadline = min(self.deadline, due)
 
     def _next(self, now: float) -> Order | None:  # noqa: PLR0911 -- a line for each kind
-        """The next order, by what is most urgent. Without one, the deadline is set."""
+        """The next order, which is the most urgent. Without an order, the deadline is set."""
         if isinstance(self._ends, Last) and self._ends.failure is not None:
             return self._take_last(self._ends)
         if isinstance(self.load, GivingUp):
@@ -371,7 +371,7 @@ class Disk:
         return False
 
     def _next_item(self, now: float) -> Order | None:
-        """What is first in the queue."""
+        """The order for the first item in the queue."""
         if self._queue.has_session and not self._progress.is_just_synced:
             return Sync()
         if self._ends is None and now < self._queue.gathered:
@@ -393,7 +393,7 @@ class Disk:
         return order
 
     def _again(self, trouble: Trouble) -> Order:
-        """Another attempt. What was given up goes before: it may make room."""
+        """Another attempt. A load that was given up goes before: it may make room."""
         if isinstance(self.load, GivingUp):
             return GiveUpLoad(self.load.number)
         if isinstance(trouble.order, Append):
@@ -463,7 +463,7 @@ class Disk:
         if isinstance(order, Close):
             self.state = Closed()
         elif isinstance(order, (PlanLoad, BeginLoad)) or self.failure is not None:
-            # Whoever asked for it learns that.
+            # The caller that asked for it learns that.
             pass
         elif not may_pass(order, error):
             self._fail(error)

@@ -1,4 +1,4 @@
-"""What may happen to a log that is written, and the states that it may be in: frozen values."""
+"""The possible events of a log that is written, and its possible states: frozen values."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Idle:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """The thread has an order. The trouble is that of an earlier one, or of the same one before."""
+    """The thread has an order. The trouble is from an earlier order, or an earlier attempt."""
 
     order: Order
     trouble: Trouble | None = None
@@ -147,12 +147,12 @@ Load = Loading | Ending | GivingUp
 
 @dataclass(frozen=True, slots=True)
 class Finishing:
-    """The log is to be closed, after what is queued or at the latest time."""
+    """The log is to be closed, after the queued items or at the latest time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Last:
-    """The orders that are left before the log is closed. After a failure, nothing else counts."""
+    """The orders that are left before the log is closed. After a failure, only that counts."""
 
     orders: tuple[Order, ...]
     failure: BaseException | None = None

@@ -1,4 +1,4 @@
-"""Where a receiver ends that is not to go on for ever, and what it leaves then."""
+"""The end of a receiver that is not to go on for ever, and the work that it leaves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Goal:
     Attributes:
         position: Everything up to it is in the log at the end. None without an end, or before the
             first connection.
-        left: What the log lacks then, because it waits for somebody.
+        left: The work that the log lacks then, because it waits for somebody.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The thread that writes a log, and how others give it what is to be written.
+"""The thread that writes a log, and how others give it the data.
 
 ```text
 connection ─► Disk decides ─► order ─► LogThread: append ─► sync (durable) ─► publish (visible)
@@ -45,7 +45,7 @@ __all__ = ["Landing"]
 
 
 class Landing:
-    """A log that is written in a thread of its own. What is decided is in `Disk`.
+    """A log that is written in a separate thread. `Disk` makes the decisions.
 
     Somebody calls `tick` at its `deadline`.
     """
@@ -93,7 +93,7 @@ class Landing:
         self._loads = 0
         self._worker = Worker("walrow-landing")
 
-    # What is known of it.
+    # The facts about it.
 
     @property
     def durable(self) -> Lsn:
@@ -112,7 +112,7 @@ class Landing:
 
     @property
     def trouble(self) -> str | None:
-        """The file system's refusal, or that of the catalog, while it is tried again."""
+        """The refusal of the file system or the catalog, while it is tried again."""
         return self._disk.trouble
 
     @property
@@ -180,10 +180,10 @@ class Landing:
         """Whether the log is closed."""
         return isinstance(self._disk.state, Closed)
 
-    # What is wanted of it.
+    # The requests to it.
 
     def tick(self) -> None:
-        """Does what is due."""
+        """Does the work that is due."""
         if time.monotonic() >= self._disk.deadline:
             self._tell(lambda _: None)
 
@@ -301,7 +301,7 @@ class Landing:
             check()
 
     def _wait(self, seconds: float, is_so: Callable[[], bool]) -> bool:
-        """Waits until something is so, at most so long. Does what is due meanwhile."""
+        """Waits until something is so, at most so long. Does the work that is due meanwhile."""
         end = time.monotonic() + seconds
         while not is_so():
             self.tick()
@@ -352,7 +352,7 @@ class Landing:
             self._wake()
 
     def _news(self) -> tuple[object, ...]:
-        """What the receiver waits for."""
+        """The values that the receiver waits for."""
         disk = self._disk
         return (
             disk.confirmable,

@@ -228,7 +228,7 @@ class Link:
     """The connection of a receiver.
 
     Attributes:
-        state: What it does.
+        state: Its state.
         attempts: The attempts so far.
         streaming: Whether large transactions come before their commit.
     """
@@ -296,7 +296,7 @@ class Link:
         is_final: bool,
         has_given_up: bool,
     ) -> Attempt | None:
-        """The connection is lost. The arguments are those of `Attempts.after`.
+        """The connection is lost. It has the arguments of `Attempts.after`.
 
         Returns:
             The next attempt. None if it would not help.

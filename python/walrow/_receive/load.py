@@ -67,7 +67,7 @@ class Attempt:
 
     Attributes:
         number: Its number in this process.
-        request: What is loaded.
+        request: The load that is wanted.
         failed: How many attempts at it have failed.
         look: When it is looked again whether somebody wants it.
     """
@@ -157,11 +157,11 @@ class Copies(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """What is seen of the current load, and of the log.
+    """The facts about the current load, and about the log.
 
     Attributes:
         copies: How far its threads are.
-        failure: What has broken it.
+        failure: The error that has broken it.
         held: Bytes of the stream that wait for it.
         in_log: How many loads have no place in the log yet.
         is_compared: Whether the log takes what the server sends.
@@ -299,7 +299,7 @@ class LoadDecisions:
     """The loads of a receiver.
 
     Attributes:
-        state: What the current one does.
+        state: The state of the current load.
     """
 
     def __init__(
@@ -325,11 +325,11 @@ class LoadDecisions:
                 return False
 
     def request(self, request: LoadRequest) -> None:
-        """Has something loaded that nobody has requested."""
+        """Wants a load that no user has requested."""
         self.state = Wanted(self._attempt(request), 0.0)
 
     def on(self, event: Event, now: float) -> list[Action]:  # noqa: PLR0911 -- a case for each kind
-        """Learns what has happened. Returns what is to be done."""
+        """Notes an event. Returns the actions that are due."""
         match event:
             case Ticked():
                 return self._tick(event, now)

@@ -39,7 +39,7 @@ __all__ = ["Loads"]
 
 
 class Loads:
-    """At most one load at a time. What is decided is in `LoadDecisions`."""
+    """At most one load at a time. `LoadDecisions` makes the decisions."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class LogThread:
         self._loads: dict[int, LogLoad] = {}
 
     def state(self) -> LogState:
-        """What the log is now."""
+        """The state of the log now."""
         writer = self._writer
         last, counts = writer.last, writer.counts
         is_compared = writer.is_compared

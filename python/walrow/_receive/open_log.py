@@ -46,7 +46,7 @@ class OpenLog:
         Args:
             path: The log's directory.
             slot: The slot that it comes from.
-            options: Those of its writer.
+            options: The options of its writer.
             age: Transactions are published after these seconds.
             give_up_after: After these seconds, a refusal of the file system is final.
             read_catalog: Begins to read the definitions of types and tables.
@@ -85,7 +85,7 @@ class OpenLog:
 
         Args:
             system: The server.
-            step: Whoever waits for it. If nobody does any more, the log is closed again.
+            step: The step that waits for it. If it was left, the log is closed again.
             begins: Is called before: a large log takes long, and the server is not asked meanwhile.
             opened: Is called with the log's timeline, and where that began.
         """

@@ -1,6 +1,6 @@
-"""The orders for a log's thread, and what it answers: frozen values.
+"""The orders for a log's thread, and its answers: frozen values.
 
-The thread has one order at a time. Each answer says what the log is after it.
+The thread has one order at a time. Each answer has the log's state after it.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Counts(NamedTuple):
     last_commit_time: int | None = None
 
     def after(self, earlier: Counts) -> Counts:
-        """These and those of an earlier writer."""
+        """These counts and the counts of an earlier writer."""
         return Counts(
             earlier.transactions + self.transactions,
             earlier.rows + self.rows,
@@ -104,7 +104,7 @@ class Relation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What a log is, as its writer says it.
+    """The state of a log, as its writer knows it.
 
     Attributes:
         position: Up to where everything is durable.
@@ -112,11 +112,11 @@ class LogState:
         last: The last transaction or message that the log took.
         asked: The options of the stream that it was received with.
         lacks_first_load: Whether it lacks the load that it begins with.
-        is_full: Whether what is not published fills a segment.
+        is_full: Whether the unpublished changes fill a segment.
         has_changes: Whether something is not published.
         counts: Counts of this writer, without bytes.
-        relations: Relation versions that are new. None are told before the server is compared: they
-            may be another server's.
+        relations: Relation versions that are new. Empty before the server is compared: they may be
+            another server's.
     """
 
     position: Lsn
@@ -148,7 +148,7 @@ class NewSession:
 
 @dataclass(frozen=True, slots=True)
 class SetTimeline:
-    """What comes next is of this timeline."""
+    """The data that comes next is of this timeline."""
 
     timeline: int
 

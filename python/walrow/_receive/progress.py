@@ -1,4 +1,4 @@
-"""What of a log is not durable, not in a segment and not published yet, and since when."""
+"""The data of a log that is not durable, not in a segment or not published yet, and since when."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Progress:
 
     @property
     def is_just_synced(self) -> bool:
-        """Whether nothing was done since the last sync."""
+        """Whether no order was done since the last sync."""
         return self._orders == 0
 
     @property
@@ -54,11 +54,11 @@ class Progress:
         return self._synced + (_IDLE_SECONDS if is_idle else _SYNC_SECONDS)
 
     def publish_due(self, age: float) -> float:
-        """When what is not published has this age."""
+        """When the unpublished changes have this age."""
         return self._changed_since + age
 
     def did(self, order: Order, log: LogState, now: float) -> None:
-        """Learns what was done, and what the log is after it."""
+        """Notes an order that was done, and the log's state after it."""
         self._orders += 1
         is_changed = (log.has_changes or log.is_full) and not isinstance(order, Publish)
         since = min(self._changed_since, now)

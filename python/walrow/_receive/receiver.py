@@ -95,7 +95,7 @@ class Receiver:
             streams=is_streamed(streaming=streaming, messages=messages),
         )
         self._stop = Stop(stop, _STOP_SECONDS)
-        #: What touches the log's files beside its writer.
+        #: The thread that touches the log's files beside its writer.
         self._files = Worker("walrow-files")
         self._upkeep = Upkeep(retainer, self._files)
         self._connections = OpenConnections()

@@ -21,7 +21,7 @@ __all__ = ["Reports", "Seen"]
 
 
 class Seen(NamedTuple):
-    """What is seen of a log.
+    """The facts about a log in a report.
 
     Attributes:
         position: Up to where everything is durable.

@@ -25,8 +25,8 @@ class Upkeep:
         """Stores the arguments.
 
         Args:
-            retainer: What removes segments. None if all stay.
-            files: Does that.
+            retainer: The object that removes segments. None if all stay.
+            files: The worker that does it.
         """
         self._retainer = retainer
         self._files = files

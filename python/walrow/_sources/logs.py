@@ -85,7 +85,7 @@ def start_in(log: LogDirectory | None, start: Any) -> Any:
 
 
 def log_of(source: Any) -> LogDirectory | None:
-    """The log that a source of any kind is. None if it is none."""
+    """A source of any kind, as a log. None if it is not a log."""
     is_path = isinstance(source, str | os.PathLike | OpenedLog)
     return find_log(source) if is_path else None
 

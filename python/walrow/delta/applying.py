@@ -83,8 +83,8 @@ def apply_changes(
     print(applied.net_rows, "rows, up to", applied.end)
     ```
 
-    Ctrl-C ends the call within a second. The last commit may yet be made: the target's
-    record says so, and the next call in this process waits for it.
+    Ctrl-C ends the call within a second. The last commit may yet be made. Then the
+    target's record shows it, and the next call in this process waits for it.
 
     Args:
         log: The log, or its path or URL.
@@ -352,7 +352,7 @@ class Call(calls.Call):
         return self._commit(part._replace(net=net), snapshot, found, token, change)
 
     def _again(self, record: tuple[Any, Any]) -> Snapshot:
-        """The target after a commit of this call, if nobody else has written a record."""
+        """The target after a commit of this call, unless another call has written a record."""
         snapshot = self.place.look()
         if snapshot is None:
             raise Conflict
@@ -426,7 +426,7 @@ class Call(calls.Call):
 
 
 def _together(one: Applied, other: Applied) -> Applied:
-    """The result of two commits, or of one if nothing was left."""
+    """The result of two commits, or of one commit if no work was left."""
     if not other.committed:
         return one._replace(end=other.end)
 

@@ -1,4 +1,4 @@
-"""The columns of a target beside those of the table: what is added, converted and refused."""
+"""The columns of a target beside the table's columns: additions, conversions and refusals."""
 
 from __future__ import annotations
 
@@ -108,13 +108,13 @@ def evolution(
     *,
     overwrites: bool,
 ) -> Evolution:
-    """Compares the columns of a table with those of its target.
+    """Compares the columns of a table with the columns of its target.
 
     Args:
         table: The table.
         target: The target, as it was given.
         wanted: The columns that the table wants.
-        schema: Those that the target has.
+        schema: The columns that the target has.
         state: The target.
         overwrites: Whether all rows of the target are replaced.
 

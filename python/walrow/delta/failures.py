@@ -57,7 +57,7 @@ def wrapped(
         if not isinstance(error, Exception) and type(error).__name__ != _PANIC:
             raise
         found = _own(error, target, table, columns, constraints)
-        # What it was has values of rows.
+        # The original error has values of rows.
         raise found from None
 
 
@@ -91,11 +91,11 @@ def _own(
     )
 
 
-#: Of Rust. It is no exception, but nothing else either.
+#: Of Rust. It is not an `Exception`, but it is not anything else either.
 _PANIC = "PanicException"
 _INVALID = re.compile(r"failed validation check|violate|invariant", re.IGNORECASE)
 _EXHAUSTED = re.compile(r"resources exhausted", re.IGNORECASE)
-#: What may be said of other errors.
+#: The words that may be said of other errors.
 _REASONS = {
     r"no space left|os error 28|StorageFull": "no space is left",
     r"read-only file system|os error 30": "the file system is read-only",

@@ -1,6 +1,6 @@
-"""What deltalake would write or read wrongly, in silence. Each guard is a pure function.
+"""The tables that deltalake would write or read wrongly, in silence. Each guard is a pure function.
 
-Each returns why a target is refused, or None. What they look at is in `State`.
+It returns why a target is refused, or None. The facts that guards look at are in `State`.
 """
 
 from __future__ import annotations

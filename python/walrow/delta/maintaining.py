@@ -27,7 +27,7 @@ __all__ = ["Maintained", "maintain"]
 
 
 class Maintained(NamedTuple):
-    """What upkeep has done.
+    """The work that upkeep has done.
 
     Attributes:
         added: The number of new files with the rows of others.
@@ -66,7 +66,7 @@ def maintain(
         storage_options: As in `apply_changes`.
 
     Returns:
-        What was done.
+        The work that was done.
 
     Raises:
         ApplyError: Another writer was first (`conflict`), the target has no record

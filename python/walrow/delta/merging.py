@@ -23,13 +23,13 @@ class Clauses(NamedTuple):
     """The parts of a MERGE: predicates, and expressions by columns.
 
     Attributes:
-        on: Which rows match.
-        delete: Which rows of the target are removed. None if none are.
-        update: The new values of rows. Empty if they have none.
-        inserts: Which rows are inserted.
+        on: The condition for matching rows.
+        delete: The condition for rows of the target that are removed. None if all stay.
+        update: The new values of rows. Empty if they keep theirs.
+        inserts: The condition for rows that are inserted.
         insert: Their values.
         others: The new values of rows that the source lacks. Empty if they stay.
-        which: Which of them.
+        which: The condition for these rows.
     """
 
     on: str

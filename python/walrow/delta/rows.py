@@ -60,7 +60,7 @@ class Gathered(NamedTuple):
 
 
 class Names(NamedTuple):
-    """What a target has, for questions about its rows.
+    """The columns and rows of a target, for questions about its rows.
 
     Attributes:
         keys: The columns of the key, as the target names them.
@@ -271,7 +271,7 @@ def columns_of(
 
 
 def _cast(column: Any, kind: pa.DataType) -> Any:
-    # What does not fit was refused before, and is an error here.
+    # A value that does not fit was refused before, and is an error here.
     return column if column.type.equals(kind) else column.cast(kind, safe=True)
 
 

@@ -1,4 +1,4 @@
-"""A Delta table as one object of deltalake sees it: what is read there is written with it, too."""
+"""A Delta table as one object of deltalake sees it: the same object reads and writes it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Snapshot:
         place: Where the table is.
         table: deltalake's object.
         schema: Its columns.
-        state: What guards look at.
+        state: The facts that guards look at.
     """
 
     def __init__(self, place: Place, table: Any) -> None:
@@ -285,7 +285,7 @@ class Snapshot:
         return True
 
     def add_columns(self, fields: Sequence[pa.Field]) -> None:
-        """Adds columns, in a commit of its own."""
+        """Adds columns, in a separate commit."""
 
         def added(_stopped: threading.Event) -> None:
             import pyarrow as pa
@@ -306,7 +306,7 @@ class Snapshot:
             )
             kinds = pa.schema([self.schema.field(name) for name in columns])
             for batch in pa.RecordBatchReader.from_stream(reader):
-                # Texts come as views, for which pyarrow lacks functions.
+                # Texts come as views. pyarrow lacks functions for views.
                 yield batch.select(list(columns)).cast(kinds)
 
     def merge(
@@ -324,7 +324,7 @@ class Snapshot:
             rows: The source.
             parts: The clauses.
             token: The record.
-            streamed: Whether all files are read, and none is left out for its keys.
+            streamed: Whether all files are read, and no file is left out for its keys.
             **wrapping: As in `wrapped`.
 
         Returns:
@@ -437,7 +437,7 @@ def _text(value: Any) -> str | None:
 
 
 _READERS = 8
-#: The commit of the last batch, and the one before it.
+#: The commit of the last batch, and the commit before it.
 _LEAST = 3
 #: Files without INT96, by the place of their table and their path there. Names are unique.
 _SEEN: set[tuple[str, str]] = set()

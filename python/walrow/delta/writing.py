@@ -33,7 +33,7 @@ __all__ = ["Writer"]
 
 
 class Writer(NamedTuple):
-    """What a commit is made from.
+    """The parts that a commit is made from.
 
     Attributes:
         snapshot: The target.

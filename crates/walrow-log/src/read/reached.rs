@@ -1,8 +1,8 @@
 //! Up to where a log has everything, also if its database is quiet.
 //!
-//! A segment ends with a transaction. What the server has decoded since, without a transaction for
-//! the log, is known only to the journal. A state as of such a position is the state at the end of
-//! the segments.
+//! A segment ends with a transaction. Only the journal knows how far the server has decoded since,
+//! without a transaction for the log. A state as of such a position is the state at the end of the
+//! segments.
 
 use crate::error::Error;
 use crate::format::journal::{Header, JournalBlocks};
@@ -12,7 +12,7 @@ use std::io;
 use walrow_stream::{Assembler, Event, Fact};
 use walrow_wire::Lsn;
 
-/// What a log and its journal say of their end.
+/// The end of a log, as the log and its journal know it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Reached {
@@ -20,7 +20,7 @@ pub struct Reached {
     pub position: Lsn,
     /// Whether more came, which is not published yet.
     pub has_more: bool,
-    /// The timeline of what came last, and where it began, if the journal says so.
+    /// The timeline of the data that came last, and where it began, if the journal knows that.
     pub timeline: Option<(u32, Option<Lsn>)>,
 }
 

@@ -82,8 +82,8 @@ impl TableReader {
         (self.read_bytes, self.stream_bytes)
     }
 
-    /// The version of the rows. Before all changes were read, [`TableReader::advance`], that of the
-    /// last change so far. `None` if nothing described the table.
+    /// The version of the rows. Before all changes were read, [`TableReader::advance`], the version
+    /// of the last change so far. `None` if nothing described the table.
     pub fn relation(&self) -> Option<&Arc<Relation>> {
         match &self.phase {
             Phase::Changes(changes) => changes.taker().last_version(),

@@ -149,7 +149,7 @@ impl Changes {
         Ok(rows)
     }
 
-    /// Stores rows beside that of a key. The heap bounds their memory.
+    /// Stores rows beside the row of a key. The heap bounds their memory.
     fn put_others(
         &mut self,
         table: &mut Table,
@@ -157,7 +157,7 @@ impl Changes {
         rows: &[(Version, Vec<u8>)],
     ) -> Result<(), NetError> {
         for (version, bytes) in rows {
-            // A counter. Identities are hashes of 128 bits, so none of them is so small.
+            // A counter. Identities are hashes of 128 bits, so no identity is so small.
             self.handle = self.handle.wrapping_add(1);
             table.heap.add(self.handle, *version, bytes, 1)?;
             self.others.entry(id).or_default().push(self.handle);

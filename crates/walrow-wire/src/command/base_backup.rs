@@ -47,7 +47,7 @@ pub struct BaseBackup<'a> {
     pub tablespace_map: bool,
     /// Whether the server verifies the checksums of pages, if it has them.
     pub verify_checksums: bool,
-    /// Whether a manifest comes, and how. `None`: there is none.
+    /// Whether a manifest comes, and how. `None`: no manifest comes.
     pub manifest: Option<BackupManifest>,
     /// How the server compresses archives. From server 15.
     pub compression: Option<BackupCompression<'a>>,
@@ -90,7 +90,7 @@ pub enum BackupCheckpoint {
 /// The manifest of a backup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BackupManifest {
-    /// Whether all file names come in hexadecimal, not only those that are not UTF-8.
+    /// Whether all file names come in hexadecimal, not only the names that are not UTF-8.
     pub force_encode: bool,
     /// The checksums of its files.
     pub checksums: ManifestChecksums,

@@ -1,6 +1,6 @@
 //! The results of replication commands: rows of text, as typed values.
 //!
-//! The cells are those of [`DataRow::values`](crate::DataRow::values), or of a driver's result.
+//! The cells come from [`DataRow::values`](crate::DataRow::values), or from a driver's result.
 
 mod backup;
 
@@ -207,7 +207,7 @@ impl<'a> Setting<'a> {
     }
 }
 
-/// A result that no server sends: of which command, in which column. Never contains the value.
+/// A result that no server sends: its command and its column. Never contains the value.
 ///
 /// `{:?}` prints the text of `{}`, and `{:#?}` the fields.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -217,11 +217,11 @@ pub struct ReplyError {
     pub reply: &'static str,
     /// The column, or the field of a history file.
     pub field: &'static str,
-    /// What is wrong.
+    /// The kind of the error.
     pub kind: ReplyErrorKind,
 }
 
-/// What is wrong with a result.
+/// The kind of an error in a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReplyErrorKind {
@@ -234,9 +234,9 @@ pub enum ReplyErrorKind {
     },
     /// NULL, where there must be a value.
     Null,
-    /// A value outside what the column allows.
+    /// A value that the column does not allow.
     InvalidValue {
-        /// What the column allows.
+        /// The values that the column allows.
         expected: &'static str,
     },
 }

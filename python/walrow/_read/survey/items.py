@@ -88,7 +88,7 @@ class Version(NamedTuple):
         updates: The number of updated rows.
         deletes: The number of deleted rows.
         truncates: The number of TRUNCATEs.
-        loads: The number of loads, each of which replaces all rows. Only a log has loads.
+        loads: The number of loads. Each load replaces all rows. Only a log has loads.
         loaded: The number of rows of loads. They are no inserts.
         inserts_with_unsent: Inserts with values that were not sent.
         updates_with_unsent: Updates with values that neither the new nor the old row
@@ -183,7 +183,7 @@ class Table(NamedTuple):
 
     @property
     def loads(self) -> int:
-        """The number of loads, each of which replaces all rows."""
+        """The number of loads. Each load replaces all rows."""
         return sum(version.loads for version in self.versions)
 
     @property
