@@ -155,7 +155,7 @@ def names(directory: Path) -> set[str]:
     return {each.name for each in directory.iterdir()}
 
 
-@versions(*BOTH)
+@versions(18)
 def test_a_plain_backup_starts_with_the_same_rows(
     primary: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -189,7 +189,7 @@ def test_a_plain_backup_starts_with_the_same_rows(
     del tmp_path
 
 
-@versions(*BOTH)
+@versions(14)
 def test_a_tar_backup_starts_with_the_same_rows(
     primary: EmbeddedServer, tmp_path: Path
 ) -> None:
