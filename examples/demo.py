@@ -354,7 +354,9 @@ def _apply_without_spark(screen: Screen) -> None:
     began = time.monotonic()
     with screen.step("the same Delta tables without Spark, by deltalake") as step:
         for table in FOLLOWED:
-            walrow.delta.apply_changes(LOG, table=table, target=str(EMBEDDED / table))
+            walrow.delta.apply_changes(
+                LOG, table=table, target=f"delta:{EMBEDDED / table}"
+            )
         seconds = time.monotonic() - began
         step.done(
             f"walrow.delta: {len(FOLLOWED)} Delta tables from the log in {seconds:.1f} s"
