@@ -180,6 +180,7 @@ def test_a_backup_beside_changes_equals_the_log_at_its_end(
     assert steps[-1] == ("compare", 3, 3, None)
 
 
+@pytest.mark.slow
 def test_a_backup_that_is_recovered_further_equals_a_later_state(busy: Place) -> None:
     target = max(table.last for table in walrow.Log(busy.log).tables())
     wal = busy.directory / "wal"
