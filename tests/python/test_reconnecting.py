@@ -64,6 +64,11 @@ def test_a_known_server_is_waited_for_without_an_end(clock: list[float]) -> None
     for _ in range(100):
         clock[0] += 1_000
         assert after(attempts, AWAY, is_known=True) is not None
+    # Twelve hours, at 15 seconds each.
+    for _ in range(2_900):
+        found = after(attempts, AWAY, is_known=True)
+        assert found is not None
+        assert found.pause == 15
     # A stream ends the time that the note counts.
     found = after(attempts, AWAY, is_known=True, has_streamed=True)
     assert found is not None

@@ -5,7 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from walrow._postgres.failures import OBJECT_IN_USE, deserves_reconnect
+from walrow._postgres.failures import (
+    BUSY_SECONDS,
+    OBJECT_IN_USE,
+    deserves_reconnect,
+    pause_after,
+)
 
 if TYPE_CHECKING:
     from walrow.errors import Error
@@ -58,18 +63,10 @@ class Attempts:
             return None
         is_busy = getattr(error, "sqlstate", None) == OBJECT_IN_USE
         busy_since = (self.busy_since or now) if is_busy else None
-        if busy_since is not None and now - busy_since > _BUSY_SECONDS:
+        if busy_since is not None and now - busy_since > BUSY_SECONDS:
             return None
         failed = 0 if failure.has_advanced else self.failed
-        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failed, _DOUBLINGS))
         after = replace(
             self, is_known=is_known, failed=failed + 1, busy_since=busy_since
         )
-        return after, pause
-
-
-_FIRST_PAUSE = 0.25
-_LONGEST_PAUSE = 15.0
-_DOUBLINGS = 10
-#: A server keeps a slot for an old connection until it notices that this one is gone.
-_BUSY_SECONDS = 90.0
+        return after, pause_after(failed)

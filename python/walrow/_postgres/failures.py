@@ -7,6 +7,7 @@ import re
 from walrow.errors import ConnectionLostError, ReplicationError
 
 __all__ = [
+    "BUSY_SECONDS",
     "INSUFFICIENT_PRIVILEGE",
     "INTERNAL_ERROR",
     "LOCK_NOT_AVAILABLE",
@@ -14,6 +15,7 @@ __all__ = [
     "QUERY_CANCELED",
     "UNDEFINED_OBJECT",
     "deserves_reconnect",
+    "pause_after",
     "stream_error",
 ]
 
@@ -48,6 +50,18 @@ def deserves_reconnect(error: BaseException) -> bool:
     )
 
 
+def pause_after(failed: int) -> float:
+    """The seconds before another connection: twice as many after each failure, up to 15.
+
+    >>> [pause_after(failed) for failed in (0, 1, 5, 6, 10_000)]
+    [0.25, 0.5, 8.0, 15.0, 15.0]
+
+    Args:
+        failed: The number of earlier failures in a row.
+    """
+    return min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(failed, _DOUBLINGS))
+
+
 def _is_refused(reason: str) -> bool:
     """Whether every host has refused a login for good."""
     # The first part repeats the last host's.
@@ -80,6 +94,13 @@ QUERY_CANCELED = "57014"
 INTERNAL_ERROR = "XX000"
 #: A slot that another process has.
 OBJECT_IN_USE = "55006"
+
+#: A server keeps a slot for an old connection until it notices that this connection is gone.
+BUSY_SECONDS = 90.0
+_FIRST_PAUSE = 0.25
+_LONGEST_PAUSE = 15.0
+#: A float cannot hold the thousandth one.
+_DOUBLINGS = 10
 
 _TEMPORARY_CLASSES = {"08", "53"}
 _TEMPORARY = {

@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._lsn import Lsn
-from walrow._postgres.failures import INTERNAL_ERROR, OBJECT_IN_USE, deserves_reconnect
+from walrow._postgres.failures import (
+    BUSY_SECONDS,
+    INTERNAL_ERROR,
+    OBJECT_IN_USE,
+    deserves_reconnect,
+    pause_after,
+)
 from walrow._receive.disk_states import is_refusal
 from walrow._receive.same_server import Comparison
 
@@ -155,7 +161,7 @@ class Attempts:
             self._failing_since = now
         minutes = int(now - self._failing_since) // 60
         note = f"{error} (for {minutes} min)" if minutes else str(error)
-        pause = min(_LONGEST_PAUSE, 0.25 * 2**self._failed)
+        pause = pause_after(self._failed)
         self._failed += 1
         return Attempt(state, pause, note)
 
@@ -181,7 +187,8 @@ class Attempts:
                 since = self._stuck_since = self._stuck_since or now
             late_by = now - self._begun - self._start_within
             self._late_by = 0.0 if is_known else late_by
-            is_stuck = now - since > min(_BUSY_SECONDS, self._give_up_after)
+            # An internal error that comes for as long as a busy slot comes each time.
+            is_stuck = now - since > min(BUSY_SECONDS, self._give_up_after)
             if not self.is_late and not is_stuck:
                 return "connecting"
         return None
@@ -322,10 +329,6 @@ class Link:
 
 #: Connecting, questions and the stream's start take less than this between two answers.
 ANSWER_SECONDS = 90.0
-#: An old connection keeps the slot until the server notices that it is gone. An internal error that
-#: comes for longer comes each time.
-_BUSY_SECONDS = 90.0
-_LONGEST_PAUSE = 15.0
 #: After this long, the next failure is the first one again.
 _STABLE_SECONDS = 30.0
 _WITHOUT_STREAMING = (
