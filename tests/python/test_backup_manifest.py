@@ -21,7 +21,7 @@ from walrow._backup.base_manifest import WalRange, parse_manifest, without_file
 from walrow._backup.base_options import BackupOptions, Place, check_options, places_of
 from walrow._backup.base_parent import check_parent
 from walrow._backup.base_target import PlainTarget, TarTarget
-from walrow._backup.base_wal import Segment, wal_problems
+from walrow._backup.base_wal import SegmentFile, wal_problems
 from walrow._backup.base_wal_files import complete_files, pack_files
 from walrow._backup.crc32c import Crc32c
 from walrow._core import crc32c
@@ -204,14 +204,13 @@ def test_a_file_is_taken_out_of_a_manifest(at: int) -> None:
 
 
 def head(number: int, timeline: int = 1, system: int = SYSTEM) -> bytes:
-    """The first page of a segment, up to the size of segments."""
-    return struct.pack(
-        "=HHIQIIQI", 0xD118, 2, timeline, number * SEGMENT, 0, 0, system, SEGMENT
-    )
+    """The header of a segment's first page."""
+    fields = (0xD118, 2, timeline, number * SEGMENT, 0, 0, system, SEGMENT, 8192)
+    return struct.pack("=HHIQIIQII", *fields)
 
 
-def segment(number: int, timeline: int = 1, size: int = SEGMENT) -> Segment:
-    return Segment(size, head(number, timeline))
+def segment(number: int, timeline: int = 1, size: int = SEGMENT) -> SegmentFile:
+    return SegmentFile(size, head(number, timeline))
 
 
 ONE, TWO = "000000010000000000000001", "000000010000000000000002"
@@ -231,13 +230,13 @@ SECOND = "000000020000000000000002"
         ({ONE: segment(1, size=8192)}, [(1, 1, 2)], "has 8192 bytes instead of"),
         ({ONE: segment(2)}, [(1, 1, 2)], "has the WAL of 0/200000"),
         (
-            {ONE: Segment(SEGMENT, bytes(40)), TWO: segment(2)},
+            {ONE: SegmentFile(SEGMENT, bytes(40)), TWO: segment(2)},
             [(1, 1, 2)],
             "does not begin with WAL",
         ),
         ({ONE: segment(1, timeline=2)}, [(1, 1, 2)], "of timeline 2"),
         (
-            {ONE: Segment(SEGMENT, head(1, system=5))},
+            {ONE: SegmentFile(SEGMENT, head(1, system=5))},
             [(1, 1, 2)],
             "is of another server",
         ),
@@ -255,7 +254,7 @@ SECOND = "000000020000000000000002"
     ],
 )
 def test_missing_wal_is_found(
-    segments: dict[str, Segment],
+    segments: dict[str, SegmentFile],
     ranges: list[tuple[int, float, float]],
     problem: str | None,
 ) -> None:

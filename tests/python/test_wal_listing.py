@@ -149,7 +149,7 @@ def test_the_first_page_says_which_server_wrote_it(order: str) -> None:
     fields = (0xD118, 2, 1, 0x3000000, 0, 7712660547910145963, MIB, 8192)
     page = struct.pack(f"{order}HHIQI4xQII", *fields)
     assert len(page) == HEADER_BYTES
-    assert parse_first_page(page) == ("7712660547910145963", 0x3000000, MIB)
+    assert parse_first_page(page) == ("7712660547910145963", 0x3000000, MIB, 1)
     assert parse_first_page(page[:-1]) is None
     assert parse_first_page(bytes(HEADER_BYTES)) is None
     # A short header, as on other pages.

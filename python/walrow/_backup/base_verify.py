@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from walrow._backup.base_contents import MANIFEST, Found, Odd, contents, is_tar
 from walrow._backup.base_manifest import Manifest, ManifestFile, parse_manifest
-from walrow._backup.base_wal import HEAD_BYTES, Segment, is_segment, wal_problems
+from walrow._backup.base_wal import SegmentFile, wal_problems
 from walrow._backup.crc32c import Crc32c
+from walrow._backup.wal_names import is_segment
+from walrow._backup.wal_page import HEADER_BYTES
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
@@ -59,7 +61,7 @@ class Checked(NamedTuple):
     files: int
     bytes: int
     problems: list[str]
-    segments: dict[str, Segment]
+    segments: dict[str, SegmentFile]
 
 
 def verify_manifest(
@@ -161,7 +163,7 @@ def check_contents(
     listed = manifest.files if manifest else {}
     number = size = 0
     problems: list[str] = []
-    segments: dict[str, Segment] = {}
+    segments: dict[str, SegmentFile] = {}
     seen = set()
     for found in files:
         if isinstance(found, Odd):
@@ -170,8 +172,8 @@ def check_contents(
         number, size = number + 1, size + found.size
         directory, _, name = found.path.rpartition("/")
         if directory == "pg_wal" and is_segment(name):
-            head = b"".join(itertools.islice(found.blocks(), 1))[:HEAD_BYTES]
-            segments[name] = Segment(found.size, head)
+            head = b"".join(itertools.islice(found.blocks(), 1))[:HEADER_BYTES]
+            segments[name] = SegmentFile(found.size, head)
         if manifest is None or _is_left_out(found.path):
             continue
         seen.add(found.path)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import re
-import struct
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from walrow._lsn import Lsn
+from walrow._backup.wal_names import Segment
+from walrow._backup.wal_page import HEADER_BYTES, FirstPage, parse_first_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from walrow._backup.base_manifest import WalRange
+    from walrow._lsn import Lsn
 
-__all__ = ["HEAD_BYTES", "ReceivesWal", "Segment", "is_segment", "wal_problems"]
+__all__ = ["ReceivesWal", "SegmentFile", "wal_problems"]
 
 
 class ReceivesWal(Protocol):
@@ -43,34 +43,20 @@ class ReceivesWal(Protocol):
         """Ends at once. It may have begun or not, or have finished."""
 
 
-class Segment(NamedTuple):
-    """A segment of WAL that was found.
+class SegmentFile(NamedTuple):
+    """The file of a segment of WAL.
 
     Attributes:
-        size: The size of its file.
-        head: Its first `HEAD_BYTES` bytes.
+        size: Its size.
+        head: Its first `HEADER_BYTES` bytes.
     """
 
     size: int
     head: bytes
 
 
-class _Head(NamedTuple):
-    """The header of a segment's first page."""
-
-    timeline: int
-    address: int
-    system_identifier: int
-    segment_bytes: int
-
-
-def is_segment(name: str) -> bool:
-    """Whether this is the name of a whole segment."""
-    return _NAME.fullmatch(name) is not None
-
-
 def wal_problems(
-    segments: Mapping[str, Segment],
+    segments: Mapping[str, SegmentFile],
     ranges: Iterable[WalRange],
     system_identifier: str | None = None,
 ) -> list[str]:
@@ -85,12 +71,12 @@ def wal_problems(
         system_identifier: The server's, if it is known.
     """
     wanted = list(ranges)
-    heads = {name: _head(name, each) for name, each in segments.items()}
-    sizes = {it.segment_bytes for it in heads.values() if isinstance(it, _Head)}
+    pages = {name: _page(name, each) for name, each in segments.items()}
+    sizes = {it.segment_size for it in pages.values() if isinstance(it, FirstPage)}
     if not wanted:
         return []
     if not sizes:
-        bad = [f"segment {name} {it}" for name, it in heads.items()]
+        bad = [f"segment {name} {it}" for name, it in pages.items()]
         return bad or [
             f"there is no WAL, but {wanted[0].start} to {wanted[-1].end} is needed"
         ]
@@ -102,17 +88,17 @@ def wal_problems(
     for each in wanted:
         later = [it for it in timelines if it >= each.timeline]
         for number in _numbers(each, size):
-            names = [_name(timeline, number, size) for timeline in later]
+            names = [Segment(timeline, number).name(size) for timeline in later]
             there = next((name for name in names if name in segments), None)
             if there is None:
                 problems.append(f"segment {names[0]} is missing")
                 continue
-            problem = _problem(heads[there], segments[there], number, size)
-            found = heads[there]
+            found = pages[there]
+            problem = _problem(found, segments[there], number, size)
             if (
                 problem is None
-                and isinstance(found, _Head)
-                and system_identifier not in (None, str(found.system_identifier))
+                and isinstance(found, FirstPage)
+                and system_identifier not in (None, found.system_identifier)
             ):
                 problem = "is of another server"
             if problem is not None:
@@ -126,41 +112,32 @@ def _numbers(wanted: WalRange, size: int) -> range:
     return range(wanted.start // size, last // size + 1)
 
 
-def _name(timeline: int, number: int, size: int) -> str:
-    each = (1 << 32) // size
-    return f"{timeline:08X}{number // each:08X}{number % each:08X}"
-
-
 def _problem(
-    found: _Head | str, segment: Segment, number: int, size: int
+    page: FirstPage | str, segment: SegmentFile, number: int, size: int
 ) -> str | None:
-    if isinstance(found, str):
-        return found
+    if isinstance(page, str):
+        return page
     if segment.size != size:
         return f"has {segment.size} bytes instead of {size}"
-    if found.address != number * size:
-        return f"has the WAL of {Lsn(found.address)}"
+    if page.address != number * size:
+        return f"has the WAL of {page.address}"
     return None
 
 
-def _head(name: str, segment: Segment) -> _Head | str:
-    if len(segment.head) < HEAD_BYTES:
+def _page(name: str, segment: SegmentFile) -> FirstPage | str:
+    if len(segment.head) < HEADER_BYTES:
         return f"has {segment.size} bytes"
-    _, flags, timeline, address, identifier, size = _HEAD.unpack(
-        segment.head[:HEAD_BYTES]
-    )
-    is_power = size & (size - 1) == 0
-    if not flags & _LONG_HEADER or not (_SMALLEST <= size <= _LARGEST and is_power):
+    page = parse_first_page(segment.head)
+    if page is None or not _is_size(page.segment_size):
         return "does not begin with WAL"
-    if timeline > int(name[:8], 16):
-        return f"is of timeline {timeline}"
-    return _Head(timeline, address, identifier, size)
+    if page.timeline > int(name[:8], 16):
+        return f"is of timeline {page.timeline}"
+    return page
 
 
-_NAME = re.compile("[0-9A-F]{24}")
-#: XLogLongPageHeaderData, in the byte order of the server's machine: magic, flags, timeline,
-#: address, 8 bytes that do not matter, system identifier, segment size.
-_HEAD = struct.Struct("=HHIQ8xQI")
-HEAD_BYTES = _HEAD.size
-_LONG_HEADER = 2
+def _is_size(size: int) -> bool:
+    """Whether a server can have segments of this size."""
+    return _SMALLEST <= size <= _LARGEST and size & (size - 1) == 0
+
+
 _SMALLEST, _LARGEST = 1 << 20, 1 << 30

@@ -10,7 +10,8 @@ import re
 import subprocess
 from typing import TYPE_CHECKING
 
-from walrow._backup.programs import ENVIRONMENT
+from walrow._backup.programs import run_program
+from walrow._backup.wal_names import PARTIAL, is_segment
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def refuse_new_tablespaces(
     joined.mkdir(mode=0o700)
     for place in places:
         for path in place.iterdir():
-            link = joined / path.name.removesuffix(".partial")
-            if _SEGMENT.fullmatch(link.name) and not link.is_symlink():
+            link = joined / path.name.removesuffix(PARTIAL)
+            if is_segment(link.name) and not link.is_symlink():
                 link.symlink_to(path)
     for each in ranges:
         command: list[str | Path] = [
@@ -55,19 +56,13 @@ def refuse_new_tablespaces(
             *("--start", str(each.start), "--end", str(each.end)),
         ]
         try:
+            output = run_program(command, None)
+        except subprocess.CalledProcessError as failed:
             # It fails where the WAL ends. Then a recovery would end, too.
-            done = subprocess.run(  # noqa: S603
-                command,
-                capture_output=True,
-                check=False,
-                cwd="/",
-                env=ENVIRONMENT,
-                text=True,
-                errors="replace",
-            )
+            output = str(failed.stdout)
         except OSError:
             return
-        if places_ := created_tablespaces(done.stdout):
+        if places_ := created_tablespaces(output):
             text = (
                 "a tablespace was created while the backup was taken, in "
                 f"{', '.join(places_)}: a recovery would write there; take another backup"
@@ -86,6 +81,3 @@ def created_tablespaces(text: str) -> list[str]:
     return [
         it for it in re.findall(r'desc: CREATE \d+ "(.*)"$', text, re.MULTILINE) if it
     ]
-
-
-_SEGMENT = re.compile("[0-9A-F]{24}")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from walrow._lsn import Lsn
 
-__all__ = ["PARTIAL", "Segment", "history_name", "parse_segment"]
+__all__ = ["PARTIAL", "Segment", "history_name", "is_segment", "parse_segment"]
 
 
 class Segment(NamedTuple):
@@ -48,6 +48,11 @@ class Segment(NamedTuple):
     def following(self) -> Segment:
         """The next one on the same timeline."""
         return self._replace(number=self.number + 1)
+
+
+def is_segment(name: str) -> bool:
+    """Whether a segment of any size may have this name."""
+    return _SEGMENT.fullmatch(name) is not None
 
 
 def parse_segment(name: str, size: int) -> Segment | None:

@@ -20,11 +20,13 @@ class FirstPage(NamedTuple):
         system_identifier: The server's, as IDENTIFY_SYSTEM returns it.
         address: The segment's first LSN.
         segment_size: The segment's size in bytes.
+        timeline: The timeline.
     """
 
     system_identifier: str
     address: Lsn
     segment_size: int
+    timeline: int
 
 
 def parse_first_page(page: bytes) -> FirstPage | None:
@@ -35,14 +37,16 @@ def parse_first_page(page: bytes) -> FirstPage | None:
     if len(page) < HEADER_BYTES:
         return None
     for layout in _LAYOUTS:
-        magic, flags, address, identifier, size, block = layout.unpack_from(page)
+        magic, flags, timeline, address, identifier, size, block = layout.unpack_from(
+            page
+        )
         if magic >> 8 == _MAGIC and flags & _IS_LONG and block in _BLOCK_SIZES:
-            return FirstPage(str(identifier), Lsn(address), size)
+            return FirstPage(str(identifier), Lsn(address), size, timeline)
     return None
 
 
-# magic, flags, (timeline), address, (remaining length), identifier, size of segment and page.
-_FIELDS = "HH4xQ4x4xQII"
+# magic, flags, timeline, address, (remaining length), identifier, size of segment and page.
+_FIELDS = "HHIQ4x4xQII"
 _LAYOUTS = (struct.Struct("<" + _FIELDS), struct.Struct(">" + _FIELDS))
 HEADER_BYTES = _LAYOUTS[0].size
 #: The first byte of every version's number: 0xD10D in version 14, 0xD118 in 18.
