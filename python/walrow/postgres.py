@@ -55,7 +55,6 @@ if TYPE_CHECKING:
         drop_slot,
         identify_system,
         read_slot,
-        show,
         start_replication_command,
         timeline_history,
     )
@@ -66,6 +65,7 @@ if TYPE_CHECKING:
     from walrow._postgres.publications import create_publication, drop_publication
     from walrow._postgres.replication import ReplicationStream
     from walrow._postgres.session import check_settings, options, settings
+    from walrow._postgres.show import show
     from walrow._postgres.slots import Slot, slots
     from walrow._postgres.waiting import OpenTransaction, Waiting
 
@@ -126,7 +126,6 @@ if not TYPE_CHECKING:
                 "drop_slot",
                 "identify_system",
                 "read_slot",
-                "show",
                 "start_replication_command",
                 "timeline_history",
             ),
@@ -142,6 +141,7 @@ if not TYPE_CHECKING:
             "walrow._postgres.publications": ("create_publication", "drop_publication"),
             "walrow._postgres.replication": ("ReplicationStream",),
             "walrow._postgres.session": ("check_settings", "options", "settings"),
+            "walrow._postgres.show": ("show",),
             "walrow._postgres.slots": ("Slot", "slots"),
             "walrow._postgres.waiting": ("OpenTransaction", "Waiting"),
         },

@@ -22,9 +22,10 @@ from walrow._backup.base_streaming import StreamedWal, beside
 from walrow._backup.base_taking import Taking, fail
 from walrow._backup.base_target import PlainTarget, TarTarget
 from walrow._core import base_backup_command, upload_manifest_command
-from walrow._postgres.commands import identify_system, show, timeline_history
+from walrow._postgres.commands import identify_system, timeline_history
 from walrow._postgres.connecting import connect, parameters_of
 from walrow._postgres.running import major_version, run
+from walrow._postgres.show import show
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:

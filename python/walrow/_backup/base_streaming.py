@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from walrow._backup.base_wal_files import complete_files, pack_files
 from walrow._backup.base_wal_stream import WalStream
 from walrow._backup.wal_names import Segment
-from walrow._postgres.commands import create_physical_slot, identify_system, show
+from walrow._postgres.commands import create_physical_slot, identify_system
 from walrow._postgres.connecting import closed_after_error, connect
 from walrow._postgres.open_connections import OpenConnections
-from walrow._postgres.physical import PhysicalStream, amount
+from walrow._postgres.physical import PhysicalStream
+from walrow._postgres.show import show_amount
 from walrow._waiting import Waiter
 from walrow.errors import BackupError, ConnectionLostError, Error, ReplicationError
 
@@ -78,7 +79,7 @@ class StreamedWal:
                     f" {self._system_identifier}: name one server in the connection string"
                 )
                 raise BackupError(text, code="other_server")
-            self._segment_bytes = amount(show(conn, "wal_segment_size"))
+            self._segment_bytes = show_amount(conn, "wal_segment_size")
             create_physical_slot(conn, self._slot, temporary=True, reserve_wal=True)
         return PhysicalStream.on(conn, wakeup_fd=self._waiter.descriptor)
 

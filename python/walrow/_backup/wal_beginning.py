@@ -13,10 +13,10 @@ from walrow._postgres.commands import (
     create_physical_slot,
     identify_system,
     read_slot,
-    show,
     timeline_history,
 )
-from walrow._postgres.physical import PhysicalStream, amount
+from walrow._postgres.physical import PhysicalStream
+from walrow._postgres.show import show_amount
 from walrow.errors import BackupError, ReplicationError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def begin(
         conn = stream.connection
         system = identify_system(conn)
         _check_server(system, known, "WAL of it was received before")
-        size = amount(show(conn, "wal_segment_size"))
+        size = show_amount(conn, "wal_segment_size")
         decision = where_to_begin(directory.listing(), size)
         if isinstance(decision, Refused):
             path = str(directory.path / decision.file)

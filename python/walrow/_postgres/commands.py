@@ -14,10 +14,8 @@ from walrow._core import (
     parse_created_slot,
     parse_identify_system,
     parse_read_slot,
-    parse_setting,
     parse_timeline_history,
     read_slot_command,
-    show_command,
     timeline_history_command,
 )
 from walrow._core import start_replication_command as _start_replication_command
@@ -161,26 +159,6 @@ def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
     identifier, timeline, lsn, database = parse_identify_system(cells)
     name = None if database is None else text_of(conn, database)
     return IdentifySystem(identifier, timeline, Lsn(lsn), name)
-
-
-def show(conn: psycopg.Connection[Any], setting: str) -> str:
-    """Returns the value of a setting of the session, with its unit: `16MB`.
-
-    ```python
-    with psycopg.connect("dbname=shop", replication="true") as conn:
-        print(walrow.postgres.show(conn, "wal_segment_size"))
-    ```
-
-    Args:
-        conn: A psycopg connection of any kind.
-        setting: The setting's name.
-
-    Raises:
-        ReplicationError: There is no such setting, or the role may not see it.
-        OptionError: The connection cannot be used.
-    """
-    result = run(conn, show_command(setting), f'cannot show setting "{setting}"')
-    return text_of(conn, parse_setting(row_of(result)))
 
 
 def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHistory:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._core import end_of_wal, status_update
 from walrow._lsn import Lsn
+from walrow._postgres.connecting import closed_after_error
+from walrow._postgres.show import show_amount
 from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import ConnectionLostError, Error, OptionError
 
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     import psycopg
     from psycopg import pq
 
-__all__ = ["ASYNC", "CopyBoth", "lost", "now_of_postgres"]
+__all__ = ["ASYNC", "CopyBoth", "lost", "now_of_postgres", "ping_interval_of"]
 
 
 class CopyBoth(ABC):
@@ -260,11 +262,26 @@ def now_of_postgres() -> int:
     return int((time.time() - _POSTGRES_EPOCH) * 1_000_000)
 
 
+def ping_interval_of(connection: psycopg.Connection[Any], given: float | None) -> float:
+    """The seconds of silence before a ping. The connection is closed if they cannot be read.
+
+    Args:
+        connection: The replication connection.
+        given: The caller's choice. Default: half of the server's `wal_sender_timeout`.
+    """
+    if given is not None:
+        return given
+    with closed_after_error(connection, "cannot read wal_sender_timeout"):
+        timeout = show_amount(connection, "wal_sender_timeout")
+    return timeout / 2000 or _DEFAULT_PING_INTERVAL
+
+
 def lost(reason: str) -> ConnectionLostError:
     """The error of a connection that ended, or is silent."""
     return ConnectionLostError(f"the connection is lost: {reason}")
 
 
+_DEFAULT_PING_INTERVAL = 30.0
 #: Each call of `get_copy_data` returns at once.
 ASYNC = itertools.repeat(1)
 _BLOCK_BYTES = 1 << 20

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from string import ascii_letters
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._core import (
@@ -25,13 +24,17 @@ from walrow._core import (
     wal_position,
 )
 from walrow._lsn import Lsn
-from walrow._postgres.commands import show
 from walrow._postgres.connecting import (
-    closed_after_error,
     connect_physical,
     parameters_of,
 )
-from walrow._postgres.copy_both import ASYNC, CopyBoth, lost, now_of_postgres
+from walrow._postgres.copy_both import (
+    ASYNC,
+    CopyBoth,
+    lost,
+    now_of_postgres,
+    ping_interval_of,
+)
 from walrow._postgres.failures import UNDEFINED_OBJECT
 from walrow._postgres.running import check_slot_name, row_of
 from walrow._postgres.server_errors import replication_error
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
 
     from walrow.errors import Error
 
-__all__ = ["PhysicalStream", "StreamEnd", "TimelineEnd", "Wal", "amount"]
+__all__ = ["PhysicalStream", "StreamEnd", "TimelineEnd", "Wal"]
 
 
 class Wal(NamedTuple):
@@ -139,14 +142,10 @@ class PhysicalStream(CopyBoth):
         Raises:
             ReplicationError: The connection failed.
         """
-        if ping_interval is None:
-            with closed_after_error(connection, "cannot read wal_sender_timeout"):
-                timeout = amount(show(connection, "wal_sender_timeout"))
-                ping_interval = timeout / 2000 or _DEFAULT_PING_INTERVAL
         return cls(
             connection,
             status_interval=status_interval,
-            ping_interval=ping_interval,
+            ping_interval=ping_interval_of(connection, ping_interval),
             wakeup_fd=wakeup_fd,
         )
 
@@ -367,30 +366,6 @@ def _next_timeline(result: PGresult) -> TimelineEnd:
     timeline, start = parse_next_timeline(row_of(result))
     return TimelineEnd(timeline, Lsn(start))
 
-
-def amount(text: str) -> int:
-    """A setting as SHOW writes it, in bytes or milliseconds.
-
-    >>> amount("16MB"), amount("1min"), amount("0")
-    (16777216, 60000, 0)
-    """
-    number = text.rstrip(ascii_letters)
-    return int(number) * _UNITS[text[len(number) :]]
-
-
-_UNITS = {
-    "": 1,
-    "B": 1,
-    "kB": 1 << 10,
-    "MB": 1 << 20,
-    "GB": 1 << 30,
-    "ms": 1,
-    "s": 1_000,
-    "min": 60_000,
-    "h": 3_600_000,
-    "d": 86_400_000,
-}
-_DEFAULT_PING_INTERVAL = 30.0
 
 #: These messages have no SQLSTATE of their own. They may be translated.
 _OF_OTHER_HISTORY = re.compile(

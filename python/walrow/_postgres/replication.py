@@ -24,11 +24,10 @@ from walrow._core import (
 from walrow._lsn import Lsn
 from walrow._postgres.commands import start_replication_command
 from walrow._postgres.connecting import (
-    closed_after_error,
     connect,
     parameters_of,
 )
-from walrow._postgres.copy_both import ASYNC, CopyBoth, lost
+from walrow._postgres.copy_both import ASYNC, CopyBoth, lost, ping_interval_of
 from walrow._postgres.failures import UNDEFINED_OBJECT, stream_error
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.stream_options import stream_options
@@ -101,13 +100,10 @@ class ReplicationStream(CopyBoth):
         """
         given = parameters_of(conninfo, **parameters)
         connection = connect(given, server_encoding=server_encoding)
-        if ping_interval is None:
-            with closed_after_error(connection, "cannot read wal_sender_timeout"):
-                ping_interval = _ping_interval_of(connection)
         return cls(
             connection,
             status_interval=status_interval,
-            ping_interval=ping_interval,
+            ping_interval=ping_interval_of(connection, ping_interval),
             wakeup_fd=wakeup_fd,
         )
 
@@ -294,13 +290,6 @@ class ReplicationStream(CopyBoth):
             self._end(failure)
 
 
-def _ping_interval_of(connection: psycopg.Connection[Any]) -> float:
-    query = "SELECT setting FROM pg_settings WHERE name = 'wal_sender_timeout'"
-    row = connection.execute(query).fetchone()
-    milliseconds = int(row[0]) if row else 0
-    return milliseconds / 2000 or _DEFAULT_PING_INTERVAL
-
-
 class _Headers(dict[int, bytes]):
     """The header of a CopyData message, by the size of its payload."""
 
@@ -313,4 +302,3 @@ class _Headers(dict[int, bytes]):
 
 _HEADERS = _Headers()
 _CACHED_SIZES = 1 << 13
-_DEFAULT_PING_INTERVAL = 30.0

@@ -1,0 +1,63 @@
+"""SHOW: the value of a setting, as text and as a number."""
+
+from __future__ import annotations
+
+from string import ascii_letters
+from typing import TYPE_CHECKING, Any
+
+from walrow._core import parse_setting, show_command
+from walrow._postgres.running import row_of, run, text_of
+
+if TYPE_CHECKING:
+    import psycopg
+
+__all__ = ["show", "show_amount"]
+
+
+def show(conn: psycopg.Connection[Any], setting: str) -> str:
+    """Returns the value of a setting of the session, with its unit: `16MB`.
+
+    ```python
+    with psycopg.connect("dbname=shop", replication="true") as conn:
+        print(walrow.postgres.show(conn, "wal_segment_size"))
+    ```
+
+    Args:
+        conn: A psycopg connection of any kind.
+        setting: The setting's name.
+
+    Raises:
+        ReplicationError: There is no such setting, or the role may not see it.
+        OptionError: The connection cannot be used.
+    """
+    result = run(conn, show_command(setting), f'cannot show setting "{setting}"')
+    return text_of(conn, parse_setting(row_of(result)))
+
+
+def show_amount(conn: psycopg.Connection[Any], setting: str) -> int:
+    """Returns the value of a setting that has a unit, in bytes or milliseconds."""
+    return _amount(show(conn, setting))
+
+
+def _amount(text: str) -> int:
+    """A setting as SHOW writes it, in bytes or milliseconds.
+
+    >>> _amount("16MB"), _amount("1min"), _amount("0")
+    (16777216, 60000, 0)
+    """
+    number = text.rstrip(ascii_letters)
+    return int(number) * _UNITS[text[len(number) :]]
+
+
+_UNITS = {
+    "": 1,
+    "B": 1,
+    "kB": 1 << 10,
+    "MB": 1 << 20,
+    "GB": 1 << 30,
+    "ms": 1,
+    "s": 1_000,
+    "min": 60_000,
+    "h": 3_600_000,
+    "d": 86_400_000,
+}
