@@ -10,10 +10,11 @@ from walrow._backup.wal_beginning import save_history
 from walrow._backup.wal_files import WalDirectory
 from walrow._backup.wal_landing import Position, Syncing, WalLanding
 from walrow._backup.wal_names import Segment
+from walrow._backup.wal_passing import pass_on
 from walrow._lsn import Lsn
-from walrow._postgres.physical import StreamEnd, TimelineEnd
+from walrow._postgres.physical import TimelineEnd
 from walrow._workers import in_background
-from walrow.errors import BackupError, ConnectionLostError
+from walrow.errors import BackupError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -140,36 +141,22 @@ class WalStream:
             target = self._target
             if target and at.timeline >= target.timeline and at.lsn >= target.lsn:
                 return None
-            self._confirm(landing, at.timeline)
-            if landing.is_full:
-                # The server's questions are not read meanwhile: it gets reports unasked.
-                landing.wait_for_room(_ANSWER_SECONDS, self._stop)
-                continue
-            event = self._stream.receive(_LOOK_SECONDS)
-            self._waiter.drain()
+            event = pass_on(
+                self._stream,
+                landing,
+                at.timeline,
+                waiter=self._waiter,
+                stop=self._stop,
+            )
             if isinstance(event, TimelineEnd):
                 return event
-            if isinstance(event, StreamEnd):
-                text = "the server has ended the stream"
-                raise ConnectionLostError(text)
-            if event.data:
-                landing.put(event.data)
+            if event is not None and event.data:
                 at = at._replace(lsn=Lsn(event.start + len(event.data)))
         return None
-
-    def _confirm(self, landing: WalLanding, timeline: int) -> None:
-        # In this order: WAL is written before it is flushed.
-        flushed, written = landing.flushed, landing.written
-        is_news = landing.is_full or flushed.lsn > self._stream.flushed
-        # The queue may have WAL of the timeline before.
-        if is_news and flushed.timeline == timeline:
-            self._stream.confirm(written=written.lsn, flushed=flushed.lsn)
 
 
 #: How often it looks whether it should end.
 _LOOK_SECONDS = 0.1
-#: How long it waits for room in the queue before it reports to the server again.
-_ANSWER_SECONDS = 0.5
 _CLOSE_SECONDS = 1.0
 #: A disk that stalls holds a stop no longer.
 _STALLED_SECONDS = 0.1

@@ -11,11 +11,12 @@ from walrow._backup.wal_attempts import Attempts, Failed
 from walrow._backup.wal_beginning import begin, save_history
 from walrow._backup.wal_landing import Position, WalLanding
 from walrow._backup.wal_names import Segment
+from walrow._backup.wal_passing import confirm, pass_on
 from walrow._backup.wal_status import ReceivedWal, WalStatus
 from walrow._lsn import Lsn
 from walrow._postgres.interruption import Left, Step
 from walrow._postgres.open_connections import OpenConnections
-from walrow._postgres.physical import StreamEnd, TimelineEnd
+from walrow._postgres.physical import TimelineEnd
 from walrow._postgres.server_errors import replication_error
 from walrow._waiting import Waiter
 from walrow.errors import (
@@ -168,7 +169,7 @@ class WalReceiver:
             if landing.failure is not None:
                 raise landing.failure
             if not self._has_left:
-                self._confirm(stream, landing)
+                confirm(stream, landing, self._timeline)
             return ended
         finally:
             if not self._has_left:
@@ -238,37 +239,15 @@ class WalReceiver:
             if self._has_reached(landing):
                 return Ended.REACHED
             self._report("streaming")
-            is_full = landing.is_full
-            self._confirm(stream, landing, always=is_full)
-            if is_full:
-                # The server's questions are not read meanwhile: answer without them.
-                landing.wait_for_room(_ANSWER_SECONDS, self._stop)
-                continue
-            event = stream.receive(_LOOK_SECONDS)
-            self._waiter.drain()
+            event = pass_on(
+                stream,
+                landing,
+                self._timeline,
+                waiter=self._waiter,
+                stop=self._stop,
+            )
             if isinstance(event, TimelineEnd):
                 return event
-            if isinstance(event, StreamEnd):
-                text = "the server has ended the stream"
-                raise ConnectionLostError(text)
-            if event.data:
-                landing.put(event.data)
-
-    def _confirm(
-        self,
-        stream: PhysicalStream,
-        landing: WalLanding,
-        *,
-        always: bool = False,
-    ) -> None:
-        """Reports what became durable on the timeline of the stream."""
-        # In this order: WAL is written before it is flushed.
-        flushed, written = landing.flushed, landing.written
-        if flushed.timeline != self._timeline:
-            # The queue has WAL of the timeline before.
-            return
-        if always or flushed.lsn > stream.flushed:
-            stream.confirm(written=written.lsn, flushed=flushed.lsn)
 
     def _has_reached(self, landing: WalLanding) -> bool:
         target, flushed = self._target, landing.flushed
@@ -385,8 +364,6 @@ _PROTOCOL_VIOLATION = "08P01"
 #: How often it looks whether it should stop.
 _LOOK_SECONDS = 0.1
 _REPORT_SECONDS = 1.0
-#: How long it waits for room in the queue before it reports to the server again.
-_ANSWER_SECONDS = 0.5
 _CONNECT_SECONDS = 60.0
 #: After a lost connection, the received WAL is written for so long.
 _DRAIN_SECONDS = 60.0
