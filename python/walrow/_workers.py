@@ -1,4 +1,4 @@
-"""Threads that do one task after the other. No other module makes a thread.
+"""Threads that do one task after the other. A test lists the few modules that make others.
 
 ```text
 do(task) ─► queue ─► the worker's thread: task() ─► Future

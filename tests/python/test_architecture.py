@@ -241,6 +241,7 @@ def test_threads_are_made_in_few_places() -> None:
         "_receive.loading",
         "_receive.loads",
         "_receive.receiver",
+        "delta.threads",
     }
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from walrow._workers import answered, in_background
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from concurrent.futures import Future
 
 __all__ = ["Stopped", "call", "refuse_fork"]
 
@@ -24,39 +26,16 @@ class Stopped(Exception):  # noqa: N818 - it ends a source of rows that nobody w
     """The caller was interrupted."""
 
 
-class _Job(threading.Thread, Generic[T]):
-    """A call in a thread. Its result is there when it has ended."""
+class _Job(NamedTuple):
+    """A call in a thread.
 
-    def __init__(self, function: Callable[[threading.Event], T]) -> None:
-        # Otherwise the process would wait for it at its end.
-        super().__init__(name="walrow-delta", daemon=True)
-        self.stopped = threading.Event()
-        # An interruption of `join` would make the thread look as if it had ended.
-        self._ended = threading.Event()
-        self._function = function
-        self._result: list[T] = []
-        self._error: BaseException | None = None
+    Attributes:
+        stopped: Is set when the caller was interrupted.
+        answer: The result of the call, or its error.
+    """
 
-    def run(self) -> None:
-        """Makes the call."""
-        try:
-            self._result.append(self._function(self.stopped))
-        # deltalake's panics are no exceptions.
-        except BaseException as error:
-            self._error = error
-        finally:
-            self._ended.set()
-
-    def wait(self) -> None:
-        """Waits, so that signals are seen."""
-        while not self._ended.wait(_TICK):
-            pass
-
-    def result(self) -> T:
-        """The result of the call, or its error."""
-        if self._error is not None:
-            raise self._error
-        return self._result[0]
+    stopped: threading.Event
+    answer: Future[Any]
 
 
 def call(
@@ -78,16 +57,16 @@ def call(
     refuse_fork()
     with _LOCK:
         before = _JOBS.get(target)
-        job = _Job(function)
     if before is not None:
-        before.wait()
+        _wait(before)
+    stopped = threading.Event()
     with _LOCK:
-        _JOBS[target] = job
-    job.start()
+        answer = in_background("walrow-delta", lambda: function(stopped))
+        job = _JOBS[target] = _Job(stopped, answer)
     try:
-        job.wait()
+        _wait(job)
     except BaseException as interruption:
-        job.stopped.set()
+        stopped.set()
         if commits:
             interruption.add_note(
                 f"{target}: the last commit may yet have been made: its record says so"
@@ -96,7 +75,13 @@ def call(
     with _LOCK:
         if _JOBS.get(target) is job:
             del _JOBS[target]
-    return job.result()
+    return answer.result()
+
+
+def _wait(job: _Job) -> None:
+    """Waits, so that signals are seen."""
+    while not answered(job.answer, _TICK):
+        pass
 
 
 def refuse_fork() -> None:
@@ -123,7 +108,7 @@ def _in_child() -> None:
 _TICK = 0.1
 _LOCK = threading.Lock()
 #: By target, the call that runs, or that an interruption has left.
-_JOBS: dict[str, _Job] = {}  # type: ignore[type-arg]
+_JOBS: dict[str, _Job] = {}
 _FORKED = threading.Event()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
