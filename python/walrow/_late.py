@@ -1,4 +1,4 @@
-"""Public names that are imported when they are used."""
+"""Names and packages that are imported when they are used."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["late"]
+__all__ = ["late", "require"]
 
 
 def late(
@@ -34,3 +34,19 @@ def late(
         raise AttributeError(text)
 
     return get
+
+
+def require(*packages: str, part: str) -> None:
+    """Imports the packages that `walrow.spark` or another part needs.
+
+    Raises:
+        ModuleNotFoundError: One is not installed. The text says how to install it.
+    """
+    for name in packages:
+        try:
+            import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name != name:
+                raise
+            text = f"walrow.{part} needs {name}: pip install 'walrow[{part}]'"
+            raise ModuleNotFoundError(text, name=name) from None

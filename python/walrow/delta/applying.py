@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow import _late
 from walrow._amounts import size
 from walrow._apply import calls
 from walrow._apply.items import Applied
@@ -149,17 +150,8 @@ def require() -> None:
         ModuleNotFoundError: It is not there.
         OptionError: The process was forked.
     """
-    import importlib
-
     refuse_fork()
-    for name in ("pyarrow", "deltalake"):
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-            text = f"walrow.delta needs {name}: pip install 'walrow[delta]'"
-            raise ModuleNotFoundError(text, name=name) from None
+    _late.require("pyarrow", "deltalake", part="delta")
 
 
 class Part(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
 
+from walrow import _late
 from walrow._read import schemas
 from walrow._read.signatures import with_options
 from walrow.errors import OptionError, SchemaError
@@ -155,14 +155,7 @@ def compare(table: TableName, origin: tuple[str, str]) -> None:
 
 def require(*names: str) -> None:
     """Imports packages that walrow.spark needs. Says how to install them."""
-    for name in names:
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if error.name != name:
-                raise
-            text = f"walrow.spark needs {name}: pip install 'walrow[spark]'"
-            raise ModuleNotFoundError(text, name=name) from None
+    _late.require(*names, part="spark")
 
 
 def arrow_schema(schema: Any) -> pa.Schema:
