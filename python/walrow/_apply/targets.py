@@ -7,12 +7,12 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from walrow.errors import ApplyError, Remedy
+from walrow.errors import ApplyError, Remedy, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from walrow._apply.items import Token
+    from walrow._apply.items import Rules, Token
 
 __all__ = [
     "HIVE_NULL",
@@ -24,6 +24,8 @@ __all__ = [
     "lost_in_path",
     "never_sent",
     "never_sent_error",
+    "refuse_marker",
+    "refuse_unknown",
     "violated",
 ]
 
@@ -70,6 +72,34 @@ class Commit(NamedTuple):
     inserted: int | None = None
     updated: int | None = None
     deleted: int | None = None
+
+
+def refuse_marker(table: str, columns: Iterable[str], rules: Rules) -> None:
+    """Refuses a table that has a column of the name of the column for soft deletes.
+
+    Raises:
+        SchemaError: It has.
+    """
+    name = rules.deleted_column
+    if rules.deletes == "soft" and name.lower() in {it.lower() for it in columns}:
+        text = f"{table} has a column {name} itself"
+        remedies = (Remedy("deleted_column"),)
+        raise SchemaError(text, table=table, column=name, remedies=remedies)
+
+
+def refuse_unknown(
+    option: str, names: Iterable[str], table: str, columns: Iterable[str]
+) -> None:
+    """Refuses names of columns in an option that the table does not have.
+
+    Raises:
+        SchemaError: It lacks one.
+    """
+    known = {it.lower() for it in columns}
+    for name in names:
+        if name.lower() not in known:
+            text = f"{option} names {name}, and {table} has no such column"
+            raise SchemaError(text, table=table, column=name)
 
 
 def never_sent_error(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.items import COLUMNS
+from walrow._apply.targets import refuse_marker, refuse_unknown
 from walrow.delta.failures import BY_SPARK, by_spark
 from walrow.errors import Remedy, SchemaError
 
@@ -44,15 +45,8 @@ def own_columns(table: str, own: pa.Schema, rules: Rules) -> pa.Schema:
     import pyarrow as pa
 
     fields = [pa.field(it.name, plain(it.type)) for it in own]
+    refuse_marker(table, own.names, rules)
     if rules.deletes == "soft":
-        if rules.deleted_column.lower() in {it.lower() for it in own.names}:
-            text = f"{table} has a column {rules.deleted_column} itself"
-            raise SchemaError(
-                text,
-                table=table,
-                column=rules.deleted_column,
-                remedies=(Remedy("deleted_column"),),
-            )
         fields.append(pa.field(rules.deleted_column, pa.bool_()))
     return pa.schema(fields)
 
@@ -79,11 +73,7 @@ def check_new(
     Raises:
         SchemaError: A column that `partition_by` names does not exist, or a name needs Spark.
     """
-    known = {it.lower() for it in schema.names}
-    for name in partition_by:
-        if name.lower() not in known:
-            text = f"partition_by names {name}, and {table} has no such column"
-            raise SchemaError(text, table=table, column=name)
+    refuse_unknown("partition_by", partition_by, table, schema.names)
     for name in schema.names:
         if _SPECIAL & set(name):
             text = (

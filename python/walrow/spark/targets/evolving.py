@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import COLUMNS
-from walrow._apply.targets import Conflict
+from walrow._apply.targets import Conflict, refuse_marker, refuse_unknown
 from walrow.errors import Remedy, SchemaError
 from walrow.spark.schemas import fields_of
 from walrow.spark.targets.path_values import path_texts
@@ -55,15 +55,8 @@ def evolve(
 
     name = applied.table.name
     fields = fields_of(applied)
+    refuse_marker(name, applied.columns, rules)
     if rules.deletes == "soft":
-        if rules.deleted_column.lower() in {it.lower() for it in applied.columns}:
-            text = f"{name} has a column {rules.deleted_column} itself"
-            raise SchemaError(
-                text,
-                table=name,
-                column=rules.deleted_column,
-                remedies=(Remedy("deleted_column"),),
-            )
         fields.append(StructField(rules.deleted_column, BooleanType()))
     reserved = _reserved(target, applied, rules, target.reserved, "its format")
     if reserved is not None:
@@ -158,13 +151,11 @@ def _check_layout(
     table: str, fields: Sequence[Any], layout: tuple[Sequence[str], Sequence[str]]
 ) -> None:
     """Refuses columns that do not exist. Iceberg would make the table, and refuse the order."""
-    known = {field.name.lower() for field in fields}
+    columns = [field.name for field in fields]
     for option, names in zip(("partition_by", "cluster_by"), layout, strict=True):
-        for name in names:
-            # Only the format knows the meaning of a transform.
-            if "(" not in name and name.lower() not in known:
-                text = f"{option} names {name}, and {table} has no such column"
-                raise SchemaError(text, table=table, column=name)
+        # Only the format knows the meaning of a transform.
+        plain = [it for it in names if "(" not in it]
+        refuse_unknown(option, plain, table, columns)
 
 
 @contextlib.contextmanager
