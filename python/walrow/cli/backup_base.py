@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import re
 import sys
 from pathlib import Path
@@ -15,7 +14,7 @@ from walrow import backup as of_python
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, printable_json, say
+from walrow.cli.terminal import count, print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -158,8 +157,7 @@ def base(*, dsn: str, as_json: bool, **options: Any) -> None:
     with _shown() as progress:
         done = of_python.base_backup(dsn, progress=progress, **options)
     if as_json:
-        record = json.dumps(done.to_dict(), ensure_ascii=False)
-        click.echo(printable_json(record))
+        print_json(done.to_dict())
     elif not is_quiet():
         say(
             f"walrow: {done.path} has {count(done.files, 'file')}, from {done.start_lsn} to"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from walrow._lsn import Lsn
 from walrow.cli import grid
 from walrow.cli.arguments import TEXT
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, printable, printable_json, say
+from walrow.cli.terminal import count, print_json, printable, say
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
@@ -136,8 +135,7 @@ def verify(
             directory, against, timeout=timeout, progress=progress, **options
         )
     if as_json:
-        record = json.dumps(found.to_dict(), ensure_ascii=False)
-        click.echo(printable_json(record))
+        print_json(found.to_dict())
     else:
         _show(found)
     if not found.equal:
@@ -164,8 +162,7 @@ def _verify_manifest(directory: Path, *, wal: bool, as_json: bool) -> None:
             say(f"walrow: {printable(problem)}")
         raise
     if as_json:
-        record = json.dumps(found.to_dict(), ensure_ascii=False)
-        click.echo(printable_json(record))
+        print_json(found.to_dict())
     elif not is_quiet():
         say(f"walrow: {found.path} is complete: {count(found.files, 'file')}")
 

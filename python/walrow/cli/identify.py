@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
-
 import click
 
 from walrow import postgres
 from walrow.cli import grid
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import connected_for_replication, dsn
-from walrow.cli.terminal import printable, printable_json
+from walrow.cli.terminal import print_json, printable
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 
@@ -33,7 +30,7 @@ def identify(*, dsn: str, as_json: bool) -> None:
         "xlogpos": str(system.xlogpos),
     }
     if as_json:
-        _print_json(record)
+        print_json(record)
     else:
         grid.show(list(record), [list(map(str, record.values()))], numbers={1})
 
@@ -53,7 +50,7 @@ def timeline(*, number: int | None, dsn: str, as_json: bool) -> None:
             number = postgres.identify_system(conn).timeline
         history = postgres.timeline_history(conn, number)
     if as_json:
-        _print_json(history.to_dict())
+        print_json(history.to_dict())
     elif history.switches:
         rows = [
             [str(it.timeline), str(it.lsn), printable(it.reason)]
@@ -73,10 +70,6 @@ def show(*, setting: str, dsn: str, as_json: bool) -> None:
     with connected_for_replication(dsn) as conn:
         value = postgres.show(conn, setting)
     if as_json:
-        _print_json({"setting": setting, "value": value})
+        print_json({"setting": setting, "value": value})
     else:
         click.echo(printable(value))
-
-
-def _print_json(record: dict[str, Any]) -> None:
-    click.echo(printable_json(json.dumps(record, ensure_ascii=False)))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from walrow import postgres
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import connected, dsn
-from walrow.cli.terminal import count, printable, printable_json
+from walrow.cli.terminal import count, print_json, printable
 
 
 @click.command()
@@ -68,8 +66,7 @@ def preflight(
         )
     for each in found:
         if as_json:
-            record = json.dumps(each._asdict(), ensure_ascii=False)
-            click.echo(printable_json(record))
+            print_json(each._asdict())
         else:
             _show(each)
     if not as_json:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,7 +11,7 @@ from walrow._postgres.connecting import without_timeouts
 from walrow.cli import grid
 from walrow.cli.arguments import TEXT, Commands
 from walrow.cli.connection import connected, connected_for_replication, dsn
-from walrow.cli.terminal import printable_json, say
+from walrow.cli.terminal import print_json, say
 from walrow.errors import OptionError, ReplicationError
 
 if TYPE_CHECKING:
@@ -47,7 +46,7 @@ def list_slots(*, dsn: str, as_json: bool) -> None:
         found = postgres.slots(conn)
     if as_json:
         for each in found:
-            _print_json(_record(each))
+            print_json(_record(each))
     else:
         grid.show(_HEADS, map(_row, found), numbers=_NUMBERS)
 
@@ -68,7 +67,7 @@ def show_slot(*, name: str, dsn: str, as_json: bool) -> None:
         text = f'there is no slot "{name}": walrow slot list shows all slots'
         raise ReplicationError(text, slot=name)
     if as_json:
-        _print_json(found.to_dict())
+        print_json(found.to_dict())
     elif found.restart_lsn is None:
         click.echo(f"slot {name} keeps no WAL: it was not used yet")
     else:
@@ -139,7 +138,7 @@ def create(
             )
     if as_json:
         lsn = str(created.consistent_point)
-        _print_json(created._asdict() | {"consistent_point": lsn})
+        print_json(created._asdict() | {"consistent_point": lsn})
     elif physical and not reserve_wal:
         click.echo(f"created slot {name}: it keeps WAL from its first use on")
     else:
@@ -243,7 +242,3 @@ def _record(slot: Slot) -> dict[str, Any]:
     since = slot.inactive_since
     time = None if since is None else since.isoformat()
     return slot._asdict() | lsns | {"inactive_since": time}
-
-
-def _print_json(record: dict[str, Any]) -> None:
-    click.echo(printable_json(json.dumps(record, ensure_ascii=False)))

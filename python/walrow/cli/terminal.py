@@ -8,6 +8,12 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def printable(text: str | bytes) -> str:
@@ -37,6 +43,11 @@ def printable_json(text: str) -> str:
     if text.isprintable():
         return text
     return text.translate(_JSON_ESCAPES)
+
+
+def print_json(record: Mapping[str, Any]) -> None:
+    """Prints one JSON object, whose names may have any characters."""
+    click.echo(printable_json(json.dumps(record, ensure_ascii=False)))
 
 
 class _JsonEscapes(dict[int, str]):
