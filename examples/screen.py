@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Screen:
-    """Shows progress: a spinner on a terminal, otherwise only what was done."""
+    """Shows progress: a spinner on a terminal, otherwise a line for each step."""
 
     def __init__(self) -> None:
         """Checks whether the output is a terminal."""

@@ -146,7 +146,7 @@ def _split(value: object) -> tuple[str, str]:
 
 
 _AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([A-Za-z]+)", re.ASCII)
-#: What is left out of `-1h` and of `1h ago`, but not of both.
+#: The lengths of the marks in `-1h` and `1h ago`. A text has only one of them.
 _BEFORE = {len("-"), len(" ago")}
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _BYTES = {"b": 1}

@@ -760,9 +760,9 @@ def parse_identify_system(
 def parse_timeline_history(
     cells: Sequence[bytes | None],
 ) -> tuple[bytes, bytes, list[tuple[int, int, bytes]]]:
-    """Reads the result of TIMELINE_HISTORY: the file's name and bytes, and what they say.
+    """Reads the result of TIMELINE_HISTORY: the file's name, its bytes and its contents.
 
-    That is each earlier timeline, its end and a reason.
+    The contents are each earlier timeline, its end and a reason.
     """
 
 def parse_created_slot(
@@ -795,7 +795,7 @@ def parse_next_timeline(cells: Sequence[bytes | None]) -> tuple[int, int]:
 def wal_position(payload: bytes) -> tuple[int, int] | None:
     """Reads the head of a payload of a stream of WAL: where its bytes begin, and the end of WAL.
 
-    The bytes are those from `WAL_HEADER` on. None for a payload without WAL, such as a keepalive.
+    The WAL begins at `WAL_HEADER`. None for a payload without WAL, such as a keepalive.
     """
 
 def hot_standby_feedback(
@@ -853,7 +853,7 @@ def crc32c(data: bytes, crc: int = 0) -> int:
 
     Args:
         data: The bytes.
-        crc: That of the bytes before.
+        crc: The CRC-32C of the bytes before.
     """
 
 @final

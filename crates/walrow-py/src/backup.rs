@@ -65,7 +65,7 @@ pub(crate) fn parse_next_timeline(cells: &Bound<'_, PyAny>) -> PyResult<(u32, u6
 
 /// Reads the head of a payload of a stream of WAL: where its bytes begin, and the end of WAL.
 ///
-/// The bytes are those from `WAL_HEADER` on. None for a payload without WAL, such as a keepalive.
+/// The WAL begins at `WAL_HEADER`. None for a payload without WAL, such as a keepalive.
 #[pyfunction]
 pub(crate) fn wal_position(payload: &[u8]) -> Option<(u64, u64)> {
     match CopyData::parse(payload) {
@@ -225,7 +225,7 @@ pub(crate) fn parse_backup_data<'py>(
 ///
 /// Args:
 ///     data: The bytes.
-///     crc: That of the bytes before.
+///     crc: The CRC-32C of the bytes before.
 #[pyfunction]
 #[pyo3(signature = (data, crc = 0))]
 pub(crate) fn crc32c(py: Python<'_>, data: &[u8], crc: u32) -> u32 {

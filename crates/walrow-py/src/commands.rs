@@ -160,9 +160,9 @@ pub(crate) fn parse_identify_system<'py>(
 /// Each earlier timeline, its end and a reason.
 type Switches<'py> = Vec<(u32, u64, Name<'py>)>;
 
-/// Reads the result of TIMELINE_HISTORY: the file's name and bytes, and what they say.
+/// Reads the result of TIMELINE_HISTORY: the file's name, its bytes and its contents.
 ///
-/// That is each earlier timeline, its end and a reason.
+/// The contents are each earlier timeline, its end and a reason.
 #[pyfunction]
 pub(crate) fn parse_timeline_history<'py>(
     cells: &Bound<'py, PyAny>,

@@ -26,9 +26,9 @@ use walrow_wire::Framing;
 /// `examples/sqlite_target.rs` keeps a table of SQLite in this way.
 ///
 /// `options` has the start, the end and the key. `decoder` has the options of the columns. If they
-/// make a key a text that is none in PostgreSQL, as [`Profile::Text`](crate::Profile::Text) does,
-/// name it in [`NetOptions::text_keys`](walrow_stream::NetOptions::text_keys): a target of texts
-/// keeps `1.0` and `1.00` apart. An erased range is refused. Whether the table needs a load is not looked at.
+/// turn a key of another type into a text, as [`Profile::Text`](crate::Profile::Text) does, name it
+/// in [`NetOptions::text_keys`](walrow_stream::NetOptions::text_keys): a target of texts keeps `1.0`
+/// and `1.00` apart. An erased range is refused. Whether the table needs a load is not looked at.
 ///
 /// ```
 /// use arrow_array::cast::AsArray;
