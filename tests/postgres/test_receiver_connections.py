@@ -14,7 +14,7 @@ import psycopg
 import pytest
 
 import walrow
-from servers.loads import until
+from servers.loads import until, until_copying
 from servers.receiving import Load, drop_if_there, execute, slot_for_load
 from walrow._log.requests import request
 
@@ -79,10 +79,6 @@ class Receiving:
         until(
             lambda: self.failure or any(it.state == "streaming" for it in self.states)
         )
-        assert self.failure is None
-
-    def until_copying(self) -> None:
-        until(lambda: self.failure or any(it.load for it in self.states))
         assert self.failure is None
 
     @property
@@ -229,10 +225,12 @@ def test_a_stop_takes_less_than_a_second(
             time.sleep(0.3)
             times.setdefault("gathers", []).append(receiver.end())
         other = f"{slot}_first"
-        with Receiving(server.dsn, tmp_path / f"c{turn}", other, **first) as receiver:
-            receiver.until_copying()
+        with contextlib.ExitStack() as stack:
+            stack.callback(drop_if_there, server.dsn, other)
+            log = tmp_path / f"c{turn}"
+            receiver = stack.enter_context(Receiving(server.dsn, log, other, **first))
+            until_copying(server, "long")
             times.setdefault("copies", []).append(receiver.end())
-        drop_if_there(server.dsn, other)
     execute(server.dsn, "DROP TABLE long")
     assert {what: min(each) < 1 for what, each in times.items()} == dict.fromkeys(
         ("connects", "gathers", "copies"), True

@@ -10,8 +10,6 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-import click
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -47,6 +45,9 @@ def printable_json(text: str) -> str:
 
 def print_json(record: Mapping[str, Any]) -> None:
     """Prints one JSON object, whose names may have any characters."""
+    # A command says by this module that click is missing.
+    import click
+
     click.echo(printable_json(json.dumps(record, ensure_ascii=False)))
 
 
