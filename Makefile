@@ -147,6 +147,7 @@ golden: build ## makes tests/data again, from real servers
 types: build ## the table of built-in types again, from servers 14 to 18, and docs/types.md
 	@PYTHONPATH=tests $(BIN)/python tests/servers/built_in.py
 	@PYTHONPATH=tests $(BIN)/python tests/python/types_page.py
+	@PYTHONPATH=tests $(BIN)/python tests/python/options_page.py
 
 clean: ## removes what was built and installed here
 	rm -rf .venv .venv-spark-* target fuzz/target demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -608,14 +608,14 @@ class Log(OpenedLog):
         found = resume(self.path)
         return None if found is None else f"{found.reason} (at {found.time})"
 
-    def prune(self, until: At, *, force: bool = False) -> int:
+    def prune(self, end: At, *, force: bool = False) -> int:
         """Removes the segments that end at or before an LSN or a time. The last one stays.
 
         Later reads with a `start` before what was removed are a `LogError`, unless none
         of the removed changes after `start` belong to the tables that are read.
 
         Args:
-            until: The LSN or time.
+            end: The LSN or time.
             force: Whether to remove what registered readers and the last loads of tables
                 need.
 
@@ -626,7 +626,7 @@ class Log(OpenedLog):
             LogError: A reader or a load needs one of them (`held`): no segment is
                 removed. Or a segment cannot be removed: call it again.
         """
-        return self._log.prune(self._log.lsn_of(until, "until"), force)
+        return self._log.prune(self._log.lsn_of(end, "end"), force)
 
     def retain(
         self,
@@ -657,14 +657,14 @@ class Log(OpenedLog):
         """
         return Retention(age, bytes, forget_after).apply(self._log, force=force)
 
-    def compact(self, *, segment_bytes: Size = "64MiB") -> Compacted:
+    def compact(self, *, segment_size: Size = "64MiB") -> Compacted:
         """Merges many small segments into few large ones.
 
         Readers and a writer may use the log meanwhile: they see the same changes. Its
         cost does not grow with earlier merges.
 
         Args:
-            segment_bytes: The size of the stream of a segment, at most: bytes, or a text such as
+            segment_size: The size of the stream of a segment, at most: bytes, or a text such as
                 `"64MiB"`.
 
         Returns:
@@ -674,7 +674,7 @@ class Log(OpenedLog):
             LogError: A segment is damaged, or the file system refused something. Call it
                 again.
         """
-        return Compacted(*self._log.compact(size(segment_bytes, "segment_bytes")))
+        return Compacted(*self._log.compact(size(segment_size, "segment_size")))
 
     def erase(
         self,

@@ -77,7 +77,7 @@ def log(tmp_path: Path, data: Path) -> Path:
 
 def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
     target = f"delta:{log.parent}/t"
-    given = ("--log", log, "--table", "public.item", "--target", target)
+    given = (log, "--table", "public.item", "--target", target)
     first = run("apply", *given, text=True)
     assert first.returncode == 0, first.stderr
     said, done = first.stderr.splitlines()
@@ -92,7 +92,7 @@ def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
     for more, text in (
         (("--engine", "delta", "--conf", "a=b"), "only Spark has --conf"),
         (("--conf", "a=b", "--memory", "1GiB"), "only --engine delta has --memory"),
-        (("--memory", "many"), "many is not a size"),
+        (("--memory", "many"), "must be a size"),
     ):
         refused = run("apply", *given, *more, text=True)
         assert refused.returncode == 2
@@ -110,7 +110,7 @@ def test_ctrl_c_says_that_a_commit_may_come(log: Path) -> None:
         "sys.exit(run(sys.argv[1:]))\n"
     )
     place = f"delta:{log.parent}/t"
-    given = ["apply", "--log", str(log), "--table", "public.item", "--target", place]
+    given = ["apply", str(log), "--table", "public.item", "--target", place]
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", code, *given],
         stdout=subprocess.PIPE,

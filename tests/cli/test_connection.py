@@ -92,5 +92,5 @@ def test_remedies_are_options_of_the_command(
         "--resume-from LSN",
         "--truncates ignore",
         "--types 'a b=string'",
-        None,
+        "another --deleted-column",
     ]

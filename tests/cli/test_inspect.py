@@ -279,7 +279,7 @@ def test_errors_of_the_server_are_shown_in_full(
 def test_wrong_times_are_usage_errors(since: str, run: Any) -> None:
     found = run("inspect", "--since", since, "-", input=b"")
     assert found.returncode == 2
-    assert b"neither an LSN" in found.stderr
+    assert b"must be an LSN" in found.stderr
     assert b"--since" in found.stderr
 
 

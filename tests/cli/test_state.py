@@ -19,7 +19,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 @pytest.fixture
 def log(tmp_path: Path, data: Path) -> Path:
     """A log of seven transactions."""
-    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_bytes=1)
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_size=1)
     return tmp_path / "log"
 
 

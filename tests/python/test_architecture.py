@@ -316,6 +316,7 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 # Files that know no room.
 _LEAVES = (
     "_amounts",
+    "_options",
     "_core",
     "_late",
     "_lsn",

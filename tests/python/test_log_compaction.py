@@ -35,7 +35,7 @@ def test_a_merged_log_gives_the_rows_of_its_capture(
     stale = LogDirectory(log.path)
     opened = stale.open()
     for size in (2_000, 64 << 20):
-        done = log.compact(segment_bytes=size)
+        done = log.compact(segment_size=size)
         assert done.merged <= done.segments // 2
         again = walrow.Log(log.path)
         for each in (log, again):
@@ -91,7 +91,7 @@ def test_followers_and_a_writer_go_on_while_segments_are_merged(tmp_path: Path) 
         for number, each in enumerate(later):
             publisher.publish(each)
             if number % 4 == 0:
-                merged += log.compact(segment_bytes=20_000).segments
+                merged += log.compact(segment_size=20_000).segments
             time.sleep(0.005)
         for thread in threads:
             thread.join(20)

@@ -258,5 +258,5 @@ def test_an_erased_log_that_is_sealed_again_keeps_its_seqs(
     stream = b"".join(iter(LogDirectory(log.path).open().read, b""))
     again = tmp_path / "again"
     # In parts, which begin in the middle of what was erased.
-    walrow.seal(stream, log=again, segment_bytes=1)
+    walrow.seal(stream, log=again, segment_size=1)
     assert [(it["_seq"], it["id"]) for it in rows_of(again)] == expected

@@ -596,7 +596,7 @@ def test_a_name_of_two_tables(tmp_path: Path) -> None:
                 more,
             ]
         )
-        log = sealed(tmp_path / str(segment), source, segment_bytes=segment)
+        log = sealed(tmp_path / str(segment), source, segment_size=segment)
         for name in ("t", "public.t", ("public", "t")):
             code, text = refused(partial(log.net, name, start=0x2000))
             assert code == "other_table"

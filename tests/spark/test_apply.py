@@ -117,7 +117,7 @@ def test_changes_of_every_kind(source: History, lake: Lake) -> None:
         "DELETE FROM t WHERE id = 8",
         "UPDATE t SET n = 90 WHERE id = 9",  # big only in the insert
     )
-    second = lake.apply(source.take(), unit_bytes=1)
+    second = lake.apply(source.take(), unit_size=1)
     expected = {1, 2, 4, 5, 6, 7, 9}
     assert {row[0] for row in lake.rows("id")} == expected
     assert lake.rows() == source.rows("t")
@@ -314,7 +314,7 @@ def test_random_changes_in_random_batches(
             table,
             types={"float8": "string"},
             keys=KEYS[table],
-            unit_bytes=cuts.choice([1, 64 << 20]),
+            unit_size=cuts.choice([1, 64 << 20]),
         )
         assert applied.end == walrow.Log(source.path).end
         columns = ["id", "a", "b", "f", "big", "big2"]

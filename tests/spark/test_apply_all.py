@@ -316,7 +316,7 @@ def test_which_tables_share_a_pass(source: History) -> None:
             walrow.Lsn(0),
             contents.log.end,
             truncates="apply",
-            unit_bytes=1,
+            unit_size=1,
             least_units=1,
         )
         applied = AppliedTable.of(contents.log, table, None, options)

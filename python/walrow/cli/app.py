@@ -224,9 +224,8 @@ def _spelled(parameters: dict[str, click.Parameter], remedy: Remedy) -> str | No
     parameter = parameters[remedy.option]
     name = parameter.opts[0]
     if remedy.value is None:
-        return (
-            f"another {name}" if remedy.code is None else f"{name} {parameter.metavar}"
-        )
+        value = parameter.metavar or parameter.type.name.upper()
+        return f"another {name}" if remedy.code is None else f"{name} {value}"
     if remedy.value is True:
         return name
     key = "" if remedy.key is None else f"{remedy.key}="

@@ -9,58 +9,25 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from walrow._apply.engines import choose
-from walrow._lsn import Lsn
-from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option, pairs
-from walrow.cli.log_options import SIZE
+from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
+from walrow._options import DURATION, Option
+from walrow.cli.arguments import TEXT, Value, library_option, options_of, pairs
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, say
 from walrow.errors import ApplyError, OptionError
 
 if TYPE_CHECKING:
-    import datetime as dt
     from collections.abc import Callable, Iterator
 
     from walrow._apply.items import Applied
 
 
-class _Lsn(click.ParamType[Lsn]):
-    """An LSN."""
-
-    name = "lsn"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Lsn:
-        """Refuses times, and other text."""
-        found: Lsn | dt.datetime = LSN_OR_TIME.convert(value, param, ctx)
-        if not isinstance(found, Lsn):
-            self.fail(f"{value} is not an LSN, such as 0/1A2B3C", param, ctx)
-        return found
-
-
-_LSN = _Lsn()
-
-
 @click.command()
-@click.option(
-    "--log",
-    "directory",
-    required=True,
-    metavar="DIR",
-    help="The log.",
-)
-@click.option(
-    "--table", required=True, type=TEXT, metavar="T", help="The table: public.orders."
-)
-@click.option(
-    "--target",
-    required=True,
-    type=TEXT,
-    metavar="TARGET",
-    help="delta:PATH, delta:NAME or iceberg:NAME. It is created if it is missing.",
-)
+@click.argument("log", metavar="LOG")
+@options_of(ApplyOptions)
 @click.option(
     "--engine",
     type=click.Choice(("auto", "delta", "spark")),
@@ -69,63 +36,12 @@ _LSN = _Lsn()
     help="What writes the target. auto: for delta:PATH, deltalake if it is installed; for others, "
     "and with --conf or --cluster-by, Spark.",
 )
-@click.option(
-    "--key",
-    "keys",
-    multiple=True,
-    type=TEXT,
-    metavar="COLUMN",
-    help="A column of the key. Default: the replica identity. Repeatable.",
-)
-@click.option(
-    "--deletes",
-    type=click.Choice(("apply", "soft", "ignore")),
-    default="apply",
-    show_default=True,
-    help="What deletes do: remove rows, mark them, or nothing.",
-)
-@click.option(
-    "--truncates",
-    type=click.Choice(("apply", "error", "ignore")),
-    default="apply",
-    show_default=True,
-    help="What truncates do.",
-)
-@click.option(
-    "--never-sent",
-    type=click.Choice(("error", "null")),
-    default="error",
-    show_default=True,
-    help="What happens if a new row has a value that was never sent.",
-)
-@click.option(
-    "--partition-by",
-    multiple=True,
-    type=TEXT,
-    metavar="COLUMN",
-    help="Of a new target. Repeatable.",
-)
-@click.option(
-    "--cluster-by",
-    multiple=True,
-    type=TEXT,
-    metavar="COLUMN",
-    help="Of a new target. Repeatable.",
-)
-@click.option(
-    "--end", type=_LSN, metavar="LSN", help="Apply up to here. Default: all of the log."
-)
-@click.option(
-    "--resume-from",
-    type=_LSN,
-    metavar="LSN",
-    help="The LSN up to which the target has all changes. Used only if the target is refused "
-    "otherwise, and once with --every.",
-)
+@options_of(SparkApplyOptions, only="cluster_by")
+@options_of(DeltaApplyOptions, only="memory")
 @click.option(
     "--every",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
+    type=Value(Option("", DURATION, least=0.001)),
+    metavar="DURATION",
     help="Apply again and again, with this pause, until it is stopped. It goes on if other "
     "writers were first.",
 )
@@ -136,12 +52,6 @@ _LSN = _Lsn()
     type=TEXT,
     metavar="NAME=VALUE",
     help="A setting of Spark, such as spark.jars.packages. Repeatable.",
-)
-@click.option(
-    "--memory",
-    type=SIZE,
-    metavar="SIZE",
-    help="Without Spark: about how much memory it takes. Default: 1GiB.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @library_option("columns", "Only this column. Repeatable.", metavar="COLUMN")
@@ -159,13 +69,11 @@ _LSN = _Lsn()
 @quiet
 def apply(
     *,
-    directory: str,
+    log: str,
     engine: str,
-    keys: tuple[str, ...],
     every: float | None,
     settings: tuple[str, ...],
     as_json: bool,
-    table: str,
     **options: Any,
 ) -> None:
     """Applies the changes of a table to a Delta or Iceberg table, exactly once.
@@ -174,10 +82,6 @@ def apply(
     like. Delta tables at a path or URL need no Spark. With Spark, its own settings apply, such
     as spark-defaults.conf and --conf.
     """
-    options |= {
-        "table": int(table) if table.isdecimal() else table,
-        "keys": keys or None,
-    }
     given = pairs("--conf", settings)
     cluster_by, memory = options.pop("cluster_by"), options.pop("memory")
     of_spark = [
@@ -195,25 +99,25 @@ def apply(
     if engine == "auto" and not is_quiet():
         say(f"walrow: engine {choice.engine}: {choice.reason}")
     if choice.engine == "spark":
-        if memory is not None:
+        context = click.get_current_context()
+        if context.get_parameter_source("memory") is ParameterSource.COMMANDLINE:
             text = f"only --engine delta has --memory, and the engine is spark: {choice.reason}"
             raise OptionError(text)
         from walrow.cli.apply_spark import applier
 
         with applier(given, options["target"]) as (one, check):
             options["cluster_by"] = cluster_by
-            _repeat(one, check, directory, options, every=every, as_json=as_json)
+            _repeat(one, check, log, options, every=every, as_json=as_json)
         return
     from walrow.delta.applying import apply_changes, require
 
     require()
-    if memory is not None:
-        options["memory"] = memory
+    options["memory"] = memory
     with _said():
         _repeat(
             apply_changes,
             lambda: None,
-            directory,
+            log,
             options,
             every=every,
             as_json=as_json,

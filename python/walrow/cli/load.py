@@ -13,13 +13,13 @@ from walrow.cli.terminal import say
 
 
 @click.command()
+@click.argument("log", metavar="LOG")
 @click.argument("tables", nargs=-1, type=TEXT, metavar="[TABLE]...")
-@log_options.log
 @click.option("--all", "is_all", is_flag=True, help="Load all published tables.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
+    type=log_options.DURATION,
+    metavar="DURATION",
     help="How long to wait. Default: without end.",
 )
 @click.option(
@@ -43,7 +43,7 @@ def load(
     no_wait: bool,
     cancel: bool,
 ) -> None:
-    """Loads tables, by the receiver of the log, and waits until they are loaded.
+    """Loads tables, by the receiver of LOG, and waits until they are loaded.
 
     A load is a truncate of the tables, and then all rows that they have at one moment. If
     no receiver runs, the next one loads them. The load is cancelled if this command ends

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import datetime as dt  # noqa: TC003 - click reads the annotations
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from walrow._lsn import Lsn
 from walrow.cli import grid, log_options
-from walrow.cli.arguments import TEXT, Commands
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands
 from walrow.cli.terminal import count, printable, say
 from walrow.log import Log
+
+if TYPE_CHECKING:
+    from walrow._lsn import Lsn
 
 _directory = click.argument("directory", metavar="DIR")
 
@@ -124,16 +126,20 @@ def resume(*, directory: str) -> None:
 @log.command()
 @_directory
 @click.option(
-    "--until", required=True, type=Lsn, help="Remove what ends at or before this LSN."
+    "--end",
+    required=True,
+    type=LSN_OR_TIME,
+    metavar="LSN|TIME",
+    help="Remove what ends at or before this place.",
 )
 @_force
-def prune(*, directory: str, until: Lsn, force: bool) -> None:
+def prune(*, directory: str, end: Lsn | dt.datetime, force: bool) -> None:
     """Removes old segments. The last one stays.
 
     Nothing is removed if a registered reader, or the last load of a table, needs some of
     it.
     """
-    removed = Log(directory).prune(until, force=force)
+    removed = Log(directory).prune(end, force=force)
     click.echo(f"{count(removed, 'segment')} removed")
 
 
@@ -161,8 +167,13 @@ def retain(
 
     Segments that registered readers and the last loads of tables need stay, too.
     """
-    keep = log_options.retention(kept, forget_after)
-    done = Log(directory).retain(**keep._asdict(), force=force)
+    retention = log_options.retention(kept, forget_after)
+    done = Log(directory).retain(
+        age=retention.age,
+        bytes=retention.bytes,
+        forget_after=retention.forget_after,
+        force=force,
+    )
     for name in done.forgotten:
         click.echo(f"forgot the reader {printable(name)}")
     click.echo(f"{count(done.segments, 'segment')}, {done.bytes:,} bytes removed")
@@ -213,13 +224,20 @@ def rewrite(
 
 @log.command()
 @_directory
-@log_options.segment_size
+@click.option(
+    "--segment-size",
+    type=log_options.SIZE,
+    default="64MiB",
+    show_default=True,
+    metavar="SIZE",
+    help="The size of the stream of a segment, at most.",
+)
 def compact(*, directory: str, segment_size: int) -> None:
     """Merges small segments into large ones.
 
     Readers and a receiver may use the log meanwhile.
     """
-    done = Log(directory).compact(segment_bytes=segment_size)
+    done = Log(directory).compact(segment_size=segment_size)
     click.echo(
         f"{count(done.segments, 'segment')} merged into {done.merged:,}, "
         f"{done.bytes:,} bytes copied"

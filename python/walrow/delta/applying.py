@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import _late
-from walrow._amounts import size
 from walrow._apply import calls
 from walrow._apply.items import Applied
+from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.parts import ends, first_end, halved
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
 from walrow._lsn import Lsn
+from walrow._options import takes
 from walrow.delta.columns import check_new, evolution, own_columns
 from walrow.delta.failures import by_spark, too_large
 from walrow.delta.guards import bad_partitions
@@ -30,47 +31,26 @@ from walrow.delta.rows import (
 from walrow.delta.snapshots import Place
 from walrow.delta.threads import refuse_fork
 from walrow.delta.writing import Writer
-from walrow.errors import OptionError
 from walrow.log import reopened
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     import pyarrow as pa
 
     from walrow._apply.calls import Work
-    from walrow._apply.items import Deletes, NeverSent, Token, Truncates
+    from walrow._apply.items import Token
     from walrow._apply.net_table import NetTable
     from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
     from walrow.delta.columns import Evolution
     from walrow.delta.snapshots import Snapshot
-    from walrow.log import Log
-    from walrow.typing import ArrowSchemaExportable, Policy, Size, TableName
 
 __all__ = ["apply_changes", "require"]
 
 
-def apply_changes(
-    log: Log | str | os.PathLike[str],
-    *,
-    table: TableName,
-    target: str,
-    keys: Sequence[str] | None = None,
-    deletes: Deletes = "apply",
-    truncates: Truncates = "apply",
-    never_sent: NeverSent = "error",
-    deleted_column: str = "_is_deleted",
-    partition_by: Sequence[str] = (),
-    columns: Sequence[str] | None = None,
-    types: Mapping[str, ArrowSchemaExportable | str] | None = None,
-    unrepresentable: Policy | Mapping[str, Policy] | None = None,
-    end: Lsn | int | str | None = None,
-    resume_from: Lsn | int | str | None = None,
-    memory: Size = "1GiB",
-    storage_options: Mapping[str, str] | None = None,
-) -> Applied:
+@takes(DeltaApplyOptions)
+def apply_changes(options: DeltaApplyOptions) -> Applied:
     """Applies the changes of a table of a log to a Delta table, without Spark.
 
     The target has the same record as with `walrow.spark.apply_changes`, and either function
@@ -88,23 +68,7 @@ def apply_changes(
     target's record shows it, and the next call in this process waits for it.
 
     Args:
-        log: The log, or its path or URL.
-        table: The table, as in `walrow.read`.
-        target: `"delta:/path"`, or `"delta:"` with a URL. It is created if it is missing.
-        keys: As in `walrow.spark.apply_changes`.
-        deletes: As in `walrow.spark.apply_changes`.
-        truncates: As in `walrow.spark.apply_changes`.
-        never_sent: As in `walrow.spark.apply_changes`.
-        deleted_column: As in `walrow.spark.apply_changes`.
-        partition_by: A new target is partitioned by these columns.
-        columns: As in `walrow.spark.apply_changes`.
-        types: As in `walrow.read`.
-        unrepresentable: As in `walrow.read`.
-        end: As in `walrow.spark.apply_changes`.
-        resume_from: As in `walrow.spark.apply_changes`.
-        memory: About how much memory a call takes. More changes are divided at transactions,
-            and have several commits, each with its own record. A load is written as it is read.
-        storage_options: Options of the object store, as deltalake takes them.
+        options: As in the signature.
 
     Returns:
         The result, of all commits together.
@@ -118,29 +82,7 @@ def apply_changes(
         OptionError: The options are invalid, or the process was forked.
     """
     require()
-    bytes_ = size(memory, "memory")
-    if bytes_ < _LEAST_MEMORY:
-        text = f"memory={memory!r} is too little: at least {_LEAST_MEMORY >> 20}MiB"
-        raise OptionError(text)
-    call = Call(
-        LogContents(reopened(log)),
-        Place(target, storage_options),
-        partition_by=partition_by,
-        memory=bytes_,
-        table=table,
-        target=target,
-        keys=keys,
-        deletes=deletes,
-        truncates=truncates,
-        never_sent=never_sent,
-        deleted_column=deleted_column,
-        columns=columns,
-        types=types,
-        unrepresentable=unrepresentable,
-        end=end,
-        resume_from=resume_from,
-    )
-    return call.run()
+    return Call(LogContents(reopened(options.log)), options).run()
 
 
 def require() -> None:
@@ -171,21 +113,13 @@ class Call(calls.Call):
 
     engine = "delta"
 
-    def __init__(
-        self,
-        log: LogContents,
-        place: Place,
-        *,
-        partition_by: Sequence[str],
-        memory: int,
-        **options: Any,
-    ) -> None:
-        """Checks and stores the arguments. See `apply_changes`."""
-        super().__init__(log, **options)
-        self.place = place
-        self.partition_by = partition_by
+    def __init__(self, log: LogContents, options: DeltaApplyOptions) -> None:
+        """Takes the options, which are checked."""
+        super().__init__(log, options)
+        self.place = Place(options.target, options.storage_options)
+        self.partition_by = options.partition_by
         #: Net changes are there in Arrow, once more for deltalake, and joined.
-        self.limit = memory // _SHARES
+        self.limit = options.memory // _SHARES
         #: The calls that may have committed.
         self.tried: dict[str, Applied] = {}
 
@@ -438,5 +372,4 @@ def _together(one: Applied, other: Applied) -> Applied:
 
 
 _SHARES = 8
-_LEAST_MEMORY = 64 << 20
 _FILE_SIZE, _FILE_BYTES = "delta.targetFileSize", 32 << 20

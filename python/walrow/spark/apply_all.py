@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import inspect
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import Applied
+from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
 from walrow.errors import ApplyError, OptionError
 from walrow.log import reopened
 from walrow.spark.apply_shared import Share, stage, waves
-from walrow.spark.applying import Call, apply_changes
+from walrow.spark.applying import Call
 from walrow.spark.schemas import require
 from walrow.spark.sessions import OwnSessions, parallelism
 
@@ -108,7 +108,9 @@ def apply_all(
         text = f"options= names {next(iter(unknown))!r}, which is not in targets"
         raise OptionError(text)
     given = {
-        table: _arguments(table, target, {**common, **own.get(table, {})})
+        table: SparkApplyOptions(
+            spark, log, table=table, target=target, **{**common, **own.get(table, {})}
+        )
         for table, target in targets.items()
     }
     done = AllApplied({}, {}, {}, {})
@@ -116,25 +118,14 @@ def apply_all(
     with OwnSessions(spark) as sessions, ThreadPoolExecutor(threads) as pool:
         known = previous.applied if previous is not None else {}
         contents = LogContents(reopened(log))
-        _Pass(spark, sessions, contents, known, done, listener, pool).run(given)
+        _Pass(sessions, contents, known, done, listener, pool).run(given)
     return done
-
-
-def _arguments(table: Any, target: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `apply_changes`, with its defaults."""
-    bound = inspect.signature(apply_changes).bind(
-        None, "", table=table, target=target, **given
-    )
-    bound.apply_defaults()
-    del bound.arguments["spark"], bound.arguments["log"]
-    return bound.arguments
 
 
 class _Pass(NamedTuple):
     """All targets, from one look at the log.
 
     Attributes:
-        spark: The caller's session.
         sessions: Those that targets are looked at and written in.
         log: The log's tables and segments.
         previous: The earlier results.
@@ -143,7 +134,6 @@ class _Pass(NamedTuple):
         pool: Threads for the targets.
     """
 
-    spark: Any
     sessions: OwnSessions
     log: LogContents
     previous: Mapping[TableName, Applied]
@@ -151,12 +141,12 @@ class _Pass(NamedTuple):
     listener: Callable[[TableName, Applied | Exception], None] | None
     pool: ThreadPoolExecutor
 
-    def run(self, given: Mapping[TableName, dict[str, Any]]) -> None:
+    def run(self, given: Mapping[TableName, SparkApplyOptions]) -> None:
         """Looks at all targets, and applies what they lack."""
         calls: dict[TableName, tuple[Call, Work]] = {}
 
         def look(table: TableName) -> Applied | None:
-            call = Call(self.spark, self.log, **given[table])
+            call = Call(self.log, given[table])
             found: Applied | Work | None = None
             if table in self.previous:
                 found = call.since(self.previous[table])
