@@ -33,6 +33,7 @@ from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
 from walrow._read import reading, schemas
 from walrow._read.signatures import with_options
+from walrow._results import Results
 from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, is_named, refuse_conninfo
@@ -191,7 +192,7 @@ class Log(OpenedLog):
         """Where the log ends: everything up to this LSN can be read."""
         return self._log.end
 
-    def segments(self) -> list[Segment]:
+    def segments(self) -> Results[Segment]:
         """Returns the segments, in order."""
         # The path of some file systems is the URL.
         root = Path(
@@ -199,10 +200,10 @@ class Log(OpenedLog):
             if self._store is None
             else without_credentials(self._store.root)
         )
-        return [
+        return Results(
             Segment.of(root / found["name"], found)
             for found in map(self._dict, range(len(self._log)))
-        ]
+        )
 
     def read_object(self, name: str) -> bytes:
         """Reads an object of the log that is not a segment.
@@ -213,11 +214,11 @@ class Log(OpenedLog):
         """
         return self._log.read_object(name)
 
-    def tables(self) -> list[LogTable]:
+    def tables(self) -> Results[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
         return self._tables(self._record())
 
-    def _tables(self, record: Published) -> list[LogTable]:
+    def _tables(self, record: Published) -> Results[LogTable]:
         versions = self._log.versions()
         counts = [[0, 0, 0] for _ in versions]
         last: dict[int, Lsn] = {}
@@ -247,7 +248,7 @@ class Log(OpenedLog):
             is_later = oid in names and last[oid] > record.position
             if not is_later and (oid in names or needs is not None):
                 names[oid] = picture["name"]
-        return [
+        return Results(
             LogTable(
                 oid,
                 tuple(tables.get(oid, ())),
@@ -258,7 +259,7 @@ class Log(OpenedLog):
                 name,
             )
             for oid, name in names.items()
-        ]
+        )
 
     def _record(self) -> Published:
         """The receiver's record of published tables and marks, with the accepted ones."""

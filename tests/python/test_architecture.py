@@ -317,6 +317,7 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 _LEAVES = (
     "_amounts",
     "_options",
+    "_results",
     "_core",
     "_late",
     "_lsn",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -62,7 +63,7 @@ def test_ranges_of_a_merged_log(tmp_path: Path) -> None:
         ]
 
     before = ranges()
-    assert log.compact() == (8, 1, log.segments()[0].bytes)
+    assert astuple(log.compact()) == (8, 1, log.segments()[0].bytes)
     assert [it.part for it in log.segments()] == [1_000_000, 0]
     assert ranges() == before
 

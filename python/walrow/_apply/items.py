@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.items import SourceIdentity
 from walrow._log.tables import KEYS
 from walrow._lsn import Lsn
+from walrow._results import Result, result
 from walrow.errors import Remedy
 from walrow.typing import Deletes, Engine, NeverSent, Truncates
 
@@ -47,7 +49,8 @@ class Op:
     ENTANGLED = -2
 
 
-class Applied(NamedTuple):
+@result
+class Applied(Result):
     """The result of one call for one target.
 
     Attributes:
@@ -84,6 +87,11 @@ class Applied(NamedTuple):
     token: str | None = None
     engine: Engine = "spark"
 
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON has them: `token` is an object."""
+        token = None if self.token is None else json.loads(self.token)
+        return Result.to_dict(self) | {"token": token}
+
 
 class Token(NamedTuple):
     """Up to where a target has the changes of a table. It is part of the target's commit.
@@ -116,7 +124,11 @@ class Token(NamedTuple):
     @property
     def application(self) -> str:
         """The name under which transactional targets count its versions."""
-        parts = (*(part or "" for part in self.source), str(self.oid), self.line)
+        parts = (
+            *(part or "" for part in astuple(self.source)),
+            str(self.oid),
+            self.line,
+        )
         return "walrow:" + ":".join(parts)
 
     def to_json(self) -> str:
@@ -124,7 +136,7 @@ class Token(NamedTuple):
         return json.dumps(
             {
                 "walrow": 1,
-                "source": self.source._asdict(),
+                "source": self.source.to_dict(),
                 "table": self.table,
                 "oid": self.oid,
                 "keys": self.keys,

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from walrow._core import LogDirectory
 from walrow._options import DURATION, SIZE, Option, options
+from walrow._results import Result, result
 from walrow.errors import Error, LogError
 
 if TYPE_CHECKING:
@@ -23,7 +24,8 @@ _LONGEST_SECONDS = 1_000_000_000_000
 __all__ = ["Compacted", "Hold", "Retained", "Retainer", "Retention"]
 
 
-class Hold(NamedTuple):
+@result
+class Hold(Result):
     """A hold: it needs segments that would be removed otherwise.
 
     Attributes:
@@ -46,7 +48,8 @@ class Hold(NamedTuple):
         return f"the reader {self.name} is at {self.position}{used}"
 
 
-class Retained(NamedTuple):
+@result
+class Retained(Result):
     """What `Log.retain` did.
 
     Attributes:
@@ -62,7 +65,8 @@ class Retained(NamedTuple):
     forgotten: tuple[str, ...]
 
 
-class Compacted(NamedTuple):
+@result
+class Compacted(Result):
     """What `Log.compact` did.
 
     Attributes:

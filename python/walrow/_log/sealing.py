@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from contextlib import closing, suppress
 from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
 from walrow._core import Catalog, LogWriter
 from walrow._log.writer_options import WriterOptions
 from walrow._options import Kind, Option, choice, options, takes
+from walrow._results import Result, result
 from walrow._sources.chunks import Chunks
 from walrow.errors import LogError, UnfinishedError
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 __all__ = ["SealOptions", "Sealed", "seal"]
 
 
-class Sealed(NamedTuple):
+@result
+class Sealed(Result):
     """What `seal` has written.
 
     Attributes:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._lsn import Lsn
 from walrow._postgres.session import records
 from walrow._postgres.waiting import time_of
+from walrow._results import Result, Results, result
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
     import psycopg
 
 
-class Slot(NamedTuple):
+@result
+class Slot(Result):
     """A replication slot.
 
     A field that the server's version does not have is None.
@@ -61,7 +63,7 @@ class Slot(NamedTuple):
     conflict: bool | None
 
 
-def slots(conn: psycopg.Connection[Any]) -> list[Slot]:
+def slots(conn: psycopg.Connection[Any]) -> Results[Slot]:
     """Lists the replication slots of a server, in all databases, by name.
 
     ```python
@@ -80,7 +82,7 @@ def slots(conn: psycopg.Connection[Any]) -> list[Slot]:
         OptionError: The connection cannot be used.
         psycopg.Error: The query failed.
     """
-    return [_slot(row) for row in records(conn, _SLOTS)]
+    return Results(map(_slot, records(conn, _SLOTS)))
 
 
 def _slot(row: dict[str, Any]) -> Slot:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
+
+from walrow._results import Result, result
 
 if TYPE_CHECKING:
     from walrow._lsn import Lsn
@@ -15,7 +17,8 @@ __all__ = ["PendingLoad", "Received", "State", "Status", "lag_seconds"]
 State = Literal["connecting", "streaming", "degraded", "stopping"]
 
 
-class PendingLoad(NamedTuple):
+@result
+class PendingLoad(Result):
     """A load that was asked for, and waits for transactions that others have begun.
 
     Attributes:
@@ -33,7 +36,8 @@ class PendingLoad(NamedTuple):
         return f"the load of {what}, which waits for {waits}"
 
 
-class Received(NamedTuple):
+@result
+class Received(Result):
     """What `receive` has received.
 
     Attributes:
@@ -55,7 +59,8 @@ class Received(NamedTuple):
     left: tuple[PendingLoad | OpenTransaction, ...] = ()
 
 
-class Status(NamedTuple):
+@result
+class Status(Result):
     """The state of a receiver.
 
     Attributes:

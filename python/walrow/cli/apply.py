@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOpt
 from walrow._options import DURATION, Option
 from walrow.cli.arguments import TEXT, Value, library_option, options_of, pairs
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, say
+from walrow.cli.terminal import count, print_json, say
 from walrow.errors import ApplyError, OptionError
 
 if TYPE_CHECKING:
@@ -182,9 +181,7 @@ def _repeat(
 
 def _show(done: Applied, *, as_json: bool) -> None:
     if as_json:
-        found = done._asdict() | {"start": str(done.start), "end": str(done.end)}
-        found["token"] = None if done.token is None else json.loads(done.token)
-        click.echo(json.dumps(found))
+        print_json(done.to_dict())
     elif not is_quiet():
         what = count(done.net_rows, "row") if done.committed else "nothing new"
         say(f"walrow: {what}, {done.target} is at {done.end}")

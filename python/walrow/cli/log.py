@@ -11,7 +11,7 @@ import click
 
 from walrow.cli import grid, log_options
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands
-from walrow.cli.terminal import count, printable, say
+from walrow.cli.terminal import count, print_json, printable, say
 from walrow.log import Log
 
 if TYPE_CHECKING:
@@ -60,14 +60,7 @@ def list_segments(*, directory: str, as_json: bool) -> None:
     segments = Log(directory).segments()
     if as_json:
         for each in segments:
-            record = each._asdict() | {
-                "path": str(each.path),
-                "start": str(each.start),
-                "end": str(each.end),
-                "commit_times": each.commit_times
-                and [time.isoformat() for time in each.commit_times],
-            }
-            click.echo(json.dumps(record))
+            print_json(each.to_dict())
         return
     grid.show(
         ["segment", "end", "transactions", "rows", "bytes", "last commit"],

@@ -66,7 +66,7 @@ def preflight(
         )
     for each in found:
         if as_json:
-            print_json(each._asdict())
+            print_json(each.to_dict())
         else:
             _show(each)
     if not as_json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt  # noqa: TC003 - click reads the annotations
-import json
 import sys
 import threading
 import time
@@ -20,7 +19,7 @@ from walrow.cli.arguments import options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
-from walrow.cli.terminal import count, printable, say
+from walrow.cli.terminal import count, print_json, printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,11 +186,7 @@ def _line(status: Status, rate: _Rate) -> str:
 
 
 def _print_json(status: Status) -> None:
-    record = status._asdict() | {
-        "position": str(status.position),
-        "load": status.load and status.load._asdict(),
-    }
-    click.echo(json.dumps(record))
+    print_json(status.to_dict())
     sys.stdout.flush()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import _late
@@ -319,8 +320,8 @@ class Call(calls.Call):
         # By now, they were read.
         self.record.refuse_erased_meanwhile()
         overwrites = work.batch.overwrites(self.rules.deletes)
-        done = work.nothing._replace(
-            committed=True, overwritten=overwrites, token=token.to_json()
+        done = replace(
+            work.nothing, committed=True, overwritten=overwrites, token=token.to_json()
         )
         self.tried[token.run] = done
         writer = Writer(snapshot, work.applied, self.rules, change, token)
@@ -338,7 +339,8 @@ class Call(calls.Call):
             raise Conflict
         # It is known now.
         del self.tried[token.run]
-        return done._replace(
+        return replace(
+            done,
             rows=count.events,
             net_rows=count.rows,
             never_sent=count.never_sent,
@@ -354,12 +356,13 @@ class Call(calls.Call):
 def _together(one: Applied, other: Applied) -> Applied:
     """The result of two commits, or of one commit if no work was left."""
     if not other.committed:
-        return one._replace(end=other.end)
+        return replace(one, end=other.end)
 
     def added(a: int | None, b: int | None) -> int | None:
         return None if a is None or b is None else a + b
 
-    return other._replace(
+    return replace(
+        other,
         start=one.start,
         overwritten=one.overwritten or other.overwritten,
         rows=one.rows + other.rows,

@@ -6,11 +6,13 @@ import contextlib
 import datetime as dt
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._amounts import duration
 from walrow._apply.targets import Conflict
+from walrow._results import Result, result
 from walrow.delta.applying import require
 from walrow.delta.failures import by_spark
 from walrow.delta.snapshots import Place
@@ -26,7 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Maintained", "maintain"]
 
 
-class Maintained(NamedTuple):
+@result
+class Maintained(Result):
     """The work that upkeep has done.
 
     Attributes:
@@ -81,8 +84,8 @@ def maintain(
         if compact or z_order:
             done = _compacted(place, by_key=z_order)
         if hours is not None:
-            done = done._replace(vacuumed=_vacuumed(place, hours))
-        return done._replace(renewed=_renewed(place))
+            done = replace(done, vacuumed=_vacuumed(place, hours))
+        return replace(done, renewed=_renewed(place))
     except Conflict:
         text = f"{target}: another writer was first; call it again"
         raise ApplyError(text, code="conflict", target=target) from None

@@ -10,6 +10,7 @@ from walrow._apply.items import Applied
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
+from walrow._results import Result, result
 from walrow.errors import ApplyError, OptionError
 from walrow.log import reopened
 from walrow.spark.apply_shared import Share, stage, waves
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 __all__ = ["AllApplied", "apply_all"]
 
 
-class AllApplied(NamedTuple):
+@result
+class AllApplied(Result):
     """The results of several targets.
 
     Attributes:

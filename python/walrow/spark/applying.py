@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply import calls
@@ -223,7 +224,8 @@ class Call(calls.Call):
         if rows is None:
             # Nothing else is there after a load.
             rows = target.session.table(target.table).count()
-        done = work.nothing._replace(
+        done = replace(
+            work.nothing,
             committed=True,
             overwritten=changes.overwrites,
             rows=rows,
@@ -264,7 +266,7 @@ def _observe(session: Any, done: Applied) -> None:
     """Gives the result to Spark's listeners, as the metrics of a query without rows."""
     from pyspark.sql import functions as f
 
-    values = {**done._asdict(), "end": int(done.end)}
+    values = {name: getattr(done, name) for name in _METRICS} | {"end": int(done.end)}
     metrics = [f.lit(values[name]).cast("bigint").alias(name) for name in _METRICS]
     # The target has the rows, whatever becomes of this.
     with contextlib.suppress(*spark_errors()):
