@@ -67,7 +67,7 @@ _LSN = _Lsn()
     default="auto",
     show_default=True,
     help="What writes the target. auto: for delta:PATH, deltalake if it is installed; for others, "
-    "and with --conf or --cluster-by, Spark.",
+    "and with --conf, --cluster-by or --widen-types, Spark.",
 )
 @click.option(
     "--key",
@@ -111,6 +111,12 @@ _LSN = _Lsn()
     type=TEXT,
     metavar="COLUMN",
     help="Of a new target. Repeatable.",
+)
+@click.option(
+    "--widen-types",
+    is_flag=True,
+    help="Give columns of a Delta table wider types when the table's columns get them. From then "
+    "on, only Spark writes the target.",
 )
 @click.option(
     "--end", type=_LSN, metavar="LSN", help="Apply up to here. Default: all of the log."
@@ -179,12 +185,10 @@ def apply(
         "keys": keys or None,
     }
     given = pairs("--conf", settings)
-    cluster_by, memory = options.pop("cluster_by"), options.pop("memory")
-    of_spark = [
-        name
-        for name, value in (("--conf", given), ("--cluster-by", cluster_by))
-        if value
-    ]
+    memory = options.pop("memory")
+    own = {name: options.pop(name) for name in ("cluster_by", "widen_types")}
+    of_spark = ["--conf"] if given else []
+    of_spark += [f"--{name.replace('_', '-')}" for name, value in own.items() if value]
     choice = choose(
         engine,
         options["target"],
@@ -201,8 +205,7 @@ def apply(
         from walrow.cli.apply_spark import applier
 
         with applier(given, options["target"]) as (one, check):
-            options["cluster_by"] = cluster_by
-            _repeat(one, check, directory, options, every=every, as_json=as_json)
+            _repeat(one, check, directory, options | own, every=every, as_json=as_json)
         return
     from walrow.delta.applying import apply_changes, require
 

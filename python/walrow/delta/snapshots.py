@@ -217,8 +217,11 @@ class Snapshot:
 
         return pa.table(self.table.get_add_actions(flatten=True))
 
-    def guard(self) -> None:
+    def guard(self, token: Token | None) -> None:
         """Refuses a table that deltalake would write or read wrongly.
+
+        Args:
+            token: Its record.
 
         Raises:
             ApplyError: It would.
@@ -226,7 +229,8 @@ class Snapshot:
 
         def look(_stopped: threading.Event) -> str | None:
             files = self._files()
-            reason = refusal(self.state, files.column("path").to_pylist())
+            recorded = () if token is None else token.features
+            reason = refusal(self.state, files.column("path").to_pylist(), recorded)
             if reason is None and any(has_zones(it.type) for it in self.schema):
                 reason = self._old_times(files)
             return reason

@@ -51,6 +51,7 @@ def apply_changes(
     deleted_column: str = "_is_deleted",
     partition_by: Sequence[str] = (),
     cluster_by: Sequence[str] = (),
+    widen_types: bool = False,
     columns: Sequence[str] | None = None,
     types: Mapping[str, ArrowSchemaExportable | str] | None = None,
     unrepresentable: Policy | Mapping[str, Policy] | None = None,
@@ -89,7 +90,11 @@ def apply_changes(
         deleted_column: The name of the column for `deletes="soft"`.
         partition_by: A new target is partitioned by these columns, or by Iceberg's
             transforms.
-        cluster_by: A new target is clustered, or in Iceberg, sorted, by these columns.
+        cluster_by: A new target is clustered, or in Iceberg, sorted, by these columns. A
+            clustered Delta table is Spark's from then on: `walrow.delta` refuses it.
+        widen_types: Whether columns of a Delta table get wider types when the table's columns
+            do, by Delta's type widening. The table is Spark's from then on, too. In Iceberg,
+            every engine knows wider types, and the option changes nothing.
         columns: The columns of the target, with the key columns. Default: all.
         types: As in `walrow.read`.
         unrepresentable: As in `walrow.read`.
@@ -123,6 +128,7 @@ def apply_changes(
         deleted_column=deleted_column,
         partition_by=partition_by,
         cluster_by=cluster_by,
+        widen_types=widen_types,
         columns=columns,
         types=types,
         unrepresentable=unrepresentable,
@@ -149,12 +155,14 @@ class Call(calls.Call):
         *,
         partition_by: Sequence[str],
         cluster_by: Sequence[str],
+        widen_types: bool,
         **options: Any,
     ) -> None:
         """Checks and stores the arguments. See `apply_changes`."""
         super().__init__(log, **options)
         self.caller = spark
         self.layout = (partition_by, cluster_by)
+        self.widen_types = widen_types
 
     def run(self, session: Any) -> Applied:
         """Applies what the target lacks, again if others were first.
@@ -233,6 +241,7 @@ class Call(calls.Call):
             self.rules,
             self.layout,
             columns=known,
+            widen_types=self.widen_types,
             rehearse=rehearse,
         )
         if before is None or has_changed:
@@ -240,7 +249,7 @@ class Call(calls.Call):
             before = target.find()
             if (before.token, before.refusal) != (record or (None, None)):
                 raise Conflict
-        token = self.token(work, before)
+        token = self.token(work, before)._replace(features=target.features())
         return self._commit(target, work, before, token, texts=texts, staged=staged)
 
     def _net(
