@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from walrow.log import Log
     from walrow.typing import ArrowSchemaExportable, Policy, Size, TableName
 
-__all__ = ["apply_changes", "require"]
+__all__ = ["apply_changes", "call_of", "require"]
 
 
 def apply_changes(
@@ -119,15 +119,8 @@ def apply_changes(
         OptionError: The options are invalid, or the process was forked.
     """
     require()
-    bytes_ = size(memory, "memory")
-    if bytes_ < _LEAST_MEMORY:
-        text = f"memory={memory!r} is too little: at least {_LEAST_MEMORY >> 20}MiB"
-        raise OptionError(text)
-    call = Call(
+    return call_of(
         LogContents(reopened(log)),
-        Place(target, storage_options),
-        partition_by=partition_by,
-        memory=bytes_,
         table=table,
         target=target,
         keys=keys,
@@ -135,13 +128,37 @@ def apply_changes(
         truncates=truncates,
         never_sent=never_sent,
         deleted_column=deleted_column,
+        partition_by=partition_by,
         columns=columns,
         types=types,
         unrepresentable=unrepresentable,
         end=end,
         resume_from=resume_from,
-    )
-    return call.run()
+        memory=memory,
+        storage_options=storage_options,
+    ).run()
+
+
+def call_of(
+    contents: LogContents,
+    *,
+    target: str,
+    memory: Size,
+    storage_options: Mapping[str, str] | None,
+    **options: Any,
+) -> Call:
+    """A call with the options of `apply_changes`.
+
+    Raises:
+        OptionError: They are invalid.
+        SchemaError: The log has no such table, or two.
+    """
+    bytes_ = size(memory, "memory")
+    if bytes_ < _LEAST_MEMORY:
+        text = f"memory={memory!r} is too little: at least {_LEAST_MEMORY >> 20}MiB"
+        raise OptionError(text)
+    place = Place(target, storage_options)
+    return Call(contents, place, target=target, memory=bytes_, **options)
 
 
 def require() -> None:
