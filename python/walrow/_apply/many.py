@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["AllApplied", "given_of"]
 
+
 class AllApplied(NamedTuple):
     """The results of several targets.
 

@@ -20,7 +20,7 @@ from walrow.errors import ApplyError, OptionError
 
 if TYPE_CHECKING:
     import datetime as dt
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from walrow._apply.items import Applied
 
@@ -149,6 +149,15 @@ _LSN = _Lsn()
     metavar="SIZE",
     help="Without Spark: about how much memory it takes. Default: 1GiB.",
 )
+@click.option(
+    "--storage-option",
+    "storage",
+    multiple=True,
+    type=TEXT,
+    metavar="NAME=VALUE",
+    help="Without Spark: an option of the target's object store, as deltalake takes it, such as "
+    "AWS_REGION. Those of the environment count, too: keep secrets there. Repeatable.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @library_option("columns", "Only this column. Repeatable.", metavar="COLUMN")
 @library_option(
@@ -170,6 +179,7 @@ def apply(
     keys: tuple[str, ...],
     every: float | None,
     settings: tuple[str, ...],
+    storage: tuple[str, ...],
     as_json: bool,
     table: str,
     **options: Any,
@@ -199,9 +209,10 @@ def apply(
     if engine == "auto" and not is_quiet():
         say(f"walrow: engine {choice.engine}: {choice.reason}")
     if choice.engine == "spark":
-        if memory is not None:
-            text = f"only --engine delta has --memory, and the engine is spark: {choice.reason}"
-            raise OptionError(text)
+        for name, value in (("--memory", memory), ("--storage-option", storage)):
+            if value:
+                text = f"only --engine delta has {name}, and the engine is spark: {choice.reason}"
+                raise OptionError(text)
         from walrow.cli.apply_spark import applier
 
         with applier(given, options["target"]) as (one, check):
@@ -212,6 +223,7 @@ def apply(
     require()
     if memory is not None:
         options["memory"] = memory
+    options["storage_options"] = _storage(storage)
     with _said():
         _repeat(
             apply_changes,
@@ -221,6 +233,15 @@ def apply(
             every=every,
             as_json=as_json,
         )
+
+
+def _storage(items: Sequence[str]) -> dict[str, str]:
+    """Splits each NAME=VALUE. A value may be a secret, which no message shows."""
+    found = dict(item.partition("=")[::2] for item in items)
+    if not all(found) or any("=" not in item for item in items):
+        text = "--storage-option: expected NAME=VALUE"
+        raise click.UsageError(text)
+    return found
 
 
 def _is_there(module: str) -> bool:

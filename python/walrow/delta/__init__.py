@@ -21,8 +21,8 @@ from walrow._late import late
 if TYPE_CHECKING:
     from walrow._apply.items import Applied
     from walrow._apply.many import AllApplied
-    from walrow.delta.applying_all import apply_all
     from walrow.delta.applying import apply_changes
+    from walrow.delta.applying_all import apply_all
     from walrow.delta.maintaining import Maintained, maintain
 
 __all__ = [
