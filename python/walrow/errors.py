@@ -410,6 +410,7 @@ class ApplyError(Error):
             `"erased"` (changes after the record were erased from the log),
             `"restored"` (the target was set back), `"incomplete"` (the table needs a load), `"truncated"`,
             `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target),
+            `"widening"` (a column needs a wider type, which Spark gives it if it is asked to),
             `"partition"` (a text that Delta's partitions cannot have), `"engine"` (only Spark keeps
             the target right), `"too_large"` (for the memory) or `"conflict"` (other writers were
             always first).

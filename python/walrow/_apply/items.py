@@ -108,6 +108,8 @@ class Token(NamedTuple):
         version: The target's version or snapshot that it read before.
         columns: The columns that were chosen. None if all were.
         deleted_column: The column that marks deleted rows. None if they are removed.
+        features: The features of a Delta table with which only Spark writes it, such as
+            `"typeWidening"` and `"clustering"`: somebody has asked Spark for them.
     """
 
     source: SourceIdentity
@@ -120,6 +122,7 @@ class Token(NamedTuple):
     version: str | None = None
     columns: tuple[str, ...] | None = None
     deleted_column: str | None = None
+    features: tuple[str, ...] = ()
 
     @property
     def application(self) -> str:
@@ -146,6 +149,7 @@ class Token(NamedTuple):
                 "version": self.version,
                 "columns": self.columns,
                 "deleted_column": self.deleted_column,
+                "features": self.features,
             },
             separators=(",", ":"),
         )
@@ -169,6 +173,7 @@ class Token(NamedTuple):
                 found.get("version"),
                 None if chosen is None else tuple(chosen),
                 found.get("deleted_column"),
+                tuple(found.get("features", ())),
             )
         except (ValueError, KeyError, TypeError):
             return None

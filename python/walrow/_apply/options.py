@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._options import (
     COLUMNS,
+    FLAG,
     LSN,
     SIZE,
     TABLE,
@@ -131,6 +132,14 @@ class SparkApplyOptions(ApplyOptions):
         "A new target is clustered, or in Iceberg, sorted, by these columns.",
         COLUMNS,
         default=(),
+        more="A clustered Delta table is Spark's from then on: `walrow.delta` refuses it.",
+    )
+    widen_types: Option[bool, bool] = Option(
+        "Whether columns of a Delta table get wider types when the table's columns do. From then "
+        "on, only Spark writes the target.",
+        FLAG,
+        default=False,
+        more="In Iceberg, every engine knows wider types, and the option changes nothing.",
     )
     unit_size: Option[Size, int] = Option(
         "The size of the changes that one task decodes, about.",

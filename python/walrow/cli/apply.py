@@ -19,7 +19,7 @@ from walrow.cli.terminal import count, print_json, say
 from walrow.errors import ApplyError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from walrow._apply.items import Applied
 
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
     default="auto",
     show_default=True,
     help="What writes the target. auto: for delta:PATH, deltalake if it is installed; for others, "
-    "and with --conf or --cluster-by, Spark.",
+    "and with --conf, --cluster-by or --widen-types, Spark.",
 )
 @options_of(SparkApplyOptions, only="cluster_by")
+@options_of(SparkApplyOptions, only="widen_types")
 @options_of(DeltaApplyOptions, only="memory")
 @click.option(
     "--every",
@@ -51,6 +52,15 @@ if TYPE_CHECKING:
     type=TEXT,
     metavar="NAME=VALUE",
     help="A setting of Spark, such as spark.jars.packages. Repeatable.",
+)
+@click.option(
+    "--storage-option",
+    "storage",
+    multiple=True,
+    type=TEXT,
+    metavar="NAME=VALUE",
+    help="Without Spark: an option of the target's object store, as deltalake takes it, such as "
+    "AWS_REGION. Those of the environment count, too: keep secrets there. Repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @library_option("columns", "Only this column. Repeatable.", metavar="COLUMN")
@@ -72,6 +82,7 @@ def apply(
     engine: str,
     every: float | None,
     settings: tuple[str, ...],
+    storage: tuple[str, ...],
     as_json: bool,
     **options: Any,
 ) -> None:
@@ -82,12 +93,10 @@ def apply(
     as spark-defaults.conf and --conf.
     """
     given = pairs("--conf", settings)
-    cluster_by, memory = options.pop("cluster_by"), options.pop("memory")
-    of_spark = [
-        name
-        for name, value in (("--conf", given), ("--cluster-by", cluster_by))
-        if value
-    ]
+    memory = options.pop("memory")
+    own = {name: options.pop(name) for name in ("cluster_by", "widen_types")}
+    of_spark = ["--conf"] if given else []
+    of_spark += [f"--{name.replace('_', '-')}" for name, value in own.items() if value]
     choice = choose(
         engine,
         options["target"],
@@ -99,19 +108,25 @@ def apply(
         say(f"walrow: engine {choice.engine}: {choice.reason}")
     if choice.engine == "spark":
         context = click.get_current_context()
-        if context.get_parameter_source("memory") is ParameterSource.COMMANDLINE:
-            text = f"only --engine delta has --memory, and the engine is spark: {choice.reason}"
-            raise OptionError(text)
+        of_delta = {
+            "--memory": context.get_parameter_source("memory")
+            is ParameterSource.COMMANDLINE,
+            "--storage-option": bool(storage),
+        }
+        for name, is_given in of_delta.items():
+            if is_given:
+                text = f"only --engine delta has {name}, and the engine is spark: {choice.reason}"
+                raise OptionError(text)
         from walrow.cli.apply_spark import applier
 
         with applier(given, options["target"]) as (one, check):
-            options["cluster_by"] = cluster_by
-            _repeat(one, check, log, options, every=every, as_json=as_json)
+            _repeat(one, check, log, options | own, every=every, as_json=as_json)
         return
     from walrow.delta.applying import apply_changes, require
 
     require()
     options["memory"] = memory
+    options["storage_options"] = _storage(storage)
     with _said():
         _repeat(
             apply_changes,
@@ -121,6 +136,15 @@ def apply(
             every=every,
             as_json=as_json,
         )
+
+
+def _storage(items: Sequence[str]) -> dict[str, str]:
+    """Splits each NAME=VALUE. A value may be a secret, which no message shows."""
+    found = dict(item.partition("=")[::2] for item in items)
+    if not all(found) or any("=" not in item for item in items):
+        text = "--storage-option: expected NAME=VALUE"
+        raise click.UsageError(text)
+    return found
 
 
 def _is_there(module: str) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import _late
 from walrow._apply import calls
+from walrow._apply.columns import own_columns
 from walrow._apply.items import Applied
 from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.parts import ends, first_end, halved
@@ -15,7 +16,7 @@ from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
 from walrow._lsn import Lsn
 from walrow._options import takes
-from walrow.delta.columns import check_new, evolution, own_columns
+from walrow.delta.columns import check_new, evolved
 from walrow.delta.failures import by_spark, too_large
 from walrow.delta.guards import bad_partitions
 from walrow.delta.rows import (
@@ -40,14 +41,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from walrow._apply.calls import Work
+    from walrow._apply.columns import Evolution
     from walrow._apply.items import Token
     from walrow._apply.net_table import NetTable
     from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
-    from walrow.delta.columns import Evolution
     from walrow.delta.snapshots import Snapshot
 
-__all__ = ["apply_changes", "require"]
+__all__ = ["Call", "apply_changes", "require"]
 
 
 @takes(DeltaApplyOptions)
@@ -147,7 +148,7 @@ class Call(calls.Call):
                 return own
         whole = self.begin(applied, found, least_units=1)
         if snapshot is not None and not isinstance(whole, Applied):
-            snapshot.guard()
+            snapshot.guard(None if found is None else found.token)
         if isinstance(whole, Applied):
             if snapshot is None:
                 self._create(applied)
@@ -249,7 +250,7 @@ class Call(calls.Call):
             known = {it.lower() for it in snapshot.schema.names}
             self.record.refuse_dropped(known, token, applied, work.batch)
         wanted = own_columns(name, applied.own, rules)
-        change = evolution(
+        change = evolved(
             name,
             self.target,
             wanted,

@@ -96,7 +96,7 @@ def _opened(place: Place) -> Snapshot:
     if snapshot is None:
         text = f"{place.target} does not exist"
         raise OptionError(text)
-    snapshot.guard()
+    snapshot.guard(snapshot.find().token)
     return snapshot
 
 

@@ -7,11 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import Applied
+from walrow._apply.many import AllApplied, given_of
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
-from walrow._results import Result, result
-from walrow.errors import ApplyError, OptionError
+from walrow.errors import OptionError
 from walrow.log import reopened
 from walrow.spark.apply_shared import Share, stage, waves
 from walrow.spark.applying import Call
@@ -28,26 +28,7 @@ if TYPE_CHECKING:
     from walrow.log import Log
     from walrow.typing import TableName
 
-__all__ = ["AllApplied", "apply_all"]
-
-
-@result
-class AllApplied(Result):
-    """The results of several targets.
-
-    Attributes:
-        applied: The result of each target, by table.
-        failed: The errors of targets that are left as they were, by table.
-        waiting: Tables that the log marks as not whole, each with an error that says why:
-            their targets are applied once they were loaded.
-        unshared: Tables that were applied one by one because the job for all of them failed,
-            each with the error of that job. They are in `applied` or `failed`, too.
-    """
-
-    applied: dict[TableName, Applied]
-    failed: dict[TableName, Exception]
-    waiting: dict[TableName, ApplyError]
-    unshared: dict[TableName, Exception]
+__all__ = ["apply_all"]
 
 
 def apply_all(
@@ -102,18 +83,9 @@ def apply_all(
     if threads < 1:
         text = f"threads={threads} is less than 1"
         raise OptionError(text)
-    if len(set(targets.values())) < len(targets):
-        text = "two tables have one target: each needs its own"
-        raise OptionError(text)
-    own = options or {}
-    if unknown := own.keys() - targets.keys():
-        text = f"options= names {next(iter(unknown))!r}, which is not in targets"
-        raise OptionError(text)
     given = {
-        table: SparkApplyOptions(
-            spark, log, table=table, target=target, **{**common, **own.get(table, {})}
-        )
-        for table, target in targets.items()
+        table: SparkApplyOptions(spark, log, **each)
+        for table, each in given_of(targets, options, common).items()
     }
     done = AllApplied({}, {}, {}, {})
     # The threads end first, and use no session then.
@@ -212,16 +184,8 @@ class _Pass(NamedTuple):
                 result = error
             if result is None:
                 return
-            self._note(table, result)
+            self.done.note(table, result)
             if self.listener is not None:
                 self.listener(table, result)
 
         list(self.pool.map(run, tables))
-
-    def _note(self, table: TableName, result: Applied | Exception) -> None:
-        if isinstance(result, Applied):
-            self.done.applied[table] = result
-        elif isinstance(result, ApplyError) and result.code == "incomplete":
-            self.done.waiting[table] = result
-        else:
-            self.done.failed[table] = result

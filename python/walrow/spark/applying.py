@@ -85,6 +85,7 @@ class Call(calls.Call):
         super().__init__(log, options, unit_size=options.unit_size)
         self.caller = options.spark
         self.layout = (options.partition_by, options.cluster_by)
+        self.widen_types = options.widen_types
 
     def run(self, session: Any) -> Applied:
         """Applies what the target lacks, again if others were first.
@@ -163,6 +164,7 @@ class Call(calls.Call):
             self.rules,
             self.layout,
             columns=known,
+            widen_types=self.widen_types,
             rehearse=rehearse,
         )
         if before is None or has_changed:
@@ -170,7 +172,7 @@ class Call(calls.Call):
             before = target.find()
             if (before.token, before.refusal) != (record or (None, None)):
                 raise Conflict
-        token = self.token(work, before)
+        token = self.token(work, before)._replace(features=target.features())
         return self._commit(target, work, before, token, texts=texts, staged=staged)
 
     def _net(
