@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
+from walrow._backup.base_options import BackupOptions
+from walrow._backup.wal_receiving import WalOptions
 from walrow._log.sealing import SealOptions
 from walrow._options import Option, declared
 from walrow._receive.options import ReceiveOptions
@@ -17,13 +19,15 @@ from walrow._receive.options import ReceiveOptions
 DOCS = Path(__file__).parents[2] / "docs"
 #: Each list, the command that has its options, and those of its options that other tables have.
 LISTS: dict[str, tuple[Any, str, Any]] = {
+    "BackupOptions": (BackupOptions, "backup base", None),
+    "WalOptions": (WalOptions, "backup wal", None),
     "ReceiveOptions": (ReceiveOptions, "receive", None),
     "SealOptions": (SealOptions, "seal", ReceiveOptions),
     "ApplyOptions": (ApplyOptions, "apply", None),
     "SparkApplyOptions": (SparkApplyOptions, "apply", ApplyOptions),
     "DeltaApplyOptions": (DeltaApplyOptions, "apply", ApplyOptions),
 }
-PAGES = ("receiving.md", "applying.md", "log.md")
+PAGES = ("backup.md", "receiving.md", "applying.md", "log.md")
 _TABLE = re.compile(r"(<!-- options: (\w+) -->\n\n).*?(?=\n\n|\Z)", re.DOTALL)
 
 

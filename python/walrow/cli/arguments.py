@@ -171,7 +171,7 @@ def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
         type_: Any = click.Choice(kind.choices)
     elif kind is _options.NUMBER:
         type_ = click.IntRange(option.least, option.most)
-    elif kind in _PARSED:
+    elif kind in _PARSED or kind.metavar is not None:
         type_ = Value(option)
     elif kind.name in _TEXTS:
         type_ = _TEXTS[kind.name]
@@ -180,6 +180,7 @@ def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
     default = None if option.is_required else option.default
     return required | {
         "type": type_,
+        "metavar": kind.metavar,
         "default": default,
         "show_default": default is not None,
     }
