@@ -27,10 +27,11 @@ from local_delta.written_log import WrittenLog
 from servers.s3 import BUCKET
 from walrow._apply.items import Token
 from walrow._apply.targets import Conflict
-from walrow.delta import snapshots
+from walrow.delta import snapshots, threads
 from walrow.delta.threads import call
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from servers.s3 import S3
@@ -646,6 +647,89 @@ def test_a_large_batch_is_divided_at_transactions(tmp_path: Path) -> None:
     assert log.apply().inserted == 1500
 
 
+def test_progress(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    said: list[int] = []
+    log.insert(*([str(at), "x"] for at in range(50_000)))
+    log.apply(progress=said.append)
+    assert said == sorted(said)
+    assert (len(said) > 1, said[-1]) == (True, 50_000)
+    said.clear()
+    # It replaces all rows, and is read as it is written.
+    log.truncate()
+    log.insert(*([str(at), "x"] for at in range(40_000)))
+    log.apply(progress=said.append)
+    assert (len(said) > 1, said[-1]) == (True, 40_000)
+
+
+def test_an_interrupted_call_and_the_next_one(tmp_path: Path) -> None:
+    """The MERGE that was left behind commits, and the next call waits for it."""
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(["1", "1"])
+    log.apply()
+    log.insert(["2", "2"])
+    code = (
+        "import sys, time, deltalake.table, walrow.delta\n"
+        "merge = deltalake.table.TableMerger.execute\n"
+        "def slow(self):\n"
+        "    print('merging', flush=True)\n"
+        "    time.sleep(5)\n"
+        "    return merge(self)\n"
+        "deltalake.table.TableMerger.execute = slow\n"
+        "given = {'table': 'public.t', 'target': sys.argv[2]}\n"
+        "try:\n"
+        "    walrow.delta.apply_changes(sys.argv[1], **given)\n"
+        "except KeyboardInterrupt as error:\n"
+        "    print('interrupted', *error.__notes__, flush=True)\n"
+        "print(walrow.delta.apply_changes(sys.argv[1], **given).committed, flush=True)\n"
+    )
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code, str(log.path), log.target],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "merging\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    said = process.stdout.readline()
+    took = time.monotonic() - began
+    out, _ = process.communicate(timeout=20)
+    # A second, and more on a busy machine. The MERGE takes five.
+    assert took < 3
+    assert said.startswith("interrupted")
+    assert "may yet have been made" in said
+    assert (out, process.returncode) == ("False\n", 0)
+    assert versions(log) == 2
+    assert log.rows() == [(1, 1), (2, 2)]
+
+
+def test_an_interrupted_load_is_not_written(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    log.insert(["0", "before"])
+    log.apply()
+    log.truncate()
+    log.insert(*([str(at), "x" * 100] for at in range(60_000)))
+    before = versions(log)
+    began: list[float] = []
+
+    def stop(_rows: int) -> None:
+        if not began:
+            began.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+            # Long enough for the signal to be seen.
+            time.sleep(0.5)
+
+    with pytest.raises(KeyboardInterrupt):
+        log.apply(progress=stop)
+    assert time.monotonic() - began[0] < 4
+    # The next call waits until the one before has ended.
+    call(log.target, lambda _: None)
+    assert versions(log) == before
+    log.apply()
+    assert len(log.rows("id")) == 60_000
+
+
 def test_ctrl_c_comes_within_a_second() -> None:
     code = (
         "import threading, time, sys\n"
@@ -673,6 +757,28 @@ def test_ctrl_c_comes_within_a_second() -> None:
     assert first.startswith("True")
     assert "may yet have been made" in first
     assert second == "True"
+
+
+def test_an_interruption_before_the_call_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The thread may not have begun when the signal comes, and must not begin then."""
+    begun: list[str] = []
+    tasks: list[Callable[[], Any]] = []
+
+    def interrupted(_name: str, task: Callable[[], Any]) -> Any:
+        tasks.append(task)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threads, "in_background", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        call("delta:/t", lambda _: begun.append("x"), commits=True)
+    assert "may yet have been made" in caught.value.__notes__[0]
+    with pytest.raises(threads.Stopped):
+        tasks[0]()
+    assert begun == []
+    monkeypatch.undo()
+    assert call("delta:/t", lambda _: 7) == 7
 
 
 def test_errors_of_a_call_are_its_own() -> None:

@@ -91,6 +91,24 @@ def test_long_decimals_are_found(lakehouse: SparkSession, tmp_path: Path) -> Non
     assert properties["delta.dataSkippingStatsColumns"] == "n"
 
 
+def test_floats_are_found(lakehouse: SparkSession, tmp_path: Path) -> None:
+    """deltalake leaves NaN out of statistics, in the log and in files."""
+    both = Both(lakehouse, tmp_path, id="int", f="float")
+    # The first batch of a table is a MERGE, too. Then all rows are overwritten, or joined.
+    for loads in (False, True):
+        if loads:
+            both.log.truncate()
+        both.log.insert(["1", "NaN"], ["2", "1.5"])
+        both.log.apply()
+        both.log.insert(["3", "0"])
+        both.log.apply()
+        for maintains in (False, True):
+            if maintains:
+                walrow.delta.maintain(both.log.target)
+            for text, key in (("= double('NaN')", 1), ("> 100", 1), ("= 0", 3)):
+                assert both.sql(f"SELECT id FROM {{t}} WHERE f {text}") == [(key,)]
+
+
 def test_far_times(lakehouse: SparkSession, tmp_path: Path) -> None:
     both = Both(lakehouse, tmp_path, id="int", at="timestamptz")
     times = (

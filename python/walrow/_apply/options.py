@@ -21,7 +21,7 @@ from walrow.typing import Deletes, NeverSent, Truncates
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from walrow._lsn import Lsn
     from walrow.log import Log
@@ -169,6 +169,14 @@ class DeltaApplyOptions(ApplyOptions):
         Option(
             "Options of the object store, as deltalake takes them.",
             Kind("Mapping[str, str]"),
+            default=None,
+        )
+    )
+    progress: Option[Callable[[int], None] | None, Callable[[int], None] | None] = (
+        Option(
+            "Is called with the number of net rows or loaded rows that were read so far. In a "
+            "load, another thread calls it.",
+            Kind("Callable[[int], None]"),
             default=None,
         )
     )

@@ -1,8 +1,8 @@
 """The columns of a Delta table that have statistics in its log.
 
 deltalake writes the least and the greatest value of a long decimal through a double, and of floats
-without NaN, and with 0.0 for -0.0. Readers then skip files that have the value, and a MERGE inserts a
-second row. So both engines leave such columns out.
+without NaN. Readers then skip files that have the value, and a MERGE inserts a second row. So both
+engines leave such columns out.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +128,8 @@ def apply(
     require()
     options["memory"] = memory
     options["storage_options"] = _storage(storage)
+    if sys.stderr is not None and sys.stderr.isatty() and not is_quiet():
+        options["progress"] = _Progress()
     with _said():
         _repeat(
             apply_changes,
@@ -136,6 +139,21 @@ def apply(
             every=every,
             as_json=as_json,
         )
+
+
+class _Progress:
+    """Says now and then how many rows were read."""
+
+    def __init__(self) -> None:
+        """Waits for some seconds first."""
+        self._last = time.monotonic()
+
+    def __call__(self, rows: int) -> None:
+        """Is called with all rows so far."""
+        now = time.monotonic()
+        if now - self._last >= _PAUSE:
+            self._last = now
+            say(f"walrow: {count(rows, 'row')} read")
 
 
 def _storage(items: Sequence[str]) -> dict[str, str]:
@@ -209,3 +227,7 @@ def _show(done: Applied, *, as_json: bool) -> None:
     elif not is_quiet():
         what = count(done.net_rows, "row") if done.committed else "nothing new"
         say(f"walrow: {what}, {done.target} is at {done.end}")
+
+
+#: The seconds between two lines.
+_PAUSE = 5

@@ -119,6 +119,8 @@ class Call(calls.Call):
         """Takes the options, which are checked."""
         super().__init__(log, options)
         self.place = Place(options.target, options.storage_options)
+        self.progress = options.progress
+        self.rows_read = 0
         self.partition_by = options.partition_by
         #: Net changes are there in Arrow, once more for deltalake, and joined.
         self.limit = options.memory // _SHARES
@@ -203,7 +205,7 @@ class Call(calls.Call):
         table = self._table(work)
         if not work.batch.units:
             return no_rows(table)
-        return gather(table, table.whole(), self.limit)
+        return gather(table, table.whole(), self.limit, self._read)
 
     def _table(self, work: Work) -> NetTable:
         table = work.applied.net_table(work.batch, self.rules)
@@ -351,7 +353,16 @@ class Call(calls.Call):
         )
 
     def _streamed(self, work: Work, count: Count) -> Iterator[pa.RecordBatch]:
-        return streamed(self._table(work), work.batch, work.applied, self.rules, count)
+        table = self._table(work)
+        for rows in streamed(table, work.batch, work.applied, self.rules, count):
+            self._read(len(rows))
+            yield rows
+
+    def _read(self, rows: int) -> None:
+        """Reports rows that were read."""
+        self.rows_read += rows
+        if self.progress is not None:
+            self.progress(self.rows_read)
 
 
 def _together(one: Applied, other: Applied) -> Applied:

@@ -15,6 +15,7 @@ from walrow._apply.targets import Conflict
 from walrow._results import Result, result
 from walrow.delta.applying import require
 from walrow.delta.failures import by_spark
+from walrow.delta.files import writer_properties
 from walrow.delta.snapshots import Place
 from walrow.errors import ApplyError, OptionError
 
@@ -118,7 +119,10 @@ def _compacted(place: Place, *, by_key: bool) -> Maintained:
 
     def joined(_stopped: threading.Event) -> Any:
         optimize = snapshot.table.optimize
-        return optimize.z_order(keys) if keys else optimize.compact()
+        properties = writer_properties(snapshot.schema)
+        if keys:
+            return optimize.z_order(keys, writer_properties=properties)
+        return optimize.compact(writer_properties=properties)
 
     counts = snapshot.commit(joined)
     return Maintained(counts["numFilesAdded"], counts["numFilesRemoved"])

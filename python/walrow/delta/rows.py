@@ -71,8 +71,17 @@ class Names(NamedTuple):
     scan: Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 
 
-def gather(table: NetTable, net: Any, limit: int) -> Gathered | None:
-    """Reads net changes into memory. None if they are larger than the limit."""
+def gather(
+    table: NetTable, net: Any, limit: int, report: Callable[[int], None]
+) -> Gathered | None:
+    """Reads net changes into memory. None if they are larger than the limit.
+
+    Args:
+        table: The table, for reading.
+        net: The net changes.
+        limit: So many bytes, at most.
+        report: Is called with the number of rows of each batch.
+    """
     import pyarrow as pa
 
     batches, size, tally = [], 0, Tally()
@@ -82,6 +91,7 @@ def gather(table: NetTable, net: Any, limit: int) -> Gathered | None:
             schema = batch.schema
             continue
         batches.append(batch)
+        report(len(batch))
         size += batch.nbytes
         if size > limit:
             net.close()

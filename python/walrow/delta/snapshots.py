@@ -15,6 +15,7 @@ from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict, Found
 from walrow.delta.failures import by_spark, wrapped
+from walrow.delta.files import writer_properties
 from walrow.delta.guards import (
     State,
     bad_storage,
@@ -347,6 +348,7 @@ class Snapshot:
                 source_alias="s",
                 target_alias="t",
                 streamed_exec=streamed,
+                writer_properties=writer_properties(self.schema),
                 commit_properties=_properties(token),
             )
             counts: Mapping[str, int] = parts.added_to(merge).execute()
@@ -388,6 +390,7 @@ class Snapshot:
                 # Without it, rows stay that another writer has just appended.
                 predicate="true",
                 schema_mode="overwrite" if widens else None,
+                writer_properties=writer_properties(schema),
                 commit_properties=_properties(token),
             )
 
