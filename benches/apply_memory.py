@@ -1,0 +1,87 @@
+"""Peak memory of `walrow.delta`: apply_memory.py [ROWS] [CHANGES].
+
+A load of ROWS (default: 10,000,000) short rows, as a truncate and one transaction, and then CHANGES (default:
+1,000,000) in transactions of 10,000: 60 % updates all over the keys, 30 % inserts, 10 % deletes. Each is
+applied by a process of its own, with the default `memory=`. What is printed is its peak memory, its time
+and its commits, beside a process that only imports what is needed.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import streams
+from local_delta.written_log import WrittenLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRANSACTION = 10_000
+APPLY = """
+import resource, sys, time
+import deltalake, pyarrow, walrow.delta
+log, target = sys.argv[1:]
+began = time.monotonic()
+if log:
+    done = walrow.delta.apply_changes(log, table="public.t", target=target)
+    rows = done.net_rows
+else:
+    rows = 0
+took = time.monotonic() - began
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+commits = deltalake.DeltaTable(target.partition(":")[2]).version() if log else 0
+print(f"{peak:6} MiB, {took:6.1f} s, {rows:10,} net rows, version {commits}")
+"""
+
+
+def main() -> None:
+    """Prints a line for each process."""
+    given = [int(it) for it in sys.argv[1:]]
+    rows, changes = [*given, *(10_000_000, 1_000_000)[len(given) :]]
+    with tempfile.TemporaryDirectory() as folder:
+        log = WrittenLog(Path(folder), id="bigint", v="text", n="float")
+        apply("imports", "", log.target)
+        log.append(
+            streams.truncate(streams.TABLE),
+            *(streams.insert([str(it), f"value {it}", "1.5"]) for it in range(rows)),
+        )
+        log.publish()
+        apply("load", str(log.path), log.target)
+        source = random.Random(1)  # noqa: S311
+        for first in range(0, changes, TRANSACTION):
+            log.append(*changed(source, rows, first))
+        log.publish()
+        apply("changes", str(log.path), log.target)
+
+
+def changed(source: random.Random, rows: int, first: int) -> Iterator[bytes]:
+    """The changes of a transaction."""
+    for number in range(first, first + TRANSACTION):
+        kind, key = number % 10, str(source.randrange(rows))
+        if kind < 6:  # noqa: PLR2004
+            yield streams.update([key, f"new {number}", "2.5"])
+        elif kind < 9:  # noqa: PLR2004
+            yield streams.insert([str(rows + number), "inserted", "3.5"])
+        else:
+            yield streams.delete([key, None, None])
+
+
+def apply(name: str, log: str, target: str) -> None:
+    """Applies what the log has, in a separate process."""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", APPLY, log, target],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    print(f"{name:8} {done.stdout}", end="", flush=True)
+
+
+if __name__ == "__main__":
+    main()
