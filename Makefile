@@ -203,7 +203,7 @@ target/ivy/.fetched: tests/table_formats.py examples/stream_to_delta.py | .venv/
 	@mkdir -p target/ivy; : > target/ivy/nothing.py; \
 	packages=$$(PYTHONPATH=tests:examples python -c \
 		'from table_formats import table_formats; print(table_formats()["spark.jars.packages"])'); \
-	if spark-submit --packages "$$packages" --conf spark.jars.ivy=target/ivy \
+	if spark-submit --packages "$$packages" --conf spark.jars.ivy="$(CURDIR)/target/ivy" \
 		target/ivy/nothing.py > target/ivy/fetch.log 2>&1; \
 	then touch $@; else echo 'not fetched: see target/ivy/fetch.log'; fi
 
