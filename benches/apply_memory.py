@@ -1,9 +1,9 @@
 """Peak memory of `walrow.delta`: apply_memory.py [ROWS] [CHANGES].
 
 A load of ROWS (default: 10,000,000) short rows, as a truncate and one transaction, and then CHANGES (default:
-1,000,000) in transactions of 10,000: 60 % updates all over the keys, 30 % inserts, 10 % deletes. Each is
-applied by a process of its own, with the default `memory=`. What is printed is its peak memory, its time
-and its commits, beside a process that only imports what is needed.
+1,000,000) in transactions of 10,000: 60 % updates all over the keys, 30 % inserts, 10 % deletes. A separate
+process applies them, with the default `memory=`. The program prints the peak memory of the process, its
+time and its commits, and first the memory of a process that only imports the packages.
 """
 
 from __future__ import annotations

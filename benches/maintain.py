@@ -1,10 +1,10 @@
 """How `walrow.delta.maintain` keeps merges fast over many small batches: maintain.py [BATCHES] [EVERY].
 
 Each batch inserts 10 rows with keys in no order, such as UUIDs, into a table with 100,000 rows, and is
-applied alone: a MERGE then looks into all files. After EVERY batches (default: 100), the target is
-maintained; 0 stands for never. What is printed, for each tenth of the BATCHES (default: 2,000), are the medians
-of a call, and of its MERGE alone, in CPU time of this process, and the most files that the target had. The
-last line compares the last tenth with the first one: the aim is at most 1.5 times.
+applied alone: a MERGE then looks into all files. The target is maintained after EVERY
+batches (default: 100), or with 0, never. For each tenth of the BATCHES (default: 2,000), the program prints
+the medians of a call, and of its MERGE alone, in CPU time of this process, and the greatest number of files.
+The last line compares the last tenth with the first one: the aim is at most 1.5 times.
 """
 
 from __future__ import annotations

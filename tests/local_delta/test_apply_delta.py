@@ -723,7 +723,7 @@ def test_an_interrupted_load_is_not_written(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         log.apply(progress=stop)
     assert time.monotonic() - began[0] < 4
-    # The next call waits until the one before has ended.
+    # The next call waits until the load has ended.
     call(log.target, lambda _: None)
     assert versions(log) == before
     log.apply()

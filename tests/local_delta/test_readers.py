@@ -56,7 +56,7 @@ FILTERS = {
 
 @pytest.fixture
 def log(tmp_path: Path) -> WrittenLog:
-    """A table with two files, of which one was merged, and with a row that was removed."""
+    """A table with two files. A MERGE has changed one row, and removed another row."""
     log = WrittenLog(tmp_path, **{name: it[0] for name, it in COLUMNS.items()})
     for some in ((1, 3), (2,)):
         log.insert(*([it[at] for it in COLUMNS.values()] for at in some))

@@ -222,7 +222,7 @@ def test_what_makes_a_table_spark_s_is_asked_for(
     both.log.columns["n"] = "numeric(22,2)"
     both.log.insert(["3", "5000000000.25"])
     both.refused("engine", "typeWidening", "its record says")
-    # It is Spark's now: nothing has to be asked for again.
+    # The table is Spark's now, and the option is not needed again.
     assert features(both.in_spark()) == {"typeWidening"}
     found = [str(it[0]) for it in both.sql("SELECT n FROM {t} ORDER BY id")]
     assert found == ["1.00", "5000000000.00", "5000000000.25"]
@@ -244,7 +244,7 @@ def test_a_type_that_no_table_of_a_server_has(
 
 
 def features(applied: Any) -> set[str]:
-    """The features in a record with which only Spark writes a table."""
+    """The features in a record that only Spark writes."""
     token = Token.from_json(applied.token)
     assert token is not None
     return set(token.features)

@@ -11,7 +11,7 @@ __all__ = ["only_spark"]
 
 
 def only_spark(features: Iterable[str]) -> tuple[str, ...]:
-    """Those with which only Spark writes a table."""
+    """The features that deltalake does not write: only Spark does."""
     return tuple(sorted(set(features) - _BOTH))
 
 

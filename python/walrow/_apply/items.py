@@ -108,8 +108,8 @@ class Token(NamedTuple):
         version: The target's version or snapshot that it read before.
         columns: The columns that were chosen. None if all were.
         deleted_column: The column that marks deleted rows. None if they are removed.
-        features: The features of a Delta table with which only Spark writes it, such as
-            `"typeWidening"` and `"clustering"`: somebody has asked Spark for them.
+        features: Features such as `"typeWidening"` and `"clustering"`: only Spark writes a Delta
+            table that has one of them.
     """
 
     source: SourceIdentity

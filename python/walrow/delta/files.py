@@ -35,7 +35,7 @@ def writer_properties(schema: pa.Schema) -> Any:
         if not (_has_floats(it.type) or pa.types.is_nested(it.type))
     ]
     return WriterProperties(
-        # Otherwise there would be none.
+        # Without this line, files are not compressed.
         compression="SNAPPY",
         default_column_properties=ColumnProperties(statistics_enabled="NONE"),
         column_properties=dict.fromkeys(plain, found),

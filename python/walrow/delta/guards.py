@@ -67,7 +67,7 @@ def refusal(
     Args:
         state: The target.
         paths: The paths of its files, as its log has them.
-        recorded: The features with which only Spark writes it, by its record.
+        recorded: The features in its record that only Spark writes.
     """
     unknown = only_spark(state.features)
     known = ", and its record says that it is Spark's" if recorded else ""

@@ -95,7 +95,7 @@ class DeltaTarget(Target):
         return [column.name for column in columns if column.isPartition]
 
     def features(self) -> tuple[str, ...]:
-        """The features with which only Spark writes it, and deltalake does not."""
+        """Its features that only Spark writes, and deltalake does not."""
         prefix = "delta.feature."
         named = (it for it in self._properties() if it.startswith(prefix))
         return only_spark(it.removeprefix(prefix) for it in named)

@@ -56,7 +56,7 @@ def evolve(
 
     Raises:
         SchemaError: The target refuses a column or a type.
-        ApplyError: A column needs a wider type, and nobody has asked for that.
+        ApplyError: A column needs a wider type, and `widen_types` is false.
         Conflict: Another writer has just changed its columns.
     """
     from pyspark.sql.types import BooleanType, StructField
@@ -238,7 +238,7 @@ def _has(target: Target, fields: Sequence[Any]) -> bool:
 
 
 def _holds(own: Any, field: Any) -> bool:
-    """Whether a column holds all values of another one."""
+    """Whether a column holds all values of another column."""
     into, kind = _arrow(own), _arrow(field)
     if into is None or kind is None:
         return False

@@ -92,7 +92,7 @@ class Target(ABC):
         return re.search(self.conflicts, condition_of(error)) is not None
 
     def features(self) -> tuple[str, ...]:
-        """The features with which only Spark writes it, and deltalake does not."""
+        """Its features that only Spark writes, and deltalake does not."""
         return ()
 
     def is_widened(self) -> bool:
