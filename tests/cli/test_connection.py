@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 COMMANDS = [
     ["catalog"],
+    ["init", "--dsn"],
     ["preflight", "--dsn"],
     ["slot", "list", "--dsn"],
     ["slot", "create", "shop", "--dsn"],

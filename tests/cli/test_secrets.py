@@ -37,7 +37,17 @@ for line in sys.stdin:
 
 #: The parameters of commands that are a file, a log or a server.
 PLACES = {
-    *("against", "catalog", "conninfo", "directory", "dsn", "files", "log"),
+    *(
+        "against",
+        "catalog",
+        "config",
+        "conninfo",
+        "directory",
+        "dsn",
+        "file",
+        "files",
+        "log",
+    ),
     *("spool_directory", "target", "to"),
 }
 NOWHERE = "host=127.0.0.1 port=1 user=me dbname=shop"

@@ -33,6 +33,7 @@ __all__ = [
     "complete",
     "is_wanted",
     "load",
+    "pending",
     "request",
     "result_of",
     "take",
@@ -244,6 +245,23 @@ def take(log: Path) -> LoadRequest | None:
         else:
             found.append(wanted)
     return min(found, key=lambda it: (it.time, it.key), default=None)
+
+
+def pending(log: Path) -> list[LoadRequest]:
+    """The requests that somebody still wants, the oldest first. Nothing is removed.
+
+    Raises:
+        OSError: The directory cannot be opened.
+    """
+    objects = LogObjects(log)
+    found = []
+    for name in objects.list(_REQUEST):
+        # It may be gone, and the receiver removes one that is damaged.
+        with contextlib.suppress(Error, FileNotFoundError, *_DAMAGED):
+            wanted, age = _read(objects, name)
+            if not _is_expired(wanted, age):
+                found.append(wanted)
+    return sorted(found, key=lambda it: (it.time, it.key))
 
 
 def is_wanted(log: Path, taken: LoadRequest) -> bool:

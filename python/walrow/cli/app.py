@@ -23,14 +23,17 @@ from walrow.cli.catalog import catalog
 from walrow.cli.ddl_trigger import ddl_trigger
 from walrow.cli.decode import INSTEAD, decode
 from walrow.cli.identify import identify, show, timeline
+from walrow.cli.init import init
 from walrow.cli.inspect import inspect
 from walrow.cli.load import load
 from walrow.cli.log import log
 from walrow.cli.preflight import preflight
 from walrow.cli.receive import receive
+from walrow.cli.run import run as run_file
 from walrow.cli.seal import seal
 from walrow.cli.slot import slot
 from walrow.cli.state import state
+from walrow.cli.status import status
 from walrow.cli.tables import tables
 from walrow.cli.terminal import say
 from walrow.errors import (
@@ -61,6 +64,9 @@ cli.add_command(timeline)
 cli.add_command(show)
 cli.add_command(slot)
 cli.add_command(receive)
+cli.add_command(init)
+cli.add_command(run_file)
+cli.add_command(status)
 cli.add_command(backup)
 cli.add_command(seal)
 cli.add_command(ddl_trigger)

@@ -15,6 +15,7 @@ from walrow._apply.engines import choose
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
 from walrow._options import DURATION, Option
 from walrow.cli.arguments import TEXT, Value, library_option, options_of, pairs
+from walrow.cli.configured import OrByFile, apply_by_file
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, print_json, say
 from walrow.errors import ApplyError, OptionError
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from walrow._apply.items import Applied
 
 
-@click.command()
+@click.command(cls=OrByFile, by_file=apply_by_file)
 @click.argument("log", metavar="LOG")
 @options_of(ApplyOptions)
 @click.option(

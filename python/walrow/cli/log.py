@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow._run.records import forget_target
 from walrow.cli import grid, log_options
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands
 from walrow.cli.terminal import count, print_json, printable, say
@@ -333,5 +334,15 @@ def accept(*, directory: str, table: str, reason: str) -> None:
 @_directory
 @click.argument("name", type=TEXT)
 def forget(*, directory: str, name: str) -> None:
-    """Forgets a registered reader: it holds nothing back any more."""
-    Log(directory).forget(name)
+    """Forgets a registered reader, or a target, such as delta:/lake/orders.
+
+    A reader holds nothing back any more. A target stays as it is, and `walrow status` does not
+    name it any more.
+    """
+    opened = Log(directory)
+    if name.startswith(("delta:", "iceberg:")):
+        if not forget_target(opened.path, name):
+            text = f"the log has no target of this name: {name}"
+            raise click.ClickException(text)
+        return
+    opened.forget(name)

@@ -16,6 +16,7 @@ from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
 from walrow.cli import log_options
 from walrow.cli.arguments import options_of
+from walrow.cli.configured import OrByFile, receive_by_file
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from walrow._receive.status import Status
 
 
-@click.command()
+@click.command(cls=OrByFile, by_file=receive_by_file)
 @dsn
 @options_of(ReceiveOptions, "conninfo")
 @click.option(
