@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMANDS = [
-    ["catalog"],
+    ["catalog", "--dsn"],
     ["init", "--dsn"],
     ["preflight", "--dsn"],
     ["slot", "list", "--dsn"],
@@ -92,6 +92,6 @@ def test_remedies_are_options_of_the_command(
         "--key COLUMN",
         "--resume-from LSN",
         "--truncates ignore",
-        "--types 'a b=string'",
+        "--type 'a b=string'",
         "another --deleted-column",
     ]

@@ -97,7 +97,7 @@ def test_no_command_shows_a_secret(data: Path, tmp_path: Path) -> None:
     }
     commands = [it for text in [*TEXTS, *URLS] for it in calls(text, places)]
     commands += [
-        ["catalog", f"{CANARY}\udcff"],
+        ["catalog", "--dsn", f"{CANARY}\udcff"],
         ["slot", "list", "--dsn", f"{CANARY}\udcff"],
     ]
     assert {it.name for _, it in leaves(cli)} >= {"receive", "seal", "state", "verify"}

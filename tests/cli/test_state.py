@@ -41,7 +41,7 @@ def test_a_file_has_the_rows_as_of_a_point(
         walrow.Log(log).state("item", as_of=0)
     first = raised.value.lsn
     out = tmp_path / "item.parquet"
-    options = ("--as-of", str(first), "--columns", "label", "--profile", "text")
+    options = ("--as-of", str(first), "--column", "label", "--profile", "text")
     invoke("state", log, "--table", "public.item", *options, "--to", out)
     state = walrow.Log(log).state("item", as_of=first, columns=["label"])
     found = pq.read_table(out)

@@ -17,13 +17,18 @@ import secrets
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow import errors
+from walrow._amounts import duration
 from walrow._core import LogDirectory, LogObjects
+from walrow._log.needs import read_record
 from walrow._sources.logs import directory_of
-from walrow.errors import Error, LogError
+from walrow.errors import Error, LogError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from walrow.typing import Duration
 
 __all__ = [
     "LoadRequest",
@@ -73,7 +78,7 @@ def load(
     *,
     log: str | os.PathLike[str],
     wait: bool = True,
-    timeout: float | None = None,
+    timeout: Duration | None = None,
 ) -> None:
     """Asks the receiver of a log to load tables, and waits until they are.
 
@@ -90,24 +95,25 @@ def load(
     ```
 
     Args:
-        tables: One table or several, as `schema.name`. Default: all that are published.
+        tables: One table or several, as `name` or `schema.name`. Default: all that are published.
         log: The log's directory.
         wait: Whether to wait for the load. Otherwise the request stays until it is loaded, or
             `walrow.log.cancel_load` cancels it.
-        timeout: The seconds to wait. Default: without end.
+        timeout: How long to wait. Default: without end.
 
     Raises:
+        OptionError: A name has no schema, and not just one published table has it.
         LogError: The receiver has given the load up, or somebody has cancelled it. The directory
             is not a log, or cannot be written.
-        TimeoutError: The receiver is not running, or needs more time.
+        walrow.errors.TimeoutError: The receiver is not running, or needs more time.
     """
+    seconds = math.inf if timeout is None else duration(timeout, "timeout")
     path = _opened(log)
-    names = [tables] if isinstance(tables, str) else tables
-    wanted = request(path, names, is_awaited=wait)
+    objects = LogObjects(path)
+    wanted = request(path, _with_schemas(objects, tables), is_awaited=wait)
     if not wait:
         return
-    end = math.inf if timeout is None else time.monotonic() + timeout
-    objects = LogObjects(path)
+    end = time.monotonic() + seconds
     try:
         found = _awaited(objects, wanted, end)
     except BaseException:
@@ -125,7 +131,7 @@ def _awaited(objects: LogObjects, wanted: LoadRequest, end: float) -> LoadResult
         now = time.monotonic()
         if now >= end:
             text = "the tables are not loaded yet: is walrow receive running?"
-            raise TimeoutError(text)
+            raise errors.TimeoutError(text)
         if now >= renewed + _RENEW_SECONDS:
             renewed = now
             with contextlib.suppress(Error, OSError):
@@ -151,6 +157,32 @@ def _opened(log: str | os.PathLike[str]) -> Path:
     return path
 
 
+def _with_schemas(
+    objects: LogObjects, tables: str | Sequence[str] | None
+) -> list[str] | None:
+    """The names with their schemas, which the receiver's last look knows.
+
+    Raises:
+        OptionError: A name has no schema, and not just one published table has it.
+    """
+    if tables is None:
+        return None
+    names = [tables] if isinstance(tables, str) else list(tables)
+    if all("." in name for name in names):
+        return names
+    known = read_record(lambda it: objects.read(it)[0]).tables or {}
+    published = [str(picture["name"]) for picture in known.values()]
+    found = []
+    for name in names:
+        whole = [it for it in published if name in (it, it.partition(".")[2])]
+        if "." not in name and len(whole) != 1:
+            reason = "several tables have it" if whole else "no published table has it"
+            text = f"the table {name} needs its schema, as schema.name: {reason}"
+            raise OptionError(text)
+        found.append(name if "." in name else whole[0])
+    return found
+
+
 def cancel_load(
     tables: str | Sequence[str] | None = None, *, log: str | os.PathLike[str]
 ) -> int:
@@ -161,7 +193,7 @@ def cancel_load(
     ```
 
     Args:
-        tables: One table or several, as `schema.name`: requests that name one of them are
+        tables: One table or several, as `name` or `schema.name`: requests that name one of them are
             cancelled. Default: all requests.
         log: The log's directory.
 
@@ -172,14 +204,12 @@ def cancel_load(
         LogError: The directory is not a log, or cannot be written.
     """
     path = _opened(log)
-    names = (
-        None if tables is None else {tables} if isinstance(tables, str) else {*tables}
-    )
     objects = LogObjects(path)
+    names = _with_schemas(objects, tables)
     count = 0
     with objects.lock():
         for wanted, _ in _requests(objects):
-            if names is None or not names.isdisjoint(wanted.tables or ()):
+            if names is None or {*names} & {*(wanted.tables or ())}:
                 objects.remove(_name(wanted))
                 count += 1
     return count

@@ -171,7 +171,7 @@ def _private(words: Sequence[str], message: str) -> str:
     for word in words:
         _, _, value = word.partition("=")
         for given in (word, value if word.startswith("-") else ""):
-            # An option may be `--types total=string`.
+            # An option may be `--type total=string`.
             pair = _PAIR.fullmatch(given)
             if pair and not is_secret(pair[1]):
                 continue

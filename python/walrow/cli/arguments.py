@@ -215,7 +215,7 @@ class _File(click.Path):
 
 
 def library_option(
-    name: str, text: str, *, metavar: str | None = None, flag: str | None = None
+    name: str, text: str, *, metavar: str | None = None
 ) -> Callable[[F], F]:
     """Declares an option of `walrow.read`, with the type and the default that it has there.
 
@@ -223,7 +223,6 @@ def library_option(
         name: The option's name in `walrow.typing.Options`.
         text: Its help.
         metavar: The name of its value in the help.
-        flag: How it is written. Default: as its name.
     """
     hint = type_hints(Options)[name]
     kinds = [get_origin(each) or each for each in (hint, *get_args(hint))]
@@ -249,7 +248,10 @@ def library_option(
     else:
         settings |= {"type": TEXT, "default": default}
     settings["show_default"] = settings.get("default") is not None
-    return click.option(flag or "--" + name.replace("_", "-"), name, **settings)
+    flag = "--" + name.replace("_", "-")
+    if settings.get("multiple"):
+        flag = flag.removesuffix("s")
+    return click.option(flag, name, **settings)
 
 
 def _sequence(

@@ -23,7 +23,7 @@ dsn = click.option(
     "--dsn",
     default="",
     type=TEXT,
-    metavar="CONNINFO",
+    metavar="DSN",
     help="A connection string, as in psql: 'dbname=shop' or postgresql://... "
     "Environment variables, such as PGHOST, supply missing parameters.",
 )

@@ -59,7 +59,8 @@ class _Number(click.IntRange):
     help="Show only the transaction with this ID, or the changes of this subtransaction.",
 )
 @click.option(
-    "--since",
+    "--start",
+    "since",
     type=LSN_OR_TIME,
     metavar="LSN|TIME",
     help="Show only transactions that were committed at or after this LSN or time. Chunks "
@@ -97,7 +98,7 @@ def inspect(
     {"frames": {kind: n}, "messages": {kind: n}, "cells": {"n", "u", "t", "b": n},
     "bytes": n}.
     """
-    chosen = {"--limit": limit, "--table": table, "--xid": xid, "--since": since}
+    chosen = {"--limit": limit, "--table": table, "--xid": xid, "--start": since}
     given = [name for name, value in chosen.items() if value is not None]
     if count and given:
         text = f"{given[0]} cannot be used with --count, which counts all frames"

@@ -50,7 +50,7 @@ def load(
     before, unless it was started with --no-wait.
     """
     if bool(tables) == is_all:
-        text = "name tables as schema.name, or pass --all"
+        text = "name tables, or pass --all"
         raise click.UsageError(text)
     if (timeout is not None) + no_wait + cancel > 1:
         text = "--timeout, --no-wait and --cancel exclude each other"
@@ -64,8 +64,5 @@ def load(
             raise click.ClickException(text)
         say(f"walrow: cancelled the load of {words}")
         return
-    try:
-        load_tables(names, log=log, wait=not no_wait, timeout=timeout)
-    except TimeoutError as error:
-        raise click.ClickException(str(error)) from None
+    load_tables(names, log=log, wait=not no_wait, timeout=timeout)
     say(f"walrow: {'requested the load of' if no_wait else 'loaded'} {words}")
