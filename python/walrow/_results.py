@@ -21,6 +21,7 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
 
 from walrow._lsn import Lsn
+from walrow.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -93,6 +94,11 @@ def as_json(value: Any) -> Any:
     return value
 
 
+def _key(key: Any) -> Any:
+    """A key of JSON. A table may have a pair of names."""
+    return ".".join(key) if isinstance(key, tuple) else key
+
+
 def _shown(value: Any) -> str:
     """A cell: short, as a row has many of them."""
     if value is None:
@@ -114,7 +120,9 @@ _CONVERTERS: dict[type, Callable[[Any], Any]] = {
     dt.date: lambda it: it.isoformat(),
     bytes: lambda it: it.decode("utf-8", "backslashreplace"),
     enum.Enum: lambda it: it.value,
-    dict: lambda it: {key: as_json(value) for key, value in it.items()},
+    # Others may have values of rows in their text.
+    Exception: lambda it: str(it) if isinstance(it, Error) else type(it).__name__,
+    dict: lambda it: {_key(key): as_json(value) for key, value in it.items()},
     list: lambda it: [as_json(value) for value in it],
     tuple: lambda it: [as_json(value) for value in it],
 }

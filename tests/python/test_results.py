@@ -76,4 +76,7 @@ def test_names_are_text_in_html() -> None:
 def test_values_of_json() -> None:
     given = {"a": (walrow.Lsn(16), Path("/x"), b"\xff", None, 1.5, True)}
     assert as_json(given) == {"a": ["0/10", "/x", "\\xff", None, 1.5, True]}
+    # The text of an error that is not walrow's may have values of rows.
+    failed = {("s", "t"): errors.ApplyError("other"), "u": ValueError("secret")}
+    assert as_json(failed) == {"s.t": "other", "u": "ValueError"}
     assert Results([])._repr_html_().startswith("<table><caption>0 results")

@@ -188,7 +188,8 @@ def spark_pass(session: Any) -> Pass:
         listener: Callable[[Any, Applied | Exception], None],
         /,
     ) -> None:
-        from walrow.spark.apply_all import AllApplied, apply_all
+        from walrow._apply.many import AllApplied
+        from walrow.spark.apply_all import apply_all
 
         apply_all(
             session,

@@ -5,12 +5,15 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from walrow._log.retention import Retention
+from walrow._options import declared
+from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
 from walrow._run.applier import Applier, text_of
 from walrow._run.child import from_parent
@@ -105,35 +108,24 @@ def receive_by_file(
     folder = RunFolder(loaded.log)
     source, log = loaded.file.source, loaded.file.log
     retention = Retention(log.retain_age, log.retain_size, log.forget_after)
+    known = declared(ReceiveOptions)
+    given: dict[str, Any] = {
+        each.name: getattr(part, each.name)
+        for part in (source, log)
+        for each in fields(part)
+        if each.name in known
+    }
     stop = threading.Event()
     shown = _Receiving(folder, as_json=as_json)
     with stopped_by_signals(stop), _noted(folder, Part.RECEIVE):
         received = receive_into_log(
             source.dsn,
             log=loaded.log,
-            slot=source.slot,
-            publications=source.publications,
-            create=source.create,
-            snapshot=source.snapshot,
             until=until,
-            streaming=source.streaming,
-            binary=source.binary,
-            messages=source.messages,
-            two_phase=source.two_phase,
-            failover=source.failover,
-            origin=source.origin,
-            jobs=source.jobs,
-            max_hold=source.max_hold,
-            start_within=source.start_within,
-            age=log.publish_after,
-            segment_bytes=log.segment_size,
-            compression_level=log.compression_level,
-            spool_memory=log.spool_memory,
-            group_access=log.group_access,
-            give_up_after=log.give_up_after,
             retain=retention if retention != Retention() else None,
             status=shown,
             stop=stop,
+            **given,
         )
     folder.clear(Part.RECEIVE.value)
     for each in received.left:
