@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from walrow._log.stopped import read_stopped
+from walrow._results import Result, result
 from walrow._run.facts import requested_in
 from walrow._run.records import FOLDER, RunFolder, is_locked, read_targets
 from walrow.log import Log
@@ -21,8 +21,8 @@ from walrow._run.records import Failure
 __all__ = ["NeedsLoad", "ReaderStatus", "Status", "TargetStatus", "status_of"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReaderStatus:
+@result
+class ReaderStatus(Result):
     """A registered reader.
 
     Attributes:
@@ -38,8 +38,8 @@ class ReaderStatus:
     bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NeedsLoad:
+@result
+class NeedsLoad(Result):
     """A table that needs a load.
 
     Attributes:
@@ -57,8 +57,8 @@ class NeedsLoad:
     is_requested: bool
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetStatus:
+@result
+class TargetStatus(Result):
     """A target.
 
     Attributes:
@@ -84,8 +84,8 @@ class TargetStatus:
     since: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Status:
+@result
+class Status(Result):
     """The status of a log.
 
     Attributes:
@@ -173,7 +173,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         if not is_requested and (table.oid in wanted or not recorded):
             reasons.append(
                 f"{table.name} needs a load, because {table.needs_load}: "
-                f"walrow load --log {log.location} {table.name}"
+                f"walrow load {log.location} {table.name}"
             )
     last = {it.oid: it.last for it in tables}
     by_table = {

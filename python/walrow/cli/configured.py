@@ -14,7 +14,7 @@ from walrow._log.retention import Retention
 from walrow._receive.receiving import receive as receive_into_log
 from walrow._run.applier import Applier, text_of
 from walrow._run.child import from_parent
-from walrow._run.engines import Tables, spark_pass
+from walrow._run.engines import spark_tables
 from walrow._run.reading import read
 from walrow._run.records import Failure, RunFolder
 from walrow._run.supervisor import LEFT, REQUESTED, Part
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from walrow._receive.status import Status
     from walrow._run.applier import Outcome, Report
     from walrow._run.config import Loaded
+    from walrow._run.engines import Tables
 
 __all__ = ["OrByFile", "apply_by_file", "receive_by_file"]
 
@@ -125,8 +126,8 @@ def receive_by_file(
             jobs=source.jobs,
             max_hold=source.max_hold,
             start_within=source.start_within,
-            age=log.publish_after,
-            segment_bytes=log.segment_size,
+            publish_after=log.publish_after,
+            segment_size=log.segment_size,
             compression_level=log.compression_level,
             spool_memory=log.spool_memory,
             group_access=log.group_access,
@@ -167,10 +168,8 @@ def apply_by_file(
             from walrow.cli.apply_spark import session, without_text
 
             found = stack.enter_context(session(loaded.file.spark))
-            return Tables(
-                spark_pass(found),
-                stop=stop,
-                wrapped=lambda error, target: without_text(error, found, target),
+            return spark_tables(
+                found, stop, lambda error, target: without_text(error, found, target)
             )
 
         applier = Applier(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from walrow._lsn import Lsn
 from walrow._run.status import status_of
 from walrow.cli import grid
 from walrow.cli.terminal import count, print_json, printable
@@ -29,28 +26,15 @@ def status(*, directory: str, as_json: bool) -> None:
     """
     found = status_of(directory)
     if as_json:
-        print_json(_plain(dataclasses.asdict(found)))
+        print_json(found.to_dict())
     else:
         _show(found)
     if found.reasons:
         raise click.exceptions.Exit(1)
 
 
-def _plain(value: Any) -> Any:
-    """A value with LSNs and times as texts."""
-    if isinstance(value, dict):
-        return {key: _plain(each) for key, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(each) for each in value]
-    if isinstance(value, Lsn):
-        return str(value)
-    if isinstance(value, dt.datetime):
-        return value.isoformat()
-    return value
-
-
 def _show(found: Status) -> None:
-    identifier, database, slot = found.source
+    source = found.source
     commit = (
         ""
         if found.last_commit is None
@@ -59,7 +43,10 @@ def _show(found: Status) -> None:
     for name, text in (
         ("receiver", "runs" if found.is_receiving else "does not run"),
         ("applier", "runs" if found.is_running else "does not run"),
-        ("source", f"database {database}, slot {slot}, system {identifier}"),
+        (
+            "source",
+            f"database {source.database}, slot {source.slot}, system {source.system_identifier}",
+        ),
         (
             "log",
             f"{found.start} to {found.end}, {count(found.segments, 'segment')}, "
