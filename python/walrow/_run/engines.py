@@ -161,8 +161,10 @@ def _quiet(known: Applied, end: Lsn) -> Applied:
         overwritten=False,
         rows=0,
         net_rows=0,
+        inserted=None,
+        updated=None,
+        deleted=None,
         never_sent=0,
-        **dict.fromkeys(("inserted", "updated", "deleted")),
     )
 
 
