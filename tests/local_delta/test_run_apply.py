@@ -189,7 +189,7 @@ def test_an_error_of_a_library_is_without_its_text(
         text = "a value of a row"
         raise RuntimeError(text)
 
-    monkeypatch.setattr("walrow.delta.applying.apply_changes", fails)
+    monkeypatch.setattr("walrow.delta.applying.Call.run", fails)
     made, _ = applier_of(log)
     problem = round_of(made)["sales.t1"]
     assert problem == (
@@ -215,7 +215,7 @@ def test_an_engine_that_is_not_there_is_an_error_of_its_tables(
         def __getattr__(self, name: str) -> Any:
             raise ConnectionRefusedError
 
-    def gone(*_arguments: Any) -> None:
+    def gone(*_arguments: Any, **_options: Any) -> None:
         _refuse_gone(type("S", (), {"_jvm": NoJava()})())
 
     made._engines["spark"] = Tables(gone, stop=threading.Event())
@@ -340,7 +340,7 @@ def test_tables_that_need_a_load(
     assert not pending(log.path)
     (first, second) = status_of(log.path).reasons
     assert first == (
-        f"sales.t2 needs a load, because it is new: walrow load --log {log.path} sales.t2"
+        f"sales.t2 needs a load, because it is new: walrow load {log.path} sales.t2"
     )
     assert second.startswith("sales.t3 needs a load")
     assert [it.table for it in said if it.problem] == ["sales.t2"]
@@ -478,7 +478,7 @@ def test_the_commands(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["apply"], "Missing option '--log'"),
+        (["apply"], "Missing argument 'LOG'"),
         (["apply", "--once"], "No such option '--once'"),
         (["apply", "--config", "f", "--table", "t"], "No such option '--table'"),
         (["apply", "--config"], "Option '--config' requires an argument"),

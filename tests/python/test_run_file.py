@@ -87,7 +87,7 @@ def test_a_file_is_typed() -> None:
         ('["shop"]', '["shop"]\norigin = "all"', 'line 5: source.origin: it must be one of "any", "none"'),
         ('"7d"', '"7 days"', "line 8: log.retain_age: it must be a duration"),
         ('"7d"', "-1", "line 8: log.retain_age: it must be a duration"),
-        ('"64MiB"', '"64"', "line 9: log.segment_size: it must be a size"),
+        ('"64MiB"', '"64 miles"', "line 9: log.segment_size: it must be a size"),
         ('"64MiB"', "1.5", "line 9: log.segment_size: it must be a size"),
         ('path = "log"', 'path = "s3://bucket/log"', "line 7: log.path: a log is written into a local directory"),
         ('"spark.jars.packages" = "a:b:c"', "spark.jars = 1", 'line 12: spark.spark: names with a dot need quotes: "spark.…" = "…"'),
@@ -101,7 +101,8 @@ def test_a_file_is_typed() -> None:
         ("delta:lake/{schema}/{table}", "delta:lake/{table", "line 17: target 1.to: a brace is alone"),
         ("delta:lake/{schema}/{table}", "delta:lake/{table!r}", "line 17: target 1.to: only {schema} and {table}"),
         ('"1m"', "0", "line 18: target 1.every: it must be more than 0 seconds"),
-        ('"1m"', '"1m"\ncluster_by = ["a"]', 'line 19: target 1.cluster_by: only Spark clusters tables: add engine = "spark"'),
+        ('"1m"', '"1m"\ncluster_by = ["a"]', 'line 19: target 1.cluster_by: only Spark has it: add engine = "spark"'),
+        ('"1m"', '"1m"\nmemory = "1MiB"', "line 14: target 1: memory"),
         ('"1m"', '"1m"\nengine = "detla"', 'line 19: target 1.engine: it must be one of "auto", "delta", "spark"'),
         ('load = "ask"', 'load = "ask"\nengine = "delta"', 'line 25: target 2.engine: deltalake writes delta:PATH only: engine = "spark"'),
         ('load = "ask"', 'load = "ask"\nmemory = "1GiB"', "line 25: target 2.memory: only deltalake has it: leave it out"),
@@ -174,6 +175,25 @@ def test_a_password_in_a_file_that_others_may_read(tmp_path: Path, key: str) -> 
     path.write_text(GOOD)
     path.chmod(0o644)
     read(path)
+
+
+def test_a_secret_of_an_object_store(tmp_path: Path) -> None:
+    path = tmp_path / "shop.toml"
+    for key, is_secret in (("AWS_REGION", False), ("aws_secret_access_key", True)):
+        option = f'every = "1m"\nstorage_options = {{{key} = "{CANARY}"}}'
+        path.write_text(GOOD.replace('every = "1m"', option))
+        path.chmod(0o644)
+        if not is_secret:
+            assert read(path).file.target[0].storage_options == {key: CANARY}
+            continue
+        with pytest.raises(OptionError) as caught:
+            read(path)
+        assert f"line 19: target 1.storage_options.{key}: it may be secret" in str(
+            caught.value
+        )
+        assert CANARY not in str(caught.value)
+        path.chmod(0o600)
+        read(path)
 
 
 def test_no_message_has_a_part_of_the_connection_string() -> None:
@@ -357,8 +377,16 @@ def test_the_schema_says_what_the_reader_takes() -> None:
         "default": 4,
     }
     for amount, good, bad in (
-        (target["properties"]["every"], ["1m", "1.5 h", "2W"], ["1", "1 month"]),
-        (target["properties"]["memory"], ["1GiB", "50 gb", "7B"], ["1", "1 GiBs"]),
+        (
+            target["properties"]["every"],
+            ["1m", "1.5 h", "2W", "10", "inf"],
+            ["m", "1 month"],
+        ),
+        (
+            target["properties"]["memory"],
+            ["1GiB", "50 gb", "7B", "64m", "10"],
+            ["1 GiBs", "i"],
+        ),
     ):
         pattern = amount["anyOf"][1]["pattern"]
         assert all(re.search(pattern, it) for it in good)

@@ -19,7 +19,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 from local_delta.written_tables import WrittenTables
 from table_formats import table_formats
 from walrow._run.applier import Applier, Report
-from walrow._run.engines import Tables, spark_pass
+from walrow._run.engines import Tables, spark_tables
 from walrow._run.reading import parse
 from walrow._run.status import status_of
 from walrow.cli.apply_spark import without_text
@@ -62,10 +62,10 @@ def test_tables_share_a_session(lakehouse: SparkSession, tmp_path: Path) -> None
 
     def spark() -> Tables:
         started.append(1)
-        return Tables(
-            spark_pass(lakehouse),
-            stop=stop,
-            wrapped=lambda error, target: without_text(error, lakehouse, target),
+        return spark_tables(
+            lakehouse,
+            stop,
+            lambda error, target: without_text(error, lakehouse, target),
         )
 
     applier = Applier(loaded, stop=stop, spark=spark, listener=said.append)

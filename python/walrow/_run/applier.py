@@ -7,13 +7,13 @@ import functools
 import importlib.util
 import time
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from walrow._apply.engines import choose
 from walrow._apply.items import Applied, Token
 from walrow._log.requests import request
 from walrow._lsn import Lsn
-from walrow._run.engines import GoneError, Job, Tables, delta_pass
+from walrow._run.engines import GoneError, Job, Tables, delta_tables, options_of
 from walrow._run.facts import existing, facts_of, opened
 from walrow._run.plan import doubtful, plan
 from walrow._run.records import Failure, Recorded, RunFolder, write_targets
@@ -95,7 +95,7 @@ class Applier:
         self._spark = spark
         self._listener = listener
         self._folder = RunFolder(loaded.log)
-        self._engines: dict[Engine, Tables] = {"delta": Tables(delta_pass, stop=stop)}
+        self._engines: dict[Engine, Tables] = {"delta": delta_tables(stop)}
         self._due: dict[int, float] = {}
         #: The last problem of each table. None without one.
         self._problems: dict[int, str | None] = {}
@@ -338,25 +338,7 @@ def _job(target: Target, claim: Claim) -> Job:
         OptionError: No engine can write the target.
     """
     engine = engine_of(target)
-    options: dict[str, Any] = {
-        "keys": target.keys or None,
-        "deletes": target.deletes,
-        "truncates": target.truncates,
-        "never_sent": target.never_sent,
-        "deleted_column": target.deleted_column,
-        "partition_by": target.partition_by,
-        "columns": target.columns or None,
-        "types": target.types or None,
-    }
-    if target.unrepresentable != "error":
-        options["unrepresentable"] = target.unrepresentable
-    if target.mode != "current":
-        options["mode"] = target.mode
-    if engine == "spark":
-        options["cluster_by"] = target.cluster_by
-    elif target.memory is not None:
-        options["memory"] = target.memory
-    return Job(claim, engine, options)
+    return Job(claim, engine, options_of(target, engine))
 
 
 def engine_of(target: Target) -> Engine:

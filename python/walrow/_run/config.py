@@ -131,6 +131,10 @@ class Target:
         never_sent: The policy for a value of a new row that was never sent.
         partition_by: New targets are partitioned by these columns.
         cluster_by: New targets are clustered by these columns. Only with Spark.
+        widen_types: Whether columns of Delta tables get wider types when the table's columns do. Only
+            with Spark, which is then the only writer.
+        storage_options: Options of the object store, as deltalake takes them. Keep secrets in the
+            environment.
         columns: Only these columns. Default: all.
         types: The Arrow type for a column or a PostgreSQL type.
         unrepresentable: The policy for values that the Arrow type cannot hold.
@@ -152,6 +156,8 @@ class Target:
     never_sent: NeverSent = "error"
     partition_by: tuple[str, ...] = ()
     cluster_by: tuple[str, ...] = ()
+    widen_types: bool = False
+    storage_options: Options = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     types: Options = field(default_factory=dict)
     unrepresentable: Literal["error", "null"] = "error"

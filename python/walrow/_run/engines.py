@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import Applied, Token
 from walrow._apply.units import LogContents
 from walrow.errors import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
+    from walrow._lsn import Lsn
+    from walrow._run.config import Target
     from walrow._run.matching import Claim
     from walrow.log import Log
     from walrow.typing import Engine
 
-__all__ = ["GoneError", "Job", "Pass", "Tables", "delta_pass", "spark_pass"]
+__all__ = ["GoneError", "Job", "Tables", "delta_tables", "options_of", "spark_tables"]
 
 
 class Job(NamedTuple):
@@ -34,18 +37,21 @@ class Job(NamedTuple):
     options: dict[str, Any]
 
 
-class Pass(Protocol):
-    """Applies tables by their OIDs, as `apply_all` does."""
-
-    def __call__(
-        self,
-        log: Log,
-        targets: Mapping[int, str],
-        options: Mapping[int, Mapping[str, Any]],
-        known: Mapping[int, Applied],
-        listener: Callable[[Any, Applied | Exception], None],
-        /,
-    ) -> None: ...
+def options_of(target: Target, engine: Engine) -> dict[str, Any]:
+    """The options of `apply_changes` that a target has. A missing one has its default."""
+    names = ["keys", "deletes", "truncates", "never_sent", "deleted_column"]
+    names += ["partition_by", "columns", "types"]
+    names += (
+        ["cluster_by", "widen_types"]
+        if engine == "spark"
+        else ["memory", "storage_options"]
+    )
+    found = {name: getattr(target, name) for name in names}
+    if target.unrepresentable != "error":
+        found["unrepresentable"] = target.unrepresentable
+    if target.mode != "current":
+        found["mode"] = target.mode
+    return {name: value for name, value in found.items() if value not in ((), {}, None)}
 
 
 class GoneError(Error):
@@ -65,7 +71,7 @@ class Tables:
 
     def __init__(
         self,
-        one_pass: Pass,
+        apply_all: Callable[..., Any],
         *,
         stop: threading.Event,
         wrapped: Callable[[Exception, str], Exception] | None = None,
@@ -73,11 +79,11 @@ class Tables:
         """Has applied no table yet.
 
         Args:
-            one_pass: Applies tables.
+            apply_all: `apply_all` of an engine, without the argument for a session.
             stop: Ends it before the next table.
             wrapped: Makes an error of the engine, for a target, one without values of rows.
         """
-        self._pass = one_pass
+        self._apply_all = apply_all
         self._stop = stop
         self._wrapped = wrapped
         self._known: dict[int, Applied] = {}
@@ -97,7 +103,16 @@ class Tables:
             jobs: The tables.
             done: Is called with the result of each table, or its error.
         """
-        by_oid = {job.claim.table.oid: job for job in jobs}
+        contents = LogContents(log)
+        by_oid: dict[int, Job] = {}
+        for job in jobs:
+            known = self._known.get(job.claim.table.oid)
+            if known is None or _has_news(contents, job, known):
+                by_oid[job.claim.table.oid] = job
+            else:
+                done(job, _quiet(known, log.end))
+        if not by_oid:
+            return
 
         def listener(oid: int, result: Applied | Exception) -> None:
             job = by_oid[oid]
@@ -112,60 +127,23 @@ class Tables:
             if self._stop.is_set():
                 raise _Stopped
 
-        # Another place is another target.
-        known = {
-            oid: it
-            for oid, it in self._known.items()
-            if oid in by_oid and by_oid[oid].claim.place == it.target
-        }
         with contextlib.suppress(_Stopped):
-            self._pass(
+            self._apply_all(
                 log,
                 {oid: job.claim.place for oid, job in by_oid.items()},
-                {oid: job.options for oid, job in by_oid.items()},
-                known,
-                listener,
+                options={oid: job.options for oid, job in by_oid.items()},
+                listener=listener,
             )
 
 
-def delta_pass(
-    log: Log,
-    targets: Mapping[int, str],
-    options: Mapping[int, Mapping[str, Any]],
-    known: Mapping[int, Applied],
-    listener: Callable[[Any, Applied | Exception], None],
-) -> None:
-    """Applies tables with deltalake, one after the other."""
-    from walrow.delta.applying import apply_changes, require
-
-    require()
-    contents = LogContents(log)
-    for oid, target in targets.items():
-        before = known.get(oid)
-        result: Applied | Exception
-        if before is not None and not _has_news(contents, oid, before):
-            result = Applied(
-                table=before.table,
-                target=target,
-                start=before.end,
-                end=max(before.end, log.end),
-                token=before.token,
-                engine="delta",
-            )
-        else:
-            try:
-                result = apply_changes(log, table=oid, target=target, **options[oid])
-            except Exception as error:
-                result = error
-        listener(oid, result)
-
-
-def _has_news(contents: LogContents, oid: int, known: Applied) -> bool:
+def _has_news(contents: LogContents, job: Job, known: Applied) -> bool:
     """Whether a log may have something for a target since its last call."""
-    log, token = contents.log, Token.from_json(known.token)
+    log, oid, token = contents.log, job.claim.table.oid, Token.from_json(known.token)
     return (
         token is None
         or token.source != log.source
+        # Another place is another target.
+        or known.target != job.claim.place
         or known.end > log.end
         or known.end < contents.erased.get(oid, 0)
         or any(it.end > known.end for it in contents.stretches(oid))
@@ -173,35 +151,55 @@ def _has_news(contents: LogContents, oid: int, known: Applied) -> bool:
     )
 
 
-def spark_pass(session: Any) -> Pass:
-    """Applies tables with Spark, in one session.
+def _quiet(known: Applied, end: Lsn) -> Applied:
+    """The result for a target without news since its last call."""
+    return replace(
+        known,
+        start=known.end,
+        end=end,
+        committed=False,
+        overwritten=False,
+        rows=0,
+        net_rows=0,
+        inserted=None,
+        updated=None,
+        deleted=None,
+        never_sent=0,
+    )
+
+
+def delta_tables(stop: threading.Event) -> Tables:
+    """The tables that deltalake writes."""
+
+    def apply_all(*given: Any, **options: Any) -> None:
+        # Spark needs no deltalake.
+        from walrow.delta.applying_all import apply_all
+
+        apply_all(*given, **options)
+
+    return Tables(apply_all, stop=stop)
+
+
+def spark_tables(
+    session: Any,
+    stop: threading.Event,
+    wrapped: Callable[[Exception, str], Exception],
+) -> Tables:
+    """The tables that Spark writes, in one session.
 
     Args:
         session: The session.
+        stop: Ends it before the next table.
+        wrapped: As in `Tables`.
     """
 
-    def one_pass(
-        log: Log,
-        targets: Mapping[int, str],
-        options: Mapping[int, Mapping[str, Any]],
-        known: Mapping[Any, Applied],
-        listener: Callable[[Any, Applied | Exception], None],
-        /,
-    ) -> None:
-        from walrow._apply.many import AllApplied
+    def apply_all(*given: Any, **options: Any) -> None:
         from walrow.spark.apply_all import apply_all
 
-        apply_all(
-            session,
-            log,
-            targets,
-            options=options,
-            previous=AllApplied({**known}, {}, {}, {}),
-            listener=listener,
-        )
+        apply_all(session, *given, **options)
         _refuse_gone(session)
 
-    return one_pass
+    return Tables(apply_all, stop=stop, wrapped=wrapped)
 
 
 def _refuse_gone(session: Any) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import re
 import stat
 import string
 import tomllib
 import types
 from pathlib import Path
 from typing import (
+    TYPE_CHECKING,
     Annotated,
     Any,
     Literal,
@@ -22,12 +24,17 @@ from typing import (
 
 from walrow._amounts import duration, size
 from walrow._apply.engines import is_path
+from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
 from walrow._run.config import Amount, Loaded, Options, RunFile, Target
+from walrow._run.engines import options_of
 from walrow._run.lines import Place, line_of, places
 from walrow._run.matching import refuse_pattern
 from walrow._secrets import is_secret
 from walrow._sources.urls import is_url
 from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from walrow.typing import Engine
 
 __all__ = ["parse", "read"]
 
@@ -223,7 +230,7 @@ class _Reader:
             raise self.error(("log", "path"), text)
         self._check_dsn(file.source.dsn, is_private=is_private)
         for at, target in enumerate(file.target):
-            self._check_target(target, ("target", at))
+            self._check_target(target, ("target", at), is_private=is_private)
 
     def _check_dsn(self, dsn: str, *, is_private: bool) -> None:
         from walrow._postgres.connecting import parameters_of
@@ -241,7 +248,9 @@ class _Reader:
             )
             raise self.error(place, text)
 
-    def _check_target(self, target: Target, place: Place) -> None:
+    def _check_target(  # noqa: PLR0912 - one after the other
+        self, target: Target, place: Place, *, is_private: bool
+    ) -> None:
         for key in ("tables", "exclude"):
             patterns: tuple[str, ...] = getattr(target, key)
             if key == "tables" and not patterns:
@@ -262,12 +271,34 @@ class _Reader:
                 'deltalake writes delta:PATH only: engine = "spark" writes this target'
             )
             raise self.error((*place, "engine"), text)
-        if is_of_spark and target.memory is not None:
-            text = "only deltalake has it: leave it out"
-            raise self.error((*place, "memory"), text)
-        if target.cluster_by and target.engine != "spark":
-            text = 'only Spark clusters tables: add engine = "spark"'
-            raise self.error((*place, "cluster_by"), text)
+        for key in ("memory", "storage_options"):
+            if is_of_spark and getattr(target, key) not in (None, {}):
+                raise self.error((*place, key), "only deltalake has it: leave it out")
+        for key in ("cluster_by", "widen_types"):
+            if getattr(target, key) and target.engine != "spark":
+                text = 'only Spark has it: add engine = "spark"'
+                raise self.error((*place, key), text)
+        for key in target.storage_options:
+            if not is_private and _SECRET.search(key):
+                text = (
+                    "it may be secret, and others may read the file: use the environment, or "
+                    f"make the file private with chmod 600 {self._name}"
+                )
+                raise self.error((*place, "storage_options", key), text)
+        self._check_options(target, place, "spark" if is_of_spark else "delta")
+
+    def _check_options(self, target: Target, place: Place, engine: Engine) -> None:
+        """Checks the values, as `apply_changes` does."""
+        given: dict[str, Any] = {"table": "t", "target": target.to}
+        given |= options_of(target, engine)
+        given.pop("mode", None)
+        try:
+            if engine == "spark":
+                SparkApplyOptions(None, "", **given)
+            else:
+                DeltaApplyOptions("", **given)
+        except OptionError as error:
+            raise self.error(place, str(error)) from None
 
 
 def knows_modes() -> bool:
@@ -353,6 +384,8 @@ def _is(found: Any) -> str:
     return f", not {kind}"
 
 
+#: Names of options of object stores whose values may be secret.
+_SECRET = re.compile("key|secret|token|password|credential", re.IGNORECASE)
 _WORDS = {str: "a text in quotes", bool: "true or false", int: "a whole number"}
 _FOUND = {
     bool: "true or false",

@@ -229,8 +229,8 @@ def _in_use(log: Path) -> LogError:
 
 
 #: The object of a log that names its targets.
-TARGETS = "_load-targets"
+TARGETS = "_targets"
 #: The directory of what may be removed.
-FOLDER = ".run"
+FOLDER = "_run"
 _LOCK = "_lock"
 _ERROR = "error-"

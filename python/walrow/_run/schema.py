@@ -79,5 +79,5 @@ def _value(hint: Any) -> dict[str, Any]:  # noqa: PLR0911
     return {"type": {str: "string", bool: "boolean", int: "integer"}[hint]}
 
 
-_DURATION = r"^\d+(\.\d+)? ?([sSmMhHdDwW])$"
-_SIZE = r"^\d+(\.\d+)? ?([kKmMgGtT][iI]?)?[bB]$"
+_DURATION = r"^(\d+(\.\d+)? ?[sSmMhHdDwW]?|inf)$"
+_SIZE = r"^\d+(\.\d+)? ?([kKmMgGtT]([iI]?[bB])?|[bB])?$"

@@ -173,7 +173,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         if not is_requested and (table.oid in wanted or not recorded):
             reasons.append(
                 f"{table.name} needs a load, because {table.needs_load}: "
-                f"walrow load --log {log.location} {table.name}"
+                f"walrow load {log.location} {table.name}"
             )
     last = {it.oid: it.last for it in tables}
     by_table = {

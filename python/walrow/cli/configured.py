@@ -17,7 +17,7 @@ from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
 from walrow._run.applier import Applier, text_of
 from walrow._run.child import from_parent
-from walrow._run.engines import Tables, spark_pass
+from walrow._run.engines import spark_tables
 from walrow._run.reading import read
 from walrow._run.records import Failure, RunFolder
 from walrow._run.supervisor import LEFT, REQUESTED, Part
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from walrow._receive.status import Status
     from walrow._run.applier import Outcome, Report
     from walrow._run.config import Loaded
+    from walrow._run.engines import Tables
 
 __all__ = ["OrByFile", "apply_by_file", "receive_by_file"]
 
@@ -159,10 +160,8 @@ def apply_by_file(
             from walrow.cli.apply_spark import session, without_text
 
             found = stack.enter_context(session(loaded.file.spark))
-            return Tables(
-                spark_pass(found),
-                stop=stop,
-                wrapped=lambda error, target: without_text(error, found, target),
+            return spark_tables(
+                found, stop, lambda error, target: without_text(error, found, target)
             )
 
         applier = Applier(
