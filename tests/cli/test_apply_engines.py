@@ -91,6 +91,7 @@ def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
     assert again.stderr == ""
     found = json.loads(again.stdout)
     assert (found["engine"], found["committed"]) == ("delta", False)
+    assert found["engine_reason"] == "--engine says so"
     quiet = run("apply", *given, "--quiet", text=True)
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
     for more, text in (

@@ -70,6 +70,7 @@ class Applied(Result):
             `never_sent`.
         token: The target's record of the call, in JSON. None if it records nothing yet.
         engine: The engine that wrote the target: `"spark"` or `"delta"`.
+        engine_reason: Why `walrow apply` chose the engine. None if the caller's function says it.
     """
 
     table: str
@@ -86,6 +87,7 @@ class Applied(Result):
     never_sent: int = 0
     token: str | None = None
     engine: Engine = "spark"
+    engine_reason: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON has them: `token` is an object."""

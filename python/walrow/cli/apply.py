@@ -6,6 +6,7 @@ import contextlib
 import importlib.util
 import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,7 @@ from walrow.errors import ApplyError, OptionError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from walrow._apply.engines import Choice
     from walrow._apply.items import Applied
 
 
@@ -122,7 +124,9 @@ def apply(
         from walrow.cli.apply_spark import applier
 
         with applier(given, options["target"]) as (one, check):
-            _repeat(one, check, log, options | own, every=every, as_json=as_json)
+            _repeat(
+                one, check, log, options | own, choice, every=every, as_json=as_json
+            )
         return
     from walrow.delta.applying import apply_changes, require
 
@@ -137,6 +141,7 @@ def apply(
             lambda: None,
             log,
             options,
+            choice,
             every=every,
             as_json=as_json,
         )
@@ -190,6 +195,7 @@ def _repeat(
     check: Callable[[], None],
     log: str,
     options: dict[str, Any],
+    choice: Choice,
     *,
     every: float | None,
     as_json: bool,
@@ -201,6 +207,7 @@ def _repeat(
         check: Raises an interruption that was not seen yet.
         log: The log.
         options: The options of `one`.
+        choice: The engine, and why it was chosen.
         every: The pause in seconds. None for once.
         as_json: Whether results are printed as JSON.
     """
@@ -212,7 +219,7 @@ def _repeat(
                 raise
             say(f"walrow: {error}: the next attempt is in {every:g} seconds")
         else:
-            _show(done, as_json=as_json)
+            _show(replace(done, engine_reason=choice.reason), as_json=as_json)
             if done.token is not None:
                 # From now on, a target without its record was set back.
                 options["resume_from"] = None
