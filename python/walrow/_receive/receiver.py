@@ -145,7 +145,7 @@ class Receiver:
 
     def run(self) -> Received:
         """Receives until it is stopped. Leaves no thread and no connection."""
-        with self._connections.collecting():
+        with self._connections.collecting(), self._stop.waking(self._waiter):
             try:
                 return self._run()
             finally:
@@ -204,13 +204,16 @@ class Receiver:
 
     def _wait(self, until: float) -> None:
         """Waits until something happens, but shortly. The log goes on."""
-        landing, end = (
-            self._open_log.landing,
-            min(until, time.monotonic() + _LOOK_SECONDS),
-        )
+        landing = self._open_log.landing
+        end = min(until, time.monotonic() + self._look_within)
         self._waiter.wait(end if landing is None else min(end, landing.deadline))
         if landing is not None:
             landing.tick()
+
+    @property
+    def _look_within(self) -> float:
+        """The seconds until the next report, or look at the stop."""
+        return min(_REPORT_SECONDS, self._stop.look_within)
 
     def _may_begin(self) -> bool:
         """Waits until an earlier attempt no longer writes to the log. False after a stop."""
@@ -337,7 +340,7 @@ class Receiver:
                 landing.wait_for_room(_ANSWER_SECONDS, self._stop.is_set)
                 continue
             left = landing.deadline - time.monotonic()
-            block = stream.receive(max(0.0, min(left, _LOOK_SECONDS)))
+            block = stream.receive(max(0.0, min(left, self._look_within)))
             landing.tick()
             self._waiter.drain()
             if block is None:
@@ -466,8 +469,6 @@ class Receiver:
 #: A stop takes about a second at most. Its waits take this time together, and then the least time
 #: for each wait that is left. A busy machine delays the end of the process.
 _STOP_SECONDS = 0.7
-#: How often the stop is looked at. A signal sets it without waking anybody.
-_LOOK_SECONDS = 0.1
 #: Open questions to the server are cancelled at the end. This is their time to close connections.
 _END_SECONDS = 1.0
 _FINISH_SECONDS = 0.6
