@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from walrow._receive import disk_states, link, load
+from walrow._receive import core, disk_states, link_states, load
 
 ROOT = Path(__file__).parents[2]
 CRATES = ROOT / "crates"
@@ -236,11 +236,10 @@ def test_threads_are_made_in_few_places() -> None:
         "_postgres.interruption",
         "_postgres.locks",
         "_postgres.open_connections",
+        # The three kinds of a receiver: askers, the log's thread, copies.
         "_receive.askers",
-        "_receive.landing",
         "_receive.loading",
-        "_receive.loads",
-        "_receive.receiver",
+        "_receive.log_thread",
         "delta.threads",
     }
 
@@ -262,7 +261,9 @@ def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
             elif isinstance(node, ast.Import):
                 imported |= {each.name for each in node.names}
         known = {"walrow._lsn", "walrow.errors", "walrow._postgres.failures"}
-        known |= {f"walrow._receive.{it}" for it in (*_DECIDES, "same_server")}
+        known |= {
+            f"walrow._receive.{it}" for it in (*_DECIDES, "same_server", "status")
+        }
         own = {it for it in imported if it.startswith("walrow")}
         assert own <= known, name
         assert imported - own <= _PURE, name
@@ -276,7 +277,8 @@ def test_a_state_has_no_flags() -> None:
             disk_states.Load,
             disk_states.Ends,
             load.State,
-            link.State,
+            link_states.State,
+            core.Phase,
         )
         for type_ in get_args(state)
         if dataclasses.is_dataclass(type_)
@@ -297,7 +299,7 @@ def test_a_state_has_no_flags() -> None:
 #: They decide for the receiver.
 _DECIDES = (
     *("disk", "disk_states", "backlog", "progress", "definitions", "orders"),
-    *("load", "link"),
+    *("load", "link", "link_states", "attempts", "events", "resuming", "core"),
 )
 _PURE = {
     *("__future__", "collections", "collections.abc", "dataclasses", "enum", "errno"),

@@ -17,7 +17,6 @@ __all__ = ["stopped_by_signals"]
 @contextlib.contextmanager
 def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     """The first signal ends it in order, the second one at once."""
-
     came = itertools.count()
 
     def handle(number: int, _frame: object) -> None:
