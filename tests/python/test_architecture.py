@@ -257,7 +257,9 @@ def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
         imported = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and id(node) not in of_types:
-                imported.add(node.module or "")
+                is_package = node.module == "walrow._receive"
+                names = [f"{node.module}.{it.name}" for it in node.names]
+                imported |= set(names) if is_package else {node.module or ""}
             elif isinstance(node, ast.Import):
                 imported |= {each.name for each in node.names}
         known = {"walrow._lsn", "walrow.errors", "walrow._postgres.failures"}

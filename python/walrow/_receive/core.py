@@ -262,12 +262,17 @@ class Core:
         actions = self._note(event, now)
         if self.disk is not None:
             actions += self.disk.advance(now)
-        before: tuple[object, ...] = ()
-        while before != (before := (self.phase, self.link.state, self.loads.state)):
+        before: object = None
+        while (states := self._states) != before:
+            before = states
             actions += self._follow(now)
         if self.disk is not None:
             actions += self.disk.advance(now)
         return actions
+
+    @property
+    def _states(self) -> tuple[object, ...]:
+        return self.phase, self.link.state, self.loads.state
 
     def _note(self, event: Event, now: float) -> list[Action]:  # noqa: PLR0911, PLR0912 -- a case for each kind
         match event:
