@@ -217,7 +217,7 @@ def test_a_server_with_another_timeline_waits_for_the_queue() -> None:
     assert link.on(found, busy, 1_002.0) == []
     assert isinstance(state_of(link), Settling)
     assert link.tick(busy, 1_080.0) == []
-    # What has come from the old timeline is durable, and the new one does not have it.
+    # The durable changes of the old timeline are missing on the new timeline.
     late = OPEN._replace(durable=Lsn(8))
     left, record = link.tick(late, 1_081.0)
     assert left == events.Leave(1)

@@ -131,7 +131,7 @@ def test_a_stop_ends_a_wait_that_has_begun() -> None:
             waiter.wait(soon(10))
             assert waiter.was_woken
             assert stop.is_set()
-        # Not the waits of those who do not wait for it any more.
+        # Other waits go on.
         stop.set()
         waiter.wait(soon())
         assert not waiter.was_woken

@@ -78,6 +78,7 @@ class SimulatedLog:
         self.loads = self.timeline = 0
         self.timeline_start: Lsn | None = None
         self.was_emptied = False
+        self.asked: dict[str, str] = {}
         self.is_closed = False
         self.catalog = Definitions(frozenset())
         self.relations: set[int] = set()
@@ -112,7 +113,7 @@ class SimulatedLog:
             position=Lsn(self._durable),
             is_compared=self.is_compared,
             last=self._last(),
-            asked={},
+            asked=self.asked,
             lacks_first_load=self.lacks_first_load,
             is_full=self._place() - self.published > 2_000,
             has_changes=self._place() > self.published,
@@ -170,6 +171,8 @@ class SimulatedLog:
                 self.sessions = number
                 assert self._since_sync == 0, "a session begins after a sync"
                 self._comparison = session.comparison
+                if session.comparison is not Comparison.ONLY:
+                    self.asked = session.asked
                 self.timeline = session.timeline
                 self.timeline_start = session.timeline_start
                 self._sent = self._end = self._durable

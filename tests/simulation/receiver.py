@@ -107,7 +107,7 @@ class ReceiverWorld:
             assert self.server.branches[lsn - 1] == branch, "another server's changes"
 
     def _check_error(self, error: BaseException) -> None:
-        """A receiver that gives up says what is wrong, and only if it is."""
+        """A receiver gives up only if there is a reason."""
         text = str(error)
         assert not text.endswith("resume it"), "it is not recorded"
         if "first load of the log was broken off" in text:
@@ -116,7 +116,7 @@ class ReceiverWorld:
         assert self.server.is_conflicting or self.server.confirmed is None, text
 
     def check(self) -> None:
-        """What must hold at any time."""
+        """The rules that hold at any time."""
         lsns = [it for it in self.log.entries if isinstance(it, int)]
         assert lsns == sorted(set(lsns)), "a transaction comes twice, or not in order"
         if lsns:
@@ -155,7 +155,8 @@ class Life:
             wanted.add(Want.SNAPSHOT)
         if is_quiet or rng.random() < 0.2:
             wanted.add(Want.GOAL)
-        wishes = Wishes("s", ("p",), None, {}, "resume it", frozenset(wanted))
+        options = {"messages": rng.random() < 0.3}
+        wishes = Wishes("s", ("p",), None, options, "resume it", frozenset(wanted))
         link = world.link_type(wishes, 3_600, math.inf, world.now)
         loads = load.LoadDecisions(
             LoadRequest("", None),
@@ -166,7 +167,7 @@ class Life:
         self.core = world.core_type(
             link, loads, Limits(1.0, 3_600, math.inf), world.now
         )
-        #: At which effect it is killed or stopped, if that is before its end.
+        #: It is killed or stopped at this effect, if that is before its end.
         self._effects = 0
         self._fatal = (
             math.inf if is_quiet or rng.random() < 0.2 else rng.randrange(1, 120)
@@ -174,7 +175,7 @@ class Life:
         self._kills = rng.random() < 0.6
         self._stop_due = math.inf
         self._stopped_at = math.inf
-        # The connection: what was sent over it, and what becomes of it.
+        # The connection, and up to where the stream was sent.
         self.connections: set[int] = set()
         self._number = self._sent = 0
         self._is_streaming = self._may_stream = False
@@ -221,11 +222,11 @@ class Life:
 
     @property
     def _is_over(self) -> bool:
-        # A core with a fault has phases of its own.
+        # A core with a fault has its own classes.
         return type(self.core.phase).__name__ == Over.__name__
 
     def _die(self) -> None:
-        """What was not durable is lost. The server notices that it is gone."""
+        """Changes that are not durable are lost."""
         if self._is_log_open:
             self.world.log.is_closed = True
 
@@ -267,7 +268,7 @@ class Life:
         for action in self.core.on(event, self.world.now):
             self._perform(action)
 
-    # What the driver does.
+    # Actions, as the driver does them.
 
     def _perform(self, action: Any) -> None:
         self._effects += 1

@@ -1,4 +1,4 @@
-"""The servers of a simulation: they commit, are promoted, set back, and take part in nothing else."""
+"""The servers of a simulation: they commit, and are promoted or set back."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SimulatedServer:
         self.is_conflicting = True
 
     def set_back(self) -> None:
-        """It is restored from an older copy, with the slot of then, or another one later."""
+        """It is restored from an older copy, with the old slot or a newer slot."""
         lost = self._rng.randrange(1, 8)
         self._lose(lost)
         if self.history and self.history[-1][1] > self.end:

@@ -1,4 +1,4 @@
-"""Which failures of a connection deserve another attempt, when, and whether that one streams."""
+"""The attempts to connect: when the next attempt is due after a failure, and whether its stream has open transactions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A replication connection of a receiver, and the steps on it, in a thread of its own. It decides nothing."""
+"""A replication connection of a receiver, and its steps, in a separate thread. Nothing is decided here."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ __all__ = ["Connector", "Server", "slot_now"]
 
 
 class Server(NamedTuple):
-    """What a receiver was told about its server.
+    """The options about a receiver's server.
 
     Attributes:
         given: The connection parameters.
@@ -84,7 +84,7 @@ class Server(NamedTuple):
 
 
 class Connector:
-    """One connection. Whoever leaves it does not wait for it: its thread closes it."""
+    """One connection. Its thread closes it, so nobody waits for the end."""
 
     def __init__(
         self, server: Server, wakeup: int, heard: Callable[[Heard], None]

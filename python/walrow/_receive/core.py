@@ -88,7 +88,7 @@ class Draining:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """The goal is reached, and the server is asked what is left."""
+    """The goal is reached, and the server is asked for open work."""
 
     until: float
 
@@ -151,12 +151,12 @@ class Core:
         self._closing_since = math.inf
         #: When everything that is left must end, after a stop.
         self._must_end = math.inf
-        #: Up to where this connection's server was told that changes are durable.
+        #: The last position that was confirmed over this connection.
         self._confirmed = Lsn(0)
         #: When the server was asked last for its position.
         self._asked = -math.inf
 
-    # What the driver sees.
+    # The facts for the driver.
 
     @property
     def deadline(self) -> float:
@@ -181,7 +181,7 @@ class Core:
 
     @property
     def reads(self) -> bool:
-        """Whether there is a stream, and room for what it brings."""
+        """Whether there is a stream, and room for its blocks."""
         return self.is_receiving and self.disk is not None and not self.disk.is_full
 
     @property
@@ -196,7 +196,7 @@ class Core:
 
     @property
     def waits_for_room(self) -> bool:
-        """Whether there is a stream, and no room for what it brings."""
+        """Whether there is a stream, and no room for its blocks."""
         return self.is_receiving and not self.reads
 
     @property
@@ -431,7 +431,7 @@ class Core:
     def _lose(self, error: BaseException, now: float) -> list[Action]:
         return self._of_link(self.link.lose(error, self._log, now), now)
 
-    # What follows from what is now.
+    # The next actions.
 
     def _follow(self, now: float) -> list[Action]:
         match self.phase:
@@ -589,7 +589,7 @@ class Core:
         return []
 
     def _end(self, error: BaseException | None, now: float) -> list[Action]:
-        """Begins the end: what is queued is published, as far as the time allows."""
+        """Begins the end: queued blocks are published, as far as the time allows."""
         actions = self._of_load(self.loads.on(load.Stopped(), now), now)
         if self.disk is not None:
             actions.append(Say("stopping"))
@@ -598,7 +598,7 @@ class Core:
         until = math.inf if waits else now + self.allowed(_FINISH_SECONDS)
         self.phase = Draining(until, error)
         if self.is_streaming:
-            # What was received is of the new timeline, if there is one.
+            # The received changes are of the new timeline, if there is one.
             return [*actions, LookAtTimeline()]
         actions += self._of_link(self.link.leave(self._log), now)
         self._finish(now)

@@ -195,12 +195,12 @@ class Driver:
         self._tend()
 
     def _wait(self) -> None:
-        """Waits until something happens, or is due. Takes what comes over the stream."""
+        """Waits until something happens, or is due. Takes blocks of the stream."""
         core, now = self._core, time.monotonic()
         until = min(core.deadline, now + min(_REPORT_SECONDS, self._stop.look_within))
         if core.reads:
             self._receive(max(0.0, until - now))
-            # What has woken it is in the queue.
+            # The event that has woken it is in the queue.
             self._waiter.drain()
             return
         if core.waits_for_room and self._connector is not None:
@@ -225,7 +225,7 @@ class Driver:
             self._on(Arrived(block, connector.stream.server_lsn))
 
     def _tend(self) -> None:
-        """Asks and reports what is due."""
+        """Asks questions and reports, if that is due."""
         core = self._core
         self._upkeep.tend()
         if core.is_receiving:
@@ -258,7 +258,7 @@ class Driver:
         told: Callable[[Any], Event],
         failed: Callable[[BaseException], Event],
     ) -> None:
-        """Passes an answer on when it comes. After the end of its thread, there is none."""
+        """Passes an answer on when it comes. A thread that has ended does not answer."""
 
         def done(it: Future[Any]) -> None:
             if not it.cancelled():
@@ -433,7 +433,7 @@ class Driver:
                 **self._server.slot_options,
             )
 
-    # What the actions need.
+    # Parts of the actions.
 
     def _read_catalog(self) -> Future[Catalog]:
         return self._asker.ask(

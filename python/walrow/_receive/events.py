@@ -1,6 +1,6 @@
-"""What may happen to a receiver, and what it may do: frozen values.
+"""The events of a receiver, and its actions: frozen values.
 
-Those of its log's thread are in `disk_states.py` and `orders.py`, and those of its loads in `load.py`.
+`disk_states.py` and `orders.py` have the events and orders of the log's thread, and `load.py` has the events and actions of loads.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ __all__ = [
 ]
 
 
-# What happens to the connection.
+# Events of the connection.
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class LogOpened:
         found: The definitions that were read from the server before.
         failure: Why they could not be read.
         timeline: The timeline of its end.
-        timeline_start: Where that began.
+        timeline_start: The beginning of that timeline.
     """
 
     number: int
@@ -108,7 +108,7 @@ class LogOpened:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a server says of itself and of the slot.
+    """The state of a server and of the slot.
 
     Attributes:
         number: The connection.
@@ -129,7 +129,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What was to be made exists. A slot begins there."""
+    """The slot and the publication exist. A new slot begins there."""
 
     number: int
     start: SlotStart | None
@@ -137,14 +137,14 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What was to be checked.
+    """The results of checks.
 
     Attributes:
         number: The connection.
-        notes: What to say to people.
+        notes: Messages for people.
         slot_start: Where a slot is that the log begins with.
-        findings: Those of the preflight, or why there is none.
-        goal: The end of what is committed by now.
+        findings: The findings of the preflight, or the error that prevents it.
+        goal: A position after all transactions that are committed by now.
     """
 
     number: int
@@ -171,7 +171,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """The server has answered in a step that takes long. People may hear what it waits for."""
+    """The server has answered in a step that takes long. The note says why it waits."""
 
     note: str | None = None
 
@@ -212,7 +212,7 @@ LinkEvent = (
 )
 
 
-# What happens otherwise.
+# Other events.
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ Event = (
 )
 
 
-# What is to be done with the connection.
+# Actions for the connection.
 
 
 class Part(enum.Enum):
@@ -335,7 +335,7 @@ class LookAtTimeline:
 
 @dataclass(frozen=True, slots=True)
 class Confirm:
-    """Tells the server what is durable. It may be asked for an answer, too."""
+    """Confirms a position to the server. It may be asked for an answer, too."""
 
     position: Lsn
     reply: bool = False
@@ -374,7 +374,7 @@ class DropSlot:
 
 @dataclass(frozen=True, slots=True)
 class AskLast:
-    """Asks what is left, and looks at the tables once more. The answer is `LastAnswered`."""
+    """Asks for open work, and looks at the tables once more. The answer is `LastAnswered`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,7 +385,7 @@ class Say:
     note: str | None = None
 
 
-# What the connection wants of the log and of the loads.
+# Actions of the core for the log and the loads.
 
 
 @dataclass(frozen=True, slots=True)
@@ -417,10 +417,10 @@ class RequestAll:
     """Loads all published tables as soon as the stream runs."""
 
 
-#: What the core does itself.
+#: The core does these itself.
 Wish = BeginSession | Promote | AbandonLog | BeginFirst | RequestAll
 
-#: What the driver does.
+#: The driver does these.
 Action = (
     Connect
     | OpenLog

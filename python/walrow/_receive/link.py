@@ -1,4 +1,4 @@
-"""Decides about a receiver's connection: its steps, its checks, and whether another one helps.
+"""Decides about a receiver's connection: its steps, its checks, and the next attempt.
 
 ```text
 Away ─► Preparing: CONNECTING ─► Opening (the log) ─► INSPECTING ─► MAKING ─► CHECKING ─► STARTING ─► Streams
@@ -122,7 +122,7 @@ class Link:
         """Begins without one.
 
         Args:
-            wishes: What the caller wants.
+            wishes: The caller's options.
             give_up_after: As for `Attempts`.
             start_within: As for `Attempts`.
             now: The time.
@@ -147,16 +147,16 @@ class Link:
         #: Up to where the slot was confirmed when this connection began.
         self._confirmed = Lsn(0)
         self._slot_start: SlotStart | None = None
-        #: The purpose of the current connection, and of the one before.
+        #: The purpose of the current connection, and the finished purpose of the connection before.
         self._purpose = self._before = Comparison.FIRST
         is_known = Want.SNAPSHOT in wishes.wanted
         self._doubt = Doubt.NONE if is_known else Doubt.OPEN
-        #: What is checked once only.
+        #: Checks that are made once only.
         self._due = {Part.PREFLIGHT}
         if Want.GOAL in wishes.wanted:
             self._due.add(Part.GOAL)
 
-    # What others see.
+    # The facts for others.
 
     @property
     def number(self) -> int:
@@ -272,7 +272,7 @@ class Link:
             case Streams(number, Comparison.ONLY):
                 if log.is_compared:
                     # The given options come now.
-                    return [HangUp(number), *self._connect(now)]
+                    return [HangUp(number), *self._connect(now, Comparison.ONLY)]
             case Opening() | Streams() | Ended():
                 pass
             case _:
@@ -332,9 +332,12 @@ class Link:
 
     # The steps.
 
-    def _connect(self, now: float) -> list[Action | Wish]:
+    def _connect(
+        self, now: float, before: Comparison = Comparison.FIRST
+    ) -> list[Action | Wish]:
+        """Connects. The connection before has done that."""
         self._numbers += 1
-        self._before, self._purpose = self._purpose, Comparison.FIRST
+        self._before, self._purpose = before, Comparison.FIRST
         self.state = Preparing(self._numbers, now, Step.CONNECTING)
         return [Connect(self._numbers)]
 
@@ -589,7 +592,7 @@ class Link:
         return [*promoted, *self.lose(ConnectionLostError(text), log, now)]
 
     def promoted(self, timeline: int | None) -> list[Action | Wish]:
-        """What the log learns if the server of the stream goes on with a later timeline.
+        """The actions if the server of the stream goes on with a later timeline.
 
         All bytes of the connection are in this server's history, before and after that.
         So it is the new timeline's, although it may be past the old one's end.
@@ -603,7 +606,7 @@ class Link:
     def _judged(
         self, confirmed: Lsn | Error | None, failure: LogError, log: LogSeen, now: float
     ) -> list[Action | Wish]:
-        """The log has refused the server. It is another one, unless the slot has moved.
+        """The log has refused the server, which is another server, unless the slot has moved.
 
         This connection has confirmed nothing, but the earlier one may have, until it ended.
         """
@@ -618,7 +621,7 @@ class Link:
         return self._stop(text, log, now)
 
     def _stop(self, reason: str, log: LogSeen, now: float) -> list[Action | Wish]:
-        """The server is another one: the log must not go on, now and later."""
+        """This is another server: the log must not go on, now and later."""
         left = self.leave(log)
         text = f"{reason}. {self._wishes.way_out}"
         self.state = Stopping(now, ReplicationError(text, slot=self._slot))

@@ -1,4 +1,4 @@
-"""The possible states of a receiver's connection, and what it knows: frozen values."""
+"""The possible states of a receiver's connection, and its options: frozen values."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """The server has another timeline: what has come from the old one becomes durable first."""
+    """The server has another timeline: changes of the old timeline become durable first."""
 
     number: int
     answered: float
@@ -95,7 +95,7 @@ class Judging:
 
 @dataclass(frozen=True, slots=True)
 class Stopping:
-    """The server is another one. That is recorded: the log must not go on."""
+    """This is another server. That is recorded: the log must not go on."""
 
     since: float
     error: ReplicationError
@@ -112,15 +112,15 @@ State = Away | Preparing | Opening | Settling | Streams | Judging | Stopping | E
 
 
 class Wishes(NamedTuple):
-    """What the caller of a receiver wants.
+    """The options of a receiver's caller.
 
     Attributes:
         slot: The slot.
         publications: The publications.
         tables: The tables of a publication that is created.
         stream_options: The options of the stream.
-        way_out: What to do with a log whose server is another one.
-        wanted: What is wanted of the set `Want`.
+        way_out: Advice for a log whose server is another server.
+        wanted: The wanted members of `Want`.
     """
 
     slot: str
@@ -132,7 +132,7 @@ class Wishes(NamedTuple):
 
 
 class Want(enum.Enum):
-    """What a caller may want.
+    """A wish of a caller.
 
     Attributes:
         CREATE: The slot, and maybe its publication, are created.
@@ -150,7 +150,7 @@ class Want(enum.Enum):
 
 
 class LogSeen(NamedTuple):
-    """What the link sees of the log and its loads. Without a log, where it ended.
+    """The facts about the log and its loads. Without a log, its last end.
 
     Attributes:
         durable: Up to where everything is durable.

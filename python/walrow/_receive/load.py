@@ -385,10 +385,10 @@ class Fail:
     error: BaseException
 
 
-#: What the core wants of the log and of the connection.
+#: The core does these itself.
 Wish = Reserve | EndLoad | GiveUp | Fail
 
-#: What somebody else does.
+#: The driver does these.
 Action = (
     LookForRequest
     | LookIfWanted
@@ -439,7 +439,7 @@ class LoadDecisions:
 
     @property
     def holds_log(self) -> bool:
-        """Whether nothing may be appended: the place of the load is not known yet."""
+        """Whether appends must wait: the place of the load is not known yet."""
         match self.state:
             case Beginning(_, Step.PAUSING | Step.MAKING | Step.RESERVING):
                 return True
@@ -664,7 +664,7 @@ class LoadDecisions:
                 again = self._attempt(attempt.request, attempt.failed)
                 is_beginning = isinstance(self.state, Beginning)
                 self.state = Nothing() if is_first else Wanted(again, 0.0)
-                # The end of the log gives up what has begun there.
+                # The end of the log gives up a load that has begun there.
                 return [StopCopies(), *[GiveUp(attempt.number)] * is_beginning]
             case Wanted(attempt) if isinstance(attempt.request, First):
                 self.state = Nothing()

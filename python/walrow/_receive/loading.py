@@ -132,7 +132,7 @@ class TableLoad:
     ) -> None:
         """Creates a temporary slot, and shares its snapshot. The answer is `Shared` or `Blocked`.
 
-        Until then, nothing of the stream may be appended: the place of the load in it is not known.
+        Until then, the stream must wait: the place of the load in it is not known.
 
         Args:
             slot: The slot's name.

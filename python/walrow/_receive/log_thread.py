@@ -172,9 +172,13 @@ class LogThread:
                 self.loads[number] = load
                 return load
             case EndLoad(number):
-                return writer.end_load(self.loads[number])
+                is_placed = writer.end_load(self.loads[number])
+                if is_placed:
+                    del self.loads[number]
+                return is_placed
             case GiveUpLoad(number):
                 writer.give_up_load(self.loads[number])
+                del self.loads[number]
             case Close():
                 pass
             case _:

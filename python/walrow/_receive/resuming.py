@@ -29,7 +29,7 @@ __all__ = [
 
 
 class SlotFound(NamedTuple):
-    """What a server says of a slot.
+    """The state of a slot.
 
     Attributes:
         plugin: Its plugin.
@@ -47,7 +47,7 @@ class SlotFound(NamedTuple):
 
 
 class XidStatus(NamedTuple):
-    """What a server says of a transaction.
+    """The status of a transaction.
 
     Attributes:
         status: Its status. None if the server does not know it any more.
@@ -140,7 +140,7 @@ def check_slot(
     """Checks that a slot continues where a log ends.
 
     Args:
-        found: What the server says of it. None if it does not exist.
+        found: Its state. None if it does not exist.
         slot: Its name.
         database: The database of the connection.
         durable: Where the log ends. 0 if it is empty.
@@ -179,7 +179,7 @@ def check_slot(
 
 
 def doubt_of_beginning(slot: str, confirmed: Lsn) -> str:
-    """What an empty log may lack whose slot exists.
+    """The warning for an empty log whose slot exists.
 
     The catalog does not say whether that is still where the slot was created.
     """
@@ -191,7 +191,7 @@ def doubt_of_beginning(slot: str, confirmed: Lsn) -> str:
 
 
 def doubt_of_prepared(slot: str, start: SlotStart) -> str:
-    """What a log may lack whose slot begins among prepared transactions."""
+    """The warning for a log whose slot begins among prepared transactions."""
     return (
         f"the database has prepared transactions: {len(start.prepared)}. The rows of those that "
         f'were prepared before slot "{slot}" was at {start.lsn} do not come any more, and the '
@@ -204,7 +204,7 @@ def check_last_transaction(status: XidStatus | None, last: Last, slot: str) -> N
     """Checks that a server has the last transaction of a log, which its slot does not send again.
 
     Args:
-        status: What the server says of it. None if that does not matter.
+        status: Its status at the server. None if that does not matter.
         last: The last transaction or message that the log took.
         slot: The slot.
 
