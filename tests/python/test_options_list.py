@@ -30,7 +30,7 @@ OTHERS = {
     "backup wal": {"conninfo", "status", "stop"},
     "receive": {"conninfo", "retain", "status", "stop"},
     "seal": {"source", "progress"},
-    "apply": {"spark", "log", "unit_size", "storage_options"},
+    "apply": {"spark", "log", "unit_size", "storage_options", "progress"},
 }
 
 
