@@ -23,8 +23,8 @@ def size(value: int | str, option: str) -> int:
 
     Args:
         value: A number of bytes, or a text with a unit: B, kB, MB, GB and TB are powers of 1000.
-            KiB, MiB, GiB and TiB are powers of 1024, and so are k, m, g and t, as in Spark. A part
-            of a byte does not count.
+            KiB, MiB, GiB and TiB are powers of 1024, and so are k, m, g and t, as in Spark. Only 0
+            needs no unit. A part of a byte does not count.
         option: The name of the option, for the error.
 
     Raises:
@@ -33,8 +33,8 @@ def size(value: int | str, option: str) -> int:
     number, unit = _split(value)
     if isinstance(value, int) and not isinstance(value, bool):
         found = value
-    elif unit in _BYTES:
-        found = int(Decimal(number) * _BYTES[unit])
+    elif unit in _BYTES or (number, unit) == ("0", ""):
+        found = int(Decimal(number) * _BYTES.get(unit, 0))
     else:
         found = None
     if found is not None and 0 <= found <= _MOST_BYTES:
