@@ -67,18 +67,9 @@ if TYPE_CHECKING:
     "AWS_REGION. Those of the environment count, too: keep secrets there. Repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
-@library_option("columns", "Only this column. Repeatable.", metavar="COLUMN")
-@library_option(
-    "types",
-    "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
-    metavar="COLUMN=TYPE",
-)
-@library_option(
-    "unrepresentable",
-    "The policy for values that the Arrow type cannot hold: error (the default) or null, "
-    "for one column or all. Repeatable.",
-    metavar="[COLUMN=]POLICY",
-)
+@library_option("columns")
+@library_option("types")
+@library_option("unrepresentable")
 @quiet
 def apply(
     *,
