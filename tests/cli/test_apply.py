@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
 import walrow
-import walrow.spark.applying
+import walrow.spark.modes
 from walrow._apply.items import Applied
 from walrow.cli import app
 
@@ -83,7 +83,7 @@ def applying(
             raise result
         return result
 
-    monkeypatch.setattr(walrow.spark.applying, "apply_changes", apply)
+    monkeypatch.setattr(walrow.spark.modes, "apply_changes", apply)
     return calls
 
 
@@ -209,7 +209,7 @@ def test_an_interruption_is_quiet(
             fail()
 
     spark.starting = starting
-    monkeypatch.setattr(walrow.spark.applying, "apply_changes", fail)
+    monkeypatch.setattr(walrow.spark.modes, "apply_changes", fail)
     assert app.run([*ARGUMENTS, "delta:/t"]) == 130
     said = capsys.readouterr().err
     assert "Traceback" not in said

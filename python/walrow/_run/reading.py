@@ -305,7 +305,7 @@ def knows_modes() -> bool:
     """Whether `apply_changes` keeps other targets than current rows."""
     import inspect
 
-    from walrow.delta.applying import apply_changes
+    from walrow.delta.modes import apply_changes
 
     return "mode" in inspect.signature(apply_changes).parameters
 

@@ -119,7 +119,8 @@ def apply(
                 one, check, log, options | own, choice, every=every, as_json=as_json
             )
         return
-    from walrow.delta.applying import apply_changes, require
+    from walrow.delta.applying import require
+    from walrow.delta.modes import apply_changes
 
     require()
     options["memory"] = memory
@@ -225,7 +226,8 @@ def _show(done: Applied, *, as_json: bool) -> None:
         print_json(done.to_dict())
     elif not is_quiet():
         what = count(done.net_rows, "row") if done.committed else "nothing new"
-        say(f"walrow: {what}, {done.target} is at {done.end}")
+        since = "" if done.since is None else f", true since {done.since.isoformat()}"
+        say(f"walrow: {what}, {done.target} is at {done.end}{since}")
 
 
 #: The seconds between two lines.
