@@ -41,6 +41,7 @@ class ChangesCall(KeepingCall):
             nonlocal count
             for each in rows():
                 count += len(each)
+                self._read(len(each))
                 yield each
 
         def append(writer: Writer) -> Commit:

@@ -69,6 +69,7 @@ class HistoryCall(KeepingCall):
         source = fold.source(kinds, found)
         self._refuse_lost(ready, applied, source)
         count = len(part.changes)
+        self._read(count)
         return self._written(work, ready, part, source, count)
 
     def _open_rows(
@@ -149,6 +150,7 @@ class HistoryCall(KeepingCall):
             nonlocal count
             for batch in opened_by_load(applied, part):
                 count += len(batch)
+                self._read(len(batch))
                 yield batch
 
         def append(writer: Writer) -> Commit:

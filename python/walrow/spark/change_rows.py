@@ -63,7 +63,7 @@ class ChangesCall(KeepingCall):
             return places.mapInArrow(Reporting(_Units(applied, units)), schema)
 
         before, texts = self._ready(target, work, rows)
-        token = self.token(work, before)
+        token = self._recorded(target, work, before)
         observation = Observation()
         counted = self._checked(applied, rows(), texts).observe(
             observation, f.count(f.lit(1)).alias("rows")

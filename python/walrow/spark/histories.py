@@ -88,7 +88,7 @@ class HistoryCall(KeepingCall):
         source = fold.source(_kinds(fields), found)
         filter_by_keys(session, len(source.rows))
         frame = session.createDataFrame(source.rows, _schema(applied, fields))
-        token = dated(self.token(work, before), part)
+        token = dated(self._recorded(target, work, before), part)
         with self._shown(target, applied, self._checked(applied, frame, texts)) as view:
             done = self._committed(
                 target,
@@ -151,7 +151,7 @@ class HistoryCall(KeepingCall):
             return one.mapInArrow(Reporting(_Load(applied, part)), schema)
 
         before, texts = self._ready(target, work, rows)
-        token = dated(self.token(work, before), part)
+        token = dated(self._recorded(target, work, before), part)
         loaded = self._checked(applied, rows(), texts)
         if before.is_empty:
             with self._shown(target, applied, loaded) as view:

@@ -116,7 +116,13 @@ class KeepingCall(Call):
                 chosen.write.format("noop").mode("overwrite").save()
 
         has_changed = evolve(
-            target, applied, self.rules, self.layout, columns=known, rehearse=rehearse
+            target,
+            applied,
+            self.rules,
+            self.layout,
+            columns=known,
+            widen_types=self.widen_types,
+            rehearse=rehearse,
         )
         if before is None or has_changed:
             # The version before the batch is a new one.
@@ -124,6 +130,10 @@ class KeepingCall(Call):
             if (before.token, before.refusal) != record:
                 raise Conflict
         return before, texts
+
+    def _recorded(self, target: Target, work: Work, before: Found) -> Token:
+        """The record of the work, with the features of the target."""
+        return self.token(work, before)._replace(features=target.features())
 
     def _checked(self, applied: AppliedTable, rows: Any, texts: Collection[str]) -> Any:
         """Rows that raise an error where a value would not come back from a path."""
