@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
 import re
 from decimal import Decimal
+from typing import SupportsIndex
 
 from walrow._lsn import Lsn
 from walrow.errors import OptionError
@@ -107,13 +109,18 @@ def at(value: object, option: str) -> Lsn | dt.datetime:
     )
     if value is None:
         raise OptionError(text)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(text)
     try:
-        return Lsn(value.__index__())
+        if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+            return Lsn(operator.index(value))
     except ValueError as error:
         text = f"{option}: {error}"
         raise OptionError(text) from None
+    try:
+        # A driver may have its own class of LSNs, which prints like PostgreSQL.
+        return Lsn(str(value))
+    except ValueError:
+        text = f"{text}, not {type(value).__name__}"
+        raise TypeError(text) from None
 
 
 def _read(text: str) -> object:

@@ -227,6 +227,8 @@ def test_threads_are_made_in_few_places() -> None:
         "_backup.base_disk",
         "_backup.scratch_server",
         "_backup.wal_landing",
+        # Watches the reader of a pipe.
+        "cli.stopping",
         "delta.snapshots",
         "spark.apply_all",
     }
@@ -420,6 +422,7 @@ _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & 
         "catalog",
         "ddl_trigger",
         "decode",
+        "follow",
         "inspect",
         "load",
         "log",

@@ -73,7 +73,7 @@ const OPTIONS: &[(&str, Default, Read)] = &[
     option! { batch_memory: Limit(limits::BATCH_MEMORY), size => with_batch_memory },
     option! { side_tables: Empty, side_tables => with_side_tables },
     option! { envelope: False, flag => with_envelope },
-    option! { start: None, read_lsn => with_start },
+    option! { start: None, start => with_start },
     option! { end: None, end => with_end },
     option! { late_start: False, flag => with_late_start },
     option! { unfinished: Text("error"), unfinished => with_unfinished },
@@ -417,6 +417,17 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
     value
         .extract()
         .map_err(|_| PyTypeError::new_err(format!("{name} must be an integer")))
+}
+
+/// The LSN of a start. A time means a place in a log, which a stream does not know in advance.
+fn start(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
+    match end(value, name)? {
+        End::Lsn(lsn) => Ok(lsn),
+        End::Time(_) => Err(errors::option_error(
+            value.py(),
+            format!("{name} is a time, which needs a log: pass the LSN, such as Reader.position"),
+        )),
+    }
 }
 
 /// An LSN, or a time with a time zone.

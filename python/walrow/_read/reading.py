@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
@@ -169,7 +168,7 @@ def read(
     `UnfinishedError`, `ReplicationError` and the source's own exceptions are raised after
     all earlier batches were returned.
     """
-    if isinstance(start := options.get("start"), str | dt.datetime):
+    if (start := options.get("start")) is not None:
         options["start"] = start_in(log_of(source), start)
     if versions != "one":
         options["schema"] = schema_of_all(source, versions, options)

@@ -72,16 +72,17 @@ def start_in(log: LogDirectory | None, start: Any) -> Any:
     Raises:
         OptionError: The start is a time, and there is no log: times are not known before.
     """
-    if start is None or isinstance(start, int):
-        return start
-    if not isinstance(at(start, "start"), dt.datetime):
-        return start
-    if log is None:
-        text = (
-            "start is a time, which needs a log: pass the LSN, such as Reader.position"
-        )
-        raise OptionError(text)
-    return log.lsn_of(start, "start")
+    if start is None:
+        return None
+    found = at(start, "start")
+    if isinstance(found, dt.datetime):
+        if log is None:
+            raise OptionError(_NO_LOG)
+        return log.lsn_of(found, "start")
+    return found
+
+
+_NO_LOG = "start is a time, which needs a log: pass the LSN, such as Reader.position"
 
 
 def log_of(source: Any) -> LogDirectory | None:

@@ -15,6 +15,7 @@ from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, TEXT
 from walrow.cli.frame_filter import FrameFilter
 from walrow.cli.frame_lines import FrameLines, clock, is_clock
+from walrow.cli.places import say_time
 from walrow.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ def inspect(
     if count:
         _count(files, framing, as_json=as_json)
         return
+    say_time("--since", since)
     out = _Json() if as_json else FrameLines(full=full)
     _frames(files, framing, limit, FrameFilter(table, xid, since), out)
 

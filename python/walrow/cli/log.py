@@ -5,15 +5,18 @@ from __future__ import annotations
 import contextlib
 import datetime as dt  # noqa: TC003 - click reads the annotations
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from walrow._lsn import Lsn
 from walrow.cli import grid, log_options
-from walrow.cli.arguments import TEXT, Commands
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands
+from walrow.cli.places import resolved
 from walrow.cli.terminal import count, printable, say
 from walrow.log import Log
+
+if TYPE_CHECKING:
+    from walrow._lsn import Lsn
 
 _directory = click.argument("directory", metavar="DIR")
 
@@ -124,16 +127,22 @@ def resume(*, directory: str) -> None:
 @log.command()
 @_directory
 @click.option(
-    "--until", required=True, type=Lsn, help="Remove what ends at or before this LSN."
+    "--until",
+    required=True,
+    type=LSN_OR_TIME,
+    metavar="LSN|TIME",
+    help="Remove what ends at or before this LSN, or before the first transaction that was "
+    "committed after this time: -7d.",
 )
 @_force
-def prune(*, directory: str, until: Lsn, force: bool) -> None:
+def prune(*, directory: str, until: Lsn | dt.datetime, force: bool) -> None:
     """Removes old segments. The last one stays.
 
     Nothing is removed if a registered reader, or the last load of a table, needs some of
     it.
     """
-    removed = Log(directory).prune(until, force=force)
+    opened = Log(directory)
+    removed = opened.prune(resolved(opened._log, "--until", until), force=force)
     click.echo(f"{count(removed, 'segment')} removed")
 
 
