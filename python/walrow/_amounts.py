@@ -30,7 +30,10 @@ def size(value: int | str, option: str) -> int:
         OptionError: It is no size.
     """
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        if value >= 0:
+            return value
+        text = f"{option} is {value}: it must be from 0 bytes on"
+        raise OptionError(text)
     number, unit = _split(value)
     if unit in _BYTES:
         return int(Decimal(number) * _BYTES[unit])
@@ -38,7 +41,7 @@ def size(value: int | str, option: str) -> int:
     raise OptionError(text)
 
 
-def duration(value: float | str | dt.timedelta, option: str) -> float:
+def duration(value: object, option: str) -> float:
     """The seconds of a duration.
 
     >>> (
@@ -60,14 +63,14 @@ def duration(value: float | str | dt.timedelta, option: str) -> float:
         seconds = value.total_seconds()
     elif isinstance(value, str):
         seconds = _seconds(value)
-    elif not isinstance(value, bool):
+    elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
     # Nothing is true of nan.
     if seconds >= 0:
         return seconds
     text = (
         f"{option} must be a duration: seconds, a timedelta, or a text such as '12h' or '7d'"
-        if isinstance(value, str | bool)
+        if math.isnan(seconds)
         else f"{option} is {value}: it must be from 0 seconds on"
     )
     raise OptionError(text)

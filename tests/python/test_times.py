@@ -153,7 +153,7 @@ def test_a_stream_knows_no_place_for_its_start(start: Any) -> None:
 
 
 def test_a_datetime_needs_a_time_zone(log: walrow.Log) -> None:
-    naive = dt.datetime(2024, 1, 1)  # noqa: DTZ001
+    naive = dt.datetime(2024, 1, 1)
     calls: list[Any] = [
         lambda: log.read(start=naive),
         lambda: log.read(end=naive),

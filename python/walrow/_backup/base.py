@@ -12,6 +12,7 @@ from walrow._backup.base_options import (
     BackupOptions,
     check_options,
     check_places,
+    directory_of,
     gzip_level,
     places_of,
 )
@@ -21,6 +22,7 @@ from walrow._backup.base_stream import BackupStream
 from walrow._backup.base_streaming import StreamedWal, beside
 from walrow._backup.base_taking import Taking, fail
 from walrow._backup.base_target import PlainTarget, TarTarget
+from walrow._calls import explained
 from walrow._core import base_backup_command, upload_manifest_command
 from walrow._postgres.commands import identify_system, timeline_history
 from walrow._postgres.connecting import connect, parameters_of
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 __all__ = ["base_backup", "take"]
 
 
+@explained
 def base_backup(
     conninfo: str = "",
     *,
@@ -101,7 +104,7 @@ def base_backup(
         OptionError: Options contradict each other, or a directory is not empty.
     """
     options = BackupOptions(
-        to=Path(os.path.abspath(to)),  # noqa: PTH100 - links stay
+        to=directory_of(to),
         format=format,
         label=label,
         checkpoint=checkpoint,

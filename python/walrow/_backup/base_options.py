@@ -7,7 +7,7 @@ import re
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
 
 from walrow.errors import BackupError, OptionError
 
@@ -75,7 +75,7 @@ def check_options(options: BackupOptions) -> None:
         ("manifest", options.manifest, ("yes", "no", "force-encode")),
     ):
         if value not in words:
-            _refuse(f"{name} is one of {', '.join(words)}")
+            _refuse(f"{name} is one of {', '.join(words)}, not {value!r}")
     if options.format == "plain" and not hasattr(tarfile, "data_filter"):
         _refuse(
             "this Python has no filter 'data' in tarfile, without which nothing is unpacked: use"
@@ -203,6 +203,21 @@ def partial_name(path: Path) -> Path:
     backups/monday.partial
     """
     return path.with_name(f"{path.name}.partial")
+
+
+def directory_of(to: Any) -> Path:
+    """The directory of a backup.
+
+    Raises:
+        TypeError: It is no path.
+        OptionError: It is empty.
+    """
+    if not isinstance(to, str | os.PathLike):
+        text = f"to must be the path of a directory, not {type(to).__name__}"
+        raise TypeError(text)
+    if not os.fsdecode(to):
+        _refuse("to is empty: name a directory")
+    return Path(os.path.abspath(os.fsdecode(to)))  # noqa: PTH100 - links stay
 
 
 def _refuse(reason: str) -> NoReturn:

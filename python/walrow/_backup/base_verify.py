@@ -14,6 +14,7 @@ from walrow._backup.base_wal import SegmentFile, wal_problems
 from walrow._backup.crc32c import Crc32c
 from walrow._backup.wal_names import is_segment
 from walrow._backup.wal_page import HEADER_BYTES
+from walrow._calls import explained
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
@@ -64,6 +65,7 @@ class Checked(NamedTuple):
     segments: dict[str, SegmentFile]
 
 
+@explained
 def verify_manifest(
     directory: str | os.PathLike[str],
     *,

@@ -8,6 +8,7 @@ import threading
 from typing import TYPE_CHECKING, Literal
 
 from walrow._amounts import duration
+from walrow._calls import explained
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import parameters_of, psycopg_or_refuse
 from walrow._secrets import is_conninfo
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["receive_wal"]
 
 
+@explained
 def receive_wal(
     conninfo: str = "",
     *,

@@ -15,8 +15,11 @@ import math
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._amounts import duration
+from walrow._calls import explained
 from walrow._core import LogDirectory, LogObjects
 from walrow._sources.logs import directory_of
 from walrow.errors import Error, LogError
@@ -24,6 +27,8 @@ from walrow.errors import Error, LogError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from walrow.typing import Duration
 
 __all__ = [
     "LoadRequest",
@@ -67,12 +72,13 @@ class LoadResult(NamedTuple):
     time: float = 0.0
 
 
+@explained
 def load(
     tables: str | Sequence[str] | None = None,
     *,
     log: str | os.PathLike[str],
     wait: bool = True,
-    timeout: float | None = None,
+    timeout: Duration | None = None,
 ) -> None:
     """Asks the receiver of a log to load tables, and waits until they are.
 
@@ -93,19 +99,21 @@ def load(
         log: The log's directory.
         wait: Whether to wait for the load. Otherwise the request stays until it is loaded, or
             `walrow.log.cancel_load` cancels it.
-        timeout: The seconds to wait. Default: without end.
+        timeout: How long to wait: seconds, a timedelta, or a text such as `"5m"`. Default:
+            without end.
 
     Raises:
         LogError: The receiver has given the load up, or somebody has cancelled it. The directory
             is not a log, or cannot be written.
         TimeoutError: The receiver is not running, or needs more time.
     """
+    seconds = math.inf if timeout is None else duration(timeout, "timeout")
     path = _opened(log)
-    names = [tables] if isinstance(tables, str) else tables
+    names = _listed(tables)
     wanted = request(path, names, is_awaited=wait)
     if not wait:
         return
-    end = math.inf if timeout is None else time.monotonic() + timeout
+    end = time.monotonic() + seconds
     objects = LogObjects(path)
     try:
         found = _awaited(objects, wanted, end)
@@ -139,6 +147,21 @@ def _awaited(objects: LogObjects, wanted: LoadRequest, end: float) -> LoadResult
     return found
 
 
+def _listed(tables: Any) -> list[str] | None:
+    """The tables of a request.
+
+    Raises:
+        TypeError: They are no names.
+    """
+    if tables is None:
+        return None
+    names = [tables] if isinstance(tables, str) else tables
+    if not isinstance(names, Iterable) or not all(isinstance(it, str) for it in names):
+        text = "tables must be names of tables, such as ['public.orders']"
+        raise TypeError(text)
+    return [*names]
+
+
 def _opened(log: str | os.PathLike[str]) -> Path:
     """The directory of a log, which was opened once, so that it is one.
 
@@ -150,6 +173,7 @@ def _opened(log: str | os.PathLike[str]) -> Path:
     return path
 
 
+@explained
 def cancel_load(
     tables: str | Sequence[str] | None = None, *, log: str | os.PathLike[str]
 ) -> int:
@@ -171,9 +195,8 @@ def cancel_load(
         LogError: The directory is not a log, or cannot be written.
     """
     path = _opened(log)
-    names = (
-        None if tables is None else {tables} if isinstance(tables, str) else {*tables}
-    )
+    listed = _listed(tables)
+    names = None if listed is None else {*listed}
     objects = LogObjects(path)
     count = 0
     with objects.lock():

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._amounts import size
+from walrow._calls import explained
 from walrow._core import Catalog, LogWriter
 from walrow._sources.chunks import Chunks
 from walrow._sources.logs import directory_of
@@ -39,6 +40,7 @@ class Sealed(NamedTuple):
     segments: int
 
 
+@explained
 def seal(
     source: Source,
     *,
@@ -102,7 +104,7 @@ def seal(
         writer = LogWriter(
             directory,
             segment_bytes=size(segment_bytes, "segment_bytes"),
-            level=compression_level or None,
+            level=_level(compression_level) or None,
             spool_memory=size(spool_memory, "spool_memory"),
             spool_directory=spool_directory,
             group_access=group_access,
@@ -153,3 +155,11 @@ def _publish(writer: LogWriter) -> None:
     # Published segments are durable, so only prepared transactions are left to sync.
     writer.publish()
     writer.sync()
+
+
+def _level(level: Any) -> int:
+    """A level of zstd."""
+    if isinstance(level, int):
+        return level
+    text = f"compression_level must be an integer up to 22, not {type(level).__name__}"
+    raise TypeError(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._calls import explained
 from walrow._lsn import Lsn
 from walrow._postgres.session import records
 from walrow._postgres.waiting import time_of
@@ -61,6 +62,7 @@ class Slot(NamedTuple):
     conflict: bool | None
 
 
+@explained
 def slots(conn: psycopg.Connection[Any]) -> list[Slot]:
     """Lists the replication slots of a server, in all databases, by name.
 

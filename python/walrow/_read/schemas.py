@@ -104,7 +104,7 @@ def schema_of_all(source: Any, versions: str, options: Options) -> Schema:
         OptionError: There is not one table, or the source can be read only once.
     """
     if versions != "union":
-        text = "versions must be 'one' or 'union'"
+        text = f"versions must be 'one' or 'union', not {versions!r}"
         raise OptionError(text)
     table = options.get("table")
     if table is None or options.get("schema") is not None:

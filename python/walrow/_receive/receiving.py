@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from walrow._amounts import duration, size
+from walrow._calls import explained
 from walrow._log.retention import Retainer
 from walrow._postgres.connecting import psycopg_or_refuse
 from walrow._sources.logs import directory_of
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["receive"]
 
 
+@explained
 def receive(
     conninfo: str = "",
     *,

@@ -12,6 +12,7 @@ from walrow._apply.parts import ends, first_end, halved
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
+from walrow._calls import explained
 from walrow._lsn import Lsn
 from walrow.delta.columns import check_new, evolution, own_columns
 from walrow.delta.failures import by_spark, too_large
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 __all__ = ["apply_changes", "require"]
 
 
+@explained
 def apply_changes(
     log: Log | str | os.PathLike[str],
     *,

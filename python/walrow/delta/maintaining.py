@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._amounts import duration
 from walrow._apply.targets import Conflict
+from walrow._calls import explained
 from walrow.delta.applying import require
 from walrow.delta.failures import by_spark
 from walrow.delta.snapshots import Place
@@ -42,6 +43,7 @@ class Maintained(NamedTuple):
     renewed: bool = False
 
 
+@explained
 def maintain(
     target: str,
     *,
@@ -91,7 +93,7 @@ def maintain(
 def _opened(place: Place) -> Snapshot:
     snapshot = place.look()
     if snapshot is None:
-        text = f"{place.target} does not exist"
+        text = f"target {place.target} does not exist: apply_changes makes it"
         raise OptionError(text)
     snapshot.guard()
     return snapshot

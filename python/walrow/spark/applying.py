@@ -10,6 +10,7 @@ from walrow._apply import calls
 from walrow._apply.items import Applied, NetChanges
 from walrow._apply.targets import Conflict, never_sent_error, violated
 from walrow._apply.units import LogContents
+from walrow._calls import explained
 from walrow.log import reopened
 from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_net import Net
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["Call", "apply_changes"]
 
 
+@explained
 def apply_changes(
     spark: Any,
     log: Log | str | os.PathLike[str],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
+from walrow._calls import explained
 from walrow._core import Survey
 from walrow._read.survey.items import (
     Column,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Commit", "Ddl", "Note", "Table", "Tables", "Version", "tables"]
 
 
+@explained
 def tables(
     source: Source,
     *,

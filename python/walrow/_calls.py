@@ -1,0 +1,93 @@
+"""Calls whose arguments do not fit: the error says which name was meant, and what is missing."""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import inspect
+import re
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+    from collections.abc import Set as AbstractSet
+
+__all__ = ["explained", "is_no_option"]
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+
+def explained(function: F, elsewhere: Collection[str] = ()) -> F:
+    """Explains a call with wrong names, too few or too many arguments.
+
+    >>> @explained
+    ... def seal(source, *, log): ...
+    >>> seal("a.wire", lgo="log/")
+    Traceback (most recent call last):
+        ...
+    TypeError: lgo is not an option of seal(); did you mean log?
+
+    Args:
+        function: The function.
+        elsewhere: Options of other functions, which the function itself refuses.
+    """
+    parameters = inspect.signature(function).parameters
+    where = f"{function.__qualname__.removesuffix('.__init__').rpartition('.')[2]}()"
+
+    @functools.wraps(function)
+    def call(*given: Any, **named: Any) -> Any:
+        # Some functions take all names, and hand them on.
+        for name in named.keys() - parameters.keys():
+            if name not in elsewhere:
+                text = is_no_option(name, parameters, where)
+                raise TypeError(text)
+        try:
+            return function(*given, **named)
+        except TypeError as error:
+            trace = error.__traceback__
+            if trace is None or trace.tb_next is not None:
+                # It is an error inside of the function.
+                raise
+        text = f"{where} {_misfit(function, len(given), named.keys())}"
+        raise TypeError(text)
+
+    # Its type is that of the function.
+    return call  # type: ignore[return-value]
+
+
+def is_no_option(name: str, known: Collection[str], where: str) -> str:
+    """Says that there is no such option, and which one it may mean."""
+    close = difflib.get_close_matches(name, known, 1)
+    options = ", ".join(each for each in known if each != "self")
+    hint = f"did you mean {close[0]}?" if close else f"its options are {options}"
+    return f"{name} is not an option of {where}; {hint}"
+
+
+def _misfit(function: Callable[..., Any], count: int, named: AbstractSet[str]) -> str:
+    """Says which arguments are missing, or that there are too many."""
+    parameters = inspect.signature(function).parameters
+    placed = [
+        name
+        for name, it in parameters.items()
+        if it.kind is not inspect.Parameter.KEYWORD_ONLY
+    ]
+    if count > len(placed):
+        first = ", ".join(name for name in placed if name != "self") or "no argument"
+        return f"takes only {first} without a name: write name=value for the others"
+    if twice := named & set(placed[:count]):
+        return f"has {min(twice)} twice, without and with its name"
+    missing = [
+        f"{name} ({_meaning(function, name)})"
+        for name, it in parameters.items()
+        if it.default is inspect.Parameter.empty
+        and name not in {*named, *placed[:count]}
+    ]
+    return f"needs {' and '.join(missing)}"
+
+
+def _meaning(function: Callable[..., Any], name: str) -> str:
+    """What the docstring says of an argument: its first sentence, or what is in its first line."""
+    pattern = rf"^ +{name}: (.+)$"
+    found = re.search(pattern, inspect.getdoc(function) or "", re.MULTILINE)
+    text = found[1].partition(". ")[0].rstrip(".,:") if found else "see its help"
+    return text[:1].lower() + text[1:]
