@@ -68,10 +68,11 @@ def duration(value: object, option: str) -> float:
     # Nothing is true of nan.
     if seconds >= 0:
         return seconds
+    is_number = isinstance(value, int | float | dt.timedelta)
     text = (
-        f"{option} must be a duration: seconds, a timedelta, or a text such as '12h' or '7d'"
-        if math.isnan(seconds)
-        else f"{option} is {value}: it must be from 0 seconds on"
+        f"{option} is {value}: it must be from 0 seconds on"
+        if is_number and not isinstance(value, bool)
+        else f"{option} must be a duration: seconds, a timedelta, or a text such as '12h' or '7d'"
     )
     raise OptionError(text)
 

@@ -88,6 +88,9 @@ def _misfit(function: Callable[..., Any], count: int, named: AbstractSet[str]) -
 def _meaning(function: Callable[..., Any], name: str) -> str:
     """What the docstring says of an argument: its first sentence, or what is in its first line."""
     pattern = rf"^ +{name}: (.+)$"
-    found = re.search(pattern, inspect.getdoc(function) or "", re.MULTILINE)
+    # A class describes the arguments of its constructor.
+    owner = function.__globals__.get(function.__qualname__.partition(".")[0])
+    doc = inspect.getdoc(owner if function.__name__ == "__init__" else function)
+    found = re.search(pattern, doc or "", re.MULTILINE)
     text = found[1].partition(". ")[0].rstrip(".,:") if found else "see its help"
     return text[:1].lower() + text[1:]

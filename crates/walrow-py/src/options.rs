@@ -430,13 +430,12 @@ fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
 
 /// The LSN of a start. A time means a place in a log, which a stream does not know in advance.
 fn start(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
-    match end(value, name)? {
-        End::Lsn(lsn) => Ok(lsn),
-        End::Time(_) => Err(errors::option_error(
-            value.py(),
-            format!("{name} is a time, which needs a log: pass the LSN, such as Reader.position"),
-        )),
-    }
+    let End::Lsn(lsn) = end(value, name)? else {
+        let text =
+            format!("{name} is a time, which needs a log: pass the LSN, such as Reader.position");
+        return Err(errors::option_error(value.py(), text));
+    };
+    Ok(lsn)
 }
 
 /// An LSN, or a time with a time zone.

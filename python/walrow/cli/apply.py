@@ -199,9 +199,11 @@ def apply(
             text = f"only --engine delta has --memory, and the engine is spark: {choice.reason}"
             raise OptionError(text)
         from walrow.cli.apply_spark import applier
+        from walrow.spark.applying import check_call
 
+        options["cluster_by"] = cluster_by
+        check_call(directory, **options)
         with applier(given, options["target"]) as (one, check):
-            options["cluster_by"] = cluster_by
             _repeat(one, check, directory, options, every=every, as_json=as_json)
         return
     from walrow.delta.applying import apply_changes, require

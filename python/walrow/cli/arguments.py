@@ -21,7 +21,7 @@ from walrow.typing import Options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LSN_OR_TIME", "TEXT", "Commands", "library_option", "pairs"]
+__all__ = ["LSN_OR_TIME", "TEXT", "Commands", "Number", "library_option", "pairs"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -85,6 +85,26 @@ class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):
 
 
 LSN_OR_TIME = _LsnOrTime()
+
+
+class Number(click.IntRange):
+    """An integer in a range. Errors say number, and which."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Refuses other text."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value} is not a {self.name}{self._range()}", param, ctx)
+        return super().convert(number, param, ctx)
+
+    def _range(self) -> str:
+        least = "" if self.min is None else f" from {self.min}"
+        return least if self.max is None else f"{least} up to {self.max}"
 
 
 class _File(click.Path):

@@ -105,10 +105,8 @@ def follow(
     chosen = key_filter(pairs("--where", where))
     require_pyarrow()
     show = json_line if as_json else text_lines(full=full)
-    with (
-        ended_with_its_reader(),
-        _source(log, dsn, publications, tables, start) as found,
-    ):
+    found = _source(log, dsn, publications, tables, start)
+    with found, ended_with_its_reader():
         for batch in found:
             for change in filter(chosen, changes_of(batch)):
                 show(change)

@@ -12,7 +12,7 @@ from walrow import _core
 from walrow._core import UNCHANGED
 from walrow._lsn import Lsn
 from walrow.cli import source
-from walrow.cli.arguments import LSN_OR_TIME, TEXT
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, Number
 from walrow.cli.frame_filter import FrameFilter
 from walrow.cli.frame_lines import FrameLines, clock, is_clock
 from walrow.cli.places import say_time
@@ -25,14 +25,10 @@ if TYPE_CHECKING:
     from walrow.typing import Frame, Framing
 
 
-class _Xid(click.IntRange):
+class _Xid(Number):
     """A transaction's ID. Errors use the name."""
 
     name = "XID"
-
-
-class _Number(click.IntRange):
-    name = "number"
 
 
 @click.command()
@@ -43,7 +39,7 @@ class _Number(click.IntRange):
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
 @click.option(
     "--limit",
-    type=_Number(min=0),
+    type=Number(min=0),
     metavar="N",
     help="Show only the first N frames.",
 )

@@ -18,8 +18,8 @@ from walrow.cli.terminal import say
 @click.option("--all", "is_all", is_flag=True, help="Load all published tables.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0),
-    metavar="SECONDS",
+    type=log_options.DURATION,
+    metavar="DURATION",
     help="How long to wait. Default: without end.",
 )
 @click.option(

@@ -10,6 +10,7 @@ import click
 
 from walrow._amounts import duration, size
 from walrow._log.retention import Retention
+from walrow.cli.arguments import Number
 from walrow.errors import OptionError
 
 
@@ -110,7 +111,7 @@ segment_size = click.option(
 
 level = click.option(
     "--level",
-    type=click.IntRange(-131_072, 22),
+    type=Number(-131_072, 22),
     default=1,
     show_default=True,
     help="The compression level of zstd; levels below 0 are faster. 0 stores the stream as it is.",

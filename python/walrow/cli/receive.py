@@ -16,7 +16,7 @@ import click
 from walrow._log.retention import Retention
 from walrow._receive.receiving import receive as receive_into_log
 from walrow.cli import log_options
-from walrow.cli.arguments import TEXT
+from walrow.cli.arguments import TEXT, Number
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
@@ -80,7 +80,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--jobs",
-    type=click.IntRange(min=1),
+    type=Number(min=1),
     default=4,
     show_default=True,
     help="The number of connections that copy tables for a load.",

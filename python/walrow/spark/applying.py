@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_net import Net
 from walrow.spark.schemas import fields_of, require
 from walrow.spark.sessions import own_session, parallelism
-from walrow.spark.targets import target_of
+from walrow.spark.targets import check_target, target_of
 from walrow.spark.targets.evolving import evolve
 from walrow.spark.targets.path_values import path_error, path_texts
 from walrow.spark.targets.sql import quoted
@@ -134,6 +135,18 @@ def apply_changes(
     )
     with own_session(spark) as session:
         return call.run(session)
+
+
+def check_call(log: str, **options: Any) -> None:
+    """Raises what `apply_changes` would refuse without a session, before one is started."""
+    defaults = {
+        name: it.default
+        for name, it in inspect.signature(apply_changes).parameters.items()
+        if it.kind is it.KEYWORD_ONLY
+    }
+    call = Call(None, LogContents(reopened(log)), **(defaults | options))
+    check_target(call.target)
+    call.applied()
 
 
 class Call(calls.Call):

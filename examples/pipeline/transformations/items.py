@@ -1,0 +1,27 @@
+"""Two tables of a pipeline: all changes of a table, and how many there are of each kind."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark import pipelines as dp
+from pyspark.sql import SparkSession
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+spark = SparkSession.active()
+
+
+@dp.table
+def item_changes() -> DataFrame:
+    """Each change of `public.item`, once: a stream that continues where it ended."""
+    log = spark.conf.get("shop.log")
+    reader = spark.readStream.format("walrow")
+    return reader.option("table", "public.item").load(log)
+
+
+@dp.materialized_view
+def item_counts() -> DataFrame:
+    """The number of changes of each kind."""
+    return spark.read.table("item_changes").groupBy("_change_type").count()
