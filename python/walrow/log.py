@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import datetime as dt
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +32,7 @@ from walrow._log.retention import Compacted, Retained, Retention
 from walrow._log.stopped import resume
 from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
-from walrow._read import reading, schemas
+from walrow._read import html, reading, schemas
 from walrow._read.signatures import with_options
 from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
@@ -171,6 +172,33 @@ class Log(OpenedLog):
 
     def __repr__(self) -> str:
         return f"<walrow.Log {self.start} to {self.end}: {len(self._log)} segments>"
+
+    def _repr_html_(self) -> str:
+        """Shows the tables, for notebooks."""
+        heads = [
+            "table",
+            "versions",
+            "rows changed",
+            "truncates",
+            "loaded",
+            "needs a load",
+        ]
+        rows = [
+            [
+                table.name,
+                len(table.versions),
+                f"{table.rows:,}",
+                f"{table.truncates:,}",
+                "" if table.loaded is None else table.loaded,
+                table.needs_load or "",
+            ]
+            for table in self.tables()
+        ]
+        caption = (
+            f"<b>{escape(self.location)}</b>: {self.start} to {self.end}, "
+            f"{len(self._log):,} segments"
+        )
+        return html.table(caption, heads, rows)
 
     @property
     def source(self) -> SourceIdentity:

@@ -16,9 +16,8 @@ spark = SparkSession.active()
 @dp.table
 def item_changes() -> DataFrame:
     """Each change of `public.item`, once: a stream that continues where it ended."""
-    log = spark.conf.get("shop.log")
-    reader = spark.readStream.format("walrow")
-    return reader.option("table", "public.item").load(log)
+    reader = spark.readStream.format("walrow").option("table", "public.item")
+    return reader.load(spark.conf.get("spark.shop.log"))
 
 
 @dp.materialized_view

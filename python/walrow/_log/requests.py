@@ -3,7 +3,7 @@
 Each request is an object of the log, `_load-request-…`. The receiver loads the tables of the oldest
 one, and removes the request when it is done. So a request survives a crash. A process that waits
 for the load renews it. The load is cancelled a minute after the last time, or once somebody removes the
-request. The result is an object with the request's key, which the waiting process removes: a missing
+request. The receiver writes into it what the load waits for. The result is an object with the request's key, which the waiting process removes: a missing
 one never means success.
 """
 
@@ -25,7 +25,7 @@ from walrow._sources.logs import directory_of
 from walrow.errors import Error, LogError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from walrow.typing import Duration
@@ -38,6 +38,7 @@ __all__ = [
     "complete",
     "is_wanted",
     "load",
+    "note",
     "request",
     "result_of",
     "take",
@@ -79,6 +80,7 @@ def load(
     log: str | os.PathLike[str],
     wait: bool = True,
     timeout: Duration | None = None,
+    waiting: Callable[[str], None] | None = None,
 ) -> None:
     """Asks the receiver of a log to load tables, and waits until they are.
 
@@ -101,6 +103,8 @@ def load(
             `walrow.log.cancel_load` cancels it.
         timeout: How long to wait: seconds, a timedelta, or a text such as `"5m"`. Default:
             without end.
+        waiting: Is called with what the load waits for: at once, when that changes, and every
+            30 seconds.
 
     Raises:
         LogError: The receiver has given the load up, or somebody has cancelled it. The directory
@@ -116,7 +120,7 @@ def load(
     end = time.monotonic() + seconds
     objects = LogObjects(path)
     try:
-        found = _awaited(objects, wanted, end)
+        found = _awaited(objects, wanted, end, waiting or (lambda _: None))
     except BaseException:
         _remove(objects, _name(wanted))
         raise
@@ -125,9 +129,15 @@ def load(
         raise LogError(found.failure, code="load")
 
 
-def _awaited(objects: LogObjects, wanted: LoadRequest, end: float) -> LoadResult:
+def _awaited(
+    objects: LogObjects,
+    wanted: LoadRequest,
+    end: float,
+    waiting: Callable[[str], None],
+) -> LoadResult:
     """Waits for the result of a request."""
     renewed = time.monotonic()
+    said, said_at = "", -math.inf
     while (found := _result_of(objects, wanted)) is None:
         now = time.monotonic()
         if now >= end:
@@ -138,13 +148,33 @@ def _awaited(objects: LogObjects, wanted: LoadRequest, end: float) -> LoadResult
             with contextlib.suppress(Error, OSError):
                 _renew(objects, wanted)
         try:
-            objects.read(_name(wanted))
+            waits = _waits(objects, wanted)
         except FileNotFoundError:
             # The result comes before the request goes.
             found = _result_of(objects, wanted)
             return found or LoadResult("the load was cancelled")
+        if waits != said or now >= said_at + _SAY_SECONDS:
+            said, said_at = waits, now
+            waiting(waits)
         time.sleep(_POLL_SECONDS)
     return found
+
+
+def _waits(objects: LogObjects, wanted: LoadRequest) -> str:
+    """What the load waits for."""
+    data, _ = objects.read(_name(wanted))
+    with contextlib.suppress(*_DAMAGED):
+        waits = json.loads(data).get("waits")
+        if isinstance(waits, str):
+            return waits
+    return "waiting for the receiver of the log: walrow receive must run"
+
+
+def note(log: Path, taken: LoadRequest, waits: str) -> None:
+    """Says in a request what its load waits for, for the process that waits for it."""
+    objects = LogObjects(log)
+    with contextlib.suppress(Error, OSError):
+        _change(objects, taken, {"waits": waits})
 
 
 def _listed(tables: Any) -> list[str] | None:
@@ -325,11 +355,18 @@ def _record(wanted: LoadRequest) -> bytes:
 
 def _renew(objects: LogObjects, wanted: LoadRequest) -> None:
     """Says that somebody still waits."""
+    _change(objects, wanted, {"renewed": time.time()})
+
+
+def _change(objects: LogObjects, wanted: LoadRequest, change: dict[str, Any]) -> None:
     name = _name(wanted)
     # A request that is removed meanwhile does not come back.
     with objects.lock():
-        _, tag = objects.read(name)
-        objects.swap(name, _record(wanted), tag)
+        data, tag = objects.read(name)
+        found = json.loads(_record(wanted))
+        with contextlib.suppress(*_DAMAGED):
+            found |= json.loads(data)
+        objects.swap(name, json.dumps(found | change).encode(), tag)
 
 
 def complete(log: Path, taken: LoadRequest, failure: str | None) -> None:
@@ -404,6 +441,8 @@ _POLL_SECONDS = 0.2
 #: A waiting process renews its request so often. One without that for so long is not wanted.
 _RENEW_SECONDS = 5.0
 _EXPIRY_SECONDS = 60.0
+#: A caller hears again what a load waits for.
+_SAY_SECONDS = 30.0
 _SETTLED_NANOSECONDS = 2_000_000_000
 _REQUEST = "_load-request-"
 _RESULT = "_load-result-"

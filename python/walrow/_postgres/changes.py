@@ -27,6 +27,7 @@ from walrow.errors import OptionError
 from walrow.typing import ChangesOptions, SchemaOptions
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Sequence
     from typing import Literal, Self, Unpack
 
@@ -304,10 +305,17 @@ class Changes:
         return self._all().to_pyarrow()
 
     def to_pandas(
-        self, *, dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow"
+        self,
+        *,
+        dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow",
+        decimals: Literal["exact", "float"] = "exact",
     ) -> Any:
         """Waits for all changes, and returns them as `walrow.Reader.to_pandas` does."""
-        return self._all().to_pandas(dtype_backend=dtype_backend)
+        return self._all().to_pandas(dtype_backend=dtype_backend, decimals=decimals)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> int:
+        """Waits for all changes, and writes them as `walrow.Reader.to_parquet` does."""
+        return self._all().to_parquet(path)
 
     def to_polars(self) -> Any:
         """Waits for all changes, and returns them as `walrow.Reader.to_polars` does."""

@@ -208,7 +208,7 @@ class Loads:
                 self._tell(answer, landing)
             case decisions.Begin(request):
                 load = self._load = self._new(request.tables)
-                begin = partial(self._begin, load, landing)
+                begin = partial(self._begin, load, landing, request)
                 self._begun = in_background("walrow-load", begin)
             case decisions.StopCopies():
                 self._stop_copies()
@@ -254,11 +254,16 @@ class Loads:
             wake=self._wake,
         )
 
-    def _begin(self, load: TableLoad, landing: Landing) -> None:
+    def _begin(self, load: TableLoad, landing: Landing, request: LoadRequest) -> None:
         """Begins a load on a temporary slot, which ends with its connection."""
 
         def waiting(waits: Waiting) -> None:
             self._note(f"a load: {waits}")
+            say(f"the receiver is {waits}")
+
+        def say(text: str) -> None:
+            if request.is_awaited:
+                load_requests.note(self._log, request, text)
 
         slot = f"walrow_load_{os.getpid()}_{secrets.token_hex(4)}"
         try:
@@ -271,6 +276,9 @@ class Loads:
                     temporary=True,
                     waiting=waiting,
                     longest_pause=_PAUSE_SECONDS,
+                )
+                say(
+                    "the receiver copies the rows, and gives them their place in the log"
                 )
             finally:
                 # The snapshot was imported.

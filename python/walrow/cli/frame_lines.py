@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import UNCHANGED
+from walrow.cli.facts import fact_of, in_words
 from walrow.cli.frame_filter import time_of
 from walrow.cli.terminal import line_printer, printable
 
@@ -95,6 +96,8 @@ class FrameLines:
             ]
             rest = {key: fields[key] for key in ("xid", "options")}
             return f"{self._fields(rest)} {', '.join(names)}"
+        if message.kind == "M" and (fact := fact_of(fields)) is not None:
+            return in_words(fact)
         return self._fields(fields)
 
     def _relation(self, fields: dict[str, Any]) -> str:

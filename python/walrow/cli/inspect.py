@@ -13,6 +13,7 @@ from walrow._core import UNCHANGED
 from walrow._lsn import Lsn
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, Number
+from walrow.cli.facts import fact_of
 from walrow.cli.frame_filter import FrameFilter
 from walrow.cli.frame_lines import FrameLines, clock, is_clock
 from walrow.cli.places import say_time
@@ -82,7 +83,8 @@ def inspect(
     are shortened, except errors of the server.
 
     With --json, each line contains offset, size, kind, name and fields of a frame.
-    XLogData also has lsn, and message with its kind, name and fields. LSNs and times are
+    XLogData also has lsn, and message with its kind, name and fields; walrow's own facts in a log
+    have fact. LSNs and times are
     text; a time outside of the years 1 to 9999 is a number, the microseconds since 2000. A
     value is a string as the server sent it, null, {"unchanged": true}, or {"hex": "..."}
     if it is binary or not UTF-8.
@@ -185,6 +187,8 @@ class _Json:
                 "name": message.name,
                 "fields": plain(message.fields),
             }
+            if message.kind == "M" and (fact := fact_of(message.fields)) is not None:
+                record["fact"] = fact
         sys.stdout.write(json.dumps(record) + "\n")
 
 
