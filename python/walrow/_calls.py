@@ -1,4 +1,4 @@
-"""Calls whose arguments do not fit: the error says which name was meant, and what is missing."""
+"""Calls with wrong arguments: their errors name the right argument, or the missing one."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def explained(function: F, elsewhere: Collection[str] = ()) -> F:
         text = f"{where} {_misfit(function, len(given), named.keys())}"
         raise TypeError(text)
 
-    # Its type is that of the function.
+    # It has the type of the function.
     return call  # type: ignore[return-value]
 
 
@@ -86,7 +86,7 @@ def _misfit(function: Callable[..., Any], count: int, named: AbstractSet[str]) -
 
 
 def _meaning(function: Callable[..., Any], name: str) -> str:
-    """What the docstring says of an argument: its first sentence, or what is in its first line."""
+    """The first sentence about an argument in the docstring, as far as it is in one line."""
     pattern = rf"^ +{name}: (.+)$"
     # A class describes the arguments of its constructor.
     owner = function.__globals__.get(function.__qualname__.partition(".")[0])

@@ -1,4 +1,4 @@
-"""Each wrong command says what was wrong, where, and what to do."""
+"""The message of each wrong command names the problem, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytest.importorskip("psycopg")
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory, data: Path) -> dict[str, str]:
-    """What the commands name."""
+    """The paths in the commands."""
     folder = tmp_path_factory.mktemp("probes")
     walrow.seal(data / "rows.text.wire", log=folder / "log")
     return {

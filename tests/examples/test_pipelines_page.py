@@ -24,6 +24,10 @@ def test_the_pipeline_runs_and_continues(tmp_path: Path) -> None:
     pytest.importorskip("pyspark.pipelines", reason="needs Spark 4.1")
     walrow.seal(ROOT / "tests/data/18/rows.text.wire", log=tmp_path / "log")
     shutil.copytree(ROOT / "examples/pipeline", tmp_path / "pipeline")
+    spec = tmp_path / "pipeline" / "spark-pipeline.yml"
+    storage = "file:///tmp/shop-pipeline"
+    assert storage in spec.read_text()
+    spec.write_text(spec.read_text().replace(storage, f"file://{tmp_path / 'storage'}"))
     command = [
         str(Path(sys.executable).parent / "spark-pipelines"),
         *("run", "--remote", "local[2]"),

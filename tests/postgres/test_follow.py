@@ -1,4 +1,4 @@
-"""`walrow follow --dsn`: through a temporary slot, which nothing is left of."""
+"""`walrow follow --dsn`: its temporary slot and publication end with it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def follow(dsn: str, *words: str) -> subprocess.Popen[str]:
 
 
 def _until_followed(dsn: str) -> None:
-    """Waits until the stream has begun, so that what is committed is in it."""
+    """Waits until the stream has begun, so that later commits are in it."""
     active = (
         "SELECT slot_name FROM pg_replication_slots"
         " WHERE database = current_database() AND confirmed_flush_lsn IS NOT NULL"

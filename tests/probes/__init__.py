@@ -1,7 +1,7 @@
-"""Wrong calls and commands, and what their messages must say.
+"""Wrong calls and commands, with the parts of their messages.
 
-A message says what was wrong, where, and what to do. Each probe has these three parts as texts, and
-the message has them all. `calls` has the calls of Python, `commands` those of the command line.
+A message names the problem, the place and the remedy. Each probe has these three parts as texts, and
+the message has them all. The module `calls` is about Python, and `commands` about the command line.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ class Probe(NamedTuple):
 
     Attributes:
         call: An expression of Python, or the words of a command.
-        wrong: What was wrong.
+        wrong: The problem.
         where: The argument, the option, the table or the file.
-        remedy: What to do: the right name, form or step.
+        remedy: The remedy: the right name, form or step.
     """
 
     call: str
@@ -28,7 +28,7 @@ class Probe(NamedTuple):
 
 
 def faults_of(message: str, probe: Probe) -> list[str]:
-    """The parts that a message lacks, and what no reader of it should have to see."""
+    """The parts that a message lacks, and words of Python in it."""
     wanted = {"wrong": probe.wrong, "where": probe.where, "remedy": probe.remedy}
     faults = [
         f"no {part}: {text}" for part, text in wanted.items() if text not in message
@@ -39,7 +39,7 @@ def faults_of(message: str, probe: Probe) -> list[str]:
     return faults
 
 
-#: What Python says of a value that nobody has checked.
+#: Python's words for a value that was not checked.
 _PYTHON = (
     "unexpected keyword",
     "positional argument",

@@ -1,4 +1,4 @@
-"""Wrong commands. CAP is a capture, LOG a log, NEW a path where nothing is."""
+"""Wrong commands. CAP is a capture, LOG is a log, and NEW is the path of a new file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each wrong call says what was wrong, where, and what to do."""
+"""The message of each wrong call names the problem, the place and the remedy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CAPTURE = "tests/data/18/rows.text.wire"
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the calls name."""
+    """The variables of the calls."""
     folder: Path = tmp_path_factory.mktemp("probes")
     walrow.seal(CAPTURE, log=folder / "log")
     for module in ("backup", "delta", "log", "postgres", "spark"):

@@ -47,7 +47,7 @@ def stream(first: int = 0, last: int = len(HOURS)) -> bytes:
 
 @pytest.fixture(params=[1, 1 << 20], ids=["segments", "segment"])
 def log(tmp_path: Path, request: pytest.FixtureRequest) -> walrow.Log:
-    """The transactions, each in a segment of its own or in one."""
+    """The transactions: a segment for each, or one for all."""
     walrow.seal(stream(), log=tmp_path, segment_bytes=request.param)
     return walrow.Log(tmp_path)
 

@@ -102,7 +102,7 @@ class LogReader:
 
 
 def reader_name(name: Any) -> str:
-    """The name of a reader. The log checks what it contains.
+    """The name of a reader. The log checks its length and its characters.
 
     Raises:
         TypeError: It is no text.

@@ -161,7 +161,7 @@ def _awaited(
 
 
 def _waits(objects: LogObjects, wanted: LoadRequest) -> str:
-    """What the load waits for."""
+    """The reason why a load waits, in words."""
     data, _ = objects.read(_name(wanted))
     with contextlib.suppress(*_DAMAGED):
         waits = json.loads(data).get("waits")

@@ -70,7 +70,7 @@ class Status(NamedTuple):
         lag_bytes: The WAL between `position` and the server's end of WAL. None if the
             server was not asked yet.
         lag_seconds: The seconds since the commit of the last transaction, or since there was no
-            lag in bytes, if that is less: 0 on an idle server. None if neither is known.
+            lag in bytes, if that is less: 0 on an idle server. None before the first of both.
         kept_bytes: The WAL that the slot keeps on the server.
         load: How far a load is. None without one.
         note: The problem, in words.
@@ -92,7 +92,7 @@ class Status(NamedTuple):
 def lag_seconds(
     micros: int | None, lag: int | None, behind: float = math.inf
 ) -> float | None:
-    """The seconds by which a log may be behind its server.
+    """How many seconds a log may be behind its server.
 
     Args:
         micros: The last commit, in microseconds since 1970.

@@ -200,7 +200,7 @@ def decode(
 
 
 def _resolve_times(files: Sequence[str], options: Options) -> None:
-    """Replaces times by the LSNs that a log has for them. A capture has none for its start."""
+    """Replaces times by the LSNs that a log has for them. The start of a capture must be an LSN."""
     start, end = options["start"], options["end"]
     log = find_log(files[0]) if len(files) == 1 and files[0] != "-" else None
     if log is not None:

@@ -26,7 +26,7 @@ def fact_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def in_words(fact: Mapping[str, Any]) -> str:
-    """What a fact says, and its values."""
+    """Writes a fact in words, with its values."""
     kind = fact["fact"]
     words = _WORDS.get(kind, "a fact of a later version of walrow")
     rest = " ".join(

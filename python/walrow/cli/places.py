@@ -1,4 +1,4 @@
-"""What a place in a log means that was given as a time, printed for the person who gave it."""
+"""Times as places in a log. The command line prints both."""
 
 from __future__ import annotations
 
