@@ -336,7 +336,7 @@ def test_misspelled_options_suggest_the_right_one(wrong: str) -> None:
     right = {"tabel": "table", "metdata": "metadata"}[wrong]
     options: Any = {wrong: "x"}
     with pytest.raises(
-        TypeError, match=f"{wrong} is not an option; did you mean {right}"
+        TypeError, match=f"{wrong} is not an option of read.*; did you mean {right}"
     ):
         walrow.read(ROWS, **options)
 

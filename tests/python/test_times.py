@@ -103,7 +103,8 @@ def test_a_later_transaction_does_not_move_it(tmp_path: Path) -> None:
 def test_prune_removes_what_is_before_it(tmp_path: Path) -> None:
     walrow.seal(stream(), log=tmp_path, segment_bytes=1)
     log = walrow.Log(tmp_path)
-    assert log.prune(at(3.5), force=True) == 1
+    assert log.prune(at(3.5), force=True) > 0
+    assert walrow.Log(tmp_path).start == lsn(0) + 8
     assert hours(walrow.Log(tmp_path).read(start=log.start)) == [4, 2, 3]
 
 
