@@ -112,7 +112,7 @@ deny: ## licences, advisories and sources of all crates; needs cargo-deny
 		{ echo 'no cargo-deny: cargo install --locked cargo-deny'; exit 1; }
 	cargo deny --all-features --locked check
 
-build: .venv/.built ## .venv with the development tools, and walrow in it
+build: .venv/.built target/ivy/.fetched ## .venv with the development tools, and walrow in it
 
 bench: build ## captures from a real server, then how fast they are read, beside a floor
 	@PYTHONPATH=examples $(BIN)/python benches/captures.py target/bench-data
@@ -147,6 +147,7 @@ golden: build ## makes tests/data again, from real servers
 types: build ## the table of built-in types again, from servers 14 to 18, and docs/types.md
 	@PYTHONPATH=tests $(BIN)/python tests/servers/built_in.py
 	@PYTHONPATH=tests $(BIN)/python tests/python/types_page.py
+	@PYTHONPATH=tests $(BIN)/python tests/python/options_page.py
 
 clean: ## removes what was built and installed here
 	rm -rf .venv .venv-spark-* target fuzz/target demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -195,6 +196,16 @@ import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 	time maturin develop --release --locked > target/build.log 2>&1 || \
 		{ cat target/build.log; exit 1; }
 	@touch $@
+
+# So that no demo and no test waits for them. Without Java or a network, Spark fetches them later.
+target/ivy/.fetched: tests/table_formats.py examples/stream_to_delta.py | .venv/.built
+	@echo 'fetching the jars of Delta and Iceberg for Spark (once, 134 MB)'
+	@mkdir -p target/ivy; : > target/ivy/nothing.py; \
+	packages=$$(PYTHONPATH=tests:examples python -c \
+		'from table_formats import table_formats; print(table_formats()["spark.jars.packages"])'); \
+	if spark-submit --packages "$$packages" --conf spark.jars.ivy="$(CURDIR)/target/ivy" \
+		target/ivy/nothing.py > target/ivy/fetch.log 2>&1; \
+	then touch $@; else echo 'not fetched: see target/ivy/fetch.log'; fi
 
 target/tools/bin/cargo-fuzz:
 	cargo install cargo-fuzz --version 0.13.2 --locked --root target/tools

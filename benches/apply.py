@@ -426,7 +426,7 @@ def prepare(made: Path, rows: int, changes: int, keys: int) -> None:
         messages(history(rows, changes, keys)),
         log=partial / "log",
         framing="message",
-        segment_bytes=8 << 20,
+        segment_size=8 << 20,
     )
     batch: list[str] = []
     number = 0

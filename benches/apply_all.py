@@ -88,7 +88,7 @@ def write(log: Path, tables: int, rows: int) -> None:
         ),
         log=log,
         framing="message",
-        segment_bytes=8 << 20,
+        segment_size=8 << 20,
     )
 
 

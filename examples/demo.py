@@ -220,7 +220,14 @@ class _Receiver(_Process):
 
     def __init__(self, server: Server) -> None:
         words = ["receive", "--dsn", server.dsn, "--log", str(LOG), "--slot", "demo"]
-        words += ["--publication", "demo", "--create", "--snapshot", "--age", "0.5"]
+        words += [
+            "--publication",
+            "demo",
+            "--create",
+            "--snapshot",
+            "--publish-after",
+            "0.5",
+        ]
         super().__init__("-m", "walrow", *words)
 
 

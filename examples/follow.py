@@ -17,7 +17,7 @@ import walrow.postgres
 def main(conninfo: str, slot: str, publication: str, table: str) -> None:
     """Prints changes until it is interrupted."""
     with walrow.postgres.changes(
-        conninfo, slot=slot, publication=publication, table=table, until=None
+        conninfo, slot=slot, publications=publication, table=table, until=None
     ) as changes:
         for batch in changes:
             for row in pa.record_batch(batch).to_pylist():

@@ -18,26 +18,34 @@ __all__ = ["at", "duration", "size"]
 def size(value: int | str, option: str) -> int:
     """The bytes of a size.
 
-    >>> size("64MiB", "segment_bytes"), size("1.5 GB", "bytes"), size(100, "bytes")
+    >>> size("64MiB", "segment_size"), size("1.5 GB", "bytes"), size(100, "bytes")
     (67108864, 1500000000, 100)
+    >>> size("32m", "partitionBytes"), size("1000000", "partitionBytes")
+    (33554432, 1000000)
 
     Args:
-        value: A number of bytes, or a text with a unit: B, kB, MB, GB and TB are powers of 1000,
-            KiB, MiB, GiB and TiB powers of 1024. A part of a byte does not count.
+        value: A number of bytes, or a text with a unit: B, kB, MB, GB and TB are powers of 1000.
+            KiB, MiB, GiB and TiB are powers of 1024, and so are k, m, g and t, as in Spark. A text
+            without a unit is a number of bytes. A part of a byte does not count.
         option: The name of the option, for the error.
 
     Raises:
-        OptionError: It is no size.
+        OptionError: It is no size, negative, or more than a file can have.
     """
-    if isinstance(value, int) and not isinstance(value, bool):
-        if value >= 0:
-            return value
-        text = f"{option} is {value}: it must be from 0 bytes on"
-        raise OptionError(text)
     number, unit = _split(value)
-    if unit in _BYTES:
-        return int(Decimal(number) * _BYTES[unit])
-    text = f"{option} must be a size: a number of bytes, or a text such as '64MiB' or '50GB'"
+    if isinstance(value, int) and not isinstance(value, bool):
+        found = value
+    elif unit in _BYTES:
+        found = int(Decimal(number) * _BYTES[unit])
+    else:
+        found = None
+    if found is not None and 0 <= found <= _MOST_BYTES:
+        return found
+    text = (
+        f"{option} must be a size: a number of bytes, or a text such as '64MiB' or '50GB'"
+        if found is None
+        else f"{option} is {found}: it must be from 0 to {_MOST_BYTES} bytes"
+    )
     raise OptionError(text)
 
 
@@ -52,7 +60,8 @@ def duration(value: object, option: str) -> float:
     (43200.0, 60.0, 2.5)
 
     Args:
-        value: Seconds, a timedelta, or a text with a unit: s, m (minutes), h, d or w.
+        value: Seconds, a timedelta, or a text with a unit: s, m (minutes), h, d or w. A text
+            without a unit is a number of seconds, and `inf` is without end.
         option: The name of the option, for the error.
 
     Raises:
@@ -135,7 +144,7 @@ def _read(text: str) -> object:
         if text == "today":
             return dt.datetime.combine(dt.date.today(), dt.time()).astimezone()
         before = text.removeprefix("-").removesuffix(" ago")
-        if len(text) - len(before) in _BEFORE:
+        if len(text) - len(before) in _BEFORE and before[-1:].isalpha():
             return dt.datetime.now(dt.UTC) - dt.timedelta(seconds=_seconds(before))
         time = dt.datetime.fromisoformat(text)
         # Without an offset, it is in the local zone.
@@ -146,6 +155,8 @@ def _read(text: str) -> object:
 
 def _seconds(text: str) -> float:
     """The seconds of a number with its unit. NaN if the text has another form."""
+    if text == "inf":
+        return math.inf
     number, unit = _split(text)
     return float(number) * _SECONDS.get(unit, math.nan)
 
@@ -153,13 +164,15 @@ def _seconds(text: str) -> float:
 def _split(value: object) -> tuple[str, str]:
     """The number and the unit, in small letters. An unknown unit if the text has another form."""
     found = _AMOUNT.fullmatch(value) if isinstance(value, str) else None
-    return (found[1], found[2].lower()) if found else ("0", "")
+    return (found[1], found[2].lower()) if found else ("0", "?")
 
 
-_AMOUNT = re.compile(r"(\d{1,9}(?:\.\d{1,9})?) ?([A-Za-z]+)", re.ASCII)
+_AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([A-Za-z]*)", re.ASCII)
 #: The lengths of the marks in `-1h` and `1h ago`. A text has only one of them.
 _BEFORE = {len("-"), len(" ago")}
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_BYTES = {"b": 1}
+_SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_MOST_BYTES = (1 << 63) - 1
+_BYTES = {"": 1, "b": 1}
 for _power, _letter in enumerate("kmgt", 1):
     _BYTES |= {f"{_letter}b": 1000**_power, f"{_letter}ib": 1024**_power}
+    _BYTES[_letter] = 1024**_power

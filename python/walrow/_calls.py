@@ -31,7 +31,8 @@ def explained(function: F, elsewhere: Collection[str] = ()) -> F:
         function: The function.
         elsewhere: Options of other functions, which the function itself refuses.
     """
-    parameters = inspect.signature(function).parameters
+    signature = inspect.signature(function)
+    parameters = signature.parameters
     where = f"{function.__qualname__.removesuffix('.__init__').rpartition('.')[2]}()"
 
     @functools.wraps(function)
@@ -43,9 +44,8 @@ def explained(function: F, elsewhere: Collection[str] = ()) -> F:
                 raise TypeError(text)
         try:
             return function(*given, **named)
-        except TypeError as error:
-            trace = error.__traceback__
-            if trace is None or trace.tb_next is not None:
+        except TypeError:
+            if _fits(signature, given, named):
                 # It is an error inside of the function.
                 raise
         text = f"{where} {_misfit(function, len(given), named.keys())}"
@@ -53,6 +53,15 @@ def explained(function: F, elsewhere: Collection[str] = ()) -> F:
 
     # It has the type of the function.
     return call  # type: ignore[return-value]
+
+
+def _fits(signature: inspect.Signature, given: Any, named: Any) -> bool:
+    """Whether a call has the right arguments."""
+    try:
+        signature.bind(*given, **named)
+    except TypeError:
+        return False
+    return True
 
 
 def is_no_option(name: str, known: Collection[str], where: str) -> str:

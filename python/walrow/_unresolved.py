@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from walrow._results import Result, result
 
 __all__ = ["UnresolvedType"]
 
 
-class UnresolvedType(NamedTuple):
+@result
+class UnresolvedType(Result):
     """An unknown type, neither built in nor in the catalog, and a column that needs it.
 
     Attributes:

@@ -11,6 +11,7 @@ Error
 ├── SpoolError                      open transactions cannot be stored on disk or read
 ├── LogError                        a segment log cannot be read or written
 ├── ApplyError                      changes cannot be applied to a table
+├── TimeoutError (TimeoutError)     something did not happen in the time that was given
 ├── BackupError                     a backup cannot be written, is not complete, or was changed
 └── ReplicationError                the server reported an error, or ended the stream with one
     └── ConnectionLostError         the connection ended, or the server does not answer
@@ -21,6 +22,7 @@ No exception contains a user's data. If other options avoid the error, `remedies
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ __all__ = [
     "SchemaError",
     "SettingError",
     "SpoolError",
+    "TimeoutError",
     "UnfinishedError",
     "UnrepresentableError",
 ]
@@ -346,6 +349,10 @@ class SpoolError(Error):
         super().__init__(reason, errno=errno, **attributes)
 
 
+class TimeoutError(Error, builtins.TimeoutError):  # noqa: A001 - it is one
+    """Something did not happen in the time that was given, such as a load."""
+
+
 class LogError(Error):
     """A log cannot be read or written.
 
@@ -410,6 +417,7 @@ class ApplyError(Error):
             `"erased"` (changes after the record were erased from the log),
             `"restored"` (the target was set back), `"incomplete"` (the table needs a load), `"truncated"`,
             `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target),
+            `"widening"` (a column needs a wider type, which Spark gives it if it is asked to),
             `"partition"` (a text that Delta's partitions cannot have), `"engine"` (only Spark keeps
             the target right), `"too_large"` (for the memory) or `"conflict"` (other writers were
             always first).

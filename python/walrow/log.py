@@ -32,8 +32,9 @@ from walrow._log.retention import Compacted, Retained, Retention
 from walrow._log.stopped import resume
 from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
-from walrow._read import html, reading, schemas
+from walrow._read import reading, schemas
 from walrow._read.signatures import with_options
+from walrow._results import Results, html_table
 from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of
@@ -198,7 +199,7 @@ class Log(OpenedLog):
             f"<b>{escape(self.location)}</b>: {self.start} to {self.end}, "
             f"{len(self._log):,} segments"
         )
-        return html.table(caption, heads, rows)
+        return html_table(caption, heads, rows)
 
     @property
     def source(self) -> SourceIdentity:
@@ -227,7 +228,7 @@ class Log(OpenedLog):
         """Where the log ends: everything up to this LSN can be read."""
         return self._log.end
 
-    def segments(self) -> list[Segment]:
+    def segments(self) -> Results[Segment]:
         """Returns the segments, in order."""
         # The path of some file systems is the URL.
         root = Path(
@@ -235,10 +236,10 @@ class Log(OpenedLog):
             if self._store is None
             else without_credentials(self._store.root)
         )
-        return [
+        return Results(
             Segment.of(root / found["name"], found)
             for found in map(self._dict, range(len(self._log)))
-        ]
+        )
 
     def read_object(self, name: str) -> bytes:
         """Reads an object of the log that is not a segment.
@@ -249,11 +250,11 @@ class Log(OpenedLog):
         """
         return self._log.read_object(name)
 
-    def tables(self) -> list[LogTable]:
+    def tables(self) -> Results[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
         return self._tables(self._record())
 
-    def _tables(self, record: Published) -> list[LogTable]:
+    def _tables(self, record: Published) -> Results[LogTable]:
         versions = self._log.versions()
         counts = [[0, 0, 0] for _ in versions]
         last: dict[int, Lsn] = {}
@@ -283,7 +284,7 @@ class Log(OpenedLog):
             is_later = oid in names and last[oid] > record.position
             if not is_later and (oid in names or needs is not None):
                 names[oid] = picture["name"]
-        return [
+        return Results(
             LogTable(
                 oid,
                 tuple(tables.get(oid, ())),
@@ -294,7 +295,7 @@ class Log(OpenedLog):
                 name,
             )
             for oid, name in names.items()
-        ]
+        )
 
     def _record(self) -> Published:
         """The receiver's record of published tables and marks, with the accepted ones."""
@@ -654,14 +655,14 @@ class Log(OpenedLog):
         return None if found is None else f"{found.reason} (at {found.time})"
 
     @explained
-    def prune(self, until: At, *, force: bool = False) -> int:
+    def prune(self, end: At, *, force: bool = False) -> int:
         """Removes the segments that end at or before an LSN or a time. The last one stays.
 
         Later reads with a `start` before what was removed are a `LogError`, unless none
         of the removed changes after `start` belong to the tables that are read.
 
         Args:
-            until: The LSN or time.
+            end: The LSN or time.
             force: Whether to remove what registered readers and the last loads of tables
                 need.
 
@@ -672,7 +673,7 @@ class Log(OpenedLog):
             LogError: A reader or a load needs one of them (`held`): no segment is
                 removed. Or a segment cannot be removed: call it again.
         """
-        return self._log.prune(self._log.lsn_of(until, "until"), force)
+        return self._log.prune(self._log.lsn_of(end, "end"), force)
 
     @explained
     def retain(
@@ -705,14 +706,14 @@ class Log(OpenedLog):
         return Retention(age, bytes, forget_after).apply(self._log, force=force)
 
     @explained
-    def compact(self, *, segment_bytes: Size = "64MiB") -> Compacted:
+    def compact(self, *, segment_size: Size = "64MiB") -> Compacted:
         """Merges many small segments into few large ones.
 
         Readers and a writer may use the log meanwhile: they see the same changes. Its
         cost does not grow with earlier merges.
 
         Args:
-            segment_bytes: The size of the stream of a segment, at most: bytes, or a text such as
+            segment_size: The size of the stream of a segment, at most: bytes, or a text such as
                 `"64MiB"`.
 
         Returns:
@@ -722,7 +723,7 @@ class Log(OpenedLog):
             LogError: A segment is damaged, or the file system refused something. Call it
                 again.
         """
-        return Compacted(*self._log.compact(size(segment_bytes, "segment_bytes")))
+        return Compacted(*self._log.compact(size(segment_size, "segment_size")))
 
     @explained
     def erase(

@@ -244,7 +244,7 @@ class _Running:
                 log=self._day.log,
                 slot=self._day.slot,
                 publications="p",
-                age=0.1,
+                publish_after=0.1,
                 stop=self._stop,
             )
         except BaseException as error:

@@ -42,7 +42,7 @@ def down(day: Day) -> None:
 def look_killed(day: Day, at: int) -> None:
     """A receiver is killed at one of its operations on the log's files."""
     day.down()
-    more = ("--until-now", "--age", "0.1")
+    more = ("--until", "now", "--publish-after", "0.1")
     with (
         ReceiverProcess(
             day.dsn, day.log, *more, slot=day.slot, crash_at=5 * at + 1

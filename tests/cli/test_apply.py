@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 ARGUMENTS = (
     "apply",
     "--engine=spark",
-    "--log",
     "log",
     "--table",
     "public.t",
@@ -261,7 +260,7 @@ def test_a_spark_without_delta(
 ) -> None:
     log = tmp_path / "log"
     walrow.seal(data / "rows.text.wire", log=log)
-    given = ("--log", log, "--table", "public.item", "--target", f"delta:{tmp_path}/t")
+    given = (log, "--table", "public.item", "--target", f"delta:{tmp_path}/t")
     master = ("--conf=spark.master=local[1]", "--conf=spark.ui.enabled=false")
     result = run("apply", *given, *master, timeout=120, text=True)
     assert result.returncode == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -13,11 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import walrow
+from servers.s3 import BUCKET
 from walrow._apply.engines import choose
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from servers.s3 import S3
 
 PATH = "delta:/lake/t"
 
@@ -77,7 +81,7 @@ def log(tmp_path: Path, data: Path) -> Path:
 
 def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
     target = f"delta:{log.parent}/t"
-    given = ("--log", log, "--table", "public.item", "--target", target)
+    given = (log, "--table", "public.item", "--target", target)
     first = run("apply", *given, text=True)
     assert first.returncode == 0, first.stderr
     said, done = first.stderr.splitlines()
@@ -87,16 +91,55 @@ def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
     assert again.stderr == ""
     found = json.loads(again.stdout)
     assert (found["engine"], found["committed"]) == ("delta", False)
+    assert found["engine_reason"] == "--engine says so"
     quiet = run("apply", *given, "--quiet", text=True)
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, "", "")
     for more, text in (
         (("--engine", "delta", "--conf", "a=b"), "only Spark has --conf"),
         (("--conf", "a=b", "--memory", "1GiB"), "only --engine delta has --memory"),
-        (("--memory", "many"), "many is not a size"),
+        (("--memory", "many"), "must be a size"),
+        (("--conf", "a=b", "--storage-option", "a=b"), "has --storage-option"),
+        (("--storage-option", "hush-hush"), "expected NAME=VALUE"),
+        (("--storage-option", "=hush-hush"), "expected NAME=VALUE"),
     ):
         refused = run("apply", *given, *more, text=True)
         assert refused.returncode == 2
         assert text in refused.stderr
+        assert "hush" not in refused.stderr
+
+
+def test_options_of_an_object_store(s3: S3, log: Path) -> None:
+    """As another process: the store is a thread here."""
+    command = [sys.executable, "-m", "walrow", "apply", str(log)]
+    command += ["--table", "public.item", "--target", f"delta:s3://{BUCKET}/cli/t"]
+    command += ["--storage-option", "AWS_ALLOW_HTTP=true"]
+
+    def apply(*more: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(  # noqa: S603
+            [*command, *more],
+            capture_output=True,
+            check=False,
+            env=os.environ | s3.environment | environment,
+            text=True,
+            timeout=60,
+        )
+
+    # What is on the command line counts more than the environment.
+    region = ("--storage-option", "AWS_REGION=us-east-1")
+    done = apply("--json", *region, AWS_DEFAULT_REGION="nowhere")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["committed"]
+    assert any(it.endswith(".json") for it in s3.files.ls(f"{BUCKET}/cli/t/_delta_log"))
+    locked = apply("--storage-option", "AWS_S3_LOCKING_PROVIDER=dynamodb")
+    assert locked.returncode == 1
+    assert "DynamoDB" in locked.stderr
+    secret = ("--storage-option", "AWS_SECRET_ACCESS_KEY=my-secret-value")
+    unreached = ("--storage-option", "AWS_ENDPOINT_URL=http://127.0.0.1:9")
+    retries = ("--storage-option", "max_retries=0")
+    failed = apply(*secret, *unreached, *retries)
+    assert failed.returncode == 1
+    assert "does not answer" in failed.stderr
+    assert "my-secret-value" not in failed.stderr + failed.stdout
 
 
 def test_ctrl_c_says_that_a_commit_may_come(log: Path) -> None:
@@ -110,7 +153,7 @@ def test_ctrl_c_says_that_a_commit_may_come(log: Path) -> None:
         "sys.exit(run(sys.argv[1:]))\n"
     )
     place = f"delta:{log.parent}/t"
-    given = ["apply", "--log", str(log), "--table", "public.item", "--target", place]
+    given = ["apply", str(log), "--table", "public.item", "--target", place]
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", code, *given],
         stdout=subprocess.PIPE,

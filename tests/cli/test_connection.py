@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 COMMANDS = [
-    ["catalog"],
+    ["catalog", "--dsn"],
+    ["init", "--dsn"],
     ["preflight", "--dsn"],
     ["slot", "list", "--dsn"],
     ["slot", "create", "shop", "--dsn"],
@@ -91,6 +92,6 @@ def test_remedies_are_options_of_the_command(
         "--key COLUMN",
         "--resume-from LSN",
         "--truncates ignore",
-        "--types 'a b=string'",
-        None,
+        "--type 'a b=string'",
+        "another --deleted-column",
     ]

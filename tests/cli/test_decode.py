@@ -273,7 +273,7 @@ def test_types_catalog_and_prefix_are_passed_on(
     catalog = tmp_path / "catalog.json"
     catalog.write_text(walrow.Catalog().to_json())
     lines = invoke(
-        *("decode", "--table", "item", "--types", "amount=string"),
+        *("decode", "--table", "item", "--type", "amount=string"),
         *("--catalog", catalog, "--metadata-prefix", "pg_"),
         data / "rows.text.wire",
     ).splitlines()
@@ -311,7 +311,7 @@ def test_column_ends_where_its_type_begins(
     item: str, column: str, kind: str | None
 ) -> None:
     kind = kind or item.removeprefix(f"{column}=")
-    assert pairs("--types", (item,)) == {column: kind}
+    assert pairs("--type", (item,)) == {column: kind}
 
 
 def test_types_may_have_a_time_zone(data: Path, invoke: Callable[..., str]) -> None:
@@ -324,7 +324,7 @@ def test_types_may_have_a_time_zone(data: Path, invoke: Callable[..., str]) -> N
     wanted = invoke("decode", *options, path)
     types = [f"{name}=timestamp[us, tz=UTC]" for name in zoned if name[0] != "_"]
     assert types
-    given = [word for each in types for word in ("--types", each)]
+    given = [word for each in types for word in ("--type", each)]
     assert invoke("decode", *options, *given, path) == wanted
 
 
@@ -446,7 +446,7 @@ def test_the_remedy_is_an_option_of_the_command(data: Path, run: Any) -> None:
     assert found.returncode == 1
     words = shlex.split(found.stderr.decode().partition("through by ")[2])
     option, value, _, other, policy, *_ = words
-    assert (option, other) == ("--types", "--unrepresentable")
+    assert (option, other) == ("--type", "--unrepresentable")
     column = value.removesuffix("=string")
     assert (value, policy) == (f"{column}=string", f"{column}=null")
     for way_out in ((option, value), (other, policy)):
@@ -526,8 +526,8 @@ def test_wrong_calls_are_usage_errors(data: Path, tmp_path: Path, run: Any) -> N
         (tmp_path,),
         (),
         ("--to", tmp_path / "out.csv", path),
-        ("--types", "amount", path),
-        ("--types", "amount=nonsense", path),
+        ("--type", "amount", path),
+        ("--type", "amount=nonsense", path),
         ("--session", "DateStyle=Klingon", path),
         ("--session", "work_mem=4MB", path),
         ("--session", "LATIN1", path),
@@ -670,26 +670,26 @@ def test_a_type_that_parquet_lacks_names_column_and_option(
         assert line.startswith(
             "walrow: public.t.wait: out.parquet cannot hold month_day"
         )
-        assert "--types public.t.wait=string or --profile spark" in line
+        assert "--type public.t.wait=string or --profile spark" in line
         if words:
             # This fails before rows are read: the second row is wrong.
             assert "0 rows decoded, nothing written" in line
         assert list(tmp_path.iterdir()) == []
     stream = streams.wire(interval, [["1", "1 day"]])
-    words = ("--types", "public.t.wait=string")
+    words = ("--type", "public.t.wait=string")
     assert run("decode", *words, "--to", out, "-", input=stream).returncode == 0
 
 
 def test_only_the_wanted_columns_are_written(data: Path, run: Any) -> None:
     path = data / "rows.text.wire"
     found = run(
-        "decode", "--table", "item", "--columns", "id", "--columns", "amount", path
+        "decode", "--table", "item", "--column", "id", "--column", "amount", path
     )
     assert found.returncode == 0
     for line in found.stdout.splitlines():
         own = {name for name in json.loads(line) if not name.startswith("_")}
         assert own == {"id", "amount"}
-    found = run("decode", "--columns", "amuont", path)
+    found = run("decode", "--column", "amuont", path)
     assert found.returncode == 1
     assert (
         b"columns: no column amuont in the stream; did you mean amount?" in found.stderr

@@ -242,7 +242,7 @@ def test_transactions_since_a_commit_are_shown(
     since: str, data: Path, invoke: Callable[..., str]
 ) -> None:
     path = data / "rows.text.wire"
-    lines = invoke("inspect", "--json", "--since", since, path).splitlines()
+    lines = invoke("inspect", "--json", "--start", since, path).splitlines()
     found = [json.loads(line) for line in lines]
     begun = [
         frame["message"]["fields"]["final_lsn"]
@@ -257,7 +257,7 @@ def test_transactions_since_a_commit_are_shown(
     assert begun == [str(walrow.Lsn(lsn)) for lsn in wanted]
     assert len(begun) == 2
     # Rows still have their names.
-    text = invoke("inspect", "--since", since, "--table", "item", path)
+    text = invoke("inspect", "--start", since, "--table", "item", path)
     assert "public.item key(id='3', label=NULL" in text
 
 
@@ -277,10 +277,10 @@ def test_errors_of_the_server_are_shown_in_full(
 
 @pytest.mark.parametrize("since", ["yesterday", "0/xyz", "12"])
 def test_wrong_times_are_usage_errors(since: str, run: Any) -> None:
-    found = run("inspect", "--since", since, "-", input=b"")
+    found = run("inspect", "--start", since, "-", input=b"")
     assert found.returncode == 2
-    assert b"neither an LSN" in found.stderr
-    assert b"--since" in found.stderr
+    assert b"must be an LSN" in found.stderr
+    assert b"--start" in found.stderr
 
 
 def test_limit_ends_early(data: Path, invoke: Callable[..., str]) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def log(tmp_path: Path, data: Path) -> Path:
     """A log of seven transactions, in more segments."""
-    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_bytes=1)
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_size=1)
     return tmp_path / "log"
 
 
@@ -73,7 +73,7 @@ def test_level_0_stores_in_python_and_on_the_command_line(
     sizes = {}
     for level in (0, 1, -5):
         walrow.seal(capture, log=tmp_path / f"{level}", compression_level=level)
-        shown = ("--level", level, "--log", tmp_path / f"cli{level}")
+        shown = ("--compression-level", level, "--log", tmp_path / f"cli{level}")
         invoke("seal", capture, *shown, "--spool-memory", "1MiB")
         (python,), (cli,) = (
             walrow.Log(tmp_path / name).segments()
@@ -108,9 +108,9 @@ def test_segments_are_verified_and_removed(
     assert invoke("log", "check", log) == "nothing to repair\n"
     middle = next(it for it in segments[3:] if not it.continues)
     removed = segments.index(middle) + 1
-    shown = invoke("log", "prune", "--until", middle.end, log)
+    shown = invoke("log", "prune", "--end", middle.end, log)
     assert shown == f"{removed} segments removed\n"
-    assert invoke("log", "prune", "--until", middle.end, log) == "0 segments removed\n"
+    assert invoke("log", "prune", "--end", middle.end, log) == "0 segments removed\n"
     data = bytearray(segments[-1].path.read_bytes())
     data[5] ^= 1
     segments[-1].path.write_bytes(data)
@@ -135,7 +135,7 @@ def test_a_log_is_read_like_its_capture(
     assert counts["messages"]["M"] >= len(walrow.Log(log).segments())
 
 
-@pytest.mark.parametrize("command", [["list"], ["verify"], ["prune", "--until", "0/1"]])
+@pytest.mark.parametrize("command", [["list"], ["verify"], ["prune", "--end", "0/1"]])
 def test_what_is_not_a_log_is_an_error(
     tmp_path: Path, run: Callable[..., Any], command: list[str]
 ) -> None:
@@ -146,7 +146,7 @@ def test_what_is_not_a_log_is_an_error(
         assert words in result.stderr
         assert path.name in result.stderr or words == "not a log"
         assert "Traceback" not in result.stderr
-    assert run("log", "prune", "--until", "yesterday", tmp_path).returncode == 2
+    assert run("log", "prune", "--end", "yesterday", tmp_path).returncode == 2
 
 
 def test_marks_are_listed_and_accepted(log: Path, run: Callable[..., Any]) -> None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def log(tmp_path: Path, data: Path) -> walrow.Log:
     """A log of seven transactions, in more segments."""
-    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_bytes=1)
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_size=1)
     return walrow.Log(tmp_path / "log")
 
 
@@ -55,7 +55,7 @@ def test_readers_are_listed_and_hold_segments(
     result = run("log", "retain", "--keep", "0s", log.path, text=True)
     assert result.stdout == "0 segments, 0 bytes removed\n"
     assert "held back: the reader \\u202e is at 0/0, last used" in result.stderr
-    refused = run("log", "prune", "--until", middle, log.path, text=True)
+    refused = run("log", "prune", "--end", middle, log.path, text=True)
     assert refused.returncode == 1
     assert refused.stderr.endswith(
         "; advance the reader \\u202e, forget it with walrow log forget DIR '\\u202e', "
@@ -67,7 +67,7 @@ def test_readers_are_listed_and_hold_segments(
     assert walrow.Log(log.path).start == middle
     shown = invoke("log", "retain", "--keep", "0s", "--forget-after", "0s", log.path)
     assert shown.startswith("forgot the reader job\n")
-    assert "removed" in invoke("log", "prune", "--force", "--until", log.end, log.path)
+    assert "removed" in invoke("log", "prune", "--force", "--end", log.end, log.path)
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,17 @@ for line in sys.stdin:
 
 #: The parameters of commands that are a file, a log or a server.
 PLACES = {
-    *("against", "catalog", "conninfo", "directory", "dsn", "files", "log"),
+    *(
+        "against",
+        "catalog",
+        "config",
+        "conninfo",
+        "directory",
+        "dsn",
+        "file",
+        "files",
+        "log",
+    ),
     *("spool_directory", "target", "to"),
 }
 NOWHERE = "host=127.0.0.1 port=1 user=me dbname=shop"
@@ -87,7 +97,7 @@ def test_no_command_shows_a_secret(data: Path, tmp_path: Path) -> None:
     }
     commands = [it for text in [*TEXTS, *URLS] for it in calls(text, places)]
     commands += [
-        ["catalog", f"{CANARY}\udcff"],
+        ["catalog", "--dsn", f"{CANARY}\udcff"],
         ["slot", "list", "--dsn", f"{CANARY}\udcff"],
     ]
     assert {it.name for _, it in leaves(cli)} >= {"receive", "seal", "state", "verify"}

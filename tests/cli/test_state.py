@@ -19,7 +19,7 @@ pq = pytest.importorskip("pyarrow.parquet")
 @pytest.fixture
 def log(tmp_path: Path, data: Path) -> Path:
     """A log of seven transactions."""
-    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_bytes=1)
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log", segment_size=1)
     return tmp_path / "log"
 
 
@@ -41,7 +41,7 @@ def test_a_file_has_the_rows_as_of_a_point(
         walrow.Log(log).state("item", as_of=0)
     first = raised.value.lsn
     out = tmp_path / "item.parquet"
-    options = ("--as-of", str(first), "--columns", "label", "--profile", "text")
+    options = ("--as-of", str(first), "--column", "label", "--profile", "text")
     invoke("state", log, "--table", "public.item", *options, "--to", out)
     state = walrow.Log(log).state("item", as_of=first, columns=["label"])
     found = pq.read_table(out)

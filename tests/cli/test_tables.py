@@ -47,7 +47,7 @@ def test_json_has_one_object_for_each_table(
     assert (item["inserts"], item["updates"], item["deletes"]) == (4, 3, 2)
     assert item["first"] == {
         "lsn": "0/886ABD0",
-        "time": "2026-11-21T04:46:44.481340Z",
+        "time": "2026-11-21T04:46:44.481340+00:00",
     }
     assert stock["versions"][0]["columns"][1] == {
         "name": "site",

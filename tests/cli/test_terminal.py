@@ -181,7 +181,7 @@ def test_names_in_errors(run: Any) -> None:
     stream = inserted(HOSTILE.encode(), TIMESTAMP, b"infinity")
     [line] = said(run("decode", "-", input=stream), 1)
     assert line.startswith(rf"walrow: public.{SHOWN}.{SHOWN}: the column's type")
-    assert f"--types 'public.{SHOWN}.{SHOWN}=string'" in line
+    assert f"--type 'public.{SHOWN}.{SHOWN}=string'" in line
     [line] = said(run("decode", "-", input=inserted(LATIN1)), 1)
     assert "not UTF-8" in line
     [line] = said(run("decode", "--table", HOSTILE, "-", input=inserted(b"t")), 1)
@@ -245,9 +245,9 @@ def test_arguments_in_usage_errors(
         ("inspect", "--limit", word, "-"),
         ("inspect", "--framing", word, "-"),
         ("decode", "--to", word, "-"),
-        ("decode", "--types", word, "-"),
-        ("decode", "--types", f"{word}=string", "--types", "a=nonsense", "-"),
-        ("decode", "--types", f"a={word}", "-"),
+        ("decode", "--type", word, "-"),
+        ("decode", "--type", f"{word}=string", "--type", "a=nonsense", "-"),
+        ("decode", "--type", f"a={word}", "-"),
         ("decode", "--unrepresentable", f"{word}=x", "-"),
         ("decode", "--unrepresentable", word, "-"),
         ("decode", "--session", word, "-"),
@@ -259,7 +259,7 @@ def test_arguments_in_usage_errors(
         # Texts are UTF-8.
         ("decode", "--metadata-prefix", "\udcff", "-"),
         ("decode", "--table", "\udcff", "-"),
-        ("catalog", "\udcff"),
+        ("catalog", "--dsn", "\udcff"),
         ("catalog", "--publication", "\udcff"),
     ):
         found = run(*map(str, arguments), input=b"")
@@ -335,7 +335,7 @@ def test_shells_complete_options(shell: str, run: Any) -> None:
 
 
 def test_lines_of_psycopg_become_one(run: Any) -> None:
-    [line] = said(run("catalog", "host=/gone,/gone2 dbname=d"), 1)
+    [line] = said(run("catalog", "--dsn", "host=/gone,/gone2 dbname=d"), 1)
     assert "/gone2" in line
     assert r"\n" not in line
 
@@ -350,9 +350,9 @@ def test_names_in_catalogs_and_what_servers_say(run: Any) -> None:
         run_sql(
             running, f"CREATE TABLE {name} (); CREATE PUBLICATION p FOR TABLE {name}"
         )
-        found = run("catalog", running.dsn)
-        refused = run("catalog", running.dsn_of("no\x1b"))
-        missing = run("catalog", running.dsn, "--publication", HOSTILE)
+        found = run("catalog", "--dsn", running.dsn)
+        refused = run("catalog", "--dsn", running.dsn_of("no\x1b"))
+        missing = run("catalog", "--dsn", running.dsn, "--publication", HOSTILE)
     assert found.returncode == 0, found.stderr
     text = found.stdout.decode()
     assert text.removesuffix("\n").isprintable()
@@ -369,7 +369,7 @@ def test_names_in_catalogs_and_what_servers_say(run: Any) -> None:
 )
 def test_a_wrong_connection_string_is_not_shown(conninfo: str, run: Any) -> None:
     pytest.importorskip("psycopg")
-    [line] = said(run("catalog", conninfo), 2)
+    [line] = said(run("catalog", "--dsn", conninfo), 2)
     assert "not a connection string" in line
     assert "hunter2" not in line
 

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 # `make demo` runs the demo, which uses the modules. Other tests run follow.py and sqlite_target.py.
 NOT_SCRIPTS = {
     *("demo.py", "screen.py", "server.py", "stream_to_delta.py", "workload.py"),
-    *("capture.py", "fold.py", "follow.py", "sqlite_target.py"),
+    *("airflow_dag.py", "capture.py", "fold.py", "follow.py", "sqlite_target.py"),
 }
 SCRIPTS = [
     p for p in sorted((ROOT / "examples").glob("*.py")) if p.name not in NOT_SCRIPTS

@@ -134,7 +134,7 @@ def test_a_receiver_of_two_servers_runs(
     place = server.socket_directory
     words[-1] = words[-1].replace("db1,db2", f"{place},{place}")
     words[-1] = words[-1].replace("user=walrow", "user=postgres")
-    words.append("--until-now")
+    words += ["--until", "now"]
     subprocess.run(words, cwd=folder, env=environment, check=True)  # noqa: S603
     assert (folder / "of-two" / "_open").exists()
     run_sql(

@@ -27,10 +27,11 @@ from local_delta.written_log import WrittenLog
 from servers.s3 import BUCKET
 from walrow._apply.items import Token
 from walrow._apply.targets import Conflict
-from walrow.delta import snapshots
+from walrow.delta import snapshots, threads
 from walrow.delta.threads import call
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from servers.s3 import S3
@@ -125,6 +126,8 @@ def test_a_batch_that_changes_nothing_moves_the_record(tmp_path: Path) -> None:
         ("text", "", "x" * 2000),
         ("bool", "t", "f"),
         ("float", "NaN", "-0"),
+        ("float", "NaN", "1.5"),
+        ("real", "0", "NaN"),
         ("bytea", "\\x00ff", "\\x"),
         ("date", "0001-01-01", "9999-12-31"),
         ("timestamp", "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"),
@@ -158,6 +161,19 @@ def test_keys_of_every_type(tmp_path: Path, kind: str, one: str, two: str) -> No
     done = log.apply(never_sent="null")
     assert done.never_sent == 1
     assert sorted(log.rows("v"), key=repr) == [("c",), (None,)]
+
+
+def test_a_key_that_statistics_do_not_have(tmp_path: Path) -> None:
+    """deltalake leaves NaN out of the statistics of a file that has other values, too."""
+    log = WrittenLog(tmp_path, k="float", v="text")
+    log.insert(["NaN", "a"], ["0", "b"], ["1.5", "c"])
+    log.apply()
+    log.update(["NaN", "d"], ["-0", "e"])
+    done = log.apply()
+    assert (done.inserted, done.updated) == (0, 2)
+    log.delete("NaN")
+    log.apply()
+    assert sorted(log.rows("v")) == [("c",), ("e",)]
 
 
 def test_values_of_every_type_are_kept(tmp_path: Path) -> None:
@@ -260,11 +276,7 @@ def test_new_columns_and_types(tmp_path: Path) -> None:
     log.columns["n"] = "bigint"
     log.update(["1", "5000000000", UNSENT])
     before = versions(log)
-    with pytest.raises(
-        walrow.errors.SchemaError, match="only a load or Spark can widen"
-    ):
-        log.apply()
-    assert versions(log) == before
+    refused(log, "widening", "column n is int64", "load the table", "widen_types=True")
     log.truncate()
     log.insert(["3", "5000000000", None])
     log.apply()
@@ -547,7 +559,8 @@ def test_types_must_be_equal(tmp_path: Path) -> None:
         )
         log = WrittenLog(folder, id="int", n="numeric(10,2)")
         log.insert(["1", "1.25"])
-        with pytest.raises(walrow.errors.SchemaError, match="column n"):
+        refusals = (walrow.errors.SchemaError, walrow.errors.ApplyError)
+        with pytest.raises(refusals, match="column n"):
             log.apply()
         assert versions(log) == 0
     # A type that fits is converted.
@@ -634,6 +647,89 @@ def test_a_large_batch_is_divided_at_transactions(tmp_path: Path) -> None:
     assert log.apply().inserted == 1500
 
 
+def test_progress(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    said: list[int] = []
+    log.insert(*([str(at), "x"] for at in range(50_000)))
+    log.apply(progress=said.append)
+    assert said == sorted(said)
+    assert (len(said) > 1, said[-1]) == (True, 50_000)
+    said.clear()
+    # It replaces all rows, and is read as it is written.
+    log.truncate()
+    log.insert(*([str(at), "x"] for at in range(40_000)))
+    log.apply(progress=said.append)
+    assert (len(said) > 1, said[-1]) == (True, 40_000)
+
+
+def test_an_interrupted_call_and_the_next_one(tmp_path: Path) -> None:
+    """The MERGE that was left behind commits, and the next call waits for it."""
+    log = WrittenLog(tmp_path, id="int", n="int")
+    log.insert(["1", "1"])
+    log.apply()
+    log.insert(["2", "2"])
+    code = (
+        "import sys, time, deltalake.table, walrow.delta\n"
+        "merge = deltalake.table.TableMerger.execute\n"
+        "def slow(self):\n"
+        "    print('merging', flush=True)\n"
+        "    time.sleep(5)\n"
+        "    return merge(self)\n"
+        "deltalake.table.TableMerger.execute = slow\n"
+        "given = {'table': 'public.t', 'target': sys.argv[2]}\n"
+        "try:\n"
+        "    walrow.delta.apply_changes(sys.argv[1], **given)\n"
+        "except KeyboardInterrupt as error:\n"
+        "    print('interrupted', *error.__notes__, flush=True)\n"
+        "print(walrow.delta.apply_changes(sys.argv[1], **given).committed, flush=True)\n"
+    )
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-c", code, str(log.path), log.target],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "merging\n"
+    began = time.monotonic()
+    process.send_signal(signal.SIGINT)
+    said = process.stdout.readline()
+    took = time.monotonic() - began
+    out, _ = process.communicate(timeout=20)
+    # A second, and more on a busy machine. The MERGE takes five.
+    assert took < 3
+    assert said.startswith("interrupted")
+    assert "may yet have been made" in said
+    assert (out, process.returncode) == ("False\n", 0)
+    assert versions(log) == 2
+    assert log.rows() == [(1, 1), (2, 2)]
+
+
+def test_an_interrupted_load_is_not_written(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    log.insert(["0", "before"])
+    log.apply()
+    log.truncate()
+    log.insert(*([str(at), "x" * 100] for at in range(60_000)))
+    before = versions(log)
+    began: list[float] = []
+
+    def stop(_rows: int) -> None:
+        if not began:
+            began.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+            # Long enough for the signal to be seen.
+            time.sleep(0.5)
+
+    with pytest.raises(KeyboardInterrupt):
+        log.apply(progress=stop)
+    assert time.monotonic() - began[0] < 4
+    # The next call waits until the load has ended.
+    call(log.target, lambda _: None)
+    assert versions(log) == before
+    log.apply()
+    assert len(log.rows("id")) == 60_000
+
+
 def test_ctrl_c_comes_within_a_second() -> None:
     code = (
         "import threading, time, sys\n"
@@ -661,6 +757,28 @@ def test_ctrl_c_comes_within_a_second() -> None:
     assert first.startswith("True")
     assert "may yet have been made" in first
     assert second == "True"
+
+
+def test_an_interruption_before_the_call_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The thread may not have begun when the signal comes, and must not begin then."""
+    begun: list[str] = []
+    tasks: list[Callable[[], Any]] = []
+
+    def interrupted(_name: str, task: Callable[[], Any]) -> Any:
+        tasks.append(task)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(threads, "in_background", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        call("delta:/t", lambda _: begun.append("x"), commits=True)
+    assert "may yet have been made" in caught.value.__notes__[0]
+    with pytest.raises(threads.Stopped):
+        tasks[0]()
+    assert begun == []
+    monkeypatch.undo()
+    assert call("delta:/t", lambda _: 7) == 7
 
 
 def test_errors_of_a_call_are_its_own() -> None:

@@ -11,6 +11,7 @@ pytest.importorskip("pyarrow")
 import pyarrow as pa
 
 import walrow
+from walrow._apply.columns import fits
 from walrow._apply.history import Entry, recorded
 from walrow._apply.items import Barrier
 from walrow._apply.parts import first_end, halved
@@ -18,7 +19,6 @@ from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict
 from walrow._apply.units import Batch
 from walrow._lsn import Lsn
-from walrow.delta.columns import fits
 from walrow.delta.failures import wrapped
 from walrow.delta.guards import doubtful_files
 
@@ -47,6 +47,10 @@ def test_columns_with_statistics() -> None:
     assert statistics(SCHEMA, [], {FIRST: "2"}) == {NAMED: "id"}
     assert statistics(SCHEMA, [], {FIRST: "-1"}) == {NAMED: "id,`a b`,p"}
     assert statistics(pa.schema([("n", LONG)]), []) == {FIRST: "0"}
+    parts = pa.list_(pa.struct([("f", pa.float64())]))
+    floats = pa.schema([("id", pa.int32()), ("f", pa.float32()), ("l", parts)])
+    assert statistics(floats, []) == {NAMED: "id"}
+    assert statistics(floats, [], {NAMED: "id,l.element.f"}) == {NAMED: "id"}
     many = pa.schema([("n", LONG), *((f"c{at}", pa.int8()) for at in range(50))])
     assert statistics(many, [])[NAMED].count(",") == 31
 

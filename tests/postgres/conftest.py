@@ -106,6 +106,7 @@ _LONG = (
     "test_backup",
     "test_physical",
     "test_receiver",
+    "test_run",
     "test_protocols",
     "test_load",
     "test_completeness",

@@ -123,7 +123,9 @@ def busy(request: pytest.FixtureRequest) -> Iterator[Place]:
         )
         place.receive(create=True, snapshot=True)
         with (
-            ReceiverProcess(server.dsn, place.log, "--age", "0.2") as receiver,
+            ReceiverProcess(
+                server.dsn, place.log, "--publish-after", "0.2"
+            ) as receiver,
             Load(server.dsn, 7, pause=0.002) as load,
         ):
             receiver.until_streaming()

@@ -394,27 +394,20 @@ def test_wal_may_come_from_a_receiver(
     newest: EmbeddedServer, tmp_path: Path, form: Any
 ) -> None:
     options = BackupOptions(
+        newest.dsn,
         to=tmp_path / "b",
         format=form,
-        label="b",
         checkpoint="fast",
-        max_rate=None,
-        wal="stream",
-        incremental=None,
-        tablespaces={},
-        manifest="yes",
         manifest_checksums="SHA256",
-        verify_checksums=True,
-        compress=None,
     )
     receiver = CopiedWal(newest)
-    done = base.take(newest.dsn, options, None, receiver)
+    done = base.take(options, receiver)
     assert (done.wal, receiver.calls) == ("complete", ["reserve", "begin", "finish"])
     assert backup.verify_manifest(done.path).wal == "complete"
     shutil.rmtree(done.path)
     receiver = CopiedWal(newest, lacks=99)
     with pytest.raises(BackupError, match="there is no WAL") as raised:
-        base.take(newest.dsn, options, None, receiver)
+        base.take(options, receiver)
     assert raised.value.code == "wal"
     assert receiver.calls == ["reserve", "begin", "finish", "abandon"]
     assert not [*tmp_path.iterdir()]

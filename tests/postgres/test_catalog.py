@@ -834,10 +834,10 @@ def test_command_line_reads_a_catalog_and_decodes_with_it(
     data, catalog = own
     capture, saved = tmp_path / "own.wire", tmp_path / "own.catalog.json"
     capture.write_bytes(data)
-    done = command("catalog", database.dsn, "--publication", "p", "-o", saved)
+    done = command("catalog", "--dsn", database.dsn, "--publication", "p", "-o", saved)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert walrow.Catalog(saved.read_text("utf-8")) == catalog
-    done = command("catalog", database.dsn)
+    done = command("catalog", "--dsn", database.dsn)
     assert done.stdout == saved.read_text("utf-8")
     done = command("decode", "--catalog", saved, capture)
     assert done.returncode == 0
@@ -846,10 +846,10 @@ def test_command_line_reads_a_catalog_and_decodes_with_it(
 
 
 def test_command_line_says_what_the_server_says(database: Database) -> None:
-    done = command("catalog", database.dsn, "--publication", "none")
+    done = command("catalog", "--dsn", database.dsn, "--publication", "none")
     assert done.returncode == 2
     assert done.stderr == "walrow: no publication none in this database\n"
-    done = command("catalog", database.server.dsn_of("no_database"))
+    done = command("catalog", "--dsn", database.server.dsn_of("no_database"))
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert 'database "no_database" does not exist' in done.stderr

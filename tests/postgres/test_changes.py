@@ -357,7 +357,7 @@ def test_a_named_slot_keeps_what_is_not_confirmed(shop: str) -> None:
     insert(shop, 1, 3)
 
     def read(**options: Any) -> Changes:
-        return changes(shop, slot=slot, publication="p", table="t", **options)
+        return changes(shop, slot=slot, publications="p", table="t", **options)
 
     before = confirmed(shop, slot)
     for _ in range(2):
@@ -384,11 +384,11 @@ def test_a_position_can_be_confirmed_in_between(shop: str) -> None:
     slot = named_slot(shop)
     insert(shop, 1, 6)
     with changes(
-        shop, slot=slot, publication="p", table="t", batch_rows=2, until=None
+        shop, slot=slot, publications="p", table="t", batch_rows=2, until=None
     ) as reader:
         assert keys(next(reader)) == [1, 2]
         reader.confirm()
-    with changes(shop, slot=slot, publication="p", table="t") as reader:
+    with changes(shop, slot=slot, publications="p", table="t") as reader:
         # A batch may be full before the commit of its last row is read.
         assert keys(reader) in ([2, 3, 4, 5, 6], [3, 4, 5, 6])
 
@@ -408,7 +408,7 @@ def test_what_is_not_confirmed_comes_again(shop: str, seed: int) -> None:
         execute(shop, "INSERT INTO quiet SELECT count(*) FROM quiet")
         until: Any = chance.choice(["now", 0.7])
         with changes(
-            shop, slot=slot, publication="p", table="t", batch_rows=3, until=until
+            shop, slot=slot, publications="p", table="t", batch_rows=3, until=until
         ) as reader:
             for batch in reader:
                 if chance.random() < 0.2:
@@ -416,7 +416,7 @@ def test_what_is_not_confirmed_comes_again(shop: str, seed: int) -> None:
                 stored.update(keys(batch))
                 if chance.random() < 0.6:
                     reader.confirm()
-    with changes(shop, slot=slot, publication="p", table="t") as reader:
+    with changes(shop, slot=slot, publications="p", table="t") as reader:
         stored.update(keys(reader))
     assert stored == set(range(1, total + 1))
 
@@ -439,7 +439,7 @@ def test_a_confirmed_slot_follows_the_wal_of_other_tables(shop: str) -> None:
     insert(shop, 1)
     execute(shop, "CREATE TABLE other (a int)")
     with changes(
-        shop, slot=slot, publication="p", table="t", until=None, side_tables=()
+        shop, slot=slot, publications="p", table="t", until=None, side_tables=()
     ) as reader:
         next(reader)
         reader.confirm()
@@ -448,7 +448,7 @@ def test_a_confirmed_slot_follows_the_wal_of_other_tables(shop: str) -> None:
         execute(shop, "INSERT INTO other SELECT generate_series(1, 1000)")
         assert keys(next(reader)) == [2]
         assert confirmed(shop, slot) > position
-    with changes(shop, slot=slot, publication="p", table="t") as reader:
+    with changes(shop, slot=slot, publications="p", table="t") as reader:
         assert keys(reader) == [2]
 
 
@@ -460,26 +460,26 @@ def test_an_open_transaction_is_not_returned(shop: str) -> None:
             "INSERT INTO t SELECT i, 'x' FROM generate_series(1, 5000) i"
         )
         insert(shop, 9000)
-        with changes(shop, slot=slot, publication="p", table="t", until=2) as reader:
+        with changes(shop, slot=slot, publications="p", table="t", until=2) as reader:
             assert keys(reader) == [9000]
             assert len(reader.open_transactions) == 1
             reader.confirm()
         connection.commit()
-    with changes(shop, slot=slot, publication="p", table="t") as reader:
+    with changes(shop, slot=slot, publications="p", table="t") as reader:
         assert keys(reader) == list(range(1, 5001))
 
 
 def test_a_server_that_restarts_in_between(own: EmbeddedServer, own_shop: str) -> None:
     slot = named_slot(own_shop)
     insert(own_shop, 1, 2)
-    reader = changes(own_shop, slot=slot, publication="p", table="t", until=None)
+    reader = changes(own_shop, slot=slot, publications="p", table="t", until=None)
     assert keys(next(reader)) == [1, 2]
     own.restart("immediate")
     with pytest.raises(ReplicationError):
         list(reader)
     insert(own_shop, 3)
     with changes(
-        own_shop, slot=slot, publication="p", table="t", start=reader.position
+        own_shop, slot=slot, publications="p", table="t", start=reader.position
     ) as again:
         assert keys(again) == [3]
 
@@ -487,7 +487,7 @@ def test_a_server_that_restarts_in_between(own: EmbeddedServer, own_shop: str) -
 def test_a_server_that_shuts_down_says_so(own: EmbeddedServer, own_shop: str) -> None:
     slot = named_slot(own_shop)
     insert(own_shop, 1)
-    reader = changes(own_shop, slot=slot, publication="p", table="t", until=None)
+    reader = changes(own_shop, slot=slot, publications="p", table="t", until=None)
     next(reader)
     stopping = threading.Thread(target=own.shut_down)
     stopping.start()
@@ -552,11 +552,11 @@ def test_several_tables(shop: str) -> None:
 def test_a_publication_and_a_choice_of_its_tables(shop: str) -> None:
     execute(shop, "CREATE TABLE u (a int PRIMARY KEY)")
     execute(shop, "CREATE PUBLICATION both_tables FOR TABLE t, u")
-    with changes(shop, publication="both_tables", tables=["u"]) as reader:
+    with changes(shop, publications="both_tables", tables=["u"]) as reader:
         insert(shop, 1)
         execute(shop, "INSERT INTO u VALUES (2)")
         assert list(reader.to_polars()) == ["public.u"]
-    with changes(shop, publication=["both_tables"], envelope=True) as reader:
+    with changes(shop, publications=["both_tables"], envelope=True) as reader:
         insert(shop, 2)
         execute(shop, "INSERT INTO u VALUES (3)")
         assert pa.table(reader)["table_name"].to_pylist() == ["t", "u"]
@@ -634,7 +634,7 @@ def test_a_name_that_two_tables_have(shop: str) -> None:
     [
         ({}, OptionError, "choose table="),
         ({"table": "walrow.transactions"}, OptionError, "choose table="),
-        ({"table": "t", "slot": "s"}, OptionError, "a slot needs publication="),
+        ({"table": "t", "slot": "s"}, OptionError, "a slot needs publications="),
         ({"table": "t", "peek": True}, OptionError, "peek=True needs slot="),
         ({"table": "t", "until": "later"}, OptionError, "until must be"),
         ({"table": "t", "until": True}, OptionError, "until must be"),
@@ -653,7 +653,7 @@ def test_parameters_that_are_wrong(
 
 def test_a_slot_that_does_not_exist(shop: str) -> None:
     execute(shop, "CREATE PUBLICATION p FOR TABLE t")
-    reader = changes(shop, publication="p", slot="missing")
+    reader = changes(shop, publications="p", slot="missing")
     with pytest.raises(ReplicationError, match="missing") as caught:
         list(reader)
     assert caught.value.sqlstate == "42704"

@@ -75,7 +75,7 @@ def test_the_system_is_that_of_its_control_file(
     [(identifier,)] = sql.execute(control).fetchall()
     [(before,)] = sql.execute("SELECT pg_current_wal_flush_lsn()::text").fetchall()
     system = postgres.identify_system(conn)
-    assert system[:2] == (identifier, 1)
+    assert (system.system_identifier, system.timeline) == (identifier, 1)
     assert system.database == "postgres"
     assert system.xlogpos >= walrow.Lsn(before)
     assert isinstance(system.xlogpos, walrow.Lsn)
@@ -118,8 +118,10 @@ def test_a_history_lists_earlier_timelines(
     history.chmod(0o644)
     try:
         assert postgres.timeline_history(replication, 3).switches == (
-            (1, walrow.Lsn("0/30000A0"), "no recovery target specified"),
-            (2, walrow.Lsn("0/5000110"), "before noon"),
+            postgres.TimelineSwitch(
+                1, walrow.Lsn("0/30000A0"), "no recovery target specified"
+            ),
+            postgres.TimelineSwitch(2, walrow.Lsn("0/5000110"), "before noon"),
         )
         history.write_text("1\tsecret\n")
         with pytest.raises(

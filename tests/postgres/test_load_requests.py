@@ -166,7 +166,7 @@ def test_a_load_is_given_up_when_too_much_waits(
             log=log,
             slot=slot,
             publications="p",
-            age=0.3,
+            publish_after=0.3,
             max_hold=0,
             jobs=1,
             stop=stop,

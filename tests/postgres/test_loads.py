@@ -165,7 +165,7 @@ def test_a_large_table_comes_in_ranges_over_several_connections(
         create=True,
         snapshot=True,
         jobs=3,
-        segment_bytes=1 << 20,
+        segment_size=1 << 20,
         until="now",
     )
     check_log(server.dsn, log, Load.TABLES)
@@ -352,7 +352,7 @@ def test_a_first_load_that_breaks_while_the_disk_stalls_begins_again(
     )
     disk = Disk(log)
     # Parts of this size are not synced before the load is broken.
-    arguments = ("--age", "0.3", "--create", "--snapshot", "--jobs", "1")
+    arguments = ("--publish-after", "0.3", "--create", "--snapshot", "--jobs", "1")
     with ReceiverProcess(server.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
         with stopped(until_copying(server, "big")) as copying:
             receiver.until_streaming()

@@ -114,7 +114,7 @@ def test_a_physical_slot(
     conn: Connection, sql: Connection, name: str, *, reserve: bool
 ) -> None:
     created = postgres.create_physical_slot(conn, name, reserve_wal=reserve)
-    assert created[:1] + created[2:] == (name, None, None)
+    assert (created.name, created.snapshot, created.plugin) == (name, None, None)
     query = "SELECT slot_type, temporary, restart_lsn::text FROM pg_replication_slots WHERE slot_name = %s"
     [(kind, temporary, restart)] = sql.execute(query, [name]).fetchall()
     assert (kind, temporary, restart is not None) == ("physical", False, reserve)

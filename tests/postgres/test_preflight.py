@@ -886,4 +886,4 @@ def test_command_line_prints_findings(database: Database) -> None:
     assert (done.returncode, done.stderr) == (1, "")
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"slot-missing", "slot-wal-unlimited"} <= {it["code"] for it in records}
-    assert all(it.keys() == set(postgres.Finding._fields) for it in records)
+    assert all(it.keys() == set(postgres.Finding.__match_args__) for it in records)

@@ -53,7 +53,7 @@ class Receiving:
                 log=log,
                 slot=slot,
                 publications="p",
-                age=0.2,
+                publish_after=0.2,
                 status=self.states.append,
                 stop=self.stop,
                 **options,
@@ -399,7 +399,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (4096, most))
 kept = [os.open("/dev/null", os.O_RDONLY) for _ in range(1100)]
 dsn, log, slot = sys.argv[1:]
 stop = threading.Event()
-options = {"log": log, "slot": slot, "publications": "p", "age": 0.2}
+options = {"log": log, "slot": slot, "publications": "p", "publish_after": 0.2}
 
 def receive():
     try:

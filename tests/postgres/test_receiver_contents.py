@@ -33,7 +33,7 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
 #: Bytes of a frame before a message: CopyData and XLogData.
 _XLOGDATA = 5 + 25
-QUICK = ("--age", "0.3", "--segment-size", "1MiB")
+QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 
 
 @pytest.fixture

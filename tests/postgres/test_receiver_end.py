@@ -1,4 +1,4 @@
-"""`walrow receive --until-now`: it ends with the last commit before its start, and names the rest."""
+"""`walrow receive --until now`: it ends with the last commit before its start, and names the rest."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def slot(server: EmbeddedServer) -> Iterator[str]:
 
 def receive(server: EmbeddedServer, log: Path, slot: str) -> Received:
     return walrow.receive(
-        server.dsn, log=log, slot=slot, publications="p", until="now", age=0.2
+        server.dsn, log=log, slot=slot, publications="p", until="now", publish_after=0.2
     )
 
 
@@ -112,7 +112,7 @@ def test_a_load_that_goes_on_is_waited_for(
     request(log, ["public.item"])
     with psycopg.connect(server.dsn) as connection:
         connection.execute("LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
-        with ReceiverProcess(server.dsn, log, "--until-now", slot=slot) as receiver:
+        with ReceiverProcess(server.dsn, log, "--until", "now", slot=slot) as receiver:
             receiver.until(lambda state: "begins again" in (state["note"] or ""))
             connection.rollback()
             assert receiver.wait()[0] == 0

@@ -87,7 +87,7 @@ def test_a_log_that_is_further_than_the_standby_is_refused(tmp_path: Path) -> No
             "SELECT pg_promote()",
             "INSERT INTO audit (what) VALUES ('only on the standby')",
         )
-        with ReceiverProcess(standby.dsn, log, "--until-now") as receiver:
+        with ReceiverProcess(standby.dsn, log, "--until", "now") as receiver:
             code, text = receiver.wait()
         assert code != 0
         assert "transactions that this server does" in text

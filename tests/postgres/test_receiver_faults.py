@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
-QUICK = ("--age", "0.3", "--segment-size", "1MiB")
+QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 
 
 @pytest.fixture
@@ -266,7 +266,7 @@ def test_load_that_is_given_up_while_the_disk_is_full(
         "ALTER PUBLICATION p ADD TABLE big",
     )
     disk = Disk(log)
-    arguments = ("--age", "0.3", "--jobs", "1", "--max-hold", "1MiB")
+    arguments = ("--publish-after", "0.3", "--jobs", "1", "--max-hold", "1MiB")
     with ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
         receiver.until_streaming()
         pid = walsender(own, slot)

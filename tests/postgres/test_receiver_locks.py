@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
-QUICK = ("--age", "0.5")
+QUICK = ("--publish-after", "0.5")
 
 
 @pytest.fixture
@@ -151,7 +151,9 @@ def test_receiver_starts_and_stops_while_a_table_is_locked(
     log = tmp_path / "log"
     with locked(server, "item") as process:
         execute(server.dsn, "INSERT INTO audit (item) VALUES (1)")
-        with ReceiverProcess(server.dsn, log, "--age", "60", slot=slot) as receiver:
+        with ReceiverProcess(
+            server.dsn, log, "--publish-after", "60", slot=slot
+        ) as receiver:
             receiver.until_streaming(after=end_of_wal(server.dsn))
             name = f"public.item that process {process} of the server (holder) has"
             state = receiver.until(lambda state: has_note(state, name))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
-QUICK = ("--two-phase", "--age", "0.2", "--segment-size", "1MiB")
+QUICK = ("--two-phase", "--publish-after", "0.2", "--segment-size", "1MiB")
 #: What is known to the decoder, and has no changes at the end.
 EMPTY = (
     "SAVEPOINT a",
@@ -124,21 +124,25 @@ def test_prepared_before_a_new_log_of_the_same_slot(
     prepare(own, "before", "INSERT INTO item VALUES (1, 1)")
     prepare(own, "early", "INSERT INTO item VALUES (2, 2)")
     execute(own.dsn, "INSERT INTO audit (what) VALUES ('one')")
-    with ReceiverProcess(own.dsn, one, "--until-now", *QUICK, slot=slot) as receiver:
+    with ReceiverProcess(own.dsn, one, "--until", "now", *QUICK, slot=slot) as receiver:
         assert receiver.wait()[0] == LEFT
         if own.major >= 18:
             # It is where the slot was created.
             assert "prepared transactions:" not in repr(receiver.states)
     execute(own.dsn, "COMMIT PREPARED 'early'")
     failed = "the rows of transaction .* may have been prepared before the slot"
-    with ReceiverProcess(own.dsn, third, "--until-now", *QUICK, slot=slot) as receiver:
+    with ReceiverProcess(
+        own.dsn, third, "--until", "now", *QUICK, slot=slot
+    ) as receiver:
         code, text = receiver.wait()
     assert code == 1
     assert re.search(failed, text)
     assert "early" not in text
     # The first log goes on.
     receive_all(own.dsn, one, *QUICK, slot=slot, code=LEFT)
-    with ReceiverProcess(own.dsn, other, "--until-now", *QUICK, slot=slot) as receiver:
+    with ReceiverProcess(
+        own.dsn, other, "--until", "now", *QUICK, slot=slot
+    ) as receiver:
         assert receiver.wait()[0] == LEFT
         assert "prepared transactions: 1. The rows" in repr(receiver.states)
     # What is prepared later comes, and may be empty.
@@ -148,7 +152,9 @@ def test_prepared_before_a_new_log_of_the_same_slot(
     receive_all(own.dsn, other, *QUICK, slot=slot, code=LEFT)
     assert [table.rows for table in walrow.Log(other).tables()] == [1]
     execute(own.dsn, "COMMIT PREPARED 'before'")
-    with ReceiverProcess(own.dsn, other, "--until-now", *QUICK, slot=slot) as receiver:
+    with ReceiverProcess(
+        own.dsn, other, "--until", "now", *QUICK, slot=slot
+    ) as receiver:
         code, text = receiver.wait()
     assert code == 1
     assert re.search(failed, text)

@@ -48,7 +48,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
 
 
 def receive(server: EmbeddedServer, log: Path, **options: Any) -> Received:
-    given = {"publications": "p", "until": "now", "age": 0.1, **options}
+    given = {"publications": "p", "until": "now", "publish_after": 0.1, **options}
     return walrow.receive(server.dsn, log=log, slot=log.name, **given)
 
 

@@ -94,7 +94,7 @@ def test_modes_whatever_the_umask(
     log = tmp_path / "log"
     execute(server.dsn, "INSERT INTO item VALUES (1, 1)")
     with ReceiverProcess(
-        server.dsn, log, "--until-now", *arguments, slot=slot, umask=umask
+        server.dsn, log, "--until", "now", *arguments, slot=slot, umask=umask
     ) as receiver:
         code, text = receiver.wait()
     assert code == 0, text
@@ -122,7 +122,7 @@ def test_names(server: EmbeddedServer, slot: str, tmp_path: Path, name: str) -> 
     )
     try:
         with ReceiverProcess(
-            server.dsn, log, "--until-now", slot=slot, publication=name
+            server.dsn, log, "--until", "now", slot=slot, publication=name
         ) as receiver:
             code, text = receiver.wait()
         assert code == 0, text

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
-QUICK = ("--age", "0.3", "--segment-size", "1MiB")
+QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def insert(server: EmbeddedServer, what: str = "x") -> None:
 
 def receive(server: EmbeddedServer, log: Path, slot: str) -> Received:
     return walrow.receive(
-        server.dsn, log=log, slot=slot, publications="p", until="now", age=0.3
+        server.dsn, log=log, slot=slot, publications="p", until="now", publish_after=0.3
     )
 
 
@@ -347,7 +347,7 @@ def warnings_of(
         slot=slot,
         publications="p",
         until="now",
-        age=0.3,
+        publish_after=0.3,
         status=lambda state: notes.append(state.note or ""),
         **options,
     )

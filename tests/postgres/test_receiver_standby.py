@@ -75,7 +75,14 @@ def receiving(server: EmbeddedServer, log: Path) -> Iterator[list[Status]]:
 
     def run() -> None:
         try:
-            receive(server, log, create=True, age=0.2, status=states.append, stop=stop)
+            receive(
+                server,
+                log,
+                create=True,
+                publish_after=0.2,
+                status=states.append,
+                stop=stop,
+            )
         except BaseException as error:
             failures.append(error)
 

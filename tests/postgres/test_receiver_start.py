@@ -43,7 +43,7 @@ def server(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
 
 
 def receive(dsn: str, log: Path, **options: Any) -> Received:
-    given = {"publications": "p", "until": "now", "age": 0.1, **options}
+    given = {"publications": "p", "until": "now", "publish_after": 0.1, **options}
     return walrow.receive(dsn, log=log, slot="s", **given)
 
 

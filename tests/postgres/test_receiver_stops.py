@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
-QUICK = ("--age", "0.3", "--segment-size", "1MiB")
+QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_signal_publishes_and_confirms_the_end(
     server: EmbeddedServer, slot: str, tmp_path: Path, name: str
 ) -> None:
     log = tmp_path / "log"
-    arguments = ("--age", "3600")
+    arguments = ("--publish-after", "3600")
     with ReceiverProcess(server.dsn, log, *arguments, slot=slot) as receiver:
         receiver.until_streaming()
         with Load(server.dsn, seed=1):

@@ -59,7 +59,7 @@ def test_a_log_is_merged_while_it_is_received(
             with ReceiverProcess(
                 server.dsn,
                 log,
-                "--age",
+                "--publish-after",
                 "0.1",
                 "--segment-size",
                 "1MiB",
@@ -70,7 +70,7 @@ def test_a_log_is_merged_while_it_is_received(
                 while time.monotonic() < until:
                     with contextlib.suppress(FileNotFoundError):
                         opened = walrow.Log(log)
-                        merged += opened.compact(segment_bytes=3_000_000).segments
+                        merged += opened.compact(segment_size=3_000_000).segments
                         if not follower.is_alive():
                             follower.start()
                     time.sleep(0.02)

@@ -319,7 +319,7 @@ def test_command_line_creates_lists_and_drops(
     (record,) = [
         it for it in map(json.loads, done.stdout.splitlines()) if it["name"] == name
     ]
-    assert record.keys() == set(postgres.Slot._fields)
+    assert record.keys() == set(postgres.Slot.__match_args__)
     assert record["confirmed_flush"] == str(slot.confirmed_flush)
     assert isinstance(record["kept_bytes"], int)
     if server.major >= 17:

@@ -223,7 +223,7 @@ def test_states_of_a_receiver_that_loads_beside_changes(
         busy.stop.wait(0.5)
         walrow.receive(dsn, create=True, snapshot=True, until="now", **options)
         process = ReceiverProcess(
-            dsn, log, "--age", "0.2", slot="states", publication="states"
+            dsn, log, "--publish-after", "0.2", slot="states", publication="states"
         )
         with process as receiver:
             receiver.until_streaming()

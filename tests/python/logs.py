@@ -177,15 +177,15 @@ def fault(call: Callable[[], object]) -> tuple[str | None, str | None]:
 
 
 def sealed(
-    directory: Path, source: Any, *, segment_bytes: int = 1, **options: Any
+    directory: Path, source: Any, *, segment_size: int = 1, **options: Any
 ) -> walrow.Log:
     """The log of a source. By default, each change is a segment."""
-    walrow.seal(source, log=directory, segment_bytes=segment_bytes, **options)
+    walrow.seal(source, log=directory, segment_size=segment_size, **options)
     return walrow.Log(directory)
 
 
-def log_of(directory: Path, capture: Capture, segment_bytes: int) -> walrow.Log:
+def log_of(directory: Path, capture: Capture, segment_size: int) -> walrow.Log:
     """The log of a golden capture, which the server may have ended with an error."""
     return sealed(
-        directory, capture.path, segment_bytes=segment_bytes, unfinished="ignore"
+        directory, capture.path, segment_size=segment_size, unfinished="ignore"
     )

@@ -12,6 +12,7 @@ from typing import get_args
 import pytest
 
 from walrow._receive import disk_states, link, load
+from walrow._run import supervisor
 
 ROOT = Path(__file__).parents[2]
 CRATES = ROOT / "crates"
@@ -243,6 +244,7 @@ def test_threads_are_made_in_few_places() -> None:
         "_receive.loading",
         "_receive.loads",
         "_receive.receiver",
+        "_run.child",
         "delta.threads",
     }
 
@@ -270,10 +272,38 @@ def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
         assert imported - own <= _PURE, name
 
 
+def test_what_decides_for_a_file_is_pure() -> None:
+    for name, known in (
+        ("supervisor", set()),
+        ("plan", {"walrow._run.matching"}),
+        ("matching", {"walrow._apply.engines", "walrow.errors"}),
+    ):
+        tree = ast.parse((PACKAGE / "_run" / f"{name}.py").read_text("utf-8"))
+        of_types = {
+            id(it)
+            for block in ast.walk(tree)
+            if _is_of_types(block)
+            for it in ast.walk(block)
+        }
+        imported = {
+            it.module or ""
+            for it in ast.walk(tree)
+            if isinstance(it, ast.ImportFrom) and id(it) not in of_types
+        }
+        imported |= {
+            each.name
+            for it in ast.walk(tree)
+            if isinstance(it, ast.Import)
+            for each in it.names
+        }
+        assert imported - known <= {*_PURE, "fnmatch", "re"}, name
+
+
 def test_a_state_has_no_flags() -> None:
     fields = [
         (str(type_), field.name)
         for state in (
+            supervisor.State,
             disk_states.State,
             disk_states.Load,
             disk_states.Ends,
@@ -319,6 +349,8 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 _LEAVES = (
     "_amounts",
     "_calls",
+    "_options",
+    "_results",
     "_core",
     "_late",
     "_lsn",
@@ -349,10 +381,12 @@ _PYTHON_ROOMS = {
     "_apply": _LOGS,
     "spark": (*_LOGS, "_apply"),
     "delta": (*_LOGS, "_late", "_apply"),
+    "_run": (*_LOGS, "_apply", "delta", "_postgres", "spark"),
     "cli": (
         *_LOGS,
         "",
         "_apply",
+        "_run",
         "delta",
         "_receive",
         "_postgres",
@@ -424,11 +458,12 @@ _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & 
         "ddl_trigger",
         "decode",
         "follow",
+        "init",
         "inspect",
         "load",
         "log",
     ),
-    *("preflight", "receive", "seal", "slot", "state", "tables"),
+    *("preflight", "receive", "run", "seal", "slot", "state", "status", "tables"),
 }
 _COMPILED = "walrow._core"
 _OWN = {"crate", "super", "self"}

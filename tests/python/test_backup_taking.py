@@ -38,20 +38,7 @@ class Receiver:
 
 
 def options(to: Path) -> BackupOptions:
-    return BackupOptions(
-        to=to,
-        format="tar",
-        label="b",
-        checkpoint="fast",
-        max_rate=None,
-        wal="stream",
-        incremental=None,
-        tablespaces={},
-        manifest="yes",
-        manifest_checksums=None,
-        verify_checksums=True,
-        compress=None,
-    )
+    return BackupOptions(to=to, checkpoint="fast")
 
 
 def break_off(taking: Taking, error: Exception) -> None:

@@ -7,6 +7,7 @@ import gc
 import json
 import struct
 import weakref
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -215,9 +216,9 @@ def test_unresolved_types_are_listed() -> None:
     reader = walrow.read(user.path)
     batches = outcome(reader).batches
     assert reader.unresolved_types
-    assert reader.unresolved_types == sorted(reader.unresolved_types)
+    assert reader.unresolved_types == sorted(reader.unresolved_types, key=astuple)
     for unresolved in reader.unresolved_types:
-        table, column, oid = unresolved
+        table, column, oid = astuple(unresolved)
         assert (unresolved.table, unresolved.column) == (table, column)
         of_table = [batch for batch in batches if batch.table == table]
         fields = [batch.records.schema.field(column) for batch in of_table]
@@ -255,10 +256,10 @@ def test_unresolved_types_are_those_of_the_chosen_tables_and_columns() -> None:
             options["columns"] = ["x"]
         reader = walrow.read(data, **options)
         list(reader)
-        assert reader.unresolved_types == expected
+        assert list(map(astuple, reader.unresolved_types)) == expected
         decoder = walrow.Decoder(**options)
         list(decoder.feed(data))
-        assert decoder.unresolved_types == expected
+        assert list(map(astuple, decoder.unresolved_types)) == expected
 
 
 def _of_composite(attributes: list[dict[str, Any]]) -> walrow.Catalog:
@@ -271,7 +272,7 @@ def test_unresolved_types_inside_others_are_listed_by_their_own_oids() -> None:
     columns = [Column("a", 20000), Column("b", 28000)]
     reader = walrow.read(wire(columns, [["(x,)", "y"]]), catalog=catalog)
     assert len(list(reader)) == 1
-    assert reader.unresolved_types == [
+    assert list(map(astuple, reader.unresolved_types)) == [
         ("public.t", "a", 29999),
         ("public.t", "b", 28000),
     ]

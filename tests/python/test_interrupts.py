@@ -205,7 +205,7 @@ def test_upkeep_of_a_log(
     segments = log.segments()
     jobs: list[Callable[[], object]] = [
         log.verify,
-        lambda: log.compact(segment_bytes=1 << 34),
+        lambda: log.compact(segment_size=1 << 34),
         lambda: log.erase("t", columns=["v"]),
     ]
     for job in jobs:

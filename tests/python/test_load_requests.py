@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import pickle
 import stat
 import threading
 import time
@@ -14,7 +15,7 @@ import pytest
 
 import walrow
 from walrow._core import LogObjects
-from walrow._log.needs import read_published
+from walrow._log.needs import Published, read_published, write_published
 from walrow._log.requests import (
     LoadRequest,
     Requests,
@@ -258,3 +259,33 @@ def test_a_note_does_not_renew_a_request(tmp_path: Path) -> None:
     note(log, wanted, "x")
     found = json.loads(path.read_text())
     assert (found["renewed"], found["waits"]) == (before, "x")
+
+
+def test_a_name_without_its_schema(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    names = ["shop.orders", "a.items", "b.items", "shop.a.b"]
+    pictures = {oid: {"name": name} for oid, name in enumerate(names, 16400)}
+    write_published(log, Published(pictures, walrow.Lsn(0), 16500, {}, {}, {}))
+    walrow.load("orders", log=log, wait=False)
+    taken = take(log)
+    assert taken is not None
+    assert taken.tables == ["shop.orders"]
+    assert walrow.log.cancel_load(["orders"], log=log) == 1
+    for name, reason in (
+        ("items", "several tables have it"),
+        ("none", "no published table has it"),
+    ):
+        with pytest.raises(walrow.errors.OptionError, match=reason):
+            walrow.load(name, log=log, wait=False)
+    assert take(log) is None
+
+
+def test_a_timeout_is_both_errors(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    with pytest.raises(walrow.errors.TimeoutError) as caught:
+        walrow.load(log=log, timeout="0s")
+    assert isinstance(caught.value, TimeoutError | walrow.Error)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value) != ""

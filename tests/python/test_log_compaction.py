@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,7 +36,7 @@ def test_a_merged_log_gives_the_rows_of_its_capture(
     stale = LogDirectory(log.path)
     opened = stale.open()
     for size in (2_000, 64 << 20):
-        done = log.compact(segment_bytes=size)
+        done = log.compact(segment_size=size)
         assert done.merged <= done.segments // 2
         again = walrow.Log(log.path)
         for each in (log, again):
@@ -62,7 +63,7 @@ def test_ranges_of_a_merged_log(tmp_path: Path) -> None:
         ]
 
     before = ranges()
-    assert log.compact() == (8, 1, log.segments()[0].bytes)
+    assert astuple(log.compact()) == (8, 1, log.segments()[0].bytes)
     assert [it.part for it in log.segments()] == [1_000_000, 0]
     assert ranges() == before
 
@@ -91,7 +92,7 @@ def test_followers_and_a_writer_go_on_while_segments_are_merged(tmp_path: Path) 
         for number, each in enumerate(later):
             publisher.publish(each)
             if number % 4 == 0:
-                merged += log.compact(segment_bytes=20_000).segments
+                merged += log.compact(segment_size=20_000).segments
             time.sleep(0.005)
         for thread in threads:
             thread.join(20)

@@ -248,7 +248,7 @@ def test_another_writer_is_an_error_and_readers_are_not(log: walrow.Log) -> None
 def test_another_source_is_an_error(tmp_path: Path, field: str) -> None:
     source = {"system_identifier": "7", "database": "shop", "slot": "walrow"}
     log = published(tmp_path / "log", transactions(1), **source)
-    assert log.source._asdict() == source
+    assert log.source.to_dict() == source
     code, _ = fault(lambda: Publisher(log.path, **source | {field: "other"}))
     assert code == "other_source"
     code, _ = fault(lambda: walrow.seal(history(), log=log.path))

@@ -123,7 +123,7 @@ for name in ("stat", "lstat", "access"):
     watched(name)
 sys.addaudithook(look)
 
-walrow.seal(capture, log=log, segment_bytes=1)
+walrow.seal(capture, log=log, segment_size=1)
 opened = walrow.Log(log)
 for source in (log, opened):
     assert sum(batch.num_rows for batch in walrow.read(source)) > 0

@@ -49,7 +49,7 @@ def damage(log: walrow.Log, kept: set[int]) -> None:
 def test_start_and_end_give_the_rows_that_the_capture_gives(
     tmp_path: Path, size: int, table: str | None
 ) -> None:
-    log = sealed(tmp_path / "log", TIMES, segment_bytes=size)
+    log = sealed(tmp_path / "log", TIMES, segment_size=size)
     ends: list[Any] = [
         *POSITIONS,
         *(BEGIN + dt.timedelta(seconds=at) for at in (0, 5, 10, 19, 24, 30, 31)),
@@ -107,7 +107,7 @@ def large() -> bytes:
 
 def test_a_large_transaction_is_read_whole_from_its_parts(tmp_path: Path) -> None:
     stream = large()
-    log = sealed(tmp_path / "log", stream, segment_bytes=500)
+    log = sealed(tmp_path / "log", stream, segment_size=500)
     segments = log.segments()
     assert sum(segment.continues for segment in segments) > 20
     assert {segment.end for segment in segments if segment.part} == {
@@ -126,7 +126,7 @@ def test_a_large_transaction_is_read_whole_from_its_parts(tmp_path: Path) -> Non
 
 
 def test_parts_without_a_table_are_not_opened(tmp_path: Path) -> None:
-    log = sealed(tmp_path / "log", large(), segment_bytes=500)
+    log = sealed(tmp_path / "log", large(), segment_size=500)
     expected = contents(log.read(table="other"))
     numbers = log._log.versions()
     others = {at for at, version in enumerate(numbers) if version[0] == OTHER}
@@ -182,7 +182,7 @@ def test_options_have_the_effect_that_they_have_on_a_capture(
 
 def test_a_capture_that_repeats_transactions_adds_only_new_ones(tmp_path: Path) -> None:
     log = sealed(tmp_path / "log", history(3))
-    found = walrow.seal(history(6), log=log.path, segment_bytes=1)
+    found = walrow.seal(history(6), log=log.path, segment_size=1)
     assert (found.transactions, found.repeated) == (3, 3)
     assert found.position == 0x6000
     assert contents(walrow.read(log.path)) == contents(walrow.read(history(6)))

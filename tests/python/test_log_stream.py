@@ -158,7 +158,7 @@ STREAM = streams.SESSION + streams.wired(
 def test_messages_of_users_that_look_like_facts_are_data(
     tmp_path: Path, size: int
 ) -> None:
-    log = sealed(tmp_path / "log", STREAM, segment_bytes=size)
+    log = sealed(tmp_path / "log", STREAM, segment_size=size)
     assert log.end == 0x1100
     options: list[dict[str, Any]] = [
         {"table": "walrow.messages"},
@@ -177,7 +177,7 @@ def test_messages_of_users_that_look_like_facts_are_data(
 
 
 def test_facts_are_messages_and_frames_and_no_data(tmp_path: Path) -> None:
-    log = sealed(tmp_path / "log", STREAM, segment_bytes=1)
+    log = sealed(tmp_path / "log", STREAM, segment_size=1)
     found = [it for it in walrow.messages(log) if it.kind == "M" and is_fact(it)]
     names = [json.loads(each.content)["fact"] for each in found]
     assert names[0] == "segment"
@@ -195,7 +195,7 @@ def is_fact_frame(frame: Any) -> bool:
 
 
 def test_decoders_take_the_stream_of_a_log(tmp_path: Path) -> None:
-    log = sealed(tmp_path / "log", STREAM, segment_bytes=1)
+    log = sealed(tmp_path / "log", STREAM, segment_size=1)
     decoder = walrow.Decoder()
     batches = [
         batch for segment in log.segments() for batch in decoder.feed(plain(segment))

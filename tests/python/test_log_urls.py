@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 import shutil
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -67,7 +68,9 @@ def test_a_copy_gives_what_the_log_gives(s3: S3, capture: Any, tmp_path: Path) -
     log = remote(s3, url)
     assert (log.start, log.end, log.source) == (local.start, local.end, local.source)
     assert log.tables() == local.tables()
-    assert [it[1:] for it in log.segments()] == [it[1:] for it in local.segments()]
+    assert [astuple(it)[1:] for it in log.segments()] == [
+        astuple(it)[1:] for it in local.segments()
+    ]
     assert log.verify() == len(local.segments())
     read = contents(local.read(unfinished="ignore"))
     assert contents(log.read(unfinished="ignore")) == read

@@ -115,7 +115,7 @@ def ids(log: walrow.Log, as_of: Any = None, table: Any = "t") -> list[int]:
 @pytest.mark.parametrize("segment", [1, 1 << 20])
 def test_as_of_an_lsn(tmp_path: Path, segment: int) -> None:
     source = streams.SESSION + b"".join(transactions(5, 1))
-    log = sealed(tmp_path / "log", source, segment_bytes=segment)
+    log = sealed(tmp_path / "log", source, segment_size=segment)
     assert ids(log, "0/1000") == [100]
     assert ids(log, 0x2FFF) == [100, 200]
     assert ids(log, walrow.Lsn(0x3000)) == [100, 200, 300]
@@ -138,7 +138,7 @@ def test_as_of_a_time(tmp_path: Path, segment: int) -> None:
         transaction(0x1000 * number, (str(number), "x"), time=seconds)
         for number, seconds in enumerate(times, 1)
     )
-    log = sealed(tmp_path / "log", source, segment_bytes=segment)
+    log = sealed(tmp_path / "log", source, segment_size=segment)
     for seconds, expected in {
         0: [1],
         15: [1],
@@ -419,7 +419,7 @@ def test_a_name_is_that_of_its_last_table(tmp_path: Path) -> None:
     for segment in (1, 1 << 20):
         path = tmp_path / str(segment)
         source = streams.SESSION + first + second + again
-        log = sealed(path, source, segment_bytes=segment)
+        log = sealed(path, source, segment_size=segment)
         assert ids(log) == [3]
         assert ids(log, "0/2FFF") == [1, 2]
         assert ids(log, table=TABLE) == [1, 2]

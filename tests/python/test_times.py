@@ -48,7 +48,7 @@ def stream(first: int = 0, last: int = len(HOURS)) -> bytes:
 @pytest.fixture(params=[1, 1 << 20], ids=["segments", "segment"])
 def log(tmp_path: Path, request: pytest.FixtureRequest) -> walrow.Log:
     """The transactions: a segment for each, or one for all."""
-    walrow.seal(stream(), log=tmp_path, segment_bytes=request.param)
+    walrow.seal(stream(), log=tmp_path, segment_size=request.param)
     return walrow.Log(tmp_path)
 
 
@@ -101,7 +101,7 @@ def test_a_later_transaction_does_not_move_it(tmp_path: Path) -> None:
 
 
 def test_prune_removes_what_is_before_it(tmp_path: Path) -> None:
-    walrow.seal(stream(), log=tmp_path, segment_bytes=1)
+    walrow.seal(stream(), log=tmp_path, segment_size=1)
     log = walrow.Log(tmp_path)
     assert log.prune(at(3.5), force=True) > 0
     assert walrow.Log(tmp_path).start == lsn(0) + 8

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from servers import EmbeddedServer
 
-QUICK = ("--age", "0.3", "--segment-size", "1MiB")
+QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 FIRST = (*QUICK, "--create", "--snapshot")
 
 
@@ -55,7 +55,7 @@ def receive_rest(server: EmbeddedServer, log: Path, slot: str, *arguments: str) 
     """Receives everything that is committed now."""
     arguments = arguments or QUICK
     with ReceiverProcess(
-        server.dsn, log, *arguments, "--until-now", slot=slot
+        server.dsn, log, *arguments, "--until", "now", slot=slot
     ) as receiver:
         code, text = receiver.wait()
         assert code == 0, text
@@ -85,7 +85,7 @@ def receiving(
                 create=True,
                 snapshot=True,
                 binary=binary,
-                age=0.2,
+                publish_after=0.2,
                 stop=stop,
             )
         except BaseException as error:

@@ -212,7 +212,7 @@ def receive_all(
     dsn: str, log: Path, *arguments: str, slot: str = "s", code: int = 0
 ) -> str:
     """Receives everything that is committed now. Returns its output."""
-    with ReceiverProcess(dsn, log, "--until-now", *arguments, slot=slot) as receiver:
+    with ReceiverProcess(dsn, log, "--until", "now", *arguments, slot=slot) as receiver:
         found, text = receiver.wait()
     assert found == code, text
     return text

@@ -512,13 +512,13 @@ class Expected:
 class ModelLog:
     """A log that takes the changes of models."""
 
-    def __init__(self, path: Path, segment_bytes: int = 20_000) -> None:
+    def __init__(self, path: Path, segment_size: int = 20_000) -> None:
         """Creates it."""
         self.path = path
         self.lsn = 0x1000
         self.writer = LogWriter(
             path,
-            segment_bytes=segment_bytes,
+            segment_bytes=segment_size,
             level=1,
             spool_memory=1 << 20,
             framing="message",

@@ -134,7 +134,7 @@ def batches(spark: Any, count: int, seed: int, *, seconds: float = 1e9) -> int:
                 apply_net._PARTITION_BYTES = run.random.choice(
                     (partition_bytes, 500, 2000)
                 )
-                unit_bytes = run.random.choice((1, 2000, 64 << 20))
+                unit_size = run.random.choice((1, 2000, 64 << 20))
                 if run.random.random() < 0.3:
                     given = {f"public.{name}": run.given(name) for name in names}
                     targets = {it: each.pop("target") for it, each in given.items()}
@@ -149,7 +149,7 @@ def batches(spark: Any, count: int, seed: int, *, seconds: float = 1e9) -> int:
                         walrow.spark.apply_changes(
                             spark,
                             run.log.path,
-                            unit_bytes=unit_bytes,
+                            unit_size=unit_size,
                             **run.given(name),
                         )
                 for name in names:
@@ -188,7 +188,7 @@ def kills(count: int, seed: int, *, seconds: float = 1e9) -> int:
             for _ in range(8):
                 run.change()
                 for name in run.names():
-                    given = run.given(name) | {"unit_bytes": 1}
+                    given = run.given(name) | {"unit_size": 1}
                     is_killed = run.random.random() < 0.9 and done < count
                     kind = run.random.choice(("driver", "executor", "worker", "worker"))
                     errors: list[str] = []

@@ -117,7 +117,7 @@ def test_changes_of_every_kind(source: History, lake: Lake) -> None:
         "DELETE FROM t WHERE id = 8",
         "UPDATE t SET n = 90 WHERE id = 9",  # big only in the insert
     )
-    second = lake.apply(source.take(), unit_bytes=1)
+    second = lake.apply(source.take(), unit_size=1)
     expected = {1, 2, 4, 5, 6, 7, 9}
     assert {row[0] for row in lake.rows("id")} == expected
     assert lake.rows() == source.rows("t")
@@ -243,7 +243,10 @@ def test_columns_are_added_and_widened(source: History, lake: Lake) -> None:
         lake.sql(
             "ALTER TABLE {t} SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name')"
         )
-    lake.apply(source.take())
+        with pytest.raises(walrow.errors.ApplyError) as caught:
+            lake.apply(source.take())
+        assert caught.value.code == "widening"
+    lake.apply(source.take(), widen_types=lake.kind == "delta")
     found = sorted(lake.rows("id", "n", "big", "`New One`"))
     assert found == [(1, 3000000000, "a", "x"), (2, 2, "b", None), (3, 3, "c", None)]
 
@@ -267,7 +270,7 @@ def test_columns_are_added_where_rows_get_other_keys(
         "ALTER TABLE t ALTER n TYPE bigint",
         "UPDATE t SET id = 14, n = 3000000000 WHERE id = 4",
     )
-    lake.apply(source.take())
+    lake.apply(source.take(), widen_types=lake.kind == "delta")
     assert lake.rows() == source.rows("t")
 
 
@@ -314,7 +317,7 @@ def test_random_changes_in_random_batches(
             table,
             types={"float8": "string"},
             keys=KEYS[table],
-            unit_bytes=cuts.choice([1, 64 << 20]),
+            unit_size=cuts.choice([1, 64 << 20]),
         )
         assert applied.end == walrow.Log(source.path).end
         columns = ["id", "a", "b", "f", "big", "big2"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -170,7 +171,7 @@ def test_a_table_that_fails_or_waits_does_not_stop_the_others(
     assert "its row filter has changed" in str(done.waiting["public.partial"])
     assert done.waiting["public.partial"].code == "incomplete"
     # The causes are gone: what failed catches up, and the table that was there is left alone.
-    ended = mark._replace(until=contents.end)
+    ended = replace(mark, until=contents.end)
     write_published(source.path, needed._replace(marks={oid: [ended]}))
     source.sql("INSERT INTO bad VALUES (3, NULL)")
     done = apply(
@@ -316,7 +317,7 @@ def test_which_tables_share_a_pass(source: History) -> None:
             walrow.Lsn(0),
             contents.log.end,
             truncates="apply",
-            unit_bytes=1,
+            unit_size=1,
             least_units=1,
         )
         applied = AppliedTable.of(contents.log, table, None, options)
@@ -339,7 +340,7 @@ def test_which_tables_share_a_pass(source: History) -> None:
         nonlocal oid
         oid += 1
         one = shares["a"]
-        table = one.applied.table._replace(oid=oid)
+        table = replace(one.applied.table, oid=oid)
         return one._replace(
             applied=one.applied._replace(table=table),
             batch=one.batch._replace(pieces=most),

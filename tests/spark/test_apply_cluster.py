@@ -341,7 +341,7 @@ def test_the_command(
 
     def command(table: str, *more: str) -> subprocess.CompletedProcess[str]:
         target = work["targets"]["public.a"]
-        given = ["--log", work["log"], "--table", table, "--target", target, *more]
+        given = [work["log"], "--table", table, "--target", target, *more]
         return subprocess.run(  # noqa: S603
             [sys.executable, "-m", "walrow", "apply", *given, *confs],
             capture_output=True,

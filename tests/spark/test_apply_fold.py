@@ -110,7 +110,7 @@ def after(
         start,
         end,
         truncates="apply",
-        unit_bytes=5000,
+        unit_size=5000,
         least_units=3,
     )
     rows = {} if batch.barrier is not None else dict(before)
@@ -363,7 +363,7 @@ def folded(
         walrow.Lsn(0),
         log.end,
         truncates="apply",
-        unit_bytes=1,
+        unit_size=1,
         least_units=1,
     )
     cuts = [*ends[:-1:size], ends[-1]]

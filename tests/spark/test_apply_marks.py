@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -34,10 +35,10 @@ DEFAULT = Mark(Why.DEFAULT, "column c was added", Lsn(0x1000))
         # Only the first reason is excused, although both are of the slot's start.
         ([HAD_ROWS, DEFAULT], 0x1000, True),
         ([DEFAULT], 0x1000, True),
-        ([DEFAULT._replace(until=Lsn(0x2000))], 0x1000, False),
-        ([DEFAULT._replace(until=Lsn(0x4000))], 0x1000, True),
-        ([DEFAULT._replace(accepted=dt.datetime.now(dt.UTC))], 0x1000, False),
-        ([DEFAULT._replace(since=Lsn(0x4000))], 0x1000, False),
+        ([replace(DEFAULT, until=Lsn(0x2000))], 0x1000, False),
+        ([replace(DEFAULT, until=Lsn(0x4000))], 0x1000, True),
+        ([replace(DEFAULT, accepted=dt.datetime.now(dt.UTC))], 0x1000, False),
+        ([replace(DEFAULT, since=Lsn(0x4000))], 0x1000, False),
     ],
 )
 def test_a_target_that_began_elsewhere_excuses_rows_from_before_the_slot(

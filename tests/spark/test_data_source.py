@@ -49,19 +49,19 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
         ("rows", None),
     ],
 )
-@pytest.mark.parametrize("segment_bytes", [1, 1 << 20])
+@pytest.mark.parametrize("segment_size", [1, 1 << 20])
 def test_partitions_together_have_the_rows_of_read(
-    data: Path, tmp_path: Path, name: str, table: str | None, segment_bytes: int
+    data: Path, tmp_path: Path, name: str, table: str | None, segment_size: int
 ) -> None:
     log = sealed(
-        tmp_path / "log", data / f"{name}.text.wire", segment_bytes=segment_bytes
+        tmp_path / "log", data / f"{name}.text.wire", segment_size=segment_size
     )
     envelope: dict[str, Any] = {} if table else {"envelope": True}
     reader = batch_reader(log, table, partitionBytes=1, **envelope)
     wanted = expected(log, table, **envelope)
     assert wanted
     assert taken(reader) == wanted
-    if segment_bytes == 1 and table not in {"walrow.relations", "walrow.truncates"}:
+    if segment_size == 1 and table not in {"walrow.relations", "walrow.truncates"}:
         assert len(reader.partitions()) > 1
 
 
@@ -310,7 +310,7 @@ def test_segments_are_packed_by_bytes(tmp_path: Path) -> None:
     # As near as can be.
     assert ends(partitionBytes=4 * size + size // 4) == [4, 8, 12]
     assert ends(partitionBytes=3 * size + size * 3 // 4) == [4, 8, 12]
-    log.compact(segment_bytes=6 * size)
+    log.compact(segment_size=6 * size)
     assert ends(partitionBytes="1k") == [6, 11, 12]
 
 
@@ -337,7 +337,7 @@ def test_the_parts_of_a_large_transaction_are_one_partition(tmp_path: Path) -> N
     log = sealed(
         tmp_path / "log",
         [streams.SESSION, around[0], large, around[1]],
-        segment_bytes=1 << 16,
+        segment_size=1 << 16,
         compression_level=0,
     )
     assert sum(segment.continues for segment in log.segments()) > 5

@@ -21,6 +21,7 @@ import walrow.delta
 import walrow.spark
 from local_delta.modelled_rounds import one_round, with_spark
 from local_delta.written_log import WrittenLog
+from walrow._apply.items import Token
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -88,6 +89,24 @@ def test_long_decimals_are_found(lakehouse: SparkSession, tmp_path: Path) -> Non
     assert spark.sql("SELECT n FROM {t} WHERE k = 123456789012345678.91") == [(2,)]
     properties = deltalake.DeltaTable(spark.place).metadata().configuration
     assert properties["delta.dataSkippingStatsColumns"] == "n"
+
+
+def test_floats_are_found(lakehouse: SparkSession, tmp_path: Path) -> None:
+    """deltalake leaves NaN out of statistics, in the log and in files."""
+    both = Both(lakehouse, tmp_path, id="int", f="float")
+    # The first batch of a table is a MERGE, too. Then all rows are overwritten, or joined.
+    for loads in (False, True):
+        if loads:
+            both.log.truncate()
+        both.log.insert(["1", "NaN"], ["2", "1.5"])
+        both.log.apply()
+        both.log.insert(["3", "0"])
+        both.log.apply()
+        for maintains in (False, True):
+            if maintains:
+                walrow.delta.maintain(both.log.target)
+            for text, key in (("= double('NaN')", 1), ("> 100", 1), ("= 0", 3)):
+                assert both.sql(f"SELECT id FROM {{t}} WHERE f {text}") == [(key,)]
 
 
 def test_far_times(lakehouse: SparkSession, tmp_path: Path) -> None:
@@ -181,6 +200,54 @@ def test_partitions_of_spark(
     )
     both.log.insert(["1", None])
     both.refused("engine", "partitioned by column p")
+
+
+def test_what_makes_a_table_spark_s_is_asked_for(
+    lakehouse: SparkSession, tmp_path: Path
+) -> None:
+    both = Both(lakehouse, tmp_path, id="int", n="int")
+    both.log.insert(["1", "1"])
+    both.in_spark()
+    both.log.columns["n"] = "bigint"
+    both.log.insert(["2", "5000000000"])
+    before = deltalake.DeltaTable(both.place).version()
+    for apply in (both.log.apply, both.in_spark):
+        with pytest.raises(walrow.errors.ApplyError) as caught:
+            apply()
+        assert caught.value.code == "widening"
+        for text in ("widen_types=True", "only Spark writes it", "load the table"):
+            assert text in str(caught.value)
+    assert deltalake.DeltaTable(both.place).version() == before
+    assert features(both.in_spark(widen_types=True)) == {"typeWidening"}
+    both.log.columns["n"] = "numeric(22,2)"
+    both.log.insert(["3", "5000000000.25"])
+    both.refused("engine", "typeWidening", "its record says")
+    # The table is Spark's now, and the option is not needed again.
+    assert features(both.in_spark()) == {"typeWidening"}
+    found = [str(it[0]) for it in both.sql("SELECT n FROM {t} ORDER BY id")]
+    assert found == ["1.00", "5000000000.00", "5000000000.25"]
+    clustered = Both(lakehouse, tmp_path / "clustered", id="int")
+    clustered.log.insert(["1"])
+    assert "clustering" in features(clustered.in_spark(cluster_by=["id"]))
+    clustered.log.insert(["2"])
+    clustered.refused("engine", "clustering", "its record says")
+
+
+def test_a_type_that_no_table_of_a_server_has(
+    lakehouse: SparkSession, tmp_path: Path
+) -> None:
+    both = Both(lakehouse, tmp_path, id="int", v="text")
+    lakehouse.sql(f"CREATE TABLE {both.table} (id INT, v VARIANT) USING delta")
+    both.log.insert(["1", "a"])
+    with pytest.raises(walrow.errors.SchemaError, match="has it as variant"):
+        both.in_spark()
+
+
+def features(applied: Any) -> set[str]:
+    """The features in a record that only Spark writes."""
+    token = Token.from_json(applied.token)
+    assert token is not None
+    return set(token.features)
 
 
 @pytest.mark.slow

@@ -24,7 +24,7 @@ def test_logs_and_their_segments_are_decoded_like_captures(
     spark: SparkSession, data: Path, tmp_path: Path
 ) -> None:
     capture = data / "rows.text.wire"
-    walrow.seal(capture, log=tmp_path / "log", segment_bytes=200)
+    walrow.seal(capture, log=tmp_path / "log", segment_size=200)
     log = walrow.Log(tmp_path / "log")
     schema = walrow.spark.schema(log.path, "public.item")
     assert schema == walrow.spark.schema(capture, "public.item")

@@ -91,7 +91,7 @@ def test_each_row_of_the_page(source: History, lake: Lake) -> None:
         source.take()
         said = [union(source, table, "arrow"), union(source, table, "spark")]
         try:
-            own.apply(source, table)
+            own.apply(source, table, widen_types=True)
             ours = own.spark.table(own.table)
             rows = sorted(map(str, map(tuple, ours.collect())))
             truth = source.conn.execute(f"SELECT * FROM {table}").fetchall()

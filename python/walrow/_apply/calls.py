@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, NamedTuple, get_args
+from typing import TYPE_CHECKING, NamedTuple
 
-from walrow._apply.items import Applied, Deletes, NeverSent, Rules, Token, Truncates
+from walrow._apply.items import Applied, Rules, Token
 from walrow._apply.record import Record
 from walrow._apply.tables import AppliedTable, find_table, refuse_incomplete
 from walrow._apply.targets import Conflict
 from walrow._apply.units import plan
 from walrow._lsn import Lsn
-from walrow.errors import ApplyError, OptionError
+from walrow.errors import ApplyError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.targets import Found
     from walrow._apply.units import Batch, LogContents
-    from walrow.typing import ArrowSchemaExportable, Engine, Policy, TableName
+    from walrow.typing import Engine
 
 __all__ = ["Call", "Work"]
 
@@ -51,56 +52,31 @@ class Call:
     engine: Engine
 
     def __init__(
-        self,
-        log: LogContents,
-        *,
-        table: TableName,
-        target: str,
-        keys: Sequence[str] | None,
-        deletes: Deletes,
-        truncates: Truncates,
-        never_sent: NeverSent,
-        deleted_column: str,
-        columns: Sequence[str] | None,
-        types: Mapping[str, ArrowSchemaExportable | str] | None,
-        unrepresentable: Policy | Mapping[str, Policy] | None,
-        end: Lsn | int | str | None,
-        resume_from: Lsn | int | str | None,
-        unit_bytes: int = 64 << 20,
+        self, log: LogContents, options: ApplyOptions, *, unit_size: int = 64 << 20
     ) -> None:
-        """Checks and stores the arguments. See `walrow.spark.apply_changes`.
+        """Takes the options, which are checked.
 
         Raises:
-            OptionError: The options are invalid.
             SchemaError: The log has no such table, or two.
         """
-        for name, value, kind in (
-            ("deletes", deletes, Deletes),
-            ("truncates", truncates, Truncates),
-            ("never_sent", never_sent, NeverSent),
-        ):
-            if value not in get_args(kind):
-                allowed = ", ".join(map(repr, get_args(kind)))
-                text = f"{name}={value!r} is not one of {allowed}"
-                raise OptionError(text)
-        decoding = {
-            "columns": columns,
-            "types": types,
-            "unrepresentable": unrepresentable,
-        }
         self.contents = log
         self.log = log.log
-        self.table = find_table(log.tables, table)
-        self.target = target
-        self.keys = keys
-        self.rules = Rules(deletes, truncates, never_sent, deleted_column)
-        self.options = {
-            key: value for key, value in decoding.items() if value is not None
-        }
-        self.end = self.log.end if end is None else min(Lsn(end), self.log.end)
-        self.unit_bytes = unit_bytes
-        resumed = None if resume_from is None else Lsn(resume_from)
-        self.record = Record(log, self.table, target, self.rules, resumed)
+        self.table = find_table(log.tables, options.table)
+        self.target = options.target
+        self.keys = options.keys
+        self.rules = Rules(
+            options.deletes,
+            options.truncates,
+            options.never_sent,
+            options.deleted_column,
+        )
+        self.options = options.decoding()
+        end = self.log.end
+        self.end = end if options.end is None else min(options.end, end)
+        self.unit_size = unit_size
+        self.record = Record(
+            log, self.table, self.target, self.rules, options.resume_from
+        )
 
     def applied(self) -> AppliedTable:
         """The table, with its key and its columns."""
@@ -184,7 +160,7 @@ class Call:
             start,
             end,
             truncates=self.rules.truncates,
-            unit_bytes=self.unit_bytes,
+            unit_size=self.unit_size,
             least_units=least_units,
         )
         self.record.refuse_gap(start, batch)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.items import SourceIdentity
 from walrow._log.tables import KEYS
 from walrow._lsn import Lsn
+from walrow._results import Result, result
 from walrow.errors import Remedy
 from walrow.typing import Deletes, Engine, NeverSent, Truncates
 
@@ -47,7 +49,8 @@ class Op:
     ENTANGLED = -2
 
 
-class Applied(NamedTuple):
+@result
+class Applied(Result):
     """The result of one call for one target.
 
     Attributes:
@@ -67,6 +70,7 @@ class Applied(NamedTuple):
             `never_sent`.
         token: The target's record of the call, in JSON. None if it records nothing yet.
         engine: The engine that wrote the target: `"spark"` or `"delta"`.
+        engine_reason: Why `walrow apply` chose the engine. None if the caller's function says it.
     """
 
     table: str
@@ -83,6 +87,12 @@ class Applied(NamedTuple):
     never_sent: int = 0
     token: str | None = None
     engine: Engine = "spark"
+    engine_reason: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON has them: `token` is an object."""
+        token = None if self.token is None else json.loads(self.token)
+        return Result.to_dict(self) | {"token": token}
 
 
 class Token(NamedTuple):
@@ -100,6 +110,8 @@ class Token(NamedTuple):
         version: The target's version or snapshot that it read before.
         columns: The columns that were chosen. None if all were.
         deleted_column: The column that marks deleted rows. None if they are removed.
+        features: Features such as `"typeWidening"` and `"clustering"`: only Spark writes a Delta
+            table that has one of them.
     """
 
     source: SourceIdentity
@@ -112,11 +124,16 @@ class Token(NamedTuple):
     version: str | None = None
     columns: tuple[str, ...] | None = None
     deleted_column: str | None = None
+    features: tuple[str, ...] = ()
 
     @property
     def application(self) -> str:
         """The name under which transactional targets count its versions."""
-        parts = (*(part or "" for part in self.source), str(self.oid), self.line)
+        parts = (
+            *(part or "" for part in astuple(self.source)),
+            str(self.oid),
+            self.line,
+        )
         return "walrow:" + ":".join(parts)
 
     def to_json(self) -> str:
@@ -124,7 +141,7 @@ class Token(NamedTuple):
         return json.dumps(
             {
                 "walrow": 1,
-                "source": self.source._asdict(),
+                "source": self.source.to_dict(),
                 "table": self.table,
                 "oid": self.oid,
                 "keys": self.keys,
@@ -134,6 +151,7 @@ class Token(NamedTuple):
                 "version": self.version,
                 "columns": self.columns,
                 "deleted_column": self.deleted_column,
+                "features": self.features,
             },
             separators=(",", ":"),
         )
@@ -157,6 +175,7 @@ class Token(NamedTuple):
                 found.get("version"),
                 None if chosen is None else tuple(chosen),
                 found.get("deleted_column"),
+                tuple(found.get("features", ())),
             )
         except (ValueError, KeyError, TypeError):
             return None

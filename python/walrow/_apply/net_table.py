@@ -58,6 +58,8 @@ class Tally(NamedTuple):
         lost: The number of new rows that lack values.
         kept: The columns that some updates keep as they are.
         lacking: The columns without a value in some new rows.
+        needed: The columns that updates keep of rows that are there. Others only mark rows that
+            were deleted.
     """
 
     events: int = 0
@@ -67,6 +69,7 @@ class Tally(NamedTuple):
     lost: int = 0
     kept: frozenset[str] = frozenset()
     lacking: frozenset[str] = frozenset()
+    needed: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, rows: pa.RecordBatch) -> Tally:
@@ -81,14 +84,18 @@ class Tally(NamedTuple):
         is_update = pc.equal(rows.column(OP).take(places), Op.UPDATE)
         # A row with a new key gets its kept values later.
         is_kept = pc.and_(is_update, pc.is_null(head.take(places)))
-        kept = pc.unique(names.filter(is_kept)).to_pylist()
-        return found._replace(kept=frozenset(kept))
+        is_there = pc.and_not(is_kept, rows.column(GONE).take(places))
+        return found._replace(
+            kept=frozenset(pc.unique(names.filter(is_kept)).to_pylist()),
+            needed=frozenset(pc.unique(names.filter(is_there)).to_pylist()),
+        )
 
     @classmethod
     def from_json(cls, text: bytes) -> Tally:
         """Reads the tally of a task."""
-        *counts, kept, lacking = json.loads(text)
-        found: Any = (*counts, frozenset(kept), frozenset(lacking))
+        *counts, kept, lacking, needed = json.loads(text)
+        names = (frozenset(it) for it in (kept, lacking, needed))
+        found: Any = (*counts, *names)
         return cls(*found)
 
     def plus(self, more: Tally) -> Tally:
@@ -101,11 +108,13 @@ class Tally(NamedTuple):
             self.lost + more.lost,
             self.kept | more.kept,
             self.lacking | more.lacking,
+            self.needed | more.needed,
         )
 
     def to_json(self) -> bytes:
         """Writes the tally for the driver."""
-        return json.dumps([*self[:5], sorted(self.kept), sorted(self.lacking)]).encode()
+        names = (self.kept, self.lacking, self.needed)
+        return json.dumps([*self[:5], *map(sorted, names)]).encode()
 
 
 class NetTable(NamedTuple):

@@ -107,7 +107,7 @@ class Record(NamedTuple):
         text = (
             f"{self.target}: it has the changes up to {start}, and the log those from "
             f"{begin} on, where its slot was when the log was begun: what was committed "
-            f"between may be missing. Load the table: walrow load --log "
+            f"between may be missing. Load the table: walrow load "
             f"{self.contents.log.location} {self.table.name}"
         )
         raise ApplyError(
@@ -128,7 +128,7 @@ class Record(NamedTuple):
         text = (
             f"{self.target}: it has the changes up to {start}, and later ones, up to "
             f"{self.contents.erased[self.table.oid]}, were erased from the log: it may keep "
-            f"rows that were deleted. Load the table: walrow load --log "
+            f"rows that were deleted. Load the table: walrow load "
             f"{self.contents.log.location} {self.table.name}. Or delete the erased rows in "
             "the target, too, and go on once"
         )
@@ -172,7 +172,7 @@ class Record(NamedTuple):
             text = (
                 f"{self.target}: it has the rows of {name} with the OID {token.oid}, which "
                 f"now has the OID {self.table.oid}: it was dropped and created again. Load "
-                f"it: walrow load --log {self.contents.log.location} {name}"
+                f"it: walrow load {self.contents.log.location} {name}"
             )
         else:
             return
@@ -252,7 +252,7 @@ class Record(NamedTuple):
         """The error of a target whose rows lack what a column would need."""
         text = (
             f"{self.target}: {text} use a new target, or load the table: walrow load "
-            f"--log {self.contents.log.location} {self.table.name}"
+            f"{self.contents.log.location} {self.table.name}"
         )
         return ApplyError(
             text,

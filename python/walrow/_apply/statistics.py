@@ -1,7 +1,8 @@
 """The columns of a Delta table that have statistics in its log.
 
-deltalake writes the least and the greatest value of a long decimal through a double. Readers then
-skip files that have the value, and a MERGE inserts a second row. So both engines leave such columns out.
+deltalake writes the least and the greatest value of a long decimal through a double, and of floats
+without NaN. Readers then skip files that have the value, and a MERGE inserts a second row. So both
+engines leave such columns out.
 """
 
 from __future__ import annotations
@@ -14,16 +15,18 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["has_long_decimals", "statistics"]
+__all__ = ["has_wrong_statistics", "statistics"]
 
 
-def has_long_decimals(kind: pa.DataType) -> bool:
-    """Whether a type has decimals whose statistics would be wrong."""
+def has_wrong_statistics(kind: pa.DataType) -> bool:
+    """Whether a type has long decimals or floats, whose statistics would be wrong."""
     import pyarrow as pa
 
     if pa.types.is_decimal(kind):
         return bool(kind.precision > _DIGITS)
-    return any(has_long_decimals(kind.field(at).type) for at in range(kind.num_fields))
+    return bool(pa.types.is_floating(kind)) or any(
+        has_wrong_statistics(kind.field(at).type) for at in range(kind.num_fields)
+    )
 
 
 def statistics(
@@ -38,21 +41,21 @@ def statistics(
         partition_by: The columns whose values become parts of paths. They have no statistics.
         known: The properties that it has.
     """
-    long = {it.name for it in schema if has_long_decimals(it.type)}
-    if not long:
+    wrong = {it.name for it in schema if has_wrong_statistics(it.type)}
+    if not wrong:
         return {}
     known = known or {}
     if _FIRST not in known and _NAMED not in known:
         chosen = [it.name for it in schema if _is_plain(it.type)][:_MANY]
     elif _NAMED in known:
         chosen = _names(known[_NAMED])
-        if not any(_column(name) in long for name in chosen):
+        if not any(_column(name) in wrong for name in chosen):
             return {}
-        chosen = [name for name in chosen if _column(name) not in long]
+        chosen = [name for name in chosen if _column(name) not in wrong]
     else:
         count = int(known[_FIRST])
         first = list(schema)[: count if count >= 0 else None]
-        if not any(it.name in long for it in first):
+        if not any(it.name in wrong for it in first):
             return {}
         chosen = [it.name for it in first if _is_plain(it.type)]
     paths = {name.lower() for name in partition_by}
@@ -68,10 +71,9 @@ def _is_plain(kind: pa.DataType) -> bool:
     from pyarrow import types
 
     if types.is_decimal(kind):
-        return not has_long_decimals(kind)
+        return not has_wrong_statistics(kind)
     fits = (
         types.is_integer,
-        types.is_floating,
         types.is_string,
         types.is_large_string,
         types.is_string_view,

@@ -146,7 +146,7 @@ def refuse_incomplete(
         if mark.holds_at(end):
             text = (
                 f"{table.name} is not whole since {mark.since}, because {mark.reason}: "
-                f"walrow load --log {log.location} {table.name}"
+                f"walrow load {log.location} {table.name}"
             )
             raise ApplyError(text, code="incomplete", table=table.name, lsn=mark.since)
 

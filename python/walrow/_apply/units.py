@@ -169,7 +169,7 @@ def plan(
     end: Lsn,
     *,
     truncates: Truncates,
-    unit_bytes: int,
+    unit_size: int,
     least_units: int,
 ) -> Batch:
     """Chooses the segments that have changes of a table between two LSNs.
@@ -181,7 +181,7 @@ def plan(
         start: The target has all changes up to this LSN.
         end: The target has all changes up to this LSN after the batch.
         truncates: The effect of truncates.
-        unit_bytes: The bytes of a table's changes that one task decodes, at most, if its
+        unit_size: The bytes of a table's changes that one task decodes, at most, if its
             segments are not larger.
         least_units: How many tasks there are, if there are as many segments.
 
@@ -231,7 +231,7 @@ def plan(
         if rows and last > first
     ]
     total = sum(size for *_, size in sized)
-    size = min(unit_bytes, max(total // max(least_units, 1), _LEAST_BYTES))
+    size = min(unit_size, max(total // max(least_units, 1), _LEAST_BYTES))
     is_truncated = found is not None and truncates == "apply"
     return Batch(
         start,
@@ -240,7 +240,7 @@ def plan(
         _units(sized, size),
         sized,
         is_truncated,
-        is_small=total <= unit_bytes,
+        is_small=total <= unit_size,
     )
 
 

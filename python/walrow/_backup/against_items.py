@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from walrow._results import Result, result
 
 if TYPE_CHECKING:
     from walrow._lsn import Lsn
@@ -21,7 +22,8 @@ __all__ = [
 TableResult: TypeAlias = Literal["equal", "different", "not comparable", "unreadable"]
 
 
-class AgainstProgress(NamedTuple):
+@result
+class AgainstProgress(Result):
     """How far a comparison is.
 
     Attributes:
@@ -37,8 +39,8 @@ class AgainstProgress(NamedTuple):
     table: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+@result
+class Difference(Result):
     """A row that the backup and the log do not both have.
 
     Attributes:
@@ -53,8 +55,8 @@ class Difference:
     rows: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
+@result
+class LeftOut(Result):
     """A column that was not compared.
 
     Attributes:
@@ -66,8 +68,8 @@ class LeftOut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedTable:
+@result
+class ComparedTable(Result):
     """A table of the log, and of the backup.
 
     Attributes:
@@ -95,8 +97,8 @@ class ComparedTable:
     left_out: tuple[LeftOut, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+@result
+class Comparison(Result):
     """The tables of a backup beside the states of a log: the result of `verify_against`.
 
     Attributes:
@@ -140,4 +142,4 @@ class Comparison:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON has it."""
-        return {"equal": self.equal} | asdict(self) | {"lsn": str(self.lsn)}
+        return {"equal": self.equal} | Result.to_dict(self)

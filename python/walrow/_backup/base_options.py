@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import re
 import tarfile
-from dataclasses import dataclass
+from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
+from walrow._options import FLAG, FOLDER, TEXT, Kind, Option, choice, options
 from walrow.errors import BackupError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
+
+    from walrow._backup.base_result import BackupProgress
 
 __all__ = [
     "BackupOptions",
     "Format",
     "Wal",
-    "check_options",
     "check_places",
     "gzip_level",
     "partial_name",
@@ -30,22 +32,130 @@ Wal = Literal["stream", "fetch", "none"]
 WithManifest = Literal["yes", "no", "force-encode"]
 
 
-@dataclass(frozen=True, slots=True)
-class BackupOptions:
-    """The backup to take, as `walrow.backup.base_backup` describes it."""
+_RATE = re.compile("([0-9]{1,9})(k|M)?")
+_GZIP = re.compile("gzip(?::([1-9]))?")
 
-    to: Path
-    format: Format
-    label: str
-    checkpoint: Literal["fast", "spread"]
-    max_rate: int | None
-    wal: Wal
-    incremental: Path | None
-    tablespaces: Mapping[str, str]
-    manifest: WithManifest
-    manifest_checksums: str | None
-    verify_checksums: bool
-    compress: str | None
+
+def _refuse(reason: str) -> NoReturn:
+    raise OptionError(reason)
+
+
+def _rate(value: object, name: str) -> int:
+    """Reads a rate as pg_basebackup does: kilobytes, or with a suffix k or M."""
+    found = _RATE.fullmatch(str(value))
+    rate = 0 if found is None else int(found[1]) * (1024 if found[2] == "M" else 1)
+    # The server's own limits are known only with its command.
+    if not 0 < rate < 1 << 31:
+        _refuse(
+            f"{name} is a number of kilobytes per second, from 32 to 1048576, or a text such as '32M'"
+        )
+    return rate
+
+
+@options
+class BackupOptions:
+    """The options of `walrow.backup.base_backup`."""
+
+    conninfo: Option[str, str] = Option(
+        "A connection string. The role needs the attribute REPLICATION, and a line of pg_hba.conf "
+        "for the database.",
+        TEXT,
+        default="",
+    )
+    _: KW_ONLY
+    to: Option[str | os.PathLike[str], Path] = Option(
+        "A directory that is empty, or does not exist yet.",
+        # Links stay.
+        FOLDER._replace(parse=lambda value, _: Path(os.path.abspath(value))),  # noqa: PTH100
+    )
+    format: Option[Literal["tar", "plain"], Literal["tar", "plain"]] = Option(
+        "`tar` writes an archive for each tablespace. `plain` writes a data directory: a server can "
+        "start from it.",
+        choice(Literal["tar", "plain"]),
+        default="tar",
+    )
+    label: Option[str, str] = Option(
+        "A name for the backup, of one line, in the server's log and in backup_label.",
+        TEXT,
+        default="walrow",
+    )
+    checkpoint: Option[Literal["fast", "spread"], Literal["fast", "spread"]] = Option(
+        "`fast` begins at once, and costs the server a burst of writes. `spread` may wait for "
+        "minutes.",
+        choice(Literal["fast", "spread"]),
+        default="spread",
+    )
+    max_rate: Option[int | str | None, int | None] = Option(
+        'The most kilobytes per second, 32 to 1048576, or a text such as `"32M"`.',
+        Kind("int | str", _rate, metavar="RATE"),
+        default=None,
+    )
+    wal: Option[Wal, Wal] = Option(
+        "`stream` receives the WAL over a second connection while the backup runs, so that the "
+        "server keeps it no longer. `fetch` takes it at the end. `none` leaves it out: then it must "
+        "come from an archive.",
+        choice(Wal),
+        default="stream",
+        more="A server that has an archive ends such a backup only when the WAL is there.",
+    )
+    incremental: Option[str | os.PathLike[str] | None, Path | None] = Option(
+        "The manifest of an earlier backup, or the directory with it: only blocks that changed since "
+        "are sent. From server 17, with summarize_wal = on.",
+        FOLDER,
+        default=None,
+    )
+    tablespaces: Option[Mapping[str, str] | None, Mapping[str, str]] = Option(
+        "With format plain, a new directory for each tablespace's directory on the server.",
+        Kind("Mapping[str, str]", lambda value, _: dict(value or ())),
+        default=(),
+    )
+    manifest: Option[WithManifest, WithManifest] = Option(
+        "Without a manifest, nothing can be verified. `force-encode` writes all names as "
+        "hexadecimal digits.",
+        choice(WithManifest),
+        default="yes",
+    )
+    manifest_checksums: Option[str | None, str | None] = Option(
+        "`NONE`, `CRC32C`, `SHA224`, `SHA256`, `SHA384` or `SHA512`. Default: `CRC32C`.",
+        TEXT,
+        default=None,
+    )
+    verify_checksums: Option[bool, bool] = Option(
+        "The server checks the checksums of pages.", FLAG, default=True
+    )
+    compress: Option[str | None, str | None] = Option(
+        "`gzip` or `gzip:1` to `gzip:9`: the server compresses. From server 15.",
+        TEXT,
+        default=None,
+    )
+    progress: Option[
+        Callable[[BackupProgress], None] | None, Callable[[BackupProgress], None] | None
+    ] = Option(
+        "Is called often, with how far it is.",
+        Kind("Callable[[BackupProgress], None]"),
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        """Refuses options that contradict each other, without a look at anything."""
+        if self.format == "plain" and not hasattr(tarfile, "data_filter"):
+            _refuse(
+                "this Python has no filter 'data' in tarfile, without which nothing is unpacked: use"
+                " Python 3.11.4 or later, or format tar"
+            )
+        if self.format == "tar" and self.tablespaces:
+            _refuse(
+                "tablespaces are mapped in format plain only: a tar has their own places"
+            )
+        if self.manifest == "no" and self.manifest_checksums is not None:
+            _refuse("manifest_checksums needs a manifest")
+        if not self.label.isascii() and self.label != _printed(self.label):
+            _refuse("label is not UTF-8")
+        if "\n" in self.label:
+            # A server writes it into backup_label as it is, where it would be another entry.
+            _refuse("label is one line")
+        gzip_level(self.compress)
+        _check_mapping(self.to, self.tablespaces)
 
 
 class Place(NamedTuple):
@@ -60,43 +170,6 @@ class Place(NamedTuple):
     oid: int
     location: str
     path: Path
-
-
-def check_options(options: BackupOptions) -> None:
-    """Refuses options that contradict each other, without a look at anything.
-
-    Raises:
-        OptionError: They do.
-    """
-    for name, value, words in (
-        ("format", options.format, ("tar", "plain")),
-        ("checkpoint", options.checkpoint, ("fast", "spread")),
-        ("wal", options.wal, ("stream", "fetch", "none")),
-        ("manifest", options.manifest, ("yes", "no", "force-encode")),
-    ):
-        if value not in words:
-            _refuse(f"{name} is one of {', '.join(words)}, not {value!r}")
-    if options.format == "plain" and not hasattr(tarfile, "data_filter"):
-        _refuse(
-            "this Python has no filter 'data' in tarfile, without which nothing is unpacked: use"
-            " Python 3.11.4 or later, or format tar"
-        )
-    if options.format == "tar" and options.tablespaces:
-        _refuse(
-            "tablespaces are mapped in format plain only: a tar has their own places"
-        )
-    if options.manifest == "no" and options.manifest_checksums is not None:
-        _refuse("manifest_checksums needs a manifest")
-    if options.max_rate is not None and not 0 < options.max_rate < 1 << 31:
-        # The server's own limits are known only with its command.
-        _refuse("max_rate is a number of kilobytes per second, from 32 to 1048576")
-    if not options.label.isascii() and options.label != _printed(options.label):
-        _refuse("label is not UTF-8")
-    if "\n" in options.label:
-        # A server writes it into backup_label as it is, where it would be another entry.
-        _refuse("label is one line")
-    gzip_level(options.compress)
-    _check_mapping(options.to, options.tablespaces)
 
 
 def gzip_level(compress: str | None) -> str | None:
@@ -203,25 +276,3 @@ def partial_name(path: Path) -> Path:
     backups/monday.partial
     """
     return path.with_name(f"{path.name}.partial")
-
-
-def directory_of(to: Any) -> Path:
-    """The directory of a backup.
-
-    Raises:
-        TypeError: It is no path.
-        OptionError: It is empty.
-    """
-    if not isinstance(to, str | os.PathLike):
-        text = f"to must be the path of a directory, not {type(to).__name__}"
-        raise TypeError(text)
-    if not os.fsdecode(to):
-        _refuse("to is empty: name a directory")
-    return Path(os.path.abspath(os.fsdecode(to)))  # noqa: PTH100 - links stay
-
-
-def _refuse(reason: str) -> NoReturn:
-    raise OptionError(reason)
-
-
-_GZIP = re.compile("gzip(?::([1-9]))?")

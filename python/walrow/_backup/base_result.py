@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+from walrow._results import Result, result
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from walrow._lsn import Lsn
 
 __all__ = ["BackedUpTablespace", "BackupProgress", "BaseBackup"]
 
 
-@dataclass(frozen=True, slots=True)
-class BackedUpTablespace:
+@result
+class BackedUpTablespace(Result):
     """A tablespace in a base backup.
 
     Attributes:
@@ -27,8 +29,8 @@ class BackedUpTablespace:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class BaseBackup:
+@result
+class BaseBackup(Result):
     """A base backup that is done: the result of `base_backup`.
 
     Attributes:
@@ -64,14 +66,9 @@ class BaseBackup:
     wal: Literal["complete", "missing"]
     parent: Path | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """The result as JSON has it: paths and LSNs are texts."""
-        found: dict[str, Any] = _plain(asdict(self))
-        return found | {"start_lsn": str(self.start_lsn), "end_lsn": str(self.end_lsn)}
 
-
-@dataclass(frozen=True, slots=True)
-class BackupProgress:
+@result
+class BackupProgress(Result):
     """How far a base backup is.
 
     Attributes:
@@ -84,12 +81,3 @@ class BackupProgress:
     step: Literal["starting", "receiving", "verifying"]
     bytes_done: int = 0
     bytes_total: int | None = None
-
-
-def _plain(value: Any) -> Any:
-    """A value of JSON."""
-    if isinstance(value, dict):
-        return {key: _plain(it) for key, it in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(it) for it in value]
-    return str(value) if isinstance(value, Path) else value

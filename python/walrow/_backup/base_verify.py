@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from walrow._backup.base_contents import MANIFEST, Found, Odd, contents, is_tar
 from walrow._backup.base_manifest import Manifest, ManifestFile, parse_manifest
@@ -15,6 +14,7 @@ from walrow._backup.crc32c import Crc32c
 from walrow._backup.wal_names import is_segment
 from walrow._backup.wal_page import HEADER_BYTES
 from walrow._calls import explained
+from walrow._results import Result, result
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = ["VerifiedBackup", "check_contents", "refuse_problems", "verify_manifest"]
 
 
-@dataclass(frozen=True, slots=True)
-class VerifiedBackup:
+@result
+class VerifiedBackup(Result):
     """A base backup that is what its manifest says: the result of `verify_manifest`.
 
     Attributes:
@@ -43,10 +43,6 @@ class VerifiedBackup:
     bytes: int
     without_checksum: int
     wal: str
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result as JSON has it."""
-        return asdict(self) | {"path": str(self.path)}
 
 
 class Checked(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import os
 import threading
+from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from typing import TYPE_CHECKING, Literal
 
-from walrow._amounts import duration
-from walrow._calls import explained
 from walrow._lsn import Lsn
+from walrow._options import DURATION, FLAG, FOLDER, TEXT, Kind, Option, options, takes
 from walrow._postgres.connecting import parameters_of, psycopg_or_refuse
 from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
@@ -20,22 +20,100 @@ if TYPE_CHECKING:
     from walrow._backup.wal_status import ReceivedWal, WalStatus
     from walrow.typing import Duration
 
-__all__ = ["receive_wal"]
+__all__ = ["WalOptions", "receive_wal"]
 
 
-@explained
-def receive_wal(
-    conninfo: str = "",
-    *,
-    to: str | os.PathLike[str],
-    slot: str | None = None,
-    create_slot: bool = False,
-    until: int | str | None = None,
-    synchronous: bool = False,
-    start_within: Duration | None = None,
-    status: Callable[[WalStatus], None] | None = None,
-    stop: threading.Event | None = None,
-) -> ReceivedWal:
+def _directory(value: str | os.PathLike[str], name: str) -> str:
+    directory = os.fspath(value)
+    if not directory or "://" in directory or is_conninfo(directory):
+        text = f"{name} is empty, a URL or a connection string: name a local directory"
+        raise OptionError(text)
+    return directory
+
+
+def _until(value: int | str, name: str) -> Literal["now"] | Lsn:
+    if value == "now":
+        return "now"
+    try:
+        return Lsn(value)
+    except ValueError as error:
+        text = f"{name} is {value!r}: it must be 'now' or an LSN; {error}"
+        raise OptionError(text) from None
+
+
+@options
+class WalOptions:
+    """The options of `walrow.backup.receive_wal`."""
+
+    conninfo: Option[str, str] = Option(
+        "A connection string or URL, as for psycopg, of a role with REPLICATION. With "
+        "application_name, it may be one of synchronous_standby_names.",
+        TEXT,
+        default="",
+    )
+    _: KW_ONLY
+    to: Option[str | os.PathLike[str], str] = Option(
+        "The directory. It is created if necessary, for its owner only.",
+        FOLDER._replace(parse=_directory),
+        more="Empty, it begins with what the slot keeps (from server 15), otherwise with the segment "
+        "that the server writes now.",
+    )
+    slot: Option[str | None, str | None] = Option(
+        "A physical slot, so that the server keeps WAL until it is durable here.",
+        TEXT,
+        default=None,
+        more="Without one, a gap is an error.",
+    )
+    create_slot: Option[bool, bool] = Option(
+        "Creates the slot if it does not exist.", FLAG, default=False
+    )
+    until: Option[int | str | None, Literal["now"] | Lsn | None] = Option(
+        'Ends when this position is durable: an LSN, or `"now"` for the server\'s position at the '
+        "start. Default: it never ends.",
+        Kind("Lsn | int | str", _until, metavar="now|LSN"),
+        default=None,
+    )
+    synchronous: Option[bool, bool] = Option(
+        "Makes WAL durable and reports it as soon as it comes, and not within a second: commits of "
+        "the server wait for it.",
+        FLAG,
+        default=False,
+    )
+    start_within: Option[Duration | None, float | None] = Option(
+        "The time within which a server must be reached for the first time. Default: 10 minutes with "
+        "`until`, otherwise without end.",
+        DURATION,
+        default=None,
+    )
+    status: Option[
+        Callable[[WalStatus], None] | None, Callable[[WalStatus], None] | None
+    ] = Option(
+        "Is called about once a second.",
+        Kind("Callable[[WalStatus], None]"),
+        default=None,
+    )
+    stop: Option[threading.Event | None, threading.Event | None] = Option(
+        "Ends it within a second when set. The received WAL is durable then.",
+        Kind("threading.Event"),
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        """Refuses options that contradict each other."""
+        if self.create_slot and self.slot is None:
+            text = "create_slot needs the name of a slot: pass slot="
+            raise OptionError(text)
+
+    @property
+    def start_seconds(self) -> float:
+        """How long the server may be away at the start. With `until`, somebody waits for the end."""
+        if self.start_within is not None:
+            return self.start_within
+        return math.inf if self.until is None else _START_SECONDS
+
+
+@takes(WalOptions)
+def receive_wal(options: WalOptions) -> ReceivedWal:
     """Receives WAL into files that are named and sized as the server's.
 
     A segment's file is `….partial` until it is whole and durable. Start it again after
@@ -48,22 +126,7 @@ def receive_wal(
     ```
 
     Args:
-        conninfo: A connection string or URL, as for psycopg, of a role with REPLICATION.
-            With `application_name`, it may be one of `synchronous_standby_names`.
-        to: The directory. It is created if necessary, for its owner only. Empty, it
-            begins with what the slot keeps (from server 15), otherwise with the segment
-            that the server writes now.
-        slot: A physical slot, so that the server keeps WAL until it is durable here.
-            Without one, a gap is an error.
-        create_slot: Whether the slot is created if it does not exist.
-        until: Ends when this position is durable: an LSN, or `"now"` for the server's
-            position at the start. Default: it never ends.
-        synchronous: Whether WAL is made durable and reported as soon as it comes, and
-            not within a second: commits of the server wait for it.
-        start_within: The time within which a server must be reached for the first time.
-            Default: 600 seconds with `until`, otherwise without end.
-        status: Is called about once a second.
-        stop: Ends it within a second when set. The received WAL is durable then.
+        options: As in the signature.
 
     Returns:
         A summary of the received WAL. Only with `until` or `stop`.
@@ -81,41 +144,18 @@ def receive_wal(
     from walrow._backup.wal_landing import Syncing
     from walrow._backup.wal_receiver import WalReceiver
 
-    target = _target(until)
-    directory = os.fspath(to)
-    if not directory or "://" in directory or is_conninfo(directory):
-        text = "to is empty, a URL or a connection string: name a local directory"
-        raise OptionError(text)
-    if create_slot and slot is None:
-        text = "create_slot needs the name of a slot: pass slot="
-        raise OptionError(text)
-    if start_within is not None:
-        start_within = duration(start_within, "start_within")
-    elif until is not None:
-        start_within = _START_SECONDS
-    source = Source(parameters_of(conninfo), slot, create_slot)
-    with WalDirectory(directory) as locked:
+    source = Source(parameters_of(options.conninfo), options.slot, options.create_slot)
+    with WalDirectory(options.to) as locked:
         receiver = WalReceiver(
             source,
             locked,
-            until=target,
-            syncing=Syncing.AT_ONCE if synchronous else Syncing.RELAXED,
-            start_within=math.inf if start_within is None else start_within,
-            status=status,
-            stop=stop or threading.Event(),
+            until=options.until,
+            syncing=Syncing.AT_ONCE if options.synchronous else Syncing.RELAXED,
+            start_within=options.start_seconds,
+            status=options.status,
+            stop=options.stop or threading.Event(),
         )
         return receiver.run()
 
 
-def _target(until: int | str | None) -> Literal["now"] | Lsn | None:
-    if until is None or until == "now":
-        return until  # type: ignore[return-value]
-    try:
-        return Lsn(until)
-    except ValueError as error:
-        text = f"until is {until!r}: it must be 'now' or an LSN; {error}"
-        raise OptionError(text) from None
-
-
-#: With `until`, somebody waits for the end.
 _START_SECONDS = 600.0

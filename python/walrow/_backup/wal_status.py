@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+from walrow._results import Result, result
 
 if TYPE_CHECKING:
     from walrow._lsn import Lsn
@@ -11,8 +12,8 @@ if TYPE_CHECKING:
 __all__ = ["ReceivedWal", "WalStatus"]
 
 
-@dataclass(frozen=True)
-class WalStatus:
+@result
+class WalStatus(Result):
     """The state of a receiver of WAL.
 
     Attributes:
@@ -29,17 +30,9 @@ class WalStatus:
     flushed: Lsn | None
     note: str | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON has them: LSNs are texts."""
-        return {
-            **self.__dict__,
-            "written": _text(self.written),
-            "flushed": _text(self.flushed),
-        }
 
-
-@dataclass(frozen=True)
-class ReceivedWal:
+@result
+class ReceivedWal(Result):
     """A summary of the WAL that `receive_wal` has received.
 
     Attributes:
@@ -58,11 +51,3 @@ class ReceivedWal:
     timeline: int | None
     start: Lsn | None
     end: Lsn | None
-
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON has them: LSNs are texts."""
-        return {**self.__dict__, "start": _text(self.start), "end": _text(self.end)}
-
-
-def _text(lsn: Lsn | None) -> str | None:
-    return None if lsn is None else str(lsn)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._core import LogDirectory, LogEraser
 from walrow._read.reading import read
+from walrow._results import Result, result
 from walrow.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Erased", "erase"]
 
 
-class Erased(NamedTuple):
+@result
+class Erased(Result):
     """What `Log.erase` did.
 
     Attributes:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
+
+from walrow._results import Result, result
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
 __all__ = ["LogColumn", "LogTable", "LogVersion", "Segment", "SourceIdentity"]
 
 
-class SourceIdentity(NamedTuple):
+@result
+class SourceIdentity(Result):
     """The server, database and slot that the changes of a log come from.
 
     Attributes:
@@ -29,7 +32,8 @@ class SourceIdentity(NamedTuple):
     slot: str | None
 
 
-class LogColumn(NamedTuple):
+@result
+class LogColumn(Result):
     """A column of a version of a table.
 
     Attributes:
@@ -45,7 +49,8 @@ class LogColumn(NamedTuple):
     key: bool
 
 
-class LogVersion(NamedTuple):
+@result
+class LogVersion(Result):
     """A table with one set of columns.
 
     Attributes:
@@ -65,7 +70,8 @@ class LogVersion(NamedTuple):
     bytes: int
 
 
-class LogTable(NamedTuple):
+@result
+class LogTable(Result):
     """A table of a log.
 
     Attributes:
@@ -102,7 +108,8 @@ class LogTable(NamedTuple):
         return sum(version.truncates for version in self.versions)
 
 
-class Segment(NamedTuple):
+@result
+class Segment(Result):
     """A segment of a log.
 
     Attributes:

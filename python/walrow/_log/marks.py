@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
+
+from walrow._results import Result, result
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -45,7 +48,8 @@ class Reason(NamedTuple):
     text: str
 
 
-class Mark(NamedTuple):
+@result
+class Mark(Result):
     """Why a table is not whole.
 
     Attributes:
@@ -93,7 +97,7 @@ def marked(marks: Iterable[Mark], reasons: Iterable[Reason], since: Lsn) -> list
 def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
     """Ends all marks at a load that begins after them."""
     return [
-        mark._replace(until=point)
+        replace(mark, until=point)
         if mark.until is None and mark.since <= point
         else mark
         for mark in marks

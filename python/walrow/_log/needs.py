@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from walrow._core import LogObjects
@@ -78,7 +79,7 @@ def _with_accepted(record: Published, read: Callable[[str], bytes]) -> Published
     accepted = _read_accepted(read)
     marks = {
         oid: [
-            mark._replace(accepted=accepted.get(key))
+            replace(mark, accepted=accepted.get(key))
             for key, mark in _keyed(oid, marks)
         ]
         for oid, marks in record.marks.items()
@@ -103,7 +104,7 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
     with objects.lock():
         marks = incomplete_tables(read).get(oid, [])
         new = {
-            key: mark._replace(accepted=now)
+            key: replace(mark, accepted=now)
             for key, mark in _keyed(oid, marks)
             if mark.code == code and mark.is_open
         }

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from walrow._log.net_refusals import as_refusal
-from walrow._read import html
+from walrow._results import Result, html_table, result
 from walrow.errors import LogError
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ METADATA = ("change_type", "seq", "key_only", "unsent")
 EVERY_METADATA = (*METADATA, "commit_lsn", "commit_timestamp", "xid")
 
 
-class NetBarrier(NamedTuple):
+@result
+class NetBarrier(Result):
     """The last load or truncate of a range: the rows that were there before are gone.
 
     Attributes:
@@ -104,7 +105,7 @@ class Net:
                 ("barrier", self.barrier),
                 ("kept", ", ".join(self.kept)),
             ]
-        return html.table(caption, ["", ""], rows)
+        return html_table(caption, ["", ""], rows)
 
     # ------------------------------------------------------------------ the tally
 

@@ -97,7 +97,7 @@ class Range(NamedTuple):
         return ApplyError(text, code="conflict", table=self.table.name)
 
     def _load(self) -> str:
-        return f"walrow load --log {self.location} {self.table.name}"
+        return f"walrow load {self.location} {self.table.name}"
 
     def _refusal(
         self, text: str, code: str, name: str, lsn: Lsn | None = None

@@ -18,11 +18,13 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow import errors
 from walrow._amounts import duration
 from walrow._calls import explained
 from walrow._core import LogDirectory, LogObjects
+from walrow._log.needs import read_record
 from walrow._sources.logs import directory_of
-from walrow.errors import Error, LogError
+from walrow.errors import Error, LogError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -39,6 +41,7 @@ __all__ = [
     "is_wanted",
     "load",
     "note",
+    "pending",
     "request",
     "result_of",
     "take",
@@ -97,7 +100,7 @@ def load(
     ```
 
     Args:
-        tables: One table or several, as `schema.name`. Default: all that are published.
+        tables: One table or several, as `name` or `schema.name`. Default: all that are published.
         log: The log's directory.
         wait: Whether to wait for the load. Otherwise the request stays until it is loaded, or
             `walrow.log.cancel_load` cancels it.
@@ -107,18 +110,18 @@ def load(
             30 seconds.
 
     Raises:
+        OptionError: A name has no schema, and not just one published table has it.
         LogError: The receiver has given the load up, or somebody has cancelled it. The directory
             is not a log, or cannot be written.
-        TimeoutError: The receiver is not running, or needs more time.
+        walrow.errors.TimeoutError: The receiver is not running, or needs more time.
     """
     seconds = math.inf if timeout is None else duration(timeout, "timeout")
     path = _opened(log)
-    names = _listed(tables)
-    wanted = request(path, names, is_awaited=wait)
+    objects = LogObjects(path)
+    wanted = request(path, _with_schemas(objects, tables), is_awaited=wait)
     if not wait:
         return
     end = time.monotonic() + seconds
-    objects = LogObjects(path)
     try:
         found = _awaited(objects, wanted, end, waiting or (lambda _: None))
     except BaseException:
@@ -142,7 +145,7 @@ def _awaited(
         now = time.monotonic()
         if now >= end:
             text = "the tables are not loaded yet: is walrow receive running?"
-            raise TimeoutError(text)
+            raise errors.TimeoutError(text)
         if now >= renewed + _RENEW_SECONDS:
             renewed = now
             with contextlib.suppress(Error, OSError):
@@ -203,6 +206,32 @@ def _opened(log: str | os.PathLike[str]) -> Path:
     return path
 
 
+def _with_schemas(
+    objects: LogObjects, tables: str | Sequence[str] | None
+) -> list[str] | None:
+    """The names with their schemas, which the receiver's last look knows.
+
+    Raises:
+        OptionError: A name has no schema, and not just one published table has it.
+    """
+    if tables is None:
+        return None
+    names = _listed(tables) or []
+    if all("." in name for name in names):
+        return names
+    known = read_record(lambda it: objects.read(it)[0]).tables or {}
+    published = [str(picture["name"]) for picture in known.values()]
+    found = []
+    for name in names:
+        whole = [it for it in published if name in (it, it.partition(".")[2])]
+        if "." not in name and len(whole) != 1:
+            reason = "several tables have it" if whole else "no published table has it"
+            text = f"the table {name} needs its schema, as schema.name: {reason}"
+            raise OptionError(text)
+        found.append(name if "." in name else whole[0])
+    return found
+
+
 @explained
 def cancel_load(
     tables: str | Sequence[str] | None = None, *, log: str | os.PathLike[str]
@@ -214,7 +243,7 @@ def cancel_load(
     ```
 
     Args:
-        tables: One table or several, as `schema.name`: requests that name one of them are
+        tables: One table or several, as `name` or `schema.name`: requests that name one of them are
             cancelled. Default: all requests.
         log: The log's directory.
 
@@ -225,13 +254,12 @@ def cancel_load(
         LogError: The directory is not a log, or cannot be written.
     """
     path = _opened(log)
-    listed = _listed(tables)
-    names = None if listed is None else {*listed}
     objects = LogObjects(path)
+    names = _with_schemas(objects, tables)
     count = 0
     with objects.lock():
         for wanted, _ in _requests(objects):
-            if names is None or not names.isdisjoint(wanted.tables or ()):
+            if names is None or {*names} & {*(wanted.tables or ())}:
                 objects.remove(_name(wanted))
                 count += 1
     return count
@@ -297,6 +325,23 @@ def take(log: Path) -> LoadRequest | None:
         else:
             found.append(wanted)
     return min(found, key=lambda it: (it.time, it.key), default=None)
+
+
+def pending(log: Path) -> list[LoadRequest]:
+    """The requests that somebody still wants, the oldest first. Nothing is removed.
+
+    Raises:
+        OSError: The directory cannot be opened.
+    """
+    objects = LogObjects(log)
+    found = []
+    for name in objects.list(_REQUEST):
+        # It may be gone, and the receiver removes one that is damaged.
+        with contextlib.suppress(Error, FileNotFoundError, *_DAMAGED):
+            wanted, age = _read(objects, name)
+            if not _is_expired(wanted, age):
+                found.append(wanted)
+    return sorted(found, key=lambda it: (it.time, it.key))
 
 
 def is_wanted(log: Path, taken: LoadRequest) -> bool:

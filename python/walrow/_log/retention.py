@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
 
-from walrow._amounts import duration, size
 from walrow._core import LogDirectory
-from walrow.errors import Error, LogError, OptionError
+from walrow._options import DURATION, SIZE, Option, options
+from walrow._results import Result, result
+from walrow.errors import Error, LogError
 
 if TYPE_CHECKING:
     import os
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
     from walrow.typing import Duration, Size
 
+#: 30,000 years: microseconds of it are a number of 64 bits.
+_LONGEST_SECONDS = 1_000_000_000_000
+
 __all__ = ["Compacted", "Hold", "Retained", "Retainer", "Retention"]
 
 
-class Hold(NamedTuple):
+@result
+class Hold(Result):
     """A hold: it needs segments that would be removed otherwise.
 
     Attributes:
@@ -43,7 +48,8 @@ class Hold(NamedTuple):
         return f"the reader {self.name} is at {self.position}{used}"
 
 
-class Retained(NamedTuple):
+@result
+class Retained(Result):
     """What `Log.retain` did.
 
     Attributes:
@@ -59,7 +65,8 @@ class Retained(NamedTuple):
     forgotten: tuple[str, ...]
 
 
-class Compacted(NamedTuple):
+@result
+class Compacted(Result):
     """What `Log.compact` did.
 
     Attributes:
@@ -73,31 +80,33 @@ class Compacted(NamedTuple):
     bytes: int
 
 
-class Retention(NamedTuple):
-    """The retention of a log.
+@options
+class Retention:
+    """The retention of a log."""
 
-    Attributes:
-        age: How long transactions are kept: seconds, a timedelta, or a text such as `"7d"`.
-        bytes: How many bytes of segments are kept, or a text such as `"50GB"`. With an
-            age too, segments beyond either limit are removed.
-        forget_after: Readers that were not used for so long are forgotten first.
-    """
-
-    age: Duration | None = None
-    bytes: Size | None = None
-    forget_after: Duration | None = None
+    age: Option[Duration | None, float | None] = Option(
+        "How long transactions are kept.",
+        DURATION,
+        default=None,
+        most=_LONGEST_SECONDS,
+    )
+    bytes: Option[Size | None, int | None] = Option(
+        "How many bytes of segments are kept. With `age` too, segments beyond either limit are "
+        "removed.",
+        SIZE,
+        default=None,
+    )
+    forget_after: Option[Duration | None, float | None] = Option(
+        "Readers that were not used for so long are forgotten first.",
+        DURATION,
+        default=None,
+        most=_LONGEST_SECONDS,
+    )
 
     def apply(self, log: LogDirectory, *, force: bool = False) -> Retained:
         """Removes old segments. See `Log.retain`."""
-        kept = None if self.bytes is None else size(self.bytes, "bytes")
-        if kept is not None and kept < 0:
-            text = "bytes must not be negative"
-            raise OptionError(text)
         done = log.retain(
-            _micros("age", self.age),
-            kept,
-            _micros("forget_after", self.forget_after),
-            force,
+            _micros(self.age), self.bytes, _micros(self.forget_after), force
         )
         held = (
             Hold(kind, name, position, None if used is None else _time(used))
@@ -138,14 +147,8 @@ class Retainer:
             self.note = None if is_early else f"retention: {error}"
 
 
-def _micros(name: str, given: Duration | None) -> int | None:
-    if given is None:
-        return None
-    seconds = duration(given, name)
-    if seconds > _LONGEST_SECONDS:
-        text = f"{name} is {given}: it must be at most {_LONGEST_SECONDS} seconds"
-        raise OptionError(text)
-    return int(seconds * 1_000_000)
+def _micros(seconds: float | None) -> int | None:
+    return None if seconds is None else int(seconds * 1_000_000)
 
 
 def _time(micros: int) -> dt.datetime | None:
@@ -154,7 +157,3 @@ def _time(micros: int) -> dt.datetime | None:
             microseconds=micros
         )
     return None
-
-
-#: 30,000 years: microseconds of it are a number of 64 bits.
-_LONGEST_SECONDS = 1_000_000_000_000

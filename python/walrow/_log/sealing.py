@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from typing import TYPE_CHECKING, Literal
 
-from walrow._amounts import size
-from walrow._calls import explained
 from walrow._core import Catalog, LogWriter
+from walrow._log.writer_options import WriterOptions
+from walrow._options import Kind, Option, choice, options, takes
+from walrow._results import Result, result
 from walrow._sources.chunks import Chunks
-from walrow._sources.logs import directory_of
 from walrow.errors import LogError, UnfinishedError
 
 if TYPE_CHECKING:
@@ -17,12 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from walrow._lsn import Lsn
-    from walrow.typing import Absence, Framing, Size, Source
+    from walrow.typing import Absence, Framing, Source
 
-__all__ = ["Sealed", "seal"]
+__all__ = ["SealOptions", "Sealed", "seal"]
 
 
-class Sealed(NamedTuple):
+@result
+class Sealed(Result):
     """What `seal` has written.
 
     Attributes:
@@ -40,21 +42,40 @@ class Sealed(NamedTuple):
     segments: int
 
 
-@explained
-def seal(
-    source: Source,
-    *,
-    log: str | os.PathLike[str],
-    catalog: Catalog | str | os.PathLike[str] | None = None,
-    framing: Framing | None = None,
-    unfinished: Absence = "error",
-    segment_bytes: Size = "64MiB",
-    compression_level: int = 1,
-    spool_memory: Size = "64MiB",
-    spool_directory: str | os.PathLike[str] | None = None,
-    group_access: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> Sealed:
+@options
+class SealOptions(WriterOptions):
+    """The options of `walrow.seal`."""
+
+    source: Option[Source, Source] = Option("As in `walrow.read`.", Kind("Source"))
+    _: KW_ONLY
+    catalog: Option[
+        Catalog | str | os.PathLike[str] | None, Catalog | str | os.PathLike[str] | None
+    ] = Option(
+        "The definitions of types and tables, which the log keeps. The command line takes a file of "
+        "`walrow catalog`.",
+        Kind("Catalog | str | PathLike[str]"),
+        default=None,
+    )
+    framing: Option[Framing | None, Framing | None] = Option(
+        "As in `walrow.read`.", Kind("Framing"), default=None
+    )
+    unfinished: Option[Absence, Absence] = Option(
+        'The policy for a source that ends inside a frame or a transaction: `"error"`, raised after '
+        'all complete transactions are in the log, or `"ignore"`.',
+        choice(Literal["error", "ignore"]),
+        default="error",
+    )
+    progress: Option[Callable[[int], None] | None, Callable[[int], None] | None] = (
+        Option(
+            "Is called with the number of bytes of each block of a file.",
+            Kind("Callable[[int], None]"),
+            default=None,
+        )
+    )
+
+
+@takes(SealOptions)
+def seal(options: SealOptions) -> Sealed:
     """Writes the committed transactions of a capture to a log.
 
     Transactions that end at or before the log's end are skipped and counted: a later
@@ -69,21 +90,7 @@ def seal(
     (7, 15, 0, 7)
 
     Args:
-        source: As in `walrow.read`.
-        log: The log's directory. It is created if necessary, for its owner only.
-        catalog: The definitions of types and tables, which the log keeps.
-        framing: As in `walrow.read`.
-        unfinished: The policy for a source that ends inside a frame or a transaction:
-            `"error"`, raised after all complete transactions are in the log, or
-            `"ignore"`.
-        segment_bytes: A segment ends at this size of the stream: bytes, or a text such
-            as `"64MiB"`.
-        compression_level: The level of zstd, up to 22; levels below 0 are faster. 0 stores the
-            stream as it is.
-        spool_memory: As in `walrow.read`.
-        spool_directory: As in `walrow.read`.
-        group_access: Whether the owner's group may read the log.
-        progress: Is called with the number of bytes of each block of a file.
+        options: As in the signature.
 
     Raises:
         LogError: The log cannot be written, another process writes to it, or a later capture is in
@@ -93,27 +100,26 @@ def seal(
         UnfinishedError: The source is not complete.
         OptionError: The options are invalid, or the source is a log.
     """
-    directory = directory_of(log)
-    found = catalog
+    found = options.catalog
     if found is not None and not isinstance(found, Catalog):
         found = Catalog.from_file(found)
-    with closing(
-        Chunks(source, framing=framing, unfinished=unfinished, progress=progress)
-    ) as chunks:
+    chunks = Chunks(
+        options.source,
+        framing=options.framing,
+        unfinished=options.unfinished,
+        progress=options.progress,
+    )
+    with closing(chunks):
         framing = chunks.begin()
         writer = LogWriter(
-            directory,
-            segment_bytes=size(segment_bytes, "segment_bytes"),
-            level=_level(compression_level) or None,
-            spool_memory=size(spool_memory, "spool_memory"),
-            spool_directory=spool_directory,
-            group_access=group_access,
+            options.log,
+            **options.writer(),
             framing=framing,
             syncs=False,
             captures=True,
         )
         with closing(writer):
-            return _seal(chunks, writer, found, unfinished)
+            return _seal(chunks, writer, found, options.unfinished)
 
 
 def _seal(
@@ -155,11 +161,3 @@ def _publish(writer: LogWriter) -> None:
     # Published segments are durable, so only prepared transactions are left to sync.
     writer.publish()
     writer.sync()
-
-
-def _level(level: Any) -> int:
-    """A level of zstd."""
-    if isinstance(level, int):
-        return level
-    text = f"compression_level must be an integer up to 22, not {type(level).__name__}"
-    raise TypeError(text)

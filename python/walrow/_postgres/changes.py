@@ -44,7 +44,7 @@ __all__ = ["Changes", "changes"]
 def changes(
     conninfo: str | Mapping[str, Any] = "",
     *,
-    publication: str | Sequence[str] | None = None,
+    publications: str | Sequence[str] | None = None,
     slot: str | None = None,
     until: Until = "now",
     peek: bool = False,
@@ -70,12 +70,12 @@ def changes(
     Args:
         conninfo: A connection string or URL, as for psycopg, or a dictionary of
             connection parameters.
-        publication: One publication or several. Default: a new one of the chosen tables,
+        publications: One publication or several. Default: a new one of the chosen tables,
             `walrow_` and random digits, that `close` drops. This needs the privileges of
             their owner. Each table must have a replica identity, as its updates would
             otherwise fail on the server.
         slot: A slot for pgoutput that exists. It begins where it was confirmed last, and
-            keeps what you do not `confirm`. Needs `publication`.
+            keeps what you do not `confirm`. Needs `publications`.
         until: When the iterator ends: `"now"`, after everything that was committed before
             the first batch is taken; after a number of seconds; or None for never.
         peek: Whether the slot must stay as it is: `confirm` is then refused.
@@ -98,14 +98,14 @@ def changes(
         given = parameters_of(**conninfo)
     else:
         given = parameters_of(conninfo)
-    _check(publication, slot, until, options, peek=peek)
+    _check(publications, slot, until, options, peek=peek)
     # A stream has no place for a time.
     start_in(None, options.get("start"))
     # Nothing may have changed.
     options.setdefault("missing_table", "ignore")
     return Changes(
         given,
-        publications=(publication,) if isinstance(publication, str) else publication,
+        publications=(publications,) if isinstance(publications, str) else publications,
         slot=slot,
         until=until,
         peek=peek,
@@ -354,7 +354,7 @@ class Changes:
 
 
 def _check(
-    publication: str | Sequence[str] | None,
+    publications: str | Sequence[str] | None,
     slot: str | None,
     until: object,
     options: ChangesOptions,
@@ -363,11 +363,11 @@ def _check(
 ) -> None:
     """Refuses parameters that contradict each other."""
     refusals = {
-        "choose table=, tables= or publication=": (
-            publication is None and not _tables_of(options)
+        "choose table=, tables= or publications=": (
+            publications is None and not _tables_of(options)
         ),
-        "a slot needs publication=, which must be older than the slot": (
-            slot is not None and publication is None
+        "a slot needs publications=, which must be older than the slot": (
+            slot is not None and publications is None
         ),
         "peek=True needs slot=: a temporary slot ends with its reader": (
             peek and slot is None

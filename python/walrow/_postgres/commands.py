@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from walrow._calls import explained
 from walrow._core import (
@@ -33,6 +32,7 @@ from walrow._postgres.running import (
     text_of,
 )
 from walrow._postgres.waiting import Observer
+from walrow._results import Result, result
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 Snapshot = Literal["export", "nothing", "use"]
 
 
-class IdentifySystem(NamedTuple):
+@result
+class IdentifySystem(Result):
     """A server: the result of `identify_system`.
 
     Attributes:
@@ -61,7 +62,8 @@ class IdentifySystem(NamedTuple):
     database: str | None
 
 
-class TimelineSwitch(NamedTuple):
+@result
+class TimelineSwitch(Result):
     """The end of an earlier timeline of a server.
 
     Attributes:
@@ -75,8 +77,8 @@ class TimelineSwitch(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineHistory:
+@result
+class TimelineHistory(Result):
     """How a server came to a timeline: the result of `timeline_history`.
 
     Attributes:
@@ -89,20 +91,9 @@ class TimelineHistory:
     content: bytes
     switches: tuple[TimelineSwitch, ...]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON has them. `content` is text, with escapes."""
-        return {
-            "filename": self.filename,
-            "content": self.content.decode("utf-8", "backslashreplace"),
-            "switches": [
-                {"timeline": it.timeline, "lsn": str(it.lsn), "reason": it.reason}
-                for it in self.switches
-            ],
-        }
 
-
-@dataclass(frozen=True, slots=True)
-class PhysicalSlot:
+@result
+class PhysicalSlot(Result):
     """A physical slot: the result of `read_slot`.
 
     Attributes:
@@ -113,13 +104,9 @@ class PhysicalSlot:
     restart_lsn: Lsn | None
     restart_timeline: int | None
 
-    def to_dict(self) -> dict[str, Any]:
-        """Returns the fields as JSON has them."""
-        lsn = None if self.restart_lsn is None else str(self.restart_lsn)
-        return {"restart_lsn": lsn, "restart_timeline": self.restart_timeline}
 
-
-class CreatedSlot(NamedTuple):
+@result
+class CreatedSlot(Result):
     """A new slot: the result of `create_slot`.
 
     Attributes:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._core import (
     WAL_HEADER,
@@ -38,6 +38,7 @@ from walrow._postgres.copy_both import (
 from walrow._postgres.failures import UNDEFINED_OBJECT
 from walrow._postgres.running import check_slot_name, row_of
 from walrow._postgres.server_errors import replication_error
+from walrow._results import Result, result
 from walrow.errors import OptionError, ReplicationError
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
 __all__ = ["PhysicalStream", "StreamEnd", "TimelineEnd", "Wal"]
 
 
-class Wal(NamedTuple):
+@result
+class Wal(Result):
     """A piece of WAL.
 
     Attributes:
@@ -63,7 +65,8 @@ class Wal(NamedTuple):
     data: bytes
 
 
-class TimelineEnd(NamedTuple):
+@result
+class TimelineEnd(Result):
     """The timeline has ended: the server follows another timeline from there on.
 
     Attributes:
@@ -75,7 +78,8 @@ class TimelineEnd(NamedTuple):
     start: Lsn
 
 
-class StreamEnd(NamedTuple):
+@result
+class StreamEnd(Result):
     """The server has ended the stream without an error, as in a shutdown."""
 
 

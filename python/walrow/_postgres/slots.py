@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._calls import explained
 from walrow._lsn import Lsn
 from walrow._postgres.session import records
 from walrow._postgres.waiting import time_of
+from walrow._results import Result, Results, result
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -15,7 +16,8 @@ if TYPE_CHECKING:
     import psycopg
 
 
-class Slot(NamedTuple):
+@result
+class Slot(Result):
     """A replication slot.
 
     A field that the server's version does not have is None.
@@ -63,7 +65,7 @@ class Slot(NamedTuple):
 
 
 @explained
-def slots(conn: psycopg.Connection[Any]) -> list[Slot]:
+def slots(conn: psycopg.Connection[Any]) -> Results[Slot]:
     """Lists the replication slots of a server, in all databases, by name.
 
     ```python
@@ -82,7 +84,7 @@ def slots(conn: psycopg.Connection[Any]) -> list[Slot]:
         OptionError: The connection cannot be used.
         psycopg.Error: The query failed.
     """
-    return [_slot(row) for row in records(conn, _SLOTS)]
+    return Results(map(_slot, records(conn, _SLOTS)))
 
 
 def _slot(row: dict[str, Any]) -> Slot:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._postgres import open_connections
 from walrow._postgres.connecting import with_jit_off
 from walrow._postgres.session import records
+from walrow._results import Result, result
 
 if TYPE_CHECKING:
     import psycopg
 
 
-class OpenTransaction(NamedTuple):
+@result
+class OpenTransaction(Result):
     """A transaction that has written and has not ended.
 
     The server hides some attributes of other roles' sessions, unless the role is a
@@ -55,7 +57,8 @@ class OpenTransaction(NamedTuple):
         return f"process {self.pid}{by}{place}{application}{state}{since}"
 
 
-class Waiting(NamedTuple):
+@result
+class Waiting(Result):
     """The transactions that the creation of a slot waits for.
 
     Attributes:

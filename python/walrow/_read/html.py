@@ -6,12 +6,14 @@ import html
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
+from walrow._results import html_table, table
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
 
     from walrow._core import Batch, Schema
 
-__all__ = ["batch", "schema", "table"]
+__all__ = ["batch", "schema"]
 
 #: The rows of a batch that are shown, and the characters of a value.
 _ROWS = 10
@@ -37,7 +39,7 @@ def batch(batch: Batch) -> str:
         f"<b>{html.escape(batch.table)}</b>: {shown}{batch.num_rows:,} rows, "
         f"{batch.num_columns} columns"
     )
-    return _table(caption, heads, rows)
+    return table(caption, heads, rows)
 
 
 def _values(column: Any) -> Iterable[str]:
@@ -60,24 +62,4 @@ def schema(schema: Schema) -> str:
     rows = zip(schema.names, schema.types, strict=True)
     name = [schema.metadata.get(key) for key in ("pg.schema", "pg.table")]
     caption = f"<b>{html.escape('.'.join(filter(None, name)) or 'schema')}</b>"
-    return table(caption, ["column", "Arrow type"], rows)
-
-
-def table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Returns a table of text. The caption is HTML."""
-    return _table(
-        caption,
-        [html.escape(head) for head in heads],
-        [[html.escape(str(value)) for value in row] for row in rows],
-    )
-
-
-def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{each}</th>" for each in heads)
-    body = "".join(
-        f"<tr>{''.join(f'<td>{value}</td>' for value in row)}</tr>" for row in rows
-    )
-    return (
-        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
-        f"<tbody>{body}</tbody></table>"
-    )
+    return html_table(caption, ["column", "Arrow type"], rows)

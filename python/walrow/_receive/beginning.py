@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from walrow._postgres.commands import IdentifySystem, TimelineSwitch
+    from walrow._postgres.commands import IdentifySystem
     from walrow._postgres.interruption import Step
     from walrow._postgres.preflight import Finding
     from walrow._postgres.waiting import Waiting
@@ -284,9 +284,10 @@ class Beginning:
 
     def _history(
         self, conn: psycopg.Connection[Any], now: int
-    ) -> Sequence[TimelineSwitch]:
+    ) -> list[tuple[int, Lsn, str]]:
         try:
-            return timeline_history(conn, now).switches
+            switches = timeline_history(conn, now).switches
+            return [(it.timeline, it.lsn, it.reason) for it in switches]
         except ReplicationError:
             if self.timeline is not None and self.timeline != now:
                 raise

@@ -13,7 +13,7 @@ import threading
 import time
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import psycopg
 
@@ -25,6 +25,7 @@ from walrow._postgres.open_connections import cancel
 from walrow._postgres.published import check_named, published_tables
 from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
+from walrow._results import Result, result
 from walrow._waiting import Waiter
 from walrow._workers import Worker
 from walrow.errors import ReplicationError
@@ -41,7 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["LoadProgress", "TableLoad", "was_busy"]
 
 
-class LoadProgress(NamedTuple):
+@result
+class LoadProgress(Result):
     """How far a load is.
 
     Attributes:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import threading
 import time
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
+from walrow._log.retention import Retainer
 from walrow._log.stopped import refuse_stopped
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
@@ -39,18 +40,15 @@ from walrow.errors import (
 )
 
 if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
     import psycopg
 
     from walrow._core import Catalog
-    from walrow._log.retention import Retainer
     from walrow._postgres.replication import ReplicationStream
     from walrow._receive.landing import Landing
-    from walrow._receive.status import State, Status
-    from walrow.typing import TableName
+    from walrow._receive.options import ReceiveOptions
+    from walrow._receive.status import State
 
 __all__ = ["Receiver"]
 
@@ -58,58 +56,40 @@ __all__ = ["Receiver"]
 class Receiver:
     """A receiver that runs once. `receive` makes one."""
 
-    def __init__(
-        self,
-        conninfo: str,
-        *,
-        log: str | os.PathLike[str],
-        slot: str,
-        publications: Sequence[str],
-        create: bool,
-        tables: Sequence[TableName] | None,
-        until: Literal["now"] | None,
-        failover: bool,
-        snapshot: bool,
-        jobs: int,
-        max_hold: int | None,
-        stream_options: dict[str, Any],
-        writer_options: dict[str, Any],
-        age: float,
-        give_up_after: float,
-        start_within: float,
-        retainer: Retainer | None,
-        status: Callable[[Status], None] | None,
-        stop: threading.Event,
-    ) -> None:
-        """Stores the options, which are checked."""
-        self._given = parameters_of(conninfo)
-        self._log = os.fspath(log)
-        self._slot = slot
-        self._publications = tuple(publications)
-        self._start_within = start_within
-        streaming, messages = stream_options["streaming"], stream_options["messages"]
+    def __init__(self, options: ReceiveOptions) -> None:
+        """Takes the options, which are checked."""
+        self._given = parameters_of(options.conninfo)
+        self._log = os.fspath(options.log)
+        self._slot = slot = options.slot
+        self._publications = options.publications
+        self._start_within = options.start_seconds
         self._link = Link(
-            give_up_after,
-            start_within,
+            options.give_up_after,
+            self._start_within,
             time.monotonic(),
-            streams=is_streamed(streaming=streaming, messages=messages),
+            streams=is_streamed(streaming=options.streaming, messages=options.messages),
         )
-        self._stop = Stop(stop, _STOP_SECONDS)
+        self._stop = Stop(options.stop or threading.Event(), _STOP_SECONDS)
         #: The thread that touches the log's files beside its writer.
         self._files = Worker("walrow-files")
-        self._upkeep = Upkeep(retainer, self._files)
+        self._upkeep = Upkeep(
+            None if options.retain is None else Retainer(options.log, options.retain),
+            self._files,
+        )
         self._connections = OpenConnections()
         self._waiter = Waiter()
         self._asker = Asker(self._connect_to_ask, "walrow-asker")
-        self._reports = Reports(status, Watch(self._asker, slot), _REPORT_SECONDS)
+        self._reports = Reports(
+            options.status, Watch(self._asker, slot), _REPORT_SECONDS
+        )
         self._goal = Goal(self._given, self._publications, self._asker)
         self._timeline_watch = TimelineWatch(self._given, slot)
         self._open_log = OpenLog(
             self._log,
             slot,
-            options=writer_options,
-            age=age,
-            give_up_after=give_up_after,
+            options=options.writer(),
+            age=options.publish_after,
+            give_up_after=options.give_up_after,
             read_catalog=self._read_catalog,
             wake=self._waiter.wake,
         )
@@ -117,17 +97,17 @@ class Receiver:
         self._completeness = Completeness(
             self._given,
             asker=self._asker,
-            log=Path(self._log),
+            log=options.log,
             publications=self._publications,
             note=self._reports.add,
         )
         self._loads = Loads(
             self._given,
-            log=Path(self._log),
+            log=options.log,
             publications=self._publications,
-            binary=bool(stream_options["binary"]),
-            jobs=jobs,
-            max_hold=max_hold,
+            binary=options.binary,
+            jobs=options.jobs,
+            max_hold=options.max_hold,
             wake=self._waiter.wake,
             note=self._reports.add,
             completeness=self._completeness,
@@ -136,14 +116,14 @@ class Receiver:
         self._beginning = Beginning(
             self._given,
             slot,
-            log=Path(self._log),
+            log=options.log,
             publications=self._publications,
-            tables=tables,
-            create=create,
-            failover=failover,
-            snapshot=snapshot,
-            two_phase=bool(stream_options["two_phase"]),
-            binary=bool(stream_options["binary"]),
+            tables=options.tables,
+            create=options.create,
+            failover=options.failover,
+            snapshot=options.snapshot,
+            two_phase=options.two_phase,
+            binary=options.binary,
             loads=self._loads,
             completeness=self._completeness,
             answered=self._answer,
@@ -153,8 +133,8 @@ class Receiver:
             self._given,
             slot,
             publications=self._publications,
-            stream_options=stream_options,
-            goal=self._goal if until == "now" else None,
+            stream_options=options.stream(),
+            goal=self._goal if options.until == "now" else None,
             link=self._link,
             log=self._open_log,
             beginning=self._beginning,

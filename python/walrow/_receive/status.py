@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import math
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
+
+from walrow._results import Result, result
 
 if TYPE_CHECKING:
     from walrow._lsn import Lsn
@@ -16,7 +18,8 @@ __all__ = ["PendingLoad", "Received", "State", "Status", "lag_seconds"]
 State = Literal["connecting", "streaming", "degraded", "stopping"]
 
 
-class PendingLoad(NamedTuple):
+@result
+class PendingLoad(Result):
     """A load that was asked for, and waits for transactions that others have begun.
 
     Attributes:
@@ -34,7 +37,8 @@ class PendingLoad(NamedTuple):
         return f"the load of {what}, which waits for {waits}"
 
 
-class Received(NamedTuple):
+@result
+class Received(Result):
     """What `receive` has received.
 
     Attributes:
@@ -56,7 +60,8 @@ class Received(NamedTuple):
     left: tuple[PendingLoad | OpenTransaction, ...] = ()
 
 
-class Status(NamedTuple):
+@result
+class Status(Result):
     """The state of a receiver.
 
     Attributes:

@@ -24,14 +24,17 @@ from walrow.cli.ddl_trigger import ddl_trigger
 from walrow.cli.decode import INSTEAD, decode
 from walrow.cli.follow import follow
 from walrow.cli.identify import identify, show, timeline
+from walrow.cli.init import init
 from walrow.cli.inspect import inspect
 from walrow.cli.load import load
 from walrow.cli.log import log
 from walrow.cli.preflight import preflight
 from walrow.cli.receive import receive
+from walrow.cli.run import run as run_file
 from walrow.cli.seal import seal
 from walrow.cli.slot import slot
 from walrow.cli.state import state
+from walrow.cli.status import status
 from walrow.cli.tables import tables
 from walrow.cli.terminal import say
 from walrow.errors import (
@@ -62,6 +65,9 @@ cli.add_command(timeline)
 cli.add_command(show)
 cli.add_command(slot)
 cli.add_command(receive)
+cli.add_command(init)
+cli.add_command(run_file)
+cli.add_command(status)
 cli.add_command(backup)
 cli.add_command(seal)
 cli.add_command(ddl_trigger)
@@ -167,7 +173,7 @@ def _private(words: Sequence[str], message: str) -> str:
     for word in words:
         _, _, value = word.partition("=")
         for given in (word, value if word.startswith("-") else ""):
-            # An option may be `--types total=string`.
+            # An option may be `--type total=string`.
             pair = _PAIR.fullmatch(given)
             if pair and not is_secret(pair[1]):
                 continue
@@ -226,9 +232,8 @@ def _spelled(parameters: dict[str, click.Parameter], remedy: Remedy) -> str | No
     parameter = parameters[remedy.option]
     name = parameter.opts[0]
     if remedy.value is None:
-        return (
-            f"another {name}" if remedy.code is None else f"{name} {parameter.metavar}"
-        )
+        value = parameter.metavar or parameter.type.name.upper()
+        return f"another {name}" if remedy.code is None else f"{name} {value}"
     if remedy.value is True:
         return name
     key = "" if remedy.key is None else f"{remedy.key}="

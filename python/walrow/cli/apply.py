@@ -4,128 +4,48 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
-import json
+import sys
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from walrow._apply.engines import choose
-from walrow._lsn import Lsn
-from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option, pairs
-from walrow.cli.log_options import SIZE
+from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
+from walrow._options import DURATION, Option
+from walrow.cli.arguments import TEXT, Value, library_option, options_of, pairs
+from walrow.cli.configured import OrByFile, apply_by_file
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, say
+from walrow.cli.terminal import count, print_json, say
 from walrow.errors import ApplyError, OptionError
 
 if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from walrow._apply.engines import Choice
     from walrow._apply.items import Applied
 
 
-class _Lsn(click.ParamType[Lsn]):
-    """An LSN."""
-
-    name = "lsn"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Lsn:
-        """Refuses times, and other text."""
-        found: Lsn | dt.datetime = LSN_OR_TIME.convert(value, param, ctx)
-        if not isinstance(found, Lsn):
-            self.fail(f"{value} is not an LSN, such as 0/1A2B3C", param, ctx)
-        return found
-
-
-_LSN = _Lsn()
-
-
-@click.command()
-@click.option(
-    "--log",
-    "directory",
-    required=True,
-    metavar="DIR",
-    help="The log.",
-)
-@click.option(
-    "--table", required=True, type=TEXT, metavar="T", help="The table: public.orders."
-)
-@click.option(
-    "--target",
-    required=True,
-    type=TEXT,
-    metavar="TARGET",
-    help="delta:PATH, delta:NAME or iceberg:NAME. It is created if it is missing.",
-)
+@click.command(cls=OrByFile, by_file=apply_by_file)
+@click.argument("log", metavar="LOG")
+@options_of(ApplyOptions)
 @click.option(
     "--engine",
     type=click.Choice(("auto", "delta", "spark")),
     default="auto",
     show_default=True,
     help="What writes the target. auto: for delta:PATH, deltalake if it is installed; for others, "
-    "and with --conf or --cluster-by, Spark.",
+    "and with --conf, --cluster-by or --widen-types, Spark.",
 )
-@click.option(
-    "--key",
-    "keys",
-    multiple=True,
-    type=TEXT,
-    metavar="COLUMN",
-    help="A column of the key. Default: the replica identity. Repeatable.",
-)
-@click.option(
-    "--deletes",
-    type=click.Choice(("apply", "soft", "ignore")),
-    default="apply",
-    show_default=True,
-    help="What deletes do: remove rows, mark them, or nothing.",
-)
-@click.option(
-    "--truncates",
-    type=click.Choice(("apply", "error", "ignore")),
-    default="apply",
-    show_default=True,
-    help="What truncates do.",
-)
-@click.option(
-    "--never-sent",
-    type=click.Choice(("error", "null")),
-    default="error",
-    show_default=True,
-    help="What happens if a new row has a value that was never sent.",
-)
-@click.option(
-    "--partition-by",
-    multiple=True,
-    type=TEXT,
-    metavar="COLUMN",
-    help="Of a new target. Repeatable.",
-)
-@click.option(
-    "--cluster-by",
-    multiple=True,
-    type=TEXT,
-    metavar="COLUMN",
-    help="Of a new target. Repeatable.",
-)
-@click.option(
-    "--end", type=_LSN, metavar="LSN", help="Apply up to here. Default: all of the log."
-)
-@click.option(
-    "--resume-from",
-    type=_LSN,
-    metavar="LSN",
-    help="The LSN up to which the target has all changes. Used only if the target is refused "
-    "otherwise, and once with --every.",
-)
+@options_of(SparkApplyOptions, only="cluster_by")
+@options_of(SparkApplyOptions, only="widen_types")
+@options_of(DeltaApplyOptions, only="memory")
 @click.option(
     "--every",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
+    type=Value(Option("", DURATION, least=0.001)),
+    metavar="DURATION",
     help="Apply again and again, with this pause, until it is stopped. It goes on if other "
     "writers were first.",
 )
@@ -138,10 +58,13 @@ _LSN = _Lsn()
     help="A setting of Spark, such as spark.jars.packages. Repeatable.",
 )
 @click.option(
-    "--memory",
-    type=SIZE,
-    metavar="SIZE",
-    help="Without Spark: about how much memory it takes. Default: 1GiB.",
+    "--storage-option",
+    "storage",
+    multiple=True,
+    type=TEXT,
+    metavar="NAME=VALUE",
+    help="Without Spark: an option of the target's object store, as deltalake takes it, such as "
+    "AWS_REGION. Those of the environment count, too: keep secrets there. Repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
 @library_option("columns", "Only this column. Repeatable.", metavar="COLUMN")
@@ -159,13 +82,12 @@ _LSN = _Lsn()
 @quiet
 def apply(
     *,
-    directory: str,
+    log: str,
     engine: str,
-    keys: tuple[str, ...],
     every: float | None,
     settings: tuple[str, ...],
+    storage: tuple[str, ...],
     as_json: bool,
-    table: str,
     **options: Any,
 ) -> None:
     """Applies the changes of a table to a Delta or Iceberg table, exactly once.
@@ -174,17 +96,11 @@ def apply(
     like. Delta tables at a path or URL need no Spark. With Spark, its own settings apply, such
     as spark-defaults.conf and --conf.
     """
-    options |= {
-        "table": int(table) if table.isdecimal() else table,
-        "keys": keys or None,
-    }
     given = pairs("--conf", settings)
-    cluster_by, memory = options.pop("cluster_by"), options.pop("memory")
-    of_spark = [
-        name
-        for name, value in (("--conf", given), ("--cluster-by", cluster_by))
-        if value
-    ]
+    memory = options.pop("memory")
+    own = {name: options.pop(name) for name in ("cluster_by", "widen_types")}
+    of_spark = ["--conf"] if given else []
+    of_spark += [f"--{name.replace('_', '-')}" for name, value in own.items() if value]
     choice = choose(
         engine,
         options["target"],
@@ -195,31 +111,66 @@ def apply(
     if engine == "auto" and not is_quiet():
         say(f"walrow: engine {choice.engine}: {choice.reason}")
     if choice.engine == "spark":
-        if memory is not None:
-            text = f"only --engine delta has --memory, and the engine is spark: {choice.reason}"
-            raise OptionError(text)
+        context = click.get_current_context()
+        of_delta = {
+            "--memory": context.get_parameter_source("memory")
+            is ParameterSource.COMMANDLINE,
+            "--storage-option": bool(storage),
+        }
+        for name, is_given in of_delta.items():
+            if is_given:
+                text = f"only --engine delta has {name}, and the engine is spark: {choice.reason}"
+                raise OptionError(text)
         from walrow.cli.apply_spark import applier
         from walrow.spark.applying import check_call
 
-        options["cluster_by"] = cluster_by
-        check_call(directory, **options)
+        check_call(log, **options, **own)
         with applier(given, options["target"]) as (one, check):
-            _repeat(one, check, directory, options, every=every, as_json=as_json)
+            _repeat(
+                one, check, log, options | own, choice, every=every, as_json=as_json
+            )
         return
     from walrow.delta.applying import apply_changes, require
 
     require()
-    if memory is not None:
-        options["memory"] = memory
+    options["memory"] = memory
+    options["storage_options"] = _storage(storage)
+    if sys.stderr is not None and sys.stderr.isatty() and not is_quiet():
+        options["progress"] = _Progress()
     with _said():
         _repeat(
             apply_changes,
             lambda: None,
-            directory,
+            log,
             options,
+            choice,
             every=every,
             as_json=as_json,
         )
+
+
+class _Progress:
+    """Says now and then how many rows were read."""
+
+    def __init__(self) -> None:
+        """Waits for some seconds first."""
+        self._last = time.monotonic()
+
+    def __call__(self, rows: int) -> None:
+        """Is called with all rows so far."""
+        now = time.monotonic()
+        if now - self._last >= _PAUSE:
+            self._last = now
+            say(f"walrow: {count(rows, 'row')} read")
+
+
+def _storage(items: Sequence[str]) -> dict[str, str]:
+    """Splits each NAME=VALUE. A value may be a secret, which no message shows."""
+    found = dict(item.partition("=")[::2] for item in items)
+    if not all(found) or any("=" not in item for item in items):
+        text = "--storage-option: expected NAME=VALUE"
+        raise click.UsageError(text)
+    return found
 
 
 def _is_there(module: str) -> bool:
@@ -246,6 +197,7 @@ def _repeat(
     check: Callable[[], None],
     log: str,
     options: dict[str, Any],
+    choice: Choice,
     *,
     every: float | None,
     as_json: bool,
@@ -257,6 +209,7 @@ def _repeat(
         check: Raises an interruption that was not seen yet.
         log: The log.
         options: The options of `one`.
+        choice: The engine, and why it was chosen.
         every: The pause in seconds. None for once.
         as_json: Whether results are printed as JSON.
     """
@@ -268,7 +221,7 @@ def _repeat(
                 raise
             say(f"walrow: {error}: the next attempt is in {every:g} seconds")
         else:
-            _show(done, as_json=as_json)
+            _show(replace(done, engine_reason=choice.reason), as_json=as_json)
             if done.token is not None:
                 # From now on, a target without its record was set back.
                 options["resume_from"] = None
@@ -280,9 +233,11 @@ def _repeat(
 
 def _show(done: Applied, *, as_json: bool) -> None:
     if as_json:
-        found = done._asdict() | {"start": str(done.start), "end": str(done.end)}
-        found["token"] = None if done.token is None else json.loads(done.token)
-        click.echo(json.dumps(found))
+        print_json(done.to_dict())
     elif not is_quiet():
         what = count(done.net_rows, "row") if done.committed else "nothing new"
         say(f"walrow: {what}, {done.target} is at {done.end}")
+
+
+#: The seconds between two lines.
+_PAUSE = 5

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from walrow._apply.items import Applied
 
-__all__ = ["applier"]
+__all__ = ["applier", "session", "without_text"]
 
 
 @contextlib.contextmanager
@@ -60,6 +60,36 @@ def applier(
                 # After an interruption, or without Java, it can fail.
                 with contextlib.suppress(Exception):
                     spark.stop()
+
+
+@contextlib.contextmanager
+def session(settings: Mapping[str, str]) -> Iterator[Any]:
+    """A session for many tables, until the end.
+
+    Args:
+        settings: Settings of the session.
+
+    Raises:
+        Error: Spark does not start.
+    """
+    from walrow.spark.schemas import require
+
+    require("pyarrow", "pyspark")
+    try:
+        spark = _started(settings)
+    except Exception as error:
+        raise _failure(error, None, "") from None
+    try:
+        yield spark
+    finally:
+        # Java may be gone.
+        with contextlib.suppress(Exception):
+            spark.stop()
+
+
+def without_text(error: Exception, spark: Any, target: str) -> Error:
+    """An error of Spark's for one target, without its text: that may have values of rows."""
+    return _failure(error, spark, target)
 
 
 def _started(settings: Mapping[str, str]) -> Any:

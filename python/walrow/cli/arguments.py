@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import os
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
@@ -11,9 +11,10 @@ from typing import get_type_hints as type_hints
 
 import click
 
+from walrow import _options
 from walrow._amounts import at
 from walrow._core import OPTIONS
-from walrow._lsn import Lsn
+from walrow._options import Kind, Option, declared
 from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
 from walrow.typing import Options
@@ -21,7 +22,17 @@ from walrow.typing import Options
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["LSN_OR_TIME", "TEXT", "Commands", "Number", "library_option", "pairs"]
+__all__ = [
+    "LSN_OR_TIME",
+    "TABLE",
+    "TEXT",
+    "Commands",
+    "Number",
+    "Value",
+    "library_option",
+    "options_of",
+    "pairs",
+]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -64,27 +75,129 @@ class Commands(click.Group):
 _WHOLE = 1000
 
 
-class _LsnOrTime(click.ParamType[Lsn | dt.datetime]):
-    """An LSN, or a time: in ISO 8601, before now, such as -1h or "1h ago", or today."""
+class _Table(Text):
+    """A table, by its name or its OID."""
 
-    name = "lsn|time"
+    name = "table"
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> Lsn | dt.datetime:
-        """Refuses other text."""
+    ) -> Any:
+        """Takes a number for an OID."""
+        text = super().convert(value, param, ctx)
+        return int(text) if text.isdecimal() else text
+
+
+TABLE = _Table()
+
+
+class _Folder(Text):
+    """A directory."""
+
+    name = "dir"
+
+
+class Value(click.ParamType[Any]):
+    """A value that a parser of the library reads."""
+
+    def __init__(self, kind: Kind | Option[Any, Any]) -> None:
+        """Stores who reads it."""
+        named = kind.kind if isinstance(kind, Option) else kind
+        self.name = named.name.partition(" ")[0].lower()
+        self._parse = kind.parse
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Refuses what the library refuses."""
         try:
-            return at(value, "")
-        except OptionError:
-            self.fail(
-                f"{value} is neither an LSN, such as 0/1A2B3C, nor a time, such as "
-                "2026-01-31T12:00:00Z, -1h or today",
-                param,
-                ctx,
-            )
+            return self._parse(value, "the value")
+        except OptionError as error:
+            self.fail(str(error), param, ctx)
 
 
-LSN_OR_TIME = _LsnOrTime()
+def options_of(
+    cls: type[Any], *without: str, only: str | None = None
+) -> Callable[[F], F]:
+    """Declares the options of a function of the library, from its list.
+
+    Args:
+        cls: The list. Options whose values are objects, such as functions, do not count.
+        without: The names of options that are declared in another way.
+        only: The name of the only option.
+    """
+    known = declared(cls)
+    flags = {name: _flag(each) for name, each in known.items()}
+
+    def declare(function: F) -> F:
+        for name, each in reversed(known.items()):
+            if name in without or only not in (None, name):
+                continue
+            if (settings := _settings(each)) is not None:
+                text = _NAME.sub(
+                    lambda it: flags.get(it[1], it[1].strip('"')), each.text
+                )
+                if settings.get("multiple"):
+                    text += " Repeatable."
+                click.option(flags[name], name, help=text, **settings)(function)
+        return function
+
+    return declare
+
+
+def _flag(option: Option[Any, Any]) -> str:
+    """How an option is written. One that can be repeated has a name in the singular."""
+    name = option.name.replace("_", "-")
+    if option.kind in _REPEATABLE:
+        return f"--{name.removesuffix('s')}"
+    if option.kind is _options.FLAG and option.default is None:
+        return f"--{name}/--no-{name}"
+    return f"--{name}"
+
+
+def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
+    """What click needs for an option. None if the command line cannot have it."""
+    kind, required = option.kind, {"required": option.is_required}
+    if kind is _options.FLAG:
+        return {"is_flag": True, "default": option.default}
+    if kind in _REPEATABLE:
+        callback = _sequence if option.default is None else None
+        return required | {
+            "type": TEXT,
+            "multiple": True,
+            "callback": callback,
+            "metavar": kind.metavar,
+        }
+    if kind.choices:
+        type_: Any = click.Choice(kind.choices)
+    elif kind is _options.NUMBER:
+        type_ = Number(option.least, option.most)
+    elif kind in _PARSED or kind.metavar is not None:
+        type_ = Value(option)
+    elif kind.name in _TEXTS:
+        type_ = _TEXTS[kind.name]
+    else:
+        return None
+    default = None if option.is_required else option.default
+    return required | {
+        "type": type_,
+        "metavar": kind.metavar,
+        "default": default,
+        "show_default": default is not None,
+    }
+
+
+_NAME = re.compile("`([^`]+)`")
+_REPEATABLE = (_options.NAMES, _options.COLUMNS, _options.TABLES)
+_PARSED = (_options.SIZE, _options.DURATION, _options.LSN)
+_TEXTS = {
+    _options.TEXT.name: TEXT,
+    _options.TABLE.name: TABLE,
+    _options.FOLDER.name: _Folder(),
+}
+
+
+LSN_OR_TIME = Value(Kind("lsn|time", at))
 
 
 class Number(click.IntRange):
@@ -123,7 +236,7 @@ class _File(click.Path):
 
 
 def library_option(
-    name: str, text: str, *, metavar: str | None = None, flag: str | None = None
+    name: str, text: str, *, metavar: str | None = None
 ) -> Callable[[F], F]:
     """Declares an option of `walrow.read`, with the type and the default that it has there.
 
@@ -131,7 +244,6 @@ def library_option(
         name: The option's name in `walrow.typing.Options`.
         text: Its help.
         metavar: The name of its value in the help.
-        flag: How it is written. Default: as its name.
     """
     hint = type_hints(Options)[name]
     kinds = [get_origin(each) or each for each in (hint, *get_args(hint))]
@@ -157,7 +269,10 @@ def library_option(
     else:
         settings |= {"type": TEXT, "default": default}
     settings["show_default"] = settings.get("default") is not None
-    return click.option(flag or "--" + name.replace("_", "-"), name, **settings)
+    flag = "--" + name.replace("_", "-")
+    if settings.get("multiple"):
+        flag = flag.removesuffix("s")
+    return click.option(flag, name, **settings)
 
 
 def _sequence(

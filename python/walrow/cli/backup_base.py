@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from walrow import backup as of_python
-from walrow.cli.arguments import TEXT
+from walrow._backup.base_options import BackupOptions
+from walrow.cli.arguments import TEXT, options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, print_json, say
@@ -20,21 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from walrow.backup import BackupProgress
-
-
-def _rate(
-    _context: click.Context, _parameter: click.Parameter, value: str | None
-) -> int | None:
-    """Reads a rate as pg_basebackup does: kilobytes, or with a suffix k or M."""
-    if value is None:
-        return None
-    found = _RATE.fullmatch(value)
-    if found is None:
-        text = (
-            f"{value} is not a rate: expected kilobytes per second, such as 512k or 32M"
-        )
-        raise click.BadParameter(text)
-    return int(found[1]) * (1024 if found[2] == "M" else 1)
 
 
 def _moved(
@@ -57,51 +42,7 @@ def _moved(
 
 @click.command()
 @dsn
-@click.option(
-    "--to",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="DIR",
-    help="A new or an empty directory.",
-)
-@click.option(
-    "--format",
-    type=click.Choice(["tar", "plain"]),
-    default="tar",
-    show_default=True,
-    help="An archive for each tablespace, or a data directory.",
-)
-@click.option(
-    "--label", type=TEXT, default="walrow", show_default=True, help="Its name."
-)
-@click.option(
-    "--checkpoint",
-    type=click.Choice(["fast", "spread"]),
-    default="spread",
-    show_default=True,
-    help="Whether the server begins at once, or spreads its writes over minutes.",
-)
-@click.option(
-    "--max-rate",
-    type=TEXT,
-    callback=_rate,
-    metavar="RATE",
-    help="The most kilobytes per second, such as 512k or 32M.",
-)
-@click.option(
-    "--wal",
-    type=click.Choice(["stream", "fetch", "none"]),
-    default="stream",
-    show_default=True,
-    help="stream: over a second connection, meanwhile. fetch: at the end, if the server still has"
-    " it. none: it must come from an archive.",
-)
-@click.option(
-    "--incremental",
-    type=click.Path(exists=True, path_type=Path),
-    metavar="MANIFEST",
-    help="Take only what changed since the backup with this manifest. From server 17.",
-)
+@options_of(BackupOptions, "conninfo", "verify_checksums")
 @click.option(
     "--tablespace",
     "tablespaces",
@@ -112,33 +53,12 @@ def _moved(
     help="With --format plain, a new directory for a tablespace's. Repeatable.",
 )
 @click.option(
-    "--manifest",
-    type=click.Choice(["yes", "no", "force-encode"]),
-    default="yes",
-    show_default=True,
-    help="Without one, nothing can be verified.",
-)
-@click.option(
-    "--manifest-checksums",
-    type=click.Choice(
-        ["NONE", "CRC32C", "SHA224", "SHA256", "SHA384", "SHA512"],
-        case_sensitive=False,
-    ),
-    help="Default: CRC32C.",
-)
-@click.option(
     "--no-verify-checksums",
     "verify_checksums",
     is_flag=True,
     flag_value=False,
     default=True,
     help="The server does not check the checksums of pages.",
-)
-@click.option(
-    "--compress",
-    type=TEXT,
-    metavar="gzip[:LEVEL]",
-    help="The server compresses. From server 15.",
 )
 @click.option(
     "--json", "as_json", is_flag=True, help="Print what was taken as a JSON object."
@@ -206,6 +126,5 @@ def _shown() -> Iterator[Callable[[BackupProgress], None] | None]:
         yield show
 
 
-_RATE = re.compile("([0-9]{1,9})(k|M)?")
 _EQUALS = re.compile(r"(?<!\\)=")
 _PARTS = 2

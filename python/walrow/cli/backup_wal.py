@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from walrow import backup
-from walrow.cli.arguments import TEXT
+from walrow._backup.wal_receiving import WalOptions
+from walrow.cli.arguments import options_of
 from walrow.cli.connection import dsn
-from walrow.cli.log_options import DURATION
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
-from walrow.cli.terminal import count, printable, say
+from walrow.cli.terminal import count, print_json, printable, say
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
@@ -28,41 +26,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @dsn
-@click.option(
-    "--to",
-    required=True,
-    type=TEXT,
-    metavar="DIR",
-    help="The directory. It is created if necessary, for its owner only.",
-)
-@click.option(
-    "--slot",
-    type=TEXT,
-    help="A physical slot, so that the server keeps WAL until it is durable here.",
-)
-@click.option("--create-slot", is_flag=True, help="Create the slot if it is missing.")
-@click.option(
-    "--until",
-    type=TEXT,
-    metavar="now|LSN",
-    help="End when this position is durable. Default: it never ends.",
-)
-@click.option(
-    "--synchronous",
-    is_flag=True,
-    help="Make WAL durable and report it as soon as it comes: commits wait for it if "
-    "application_name is in synchronous_standby_names.",
-)
-@click.option(
-    "--start-within",
-    type=DURATION,
-    metavar="DURATION",
-    help="The time within which the server must be reached. Default: 10m with --until, "
-    "otherwise without end.",
-)
+@options_of(WalOptions, "conninfo")
 @click.option("--json", "as_json", is_flag=True, help="Print the state as JSON lines.")
 @quiet
-def wal(*, dsn: str, to: str, as_json: bool, **options: Any) -> None:
+def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
     """Receives WAL into a directory, until it is stopped.
 
     Files are named and sized as the server's, and end with .partial until they are whole
@@ -74,9 +41,7 @@ def wal(*, dsn: str, to: str, as_json: bool, **options: Any) -> None:
     stop = threading.Event()
     show = _print_json if as_json else _Notes()
     with stopped_by_signals(stop), _installed():
-        received = backup.receive_wal(
-            dsn, to=Path(to), status=show, stop=stop, **options
-        )
+        received = backup.receive_wal(dsn, status=show, stop=stop, **options)
     if not (as_json or is_quiet()):
         say(
             f"walrow: {count(received.segments, 'segment')} whole; "
@@ -112,5 +77,5 @@ class _Notes:
 
 
 def _print_json(status: WalStatus) -> None:
-    click.echo(json.dumps(status.to_dict()))
+    print_json(status.to_dict())
     sys.stdout.flush()

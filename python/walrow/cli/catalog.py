@@ -8,12 +8,12 @@ import click
 
 from walrow import postgres
 from walrow.cli.arguments import TEXT
-from walrow.cli.connection import connected
+from walrow.cli.connection import connected, dsn
 from walrow.cli.terminal import printable_json
 
 
 @click.command()
-@click.argument("conninfo", default="", type=TEXT)
+@dsn
 @click.option(
     "--publication",
     "publications",
@@ -29,13 +29,9 @@ from walrow.cli.terminal import printable_json
     metavar="FILE",
     help="The output file. Default: -, which is stdout.",
 )
-def catalog(*, conninfo: str, publications: tuple[str, ...], to: str) -> None:
-    """Writes the types and published tables of a database as JSON.
-
-    CONNINFO is a connection string, as in psql: `dbname=shop` or postgresql://...
-    Environment variables, such as PGHOST, supply missing parameters.
-    """
-    with connected(conninfo) as conn:
+def catalog(*, dsn: str, publications: tuple[str, ...], to: str) -> None:
+    """Writes the types and published tables of a database as JSON."""
+    with connected(dsn) as conn:
         found = postgres.catalog(conn, publications=publications or None)
     line = printable_json(found.to_json()) + "\n"
     if to == "-":

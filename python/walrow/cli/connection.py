@@ -22,9 +22,9 @@ _HELP = (
     "Environment variables, such as PGHOST, supply missing parameters."
 )
 #: The option of the commands that have other arguments.
-dsn = click.option("--dsn", default="", type=TEXT, metavar="CONNINFO", help=_HELP)
+dsn = click.option("--dsn", default="", type=TEXT, metavar="DSN", help=_HELP)
 #: The option of a command that may read something else. None without it.
-optional_dsn = click.option("--dsn", type=TEXT, metavar="CONNINFO", help=_HELP)
+optional_dsn = click.option("--dsn", type=TEXT, metavar="DSN", help=_HELP)
 
 
 @contextlib.contextmanager

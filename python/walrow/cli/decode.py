@@ -43,7 +43,6 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     "Only this table: orders, public.orders. Repeatable. Or, alone, walrow.transactions, "
     "walrow.messages, walrow.relations, walrow.truncates.",
     metavar="T",
-    flag="--table",
 )
 @click.option(
     "--versions",

@@ -134,7 +134,7 @@ def _source(
         raise click.UsageError(text)
     options: Any = OPTIONS | ({"tables": list(tables)} if tables else {})
     return postgres.changes(
-        dsn or "", publication=publications or None, until=None, **options
+        dsn or "", publications=publications or None, until=None, **options
     )
 
 

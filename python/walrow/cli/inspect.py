@@ -57,7 +57,8 @@ class _Xid(Number):
     help="Show only the transaction with this ID, or the changes of this subtransaction.",
 )
 @click.option(
-    "--since",
+    "--start",
+    "since",
     type=LSN_OR_TIME,
     metavar="LSN|TIME",
     help="Show only transactions that were committed at or after this LSN or time. Chunks "
@@ -96,7 +97,7 @@ def inspect(
     {"frames": {kind: n}, "messages": {kind: n}, "cells": {"n", "u", "t", "b": n},
     "bytes": n}.
     """
-    chosen = {"--limit": limit, "--table": table, "--xid": xid, "--since": since}
+    chosen = {"--limit": limit, "--table": table, "--xid": xid, "--start": since}
     given = [name for name, value in chosen.items() if value is not None]
     if count and given:
         text = f"{given[0]} cannot be used with --count, which counts all frames"
@@ -104,7 +105,7 @@ def inspect(
     if count:
         _count(files, framing, as_json=as_json)
         return
-    say_time("--since", since)
+    say_time("--start", since)
     out = _Json() if as_json else FrameLines(full=full)
     _frames(files, framing, limit, FrameFilter(table, xid, since), out)
 

@@ -13,8 +13,8 @@ from walrow.cli.terminal import say
 
 
 @click.command()
+@click.argument("log", metavar="LOG")
 @click.argument("tables", nargs=-1, type=TEXT, metavar="[TABLE]...")
-@log_options.log
 @click.option("--all", "is_all", is_flag=True, help="Load all published tables.")
 @click.option(
     "--timeout",
@@ -43,14 +43,14 @@ def load(
     no_wait: bool,
     cancel: bool,
 ) -> None:
-    """Loads tables, by the receiver of the log, and waits until they are loaded.
+    """Loads tables, by the receiver of LOG, and waits until they are loaded.
 
     A load is a truncate of the tables, and then all rows that they have at one moment. If
     no receiver runs, the next one loads them. The load is cancelled if this command ends
     before, unless it was started with --no-wait.
     """
     if bool(tables) == is_all:
-        text = "name tables as schema.name, or pass --all"
+        text = "name tables, or pass --all"
         raise click.UsageError(text)
     if (timeout is not None) + no_wait + cancel > 1:
         text = "--timeout, --no-wait and --cancel exclude each other"
@@ -64,10 +64,7 @@ def load(
             raise click.ClickException(text)
         say(f"walrow: cancelled the load of {words}")
         return
-    try:
-        load_tables(names, log=log, wait=not no_wait, timeout=timeout, waiting=_say)
-    except TimeoutError as error:
-        raise click.ClickException(str(error)) from None
+    load_tables(names, log=log, wait=not no_wait, timeout=timeout, waiting=_say)
     say(f"walrow: {'requested the load of' if no_wait else 'loaded'} {words}")
 
 

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow._run.records import forget_target
 from walrow.cli import grid, log_options
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands
 from walrow.cli.places import resolved
-from walrow.cli.terminal import count, printable, say
+from walrow.cli.terminal import count, print_json, printable, say
 from walrow.log import Log
 
 if TYPE_CHECKING:
@@ -61,14 +62,7 @@ def list_segments(*, directory: str, as_json: bool) -> None:
     segments = Log(directory).segments()
     if as_json:
         for each in segments:
-            record = each._asdict() | {
-                "path": str(each.path),
-                "start": str(each.start),
-                "end": str(each.end),
-                "commit_times": each.commit_times
-                and [time.isoformat() for time in each.commit_times],
-            }
-            click.echo(json.dumps(record))
+            print_json(each.to_dict())
         return
     grid.show(
         ["segment", "end", "transactions", "rows", "bytes", "last commit"],
@@ -127,22 +121,21 @@ def resume(*, directory: str) -> None:
 @log.command()
 @_directory
 @click.option(
-    "--until",
+    "--end",
     required=True,
     type=LSN_OR_TIME,
     metavar="LSN|TIME",
-    help="Remove what ends at or before this LSN, or before the first transaction that was "
-    "committed after this time: -7d.",
+    help="Remove what ends at or before this place.",
 )
 @_force
-def prune(*, directory: str, until: Lsn | dt.datetime, force: bool) -> None:
+def prune(*, directory: str, end: Lsn | dt.datetime, force: bool) -> None:
     """Removes old segments. The last one stays.
 
     Nothing is removed if a registered reader, or the last load of a table, needs some of
     it.
     """
     opened = Log(directory)
-    removed = opened.prune(resolved(opened._log, "--until", until), force=force)
+    removed = opened.prune(resolved(opened._log, "--end", end), force=force)
     click.echo(f"{count(removed, 'segment')} removed")
 
 
@@ -170,8 +163,13 @@ def retain(
 
     Segments that registered readers and the last loads of tables need stay, too.
     """
-    keep = log_options.retention(kept, forget_after)
-    done = Log(directory).retain(**keep._asdict(), force=force)
+    retention = log_options.retention(kept, forget_after)
+    done = Log(directory).retain(
+        age=retention.age,
+        bytes=retention.bytes,
+        forget_after=retention.forget_after,
+        force=force,
+    )
     for name in done.forgotten:
         click.echo(f"forgot the reader {printable(name)}")
     click.echo(f"{count(done.segments, 'segment')}, {done.bytes:,} bytes removed")
@@ -222,13 +220,20 @@ def rewrite(
 
 @log.command()
 @_directory
-@log_options.segment_size
+@click.option(
+    "--segment-size",
+    type=log_options.SIZE,
+    default="64MiB",
+    show_default=True,
+    metavar="SIZE",
+    help="The size of the stream of a segment, at most.",
+)
 def compact(*, directory: str, segment_size: int) -> None:
     """Merges small segments into large ones.
 
     Readers and a receiver may use the log meanwhile.
     """
-    done = Log(directory).compact(segment_bytes=segment_size)
+    done = Log(directory).compact(segment_size=segment_size)
     click.echo(
         f"{count(done.segments, 'segment')} merged into {done.merged:,}, "
         f"{done.bytes:,} bytes copied"
@@ -331,5 +336,15 @@ def accept(*, directory: str, table: str, reason: str) -> None:
 @_directory
 @click.argument("name", type=TEXT)
 def forget(*, directory: str, name: str) -> None:
-    """Forgets a registered reader: it holds nothing back any more."""
-    Log(directory).forget(name)
+    """Forgets a registered reader, or a target, such as delta:/lake/orders.
+
+    A reader holds nothing back any more. A target stays as it is, and `walrow status` does not
+    name it any more.
+    """
+    opened = Log(directory)
+    if name.startswith(("delta:", "iceberg:")):
+        if not forget_target(opened.path, name):
+            text = f"the log has no target of this name: {name}"
+            raise click.ClickException(text)
+        return
+    opened.forget(name)

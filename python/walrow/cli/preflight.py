@@ -78,7 +78,7 @@ def preflight(
         )
     if as_json:
         for each in found:
-            print_json(each._asdict())
+            print_json(each.to_dict())
     else:
         for kind, several in _by_kind(found).items():
             shown = several if is_all else several[:1]

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt  # noqa: TC003 - click reads the annotations
-import json
 import sys
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from walrow._log.retention import Retention
+from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
 from walrow.cli import log_options
-from walrow.cli.arguments import TEXT, Number
+from walrow.cli.arguments import options_of
+from walrow.cli.configured import OrByFile, receive_by_file
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
-from walrow.cli.terminal import count, printable, say
+from walrow.cli.terminal import count, print_json, printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,100 +30,9 @@ if TYPE_CHECKING:
     from walrow._receive.status import Status
 
 
-@click.command()
+@click.command(cls=OrByFile, by_file=receive_by_file)
 @dsn
-@log_options.log
-@click.option("--slot", required=True, type=TEXT, help="A logical slot for pgoutput.")
-@click.option(
-    "--publication",
-    "publications",
-    type=TEXT,
-    multiple=True,
-    required=True,
-    metavar="P",
-    help="Repeatable.",
-)
-@click.option(
-    "--create",
-    is_flag=True,
-    help="Create the slot if it does not exist, and with --table, the publication.",
-)
-@click.option(
-    "--table",
-    "tables",
-    type=TEXT,
-    multiple=True,
-    help="With --create, a table of the publication. Repeatable.",
-)
-@click.option(
-    "--until-now",
-    is_flag=True,
-    help="End when everything that is committed by now is in the log. The exit code is 5 if "
-    "something else waits for somebody: a load, or a prepared transaction.",
-)
-@click.option(
-    "--streaming/--no-streaming",
-    default=None,
-    help="Whether large transactions come before their commit. Default: yes, but not "
-    "with --messages.",
-)
-@click.option("--binary", is_flag=True, help="Receive values in binary.")
-@click.option("--messages", is_flag=True, help="Receive logical messages.")
-@click.option("--two-phase", is_flag=True, help="Receive transactions at PREPARE.")
-@click.option(
-    "--failover", is_flag=True, help="Copy the slot to standbys. From server 17."
-)
-@click.option(
-    "--snapshot",
-    is_flag=True,
-    help="With --create, begin the log with the rows that the tables have.",
-)
-@click.option(
-    "--jobs",
-    type=Number(min=1),
-    default=4,
-    show_default=True,
-    help="The number of connections that copy tables for a load.",
-)
-@click.option(
-    "--max-hold",
-    type=log_options.SIZE,
-    metavar="SIZE",
-    help="Cancel a load when more bytes of the stream wait for it.",
-)
-@click.option(
-    "--origin",
-    type=click.Choice(["any", "none"]),
-    help="none: skip transactions that came to the server by replication.",
-)
-@click.option(
-    "--age",
-    type=log_options.DURATION,
-    default="10s",
-    show_default=True,
-    metavar="DURATION",
-    help="Publish transactions for readers after this time.",
-)
-@log_options.segment_size
-@log_options.level
-@log_options.spool_memory
-@log_options.spool_directory
-@log_options.group_access
-@click.option(
-    "--give-up-after",
-    type=log_options.DURATION,
-    default="1h",
-    show_default=True,
-    metavar="DURATION",
-    help="How long a full disk, for example, may last.",
-)
-@click.option(
-    "--start-within",
-    type=log_options.DURATION,
-    metavar="DURATION",
-    help="How long the server may be away at the start. Default: 10m with --until-now, "
-    "otherwise without end.",
-)
+@options_of(ReceiveOptions, "conninfo")
 @click.option(
     "--retain",
     "kept",
@@ -141,14 +50,7 @@ if TYPE_CHECKING:
 def receive(
     *,
     dsn: str,
-    log: str,
-    until_now: bool,
-    segment_size: int,
-    spool_memory: int,
-    max_hold: int | None,
-    level: int,
     as_json: bool,
-    tables: tuple[str, ...],
     kept: tuple[dt.timedelta | int, ...],
     forget_after: float | None,
     **options: Any,
@@ -159,6 +61,9 @@ def receive(
     after a crash: each change is in the log once. Ctrl-C and SIGTERM end it
     within two seconds.
 
+    The exit code is 5 if something else waits for somebody with --until now: a load, or a
+    prepared transaction.
+
     With --json, each line contains state, position, transactions, rows, bytes, segments,
     lag_bytes, lag_seconds, kept_bytes, load and note.
     """
@@ -167,13 +72,6 @@ def receive(
     with stopped_by_signals(stop), _shown(as_json=as_json) as status:
         received = receive_into_log(
             dsn,
-            log=Path(log),
-            tables=list(tables) or None,
-            until="now" if until_now else None,
-            segment_bytes=segment_size,
-            spool_memory=spool_memory,
-            max_hold=max_hold,
-            compression_level=level,
             retain=retain if retain != Retention() else None,
             status=status,
             stop=stop,
@@ -289,13 +187,9 @@ def _line(status: Status, rate: _Rate) -> str:
 
 
 def _print_json(status: Status) -> None:
-    record = status._asdict() | {
-        "position": str(status.position),
-        "load": status.load and status.load._asdict(),
-    }
-    click.echo(json.dumps(record))
+    print_json(status.to_dict())
     sys.stdout.flush()
 
 
-#: The exit code of --until-now if something is left.
+#: The exit code of --until now if something is left.
 _LEFT = 5

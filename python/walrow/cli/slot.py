@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -46,7 +46,7 @@ def list_slots(*, dsn: str, as_json: bool) -> None:
         found = postgres.slots(conn)
     if as_json:
         for each in found:
-            print_json(_record(each))
+            print_json(each.to_dict())
     else:
         grid.show(_HEADS, map(_row, found), numbers=_NUMBERS)
 
@@ -137,8 +137,7 @@ def create(
                 waiting=lambda it: say(f"walrow: {it}"),
             )
     if as_json:
-        lsn = str(created.consistent_point)
-        print_json(created._asdict() | {"consistent_point": lsn})
+        print_json(created.to_dict())
     elif physical and not reserve_wal:
         click.echo(f"created slot {name}: it keeps WAL from its first use on")
     else:
@@ -232,13 +231,3 @@ def _size(number: int | None) -> str:
 
 _UNITS = ["bytes", "kB", "MB", "GB", "TB", "PB"]
 _NEXT_UNIT = 10 * 1024
-
-
-def _record(slot: Slot) -> dict[str, Any]:
-    lsns = {
-        key: None if (lsn := getattr(slot, key)) is None else str(lsn)
-        for key in ("restart_lsn", "confirmed_flush")
-    }
-    since = slot.inactive_since
-    time = None if since is None else since.isoformat()
-    return slot._asdict() | lsns | {"inactive_since": time}

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from walrow._read.survey import survey_of
-from walrow._read.survey.items import HEADS, NUMBERS, Commit, Table, Tables, lines_of
+from walrow._read.survey.items import HEADS, NUMBERS, Table, Tables, lines_of
 from walrow.cli import grid, source
 from walrow.cli.arguments import library_option
-from walrow.cli.terminal import printable
+from walrow.cli.terminal import print_json, printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,7 +55,7 @@ def tables(
         found = survey_of(blocks, catalog=catalog)
     if as_json:
         for table in found:
-            sys.stdout.write(json.dumps(_record(table)) + "\n")
+            print_json(table.to_dict())
     else:
         _show(found, columns=columns)
     source.check_end(found, blocks.size)
@@ -102,39 +101,3 @@ def _columns(table: Table) -> list[str]:
         )
         lines.append(f"{printable(version.name)}: version {number}: {columns}")
     return lines
-
-
-def _record(table: Table) -> dict[str, Any]:
-    return {
-        "oid": table.oid,
-        "name": table.name,
-        "replica_identity": table.replica_identity,
-        "inserts": table.inserts,
-        "updates": table.updates,
-        "deletes": table.deletes,
-        "truncates": table.truncates,
-        "loads": table.loads,
-        "loaded": table.loaded,
-        "first": _commit(table.first),
-        "last": _commit(table.last),
-        "versions": [
-            version._asdict()
-            | {
-                "columns": [column._asdict() for column in version.columns],
-                "first": _commit(version.first),
-                "last": _commit(version.last),
-            }
-            for version in table.versions
-        ],
-        "notes": [note._asdict() for note in table.notes],
-        "ddl": [
-            {"command": ddl.command, "commit": _commit(ddl.commit)} for ddl in table.ddl
-        ],
-    }
-
-
-def _commit(commit: Commit | None) -> dict[str, str | None] | None:
-    if commit is None:
-        return None
-    time = None if commit.time is None else f"{commit.time:%Y-%m-%dT%H:%M:%S.%fZ}"
-    return {"lsn": str(commit.lsn), "time": time}

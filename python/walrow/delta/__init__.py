@@ -1,7 +1,7 @@
 """Delta tables that follow the tables of a log, without Spark.
 
 `apply_changes` keeps a Delta table at a path or URL as a table of a log is on the server,
-exactly once, and `maintain` joins its files. They use deltalake: `pip install 'walrow[delta]'`.
+exactly once, `apply_all` does so for many tables, and `maintain` joins files. They use deltalake: `pip install 'walrow[delta]'`.
 
 ```python
 import walrow.delta
@@ -20,10 +20,19 @@ from walrow._late import late
 
 if TYPE_CHECKING:
     from walrow._apply.items import Applied
+    from walrow._apply.many import AllApplied
     from walrow.delta.applying import apply_changes
+    from walrow.delta.applying_all import apply_all
     from walrow.delta.maintaining import Maintained, maintain
 
-__all__ = ["Applied", "Maintained", "apply_changes", "maintain"]
+__all__ = [
+    "AllApplied",
+    "Applied",
+    "Maintained",
+    "apply_all",
+    "apply_changes",
+    "maintain",
+]
 
 # Type checkers see the imports above, so they know which names there are.
 if not TYPE_CHECKING:
@@ -31,6 +40,8 @@ if not TYPE_CHECKING:
         __name__,
         {
             "walrow._apply.items": ("Applied",),
+            "walrow._apply.many": ("AllApplied",),
+            "walrow.delta.applying_all": ("apply_all",),
             "walrow.delta.applying": ("apply_changes",),
             "walrow.delta.maintaining": ("Maintained", "maintain"),
         },

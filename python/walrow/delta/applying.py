@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import _late
-from walrow._amounts import size
 from walrow._apply import calls
+from walrow._apply.columns import own_columns
 from walrow._apply.items import Applied
+from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.parts import ends, first_end, halved
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
-from walrow._calls import explained
 from walrow._lsn import Lsn
-from walrow.delta.columns import check_new, evolution, own_columns
+from walrow._options import takes
+from walrow.delta.columns import check_new, evolved
 from walrow.delta.failures import by_spark, too_large
 from walrow.delta.guards import bad_partitions
 from walrow.delta.rows import (
@@ -31,48 +33,26 @@ from walrow.delta.rows import (
 from walrow.delta.snapshots import Place
 from walrow.delta.threads import refuse_fork
 from walrow.delta.writing import Writer
-from walrow.errors import OptionError
 from walrow.log import reopened
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator
 
     import pyarrow as pa
 
     from walrow._apply.calls import Work
-    from walrow._apply.items import Deletes, NeverSent, Token, Truncates
+    from walrow._apply.columns import Evolution
+    from walrow._apply.items import Token
     from walrow._apply.net_table import NetTable
     from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
-    from walrow.delta.columns import Evolution
     from walrow.delta.snapshots import Snapshot
-    from walrow.log import Log
-    from walrow.typing import ArrowSchemaExportable, Policy, Size, TableName
 
-__all__ = ["apply_changes", "require"]
+__all__ = ["Call", "apply_changes", "require"]
 
 
-@explained
-def apply_changes(
-    log: Log | str | os.PathLike[str],
-    *,
-    table: TableName,
-    target: str,
-    keys: Sequence[str] | None = None,
-    deletes: Deletes = "apply",
-    truncates: Truncates = "apply",
-    never_sent: NeverSent = "error",
-    deleted_column: str = "_is_deleted",
-    partition_by: Sequence[str] = (),
-    columns: Sequence[str] | None = None,
-    types: Mapping[str, ArrowSchemaExportable | str] | None = None,
-    unrepresentable: Policy | Mapping[str, Policy] | None = None,
-    end: Lsn | int | str | None = None,
-    resume_from: Lsn | int | str | None = None,
-    memory: Size = "1GiB",
-    storage_options: Mapping[str, str] | None = None,
-) -> Applied:
+@takes(DeltaApplyOptions)
+def apply_changes(options: DeltaApplyOptions) -> Applied:
     """Applies the changes of a table of a log to a Delta table, without Spark.
 
     The target has the same record as with `walrow.spark.apply_changes`, and either function
@@ -90,23 +70,7 @@ def apply_changes(
     target's record shows it, and the next call in this process waits for it.
 
     Args:
-        log: The log, or its path or URL.
-        table: The table, as in `walrow.read`.
-        target: `"delta:/path"`, or `"delta:"` with a URL. It is created if it is missing.
-        keys: As in `walrow.spark.apply_changes`.
-        deletes: As in `walrow.spark.apply_changes`.
-        truncates: As in `walrow.spark.apply_changes`.
-        never_sent: As in `walrow.spark.apply_changes`.
-        deleted_column: As in `walrow.spark.apply_changes`.
-        partition_by: A new target is partitioned by these columns.
-        columns: As in `walrow.spark.apply_changes`.
-        types: As in `walrow.read`.
-        unrepresentable: As in `walrow.read`.
-        end: As in `walrow.spark.apply_changes`.
-        resume_from: As in `walrow.spark.apply_changes`.
-        memory: About how much memory a call takes. More changes are divided at transactions,
-            and have several commits, each with its own record. A load is written as it is read.
-        storage_options: Options of the object store, as deltalake takes them.
+        options: As in the signature.
 
     Returns:
         The result, of all commits together.
@@ -120,29 +84,7 @@ def apply_changes(
         OptionError: The options are invalid, or the process was forked.
     """
     require()
-    bytes_ = size(memory, "memory")
-    if bytes_ < _LEAST_MEMORY:
-        text = f"memory={memory!r} is too little: at least {_LEAST_MEMORY >> 20}MiB"
-        raise OptionError(text)
-    call = Call(
-        LogContents(reopened(log)),
-        Place(target, storage_options),
-        partition_by=partition_by,
-        memory=bytes_,
-        table=table,
-        target=target,
-        keys=keys,
-        deletes=deletes,
-        truncates=truncates,
-        never_sent=never_sent,
-        deleted_column=deleted_column,
-        columns=columns,
-        types=types,
-        unrepresentable=unrepresentable,
-        end=end,
-        resume_from=resume_from,
-    )
-    return call.run()
+    return Call(LogContents(reopened(options.log)), options).run()
 
 
 def require() -> None:
@@ -173,21 +115,15 @@ class Call(calls.Call):
 
     engine = "delta"
 
-    def __init__(
-        self,
-        log: LogContents,
-        place: Place,
-        *,
-        partition_by: Sequence[str],
-        memory: int,
-        **options: Any,
-    ) -> None:
-        """Checks and stores the arguments. See `apply_changes`."""
-        super().__init__(log, **options)
-        self.place = place
-        self.partition_by = partition_by
+    def __init__(self, log: LogContents, options: DeltaApplyOptions) -> None:
+        """Takes the options, which are checked."""
+        super().__init__(log, options)
+        self.place = Place(options.target, options.storage_options)
+        self.progress = options.progress
+        self.rows_read = 0
+        self.partition_by = options.partition_by
         #: Net changes are there in Arrow, once more for deltalake, and joined.
-        self.limit = memory // _SHARES
+        self.limit = options.memory // _SHARES
         #: The calls that may have committed.
         self.tried: dict[str, Applied] = {}
 
@@ -214,7 +150,7 @@ class Call(calls.Call):
                 return own
         whole = self.begin(applied, found, least_units=1)
         if snapshot is not None and not isinstance(whole, Applied):
-            snapshot.guard()
+            snapshot.guard(None if found is None else found.token)
         if isinstance(whole, Applied):
             if snapshot is None:
                 self._create(applied)
@@ -269,7 +205,7 @@ class Call(calls.Call):
         table = self._table(work)
         if not work.batch.units:
             return no_rows(table)
-        return gather(table, table.whole(), self.limit)
+        return gather(table, table.whole(), self.limit, self._read)
 
     def _table(self, work: Work) -> NetTable:
         table = work.applied.net_table(work.batch, self.rules)
@@ -316,7 +252,7 @@ class Call(calls.Call):
             known = {it.lower() for it in snapshot.schema.names}
             self.record.refuse_dropped(known, token, applied, work.batch)
         wanted = own_columns(name, applied.own, rules)
-        change = evolution(
+        change = evolved(
             name,
             self.target,
             wanted,
@@ -387,8 +323,8 @@ class Call(calls.Call):
         # By now, they were read.
         self.record.refuse_erased_meanwhile()
         overwrites = work.batch.overwrites(self.rules.deletes)
-        done = work.nothing._replace(
-            committed=True, overwritten=overwrites, token=token.to_json()
+        done = replace(
+            work.nothing, committed=True, overwritten=overwrites, token=token.to_json()
         )
         self.tried[token.run] = done
         writer = Writer(snapshot, work.applied, self.rules, change, token)
@@ -406,7 +342,8 @@ class Call(calls.Call):
             raise Conflict
         # It is known now.
         del self.tried[token.run]
-        return done._replace(
+        return replace(
+            done,
             rows=count.events,
             net_rows=count.rows,
             never_sent=count.never_sent,
@@ -416,18 +353,28 @@ class Call(calls.Call):
         )
 
     def _streamed(self, work: Work, count: Count) -> Iterator[pa.RecordBatch]:
-        return streamed(self._table(work), work.batch, work.applied, self.rules, count)
+        table = self._table(work)
+        for rows in streamed(table, work.batch, work.applied, self.rules, count):
+            self._read(len(rows))
+            yield rows
+
+    def _read(self, rows: int) -> None:
+        """Reports rows that were read."""
+        self.rows_read += rows
+        if self.progress is not None:
+            self.progress(self.rows_read)
 
 
 def _together(one: Applied, other: Applied) -> Applied:
     """The result of two commits, or of one commit if no work was left."""
     if not other.committed:
-        return one._replace(end=other.end)
+        return replace(one, end=other.end)
 
     def added(a: int | None, b: int | None) -> int | None:
         return None if a is None or b is None else a + b
 
-    return other._replace(
+    return replace(
+        other,
         start=one.start,
         overwritten=one.overwritten or other.overwritten,
         rows=one.rows + other.rows,
@@ -440,5 +387,4 @@ def _together(one: Applied, other: Applied) -> Applied:
 
 
 _SHARES = 8
-_LEAST_MEMORY = 64 << 20
 _FILE_SIZE, _FILE_BYTES = "delta.targetFileSize", 32 << 20

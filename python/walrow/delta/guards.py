@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._apply.features import only_spark
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
 __all__ = [
-    "KNOWN",
     "State",
     "bad_partitions",
     "bad_storage",
@@ -58,18 +59,22 @@ class State(NamedTuple):
         return checks + [f"{it.name} NOT NULL" for it in self.schema if not it.nullable]
 
 
-def refusal(state: State, paths: Iterable[str]) -> str | None:
+def refusal(
+    state: State, paths: Iterable[str], recorded: Sequence[str] = ()
+) -> str | None:
     """Why the target cannot be written.
 
     Args:
         state: The target.
         paths: The paths of its files, as its log has them.
+        recorded: The features in its record that only Spark writes.
     """
-    unknown = sorted(state.features - KNOWN)
+    unknown = only_spark(state.features)
+    known = ", and its record says that it is Spark's" if recorded else ""
     reader, writer = state.versions
     appends = state.properties.get("delta.appendOnly", "false").lower() == "true"
     reasons = {
-        f"deltalake does not know the table's features {', '.join(unknown)}": unknown,
+        f"deltalake does not know the table's features {', '.join(unknown)}{known}": unknown,
         f"deltalake does not know the table's protocol ({reader}, {writer})": (
             reader > _READER or writer > _WRITER
         ),
@@ -160,21 +165,6 @@ def doubtful_files(
                 break
 
 
-#: Features that deltalake reads and writes right, each tried against Spark.
-KNOWN = frozenset(
-    {
-        "appendOnly",
-        "invariants",
-        "checkConstraints",
-        "changeDataFeed",
-        "generatedColumns",
-        "columnMapping",
-        "deletionVectors",
-        "timestampNtz",
-        "v2Checkpoint",
-        "variantType",
-    }
-)
 _READER, _WRITER = 3, 7
 _MAPPING, _CHECK = "delta.columnMapping.mode", "delta.constraints."
 _LOCKS, _UNSAFE = "s3_locking_provider", "allow_unsafe_rename"

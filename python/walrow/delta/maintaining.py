@@ -6,14 +6,17 @@ import contextlib
 import datetime as dt
 import time
 import uuid
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from walrow._amounts import duration
 from walrow._apply.targets import Conflict
 from walrow._calls import explained
+from walrow._results import Result, result
 from walrow.delta.applying import require
 from walrow.delta.failures import by_spark
+from walrow.delta.files import writer_properties
 from walrow.delta.snapshots import Place
 from walrow.errors import ApplyError, OptionError
 
@@ -27,7 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["Maintained", "maintain"]
 
 
-class Maintained(NamedTuple):
+@result
+class Maintained(Result):
     """The work that upkeep has done.
 
     Attributes:
@@ -83,8 +87,8 @@ def maintain(
         if compact or z_order:
             done = _compacted(place, by_key=z_order)
         if hours is not None:
-            done = done._replace(vacuumed=_vacuumed(place, hours))
-        return done._replace(renewed=_renewed(place))
+            done = replace(done, vacuumed=_vacuumed(place, hours))
+        return replace(done, renewed=_renewed(place))
     except Conflict:
         text = f"{target}: another writer was first; call it again"
         raise ApplyError(text, code="conflict", target=target) from None
@@ -95,7 +99,7 @@ def _opened(place: Place) -> Snapshot:
     if snapshot is None:
         text = f"target {place.target} does not exist: apply_changes makes it"
         raise OptionError(text)
-    snapshot.guard()
+    snapshot.guard(snapshot.find().token)
     return snapshot
 
 
@@ -117,7 +121,10 @@ def _compacted(place: Place, *, by_key: bool) -> Maintained:
 
     def joined(_stopped: threading.Event) -> Any:
         optimize = snapshot.table.optimize
-        return optimize.z_order(keys) if keys else optimize.compact()
+        properties = writer_properties(snapshot.schema)
+        if keys:
+            return optimize.z_order(keys, writer_properties=properties)
+        return optimize.compact(writer_properties=properties)
 
     counts = snapshot.commit(joined)
     return Maintained(counts["numFilesAdded"], counts["numFilesRemoved"])

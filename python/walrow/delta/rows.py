@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from walrow._apply.columns import Evolution
     from walrow._apply.items import Rules
     from walrow._apply.net_table import NetTable
     from walrow._apply.tables import AppliedTable
     from walrow._apply.units import Batch
-    from walrow.delta.columns import Evolution
 
 __all__ = [
     "LOST",
@@ -71,8 +71,17 @@ class Names(NamedTuple):
     scan: Callable[[Sequence[str]], Iterable[pa.RecordBatch]]
 
 
-def gather(table: NetTable, net: Any, limit: int) -> Gathered | None:
-    """Reads net changes into memory. None if they are larger than the limit."""
+def gather(
+    table: NetTable, net: Any, limit: int, report: Callable[[int], None]
+) -> Gathered | None:
+    """Reads net changes into memory. None if they are larger than the limit.
+
+    Args:
+        table: The table, for reading.
+        net: The net changes.
+        limit: So many bytes, at most.
+        report: Is called with the number of rows of each batch.
+    """
     import pyarrow as pa
 
     batches, size, tally = [], 0, Tally()
@@ -82,6 +91,7 @@ def gather(table: NetTable, net: Any, limit: int) -> Gathered | None:
             schema = batch.schema
             continue
         batches.append(batch)
+        report(len(batch))
         size += batch.nbytes
         if size > limit:
             net.close()
@@ -156,7 +166,7 @@ def lost_rows(
         ApplyError: There are some, and they are an error.
     """
     _refuse(applied.table.name, rules, tally.lost, tally.lacking)
-    gone = tally.kept - set(applied.nullable)
+    gone = tally.needed - set(applied.nullable)
     if overwrites and rules.never_sent == "error" and gone:
         raise never_sent(applied.table.name, min(gone))
     return tally.lost
@@ -206,6 +216,7 @@ def streamed(
     tally = Tally(
         lost=known.never_sent,
         kept=frozenset(known.kept),
+        needed=frozenset(known.kept),
         lacking=frozenset(known.lacking),
     )
     count.never_sent = lost_rows(tally, applied, rules, overwrites=True)

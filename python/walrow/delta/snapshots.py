@@ -15,6 +15,7 @@ from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict, Found
 from walrow.delta.failures import by_spark, wrapped
+from walrow.delta.files import writer_properties
 from walrow.delta.guards import (
     State,
     bad_storage,
@@ -129,6 +130,7 @@ class Snapshot:
 
         self.place = place
         self.table = table
+        self._found: Found | None = None
         self.schema = pa.schema(table.schema().to_arrow())
         protocol, metadata = table.protocol(), table.metadata()
         features = {
@@ -155,11 +157,13 @@ class Snapshot:
         return int(self.table.version())
 
     def find(self) -> Found:
-        """Reads the record of the last batch.
+        """Reads the record of the last batch, once for a version.
 
         Raises:
             Conflict: Others have committed since the table was opened.
         """
+        if self._found is not None and self._found.version == str(self.version):
+            return self._found
 
         def history(limit: int | None) -> list[Entry]:
             found = self.table.history(limit)
@@ -192,7 +196,8 @@ class Snapshot:
             )
 
         with wrapped(self.place.target):
-            return call(self.place.target, read)
+            self._found = call(self.place.target, read)
+        return self._found
 
     def transaction(self, token: Token) -> int | None:
         """Up to where the table has the changes of the token's application."""
@@ -221,8 +226,11 @@ class Snapshot:
 
         return pa.table(self.table.get_add_actions(flatten=True))
 
-    def guard(self) -> None:
+    def guard(self, token: Token | None) -> None:
         """Refuses a table that deltalake would write or read wrongly.
+
+        Args:
+            token: Its record.
 
         Raises:
             ApplyError: It would.
@@ -230,7 +238,8 @@ class Snapshot:
 
         def look(_stopped: threading.Event) -> str | None:
             files = self._files()
-            reason = refusal(self.state, files.column("path").to_pylist())
+            recorded = () if token is None else token.features
+            reason = refusal(self.state, files.column("path").to_pylist(), recorded)
             if reason is None and any(has_zones(it.type) for it in self.schema):
                 reason = self._old_times(files)
             return reason
@@ -343,6 +352,7 @@ class Snapshot:
                 source_alias="s",
                 target_alias="t",
                 streamed_exec=streamed,
+                writer_properties=writer_properties(self.schema),
                 commit_properties=_properties(token),
             )
             counts: Mapping[str, int] = parts.added_to(merge).execute()
@@ -384,6 +394,7 @@ class Snapshot:
                 # Without it, rows stay that another writer has just appended.
                 predicate="true",
                 schema_mode="overwrite" if widens else None,
+                writer_properties=writer_properties(schema),
                 commit_properties=_properties(token),
             )
 

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from walrow._workers import answered, in_background
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from concurrent.futures import Future
 
 __all__ = ["Stopped", "call", "refuse_fork"]
 
@@ -31,11 +30,11 @@ class _Job(NamedTuple):
 
     Attributes:
         stopped: Is set when the caller was interrupted.
-        answer: The result of the call, or its error.
+        ended: Is set when the call has ended.
     """
 
     stopped: threading.Event
-    answer: Future[Any]
+    ended: threading.Event
 
 
 def call(
@@ -57,31 +56,38 @@ def call(
     refuse_fork()
     with _LOCK:
         before = _JOBS.get(target)
-    if before is not None:
-        _wait(before)
-    stopped = threading.Event()
-    with _LOCK:
-        answer = in_background("walrow-delta", lambda: function(stopped))
-        job = _JOBS[target] = _Job(stopped, answer)
+    while before is not None and not before.ended.wait(_TICK):
+        # So that signals are seen.
+        pass
+    job = _Job(threading.Event(), threading.Event())
     try:
-        _wait(job)
+        answer = in_background("walrow-delta", lambda: _run(target, function, job))
+        while not answered(answer, _TICK):
+            pass
     except BaseException as interruption:
-        stopped.set()
+        with _LOCK:
+            job.stopped.set()
         if commits:
             interruption.add_note(
                 f"{target}: the last commit may yet have been made: its record says so"
             )
         raise
-    with _LOCK:
-        if _JOBS.get(target) is job:
-            del _JOBS[target]
     return answer.result()
 
 
-def _wait(job: _Job) -> None:
-    """Waits, so that signals are seen."""
-    while not answered(job.answer, _TICK):
-        pass
+def _run(target: str, function: Callable[[threading.Event], T], job: _Job) -> T:
+    """Makes a call, in its thread, unless the caller was interrupted before it begins."""
+    with _LOCK:
+        if job.stopped.is_set():
+            raise Stopped
+        _JOBS[target] = job
+    try:
+        return function(job.stopped)
+    finally:
+        job.ended.set()
+        with _LOCK:
+            if _JOBS.get(target) is job:
+                del _JOBS[target]
 
 
 def refuse_fork() -> None:

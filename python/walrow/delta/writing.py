@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.items import NetChanges
 from walrow._apply.merges import merge_of
-from walrow._apply.statistics import has_long_decimals
+from walrow._apply.statistics import has_wrong_statistics
 from walrow._apply.targets import Commit
 from walrow.delta.merging import clauses
 from walrow.delta.rows import (
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from walrow._apply.columns import Evolution
     from walrow._apply.items import Rules, Token
     from walrow._apply.tables import AppliedTable
-    from walrow.delta.columns import Evolution
     from walrow.delta.snapshots import Snapshot
 
 __all__ = ["Writer"]
@@ -74,7 +74,7 @@ class Writer(NamedTuple):
             return Commit(True, 0, 0, 0)
         # Files with wrong statistics of a key must not be left out.
         is_doubtful = any(
-            has_long_decimals(self.change.schema.field(names[key]).type)
+            has_wrong_statistics(self.change.schema.field(names[key]).type)
             for key in applied.keys
         )
         counts = self.snapshot.merge(

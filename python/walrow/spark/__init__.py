@@ -37,7 +37,8 @@ versions of the table.
 from __future__ import annotations
 
 from walrow._apply.items import Applied
-from walrow.spark.apply_all import AllApplied, apply_all
+from walrow._apply.many import AllApplied
+from walrow.spark.apply_all import apply_all
 from walrow.spark.applying import apply_changes
 from walrow.spark.changes import changes
 from walrow.spark.decoding import decode

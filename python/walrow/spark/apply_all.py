@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import Applied
+from walrow._apply.many import AllApplied, given_of
+from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
-from walrow.errors import ApplyError, OptionError
+from walrow.errors import OptionError
 from walrow.log import reopened
 from walrow.spark.apply_shared import Share, stage, waves
-from walrow.spark.applying import Call, apply_changes
+from walrow.spark.applying import Call
 from walrow.spark.schemas import require
 from walrow.spark.sessions import OwnSessions, parallelism
 
@@ -27,25 +28,7 @@ if TYPE_CHECKING:
     from walrow.log import Log
     from walrow.typing import TableName
 
-__all__ = ["AllApplied", "apply_all"]
-
-
-class AllApplied(NamedTuple):
-    """The results of several targets.
-
-    Attributes:
-        applied: The result of each target, by table.
-        failed: The errors of targets that are left as they were, by table.
-        waiting: Tables that the log marks as not whole, each with an error that says why:
-            their targets are applied once they were loaded.
-        unshared: Tables that were applied one by one because the job for all of them failed,
-            each with the error of that job. They are in `applied` or `failed`, too.
-    """
-
-    applied: dict[TableName, Applied]
-    failed: dict[TableName, Exception]
-    waiting: dict[TableName, ApplyError]
-    unshared: dict[TableName, Exception]
+__all__ = ["apply_all"]
 
 
 def apply_all(
@@ -100,41 +83,23 @@ def apply_all(
     if threads < 1:
         text = f"threads={threads} is less than 1"
         raise OptionError(text)
-    if len(set(targets.values())) < len(targets):
-        text = "two tables have one target: each needs its own"
-        raise OptionError(text)
-    own = options or {}
-    if unknown := own.keys() - targets.keys():
-        text = f"options= names {next(iter(unknown))!r}, which is not in targets"
-        raise OptionError(text)
     given = {
-        table: _arguments(table, target, {**common, **own.get(table, {})})
-        for table, target in targets.items()
+        table: SparkApplyOptions(spark, log, **each)
+        for table, each in given_of(targets, options, common).items()
     }
     done = AllApplied({}, {}, {}, {})
     # The threads end first, and use no session then.
     with OwnSessions(spark) as sessions, ThreadPoolExecutor(threads) as pool:
         known = previous.applied if previous is not None else {}
         contents = LogContents(reopened(log))
-        _Pass(spark, sessions, contents, known, done, listener, pool).run(given)
+        _Pass(sessions, contents, known, done, listener, pool).run(given)
     return done
-
-
-def _arguments(table: Any, target: str, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments of `apply_changes`, with its defaults."""
-    bound = inspect.signature(apply_changes).bind(
-        None, "", table=table, target=target, **given
-    )
-    bound.apply_defaults()
-    del bound.arguments["spark"], bound.arguments["log"]
-    return bound.arguments
 
 
 class _Pass(NamedTuple):
     """All targets, from one look at the log.
 
     Attributes:
-        spark: The caller's session.
         sessions: Those that targets are looked at and written in.
         log: The log's tables and segments.
         previous: The earlier results.
@@ -143,7 +108,6 @@ class _Pass(NamedTuple):
         pool: Threads for the targets.
     """
 
-    spark: Any
     sessions: OwnSessions
     log: LogContents
     previous: Mapping[TableName, Applied]
@@ -151,12 +115,12 @@ class _Pass(NamedTuple):
     listener: Callable[[TableName, Applied | Exception], None] | None
     pool: ThreadPoolExecutor
 
-    def run(self, given: Mapping[TableName, dict[str, Any]]) -> None:
+    def run(self, given: Mapping[TableName, SparkApplyOptions]) -> None:
         """Looks at all targets, and applies what they lack."""
         calls: dict[TableName, tuple[Call, Work]] = {}
 
         def look(table: TableName) -> Applied | None:
-            call = Call(self.spark, self.log, **given[table])
+            call = Call(self.log, given[table])
             found: Applied | Work | None = None
             if table in self.previous:
                 found = call.since(self.previous[table])
@@ -220,16 +184,8 @@ class _Pass(NamedTuple):
                 result = error
             if result is None:
                 return
-            self._note(table, result)
+            self.done.note(table, result)
             if self.listener is not None:
                 self.listener(table, result)
 
         list(self.pool.map(run, tables))
-
-    def _note(self, table: TableName, result: Applied | Exception) -> None:
-        if isinstance(result, Applied):
-            self.done.applied[table] = result
-        elif isinstance(result, ApplyError) and result.code == "incomplete":
-            self.done.waiting[table] = result
-        else:
-            self.done.failed[table] = result

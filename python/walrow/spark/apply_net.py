@@ -204,7 +204,7 @@ class Net:
         self._refuse_lost(tally.lost, tally.lacking)
         if self.overwrites:
             # No earlier row exists whose values could be kept.
-            gone = tally.kept - set(self._applied.nullable)
+            gone = tally.needed - set(self._applied.nullable)
             if gone and self._rules.never_sent == "error":
                 raise never_sent(self._applied.table.name, min(gone))
 

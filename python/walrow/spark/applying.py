@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import uuid
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply import calls
 from walrow._apply.items import Applied, NetChanges
+from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict, never_sent_error, violated
 from walrow._apply.units import LogContents
-from walrow._calls import explained
+from walrow._options import takes
 from walrow.log import reopened
 from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_net import Net
@@ -23,44 +24,21 @@ from walrow.spark.targets.path_values import path_error, path_texts
 from walrow.spark.targets.sql import quoted
 
 if TYPE_CHECKING:
-    import os
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
     from walrow._apply.calls import Work
-    from walrow._apply.items import Deletes, NeverSent, Token, Truncates
+    from walrow._apply.items import Token
     from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
-    from walrow._lsn import Lsn
-    from walrow.log import Log
     from walrow.spark.targets.sql import Target
-    from walrow.typing import ArrowSchemaExportable, Policy, TableName
 
 __all__ = ["Call", "apply_changes"]
 
 
-@explained
-def apply_changes(
-    spark: Any,
-    log: Log | str | os.PathLike[str],
-    *,
-    table: TableName,
-    target: str,
-    keys: Sequence[str] | None = None,
-    deletes: Deletes = "apply",
-    truncates: Truncates = "apply",
-    never_sent: NeverSent = "error",
-    deleted_column: str = "_is_deleted",
-    partition_by: Sequence[str] = (),
-    cluster_by: Sequence[str] = (),
-    columns: Sequence[str] | None = None,
-    types: Mapping[str, ArrowSchemaExportable | str] | None = None,
-    unrepresentable: Policy | Mapping[str, Policy] | None = None,
-    end: Lsn | int | str | None = None,
-    resume_from: Lsn | int | str | None = None,
-    unit_bytes: int = 64 << 20,
-) -> Applied:
+@takes(SparkApplyOptions)
+def apply_changes(options: SparkApplyOptions) -> Applied:
     """Applies the changes of a table of a log to a Delta or Iceberg table.
 
     The target records up to where it has the changes, in the same commit as the changes
@@ -75,32 +53,7 @@ def apply_changes(
     ```
 
     Args:
-        spark: The session. Its settings are not changed.
-        log: The log, or its path or URL. Executors must be able to open it.
-        table: The table, as in `walrow.read`.
-        target: `"delta:/path"`, `"delta:catalog.schema.table"` or
-            `"iceberg:catalog.schema.table"`. It is created if it is missing.
-        keys: The key columns: unique, and never NULL. Default: the columns of the
-            replica identity, or under REPLICA IDENTITY FULL, of the primary key that
-            the log has recorded.
-        deletes: `"apply"` removes rows, `"soft"` sets `deleted_column` and keeps their
-            values, `"ignore"` keeps the rows as they are.
-        truncates: `"apply"` removes all rows, `"error"` raises, `"ignore"` keeps them. A
-            load replaces the rows in any case, as `deletes` says.
-        never_sent: The effect of a new row's value that the server never sent:
-            `"error"`, or `"null"`, which is counted.
-        deleted_column: The name of the column for `deletes="soft"`.
-        partition_by: A new target is partitioned by these columns, or by Iceberg's
-            transforms.
-        cluster_by: A new target is clustered, or in Iceberg, sorted, by these columns.
-        columns: The columns of the target, with the key columns. Default: all.
-        types: As in `walrow.read`.
-        unrepresentable: As in `walrow.read`.
-        end: Up to where changes are applied, an LSN. Default: all of the log.
-        resume_from: Up to where the rows of the target have all changes, an LSN. It counts only if
-            the target does not say so, or no longer: otherwise its own record is right. It also
-            says that the target has no rows that were erased from the log since.
-        unit_bytes: The bytes of changes that one task decodes, about.
+        options: As in the signature.
 
     Returns:
         The result.
@@ -114,37 +67,14 @@ def apply_changes(
         OptionError: The options are invalid, or the session lacks Iceberg's SQL extensions.
     """
     require("pyarrow", "pyspark")
-    call = Call(
-        spark,
-        LogContents(reopened(log)),
-        table=table,
-        target=target,
-        keys=keys,
-        deletes=deletes,
-        truncates=truncates,
-        never_sent=never_sent,
-        deleted_column=deleted_column,
-        partition_by=partition_by,
-        cluster_by=cluster_by,
-        columns=columns,
-        types=types,
-        unrepresentable=unrepresentable,
-        end=end,
-        resume_from=resume_from,
-        unit_bytes=unit_bytes,
-    )
-    with own_session(spark) as session:
+    call = Call(LogContents(reopened(options.log)), options)
+    with own_session(options.spark) as session:
         return call.run(session)
 
 
 def check_call(log: str, **options: Any) -> None:
     """Raises what `apply_changes` would refuse without a session, before one is started."""
-    defaults = {
-        name: it.default
-        for name, it in inspect.signature(apply_changes).parameters.items()
-        if it.kind is it.KEYWORD_ONLY
-    }
-    call = Call(None, LogContents(reopened(log)), **(defaults | options))
+    call = Call(LogContents(reopened(log)), SparkApplyOptions(None, log, **options))
     check_target(call.target)
     call.applied()
 
@@ -157,19 +87,12 @@ class Call(calls.Call):
 
     engine = "spark"
 
-    def __init__(
-        self,
-        spark: Any,
-        log: LogContents,
-        *,
-        partition_by: Sequence[str],
-        cluster_by: Sequence[str],
-        **options: Any,
-    ) -> None:
-        """Checks and stores the arguments. See `apply_changes`."""
-        super().__init__(log, **options)
-        self.caller = spark
-        self.layout = (partition_by, cluster_by)
+    def __init__(self, log: LogContents, options: SparkApplyOptions) -> None:
+        """Takes the options, which are checked."""
+        super().__init__(log, options, unit_size=options.unit_size)
+        self.caller = options.spark
+        self.layout = (options.partition_by, options.cluster_by)
+        self.widen_types = options.widen_types
 
     def run(self, session: Any) -> Applied:
         """Applies what the target lacks, again if others were first.
@@ -248,6 +171,7 @@ class Call(calls.Call):
             self.rules,
             self.layout,
             columns=known,
+            widen_types=self.widen_types,
             rehearse=rehearse,
         )
         if before is None or has_changed:
@@ -255,7 +179,7 @@ class Call(calls.Call):
             before = target.find()
             if (before.token, before.refusal) != (record or (None, None)):
                 raise Conflict
-        token = self.token(work, before)
+        token = self.token(work, before)._replace(features=target.features())
         return self._commit(target, work, before, token, texts=texts, staged=staged)
 
     def _net(
@@ -309,7 +233,8 @@ class Call(calls.Call):
         if rows is None:
             # Nothing else is there after a load.
             rows = target.session.table(target.table).count()
-        done = work.nothing._replace(
+        done = replace(
+            work.nothing,
             committed=True,
             overwritten=changes.overwrites,
             rows=rows,
@@ -350,7 +275,7 @@ def _observe(session: Any, done: Applied) -> None:
     """Gives the result to Spark's listeners, as the metrics of a query without rows."""
     from pyspark.sql import functions as f
 
-    values = {**done._asdict(), "end": int(done.end)}
+    values = {name: getattr(done, name) for name in _METRICS} | {"end": int(done.end)}
     metrics = [f.lit(values[name]).cast("bigint").alias(name) for name in _METRICS]
     # The target has the rows, whatever becomes of this.
     with contextlib.suppress(*spark_errors()):

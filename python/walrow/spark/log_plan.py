@@ -334,7 +334,7 @@ def after(lsn: Lsn) -> Lsn:
 
 def _identity(log: LogDirectory) -> dict[str, Any]:
     source = log.source
-    return {name: source[name] for name in SourceIdentity._fields}
+    return {name: source[name] for name in SourceIdentity.__match_args__}
 
 
 def _counted(

@@ -17,7 +17,7 @@ __all__ = ["lsn_of", "offset"]
 
 def offset(source: SourceIdentity, lsn: Lsn) -> dict[str, Any]:
     """The offset at an LSN, as Spark stores it in the checkpoint."""
-    return {"source": source._asdict(), "lsn": str(lsn)}
+    return {"source": source.to_dict(), "lsn": str(lsn)}
 
 
 def lsn_of(found: Mapping[str, Any], source: SourceIdentity) -> Lsn:

@@ -16,6 +16,8 @@ pub(crate) const INDEX: &str = "_index";
 const REQUESTS: &str = "_load-";
 /// The name of the object that says why a receiver must not go on.
 const STOPPED: &str = "_stopped";
+/// The names of the targets that follow the log, and of a directory for who keeps them current.
+const FOLLOWED: [&str; 2] = ["_targets", "_run"];
 /// Objects that only the unreleased version 1 had.
 const UNRELEASED: [&str; 2] = ["_load", "_pruned"];
 /// The number of tries to open a log that seems to lack a segment.
@@ -57,8 +59,8 @@ impl Listing {
                 listing.is_log = true;
             } else if let Some(name) = PreparedName::parse(&object) {
                 listing.prepared.insert(name);
-            } else if object.starts_with(REQUESTS) {
-                // It is a request to the receiver.
+            } else if object.starts_with(REQUESTS) || FOLLOWED.contains(&&*object) {
+                // It is a request to the receiver, or about targets outside of the log.
             } else if let Some(name) = reader_name::parse(&object) {
                 listing.readers.insert(name);
             } else if [OPEN, INDEX, CATALOG, STATE, LOCK, UPKEEP, STOPPED].contains(&&*object) {

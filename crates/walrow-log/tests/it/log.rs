@@ -736,6 +736,9 @@ fn another_writer_or_source_or_file_is_an_error() {
         writer.publish(&mut Assembler::default()).unwrap();
     }
     assert_eq!(kind(&options), Ok(()));
+    std::fs::write(path.join("_targets"), "{}").unwrap();
+    std::fs::create_dir(path.join("_run")).unwrap();
+    assert_eq!(kind(&options), Ok(()));
     options.source.system_identifier = Some("8".to_owned());
     assert!(matches!(kind(&options), Err(ErrorKind::OtherSource { .. })));
     options.source.system_identifier = None;

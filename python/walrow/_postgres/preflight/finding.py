@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal
+
+from walrow._results import Result, Results, result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -10,7 +12,8 @@ if TYPE_CHECKING:
 Severity = Literal["error", "warning", "note"]
 
 
-class Finding(NamedTuple):
+@result
+class Finding(Result):
     """Something that a preflight found.
 
     Attributes:
@@ -34,7 +37,7 @@ class Finding(NamedTuple):
         return "\n".join(lines)
 
 
-class Preflight(list[Finding]):
+class Preflight(Results[Finding]):
     """The findings of `preflight`: errors first, then warnings and notes."""
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from walrow._calls import explained
@@ -87,7 +88,7 @@ def _tables(survey: Survey) -> Tables:
     for table in bare:
         for name in {version.name for version in table.versions}:
             by_name.setdefault(name, []).append(table)
-    tables = Tables(table._replace(notes=_all_notes(table, by_name)) for table in bare)
+    tables = Tables(replace(table, notes=_all_notes(table, by_name)) for table in bare)
     tables.unfinished = survey.unfinished
     tables.server_error = survey.server_error
     return tables

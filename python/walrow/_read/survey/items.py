@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import difflib
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from walrow._read import html
+from walrow._results import Result, as_json, html_table, result
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -28,7 +28,8 @@ __all__ = [
 ]
 
 
-class Column(NamedTuple):
+@result
+class Column(Result):
     """A column of one version of a table.
 
     Attributes:
@@ -53,7 +54,8 @@ class Column(NamedTuple):
     number: int | None = None
 
 
-class Commit(NamedTuple):
+@result
+class Commit(Result):
     """The commit of a transaction.
 
     Attributes:
@@ -65,7 +67,8 @@ class Commit(NamedTuple):
     time: dt.datetime | None
 
 
-class Ddl(NamedTuple):
+@result
+class Ddl(Result):
     """A command that changed a table's definition: see `walrow.postgres.ddl_trigger`.
 
     Attributes:
@@ -77,7 +80,8 @@ class Ddl(NamedTuple):
     commit: Commit
 
 
-class Version(NamedTuple):
+@result
+class Version(Result):
     """A table with one set of columns, and its changes.
 
     Attributes:
@@ -117,7 +121,8 @@ class Version(NamedTuple):
         return [column.name for column in self.columns if column.key]
 
 
-class Note(NamedTuple):
+@result
+class Note(Result):
     """Something that a fold of the table's changes must know: see docs/fold.md.
 
     Attributes:
@@ -129,7 +134,8 @@ class Note(NamedTuple):
     text: str
 
 
-class Table(NamedTuple):
+@result
+class Table(Result):
     """A table of a stream.
 
     Attributes:
@@ -143,6 +149,12 @@ class Table(NamedTuple):
     versions: tuple[Version, ...]
     notes: tuple[Note, ...] = ()
     ddl: tuple[Ddl, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON has them, with the sums over its versions."""
+        sums = "name", "replica_identity", *CHANGES, "first", "last"
+        found = {name: as_json(getattr(self, name)) for name in sums}
+        return {"oid": self.oid} | found | Result.to_dict(self)
 
     def __repr__(self) -> str:
         changes = ", ".join(
@@ -263,9 +275,10 @@ class Tables(tuple[Table, ...]):
 
     def _repr_html_(self) -> str:
         caption = f"<b>{len(self)} tables</b>"
-        return html.table(caption, HEADS, lines_of(self))
+        return html_table(caption, HEADS, lines_of(self))
 
 
+CHANGES = "inserts", "updates", "deletes", "truncates", "loads", "loaded"
 HEADS = [
     "table",
     "versions",

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+from walrow._apply.features import only_spark
 from walrow._apply.history import FEW, Entry, recorded, token_of
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
@@ -93,6 +94,20 @@ class DeltaTarget(Target):
         columns = self.session.catalog.listColumns(self.table)
         return [column.name for column in columns if column.isPartition]
 
+    def features(self) -> tuple[str, ...]:
+        """Its features that only Spark writes, and deltalake does not."""
+        prefix = "delta.feature."
+        named = (it for it in self._properties() if it.startswith(prefix))
+        return only_spark(it.removeprefix(prefix) for it in named)
+
+    def is_widened(self) -> bool:
+        """Whether somebody has switched on type widening."""
+        return self._properties().get(_WIDENING, "false").lower() == "true"
+
+    def _properties(self) -> dict[str, str]:
+        rows = self.session.sql(f"SHOW TBLPROPERTIES {self.table}").collect()
+        return {row.key: row.value for row in rows}
+
     def _history(self, limit: int | None) -> list[Entry]:
         """The last commits, the newest first."""
         more = "" if limit is None else f" LIMIT {limit}"
@@ -104,8 +119,7 @@ class DeltaTarget(Target):
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column, by type widening."""
         self.session.sql(
-            f"ALTER TABLE {self.table} SET TBLPROPERTIES "
-            "('delta.enableTypeWidening' = 'true')"
+            f"ALTER TABLE {self.table} SET TBLPROPERTIES ('{_WIDENING}' = 'true')"
         )
         self.session.sql(
             f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
@@ -172,6 +186,7 @@ def _properties(properties: dict[str, str]) -> str:
     return ", ".join(f"'{key}' = '{value}'" for key, value in properties.items())
 
 
+_WIDENING = "delta.enableTypeWidening"
 _MISSING = (
     "TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND"
     "|DELTA_PATH_DOES_NOT_EXIST|PATH_NOT_FOUND|is not a Delta table|doesn't exist"

@@ -6,16 +6,20 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
+from walrow._apply.columns import evolution, fits, misfit, not_widened, plain
 from walrow._apply.items import COLUMNS
 from walrow._apply.targets import Conflict, refuse_marker, refuse_unknown
 from walrow.errors import Remedy, SchemaError
-from walrow.spark.schemas import fields_of
+from walrow.spark.schemas import arrow_schema, fields_of, spark_schema
 from walrow.spark.targets.path_values import path_texts
 from walrow.spark.targets.sql import condition_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
 
+    import pyarrow as pa
+
+    from walrow._apply.columns import Evolution
     from walrow._apply.items import Rules
     from walrow._apply.tables import AppliedTable
     from walrow.spark.targets.sql import Target
@@ -30,6 +34,7 @@ def evolve(
     layout: tuple[Sequence[str], Sequence[str]],
     *,
     columns: Sequence[Any] | None = None,
+    widen_types: bool = False,
     rehearse: Callable[[Sequence[str]], None] | None = None,
 ) -> bool:
     """Creates the target, or gives it the columns that it lacks. None is ever dropped.
@@ -40,6 +45,8 @@ def evolve(
         rules: The caller's options for the target.
         layout: How a new target is partitioned and clustered.
         columns: The columns that it has. None if it does not exist.
+        widen_types: Whether columns of a Delta table may get wider types: from then on, only
+            Spark writes it.
         rehearse: Raises an error if rows cannot be written to a new target. Its columns
             with texts become parts of paths. It is called with them before the target
             is created.
@@ -49,6 +56,7 @@ def evolve(
 
     Raises:
         SchemaError: The target refuses a column or a type.
+        ApplyError: A column needs a wider type, and `widen_types` is false.
         Conflict: Another writer has just changed its columns.
     """
     from pyspark.sql.types import BooleanType, StructField
@@ -78,8 +86,11 @@ def evolve(
         with _refusing(target, (), refusal, fed):
             target.create(fields, *layout)
         return True
-    known = {field.name.lower(): field for field in columns}
-    added = [field for field in fields if field.name.lower() not in known]
+    change = _evolution(target, name, fields, columns)
+    if change.widened and not (widen_types or target.is_widened()):
+        raise not_widened(name, target.name, change.widened[0])
+    of_table = {field.name: field for field in fields}
+    added = [of_table[it.name] for it in change.added]
     if added:
         names = ", ".join(field.name for field in added)
         text = (
@@ -94,29 +105,58 @@ def evolve(
         )
         with _refusing(target, added, refusal, fed):
             target.add_columns(added)
-    has_changed = bool(added)
-    for field in fields:
-        own = known.get(field.name.lower())
-        if own is None or _fits(field.dataType, own.dataType):
-            continue
-        kind = own.dataType.simpleString()
-        text = (
-            f"{name}: column {field.name} is {field.dataType.simpleString()}, and "
-            f"{target.name} has it as {kind} and cannot change that: use a new target"
-        )
-        refusal = SchemaError(
-            text,
-            table=name,
-            column=field.name,
-            advice=f", or a type that becomes {kind} with ",
-            remedies=(Remedy("types", field.name, code="..."),),
-        )
-        if not _fits(own.dataType, field.dataType):
-            raise refusal
+    for it in change.widened:
+        field = of_table[it.name]
+        refusal = misfit(name, target.name, it.name, str(it.kind), str(it.own_kind))
         with _refusing(target, [field], refusal):
-            target.widen(own.name, field.dataType.simpleString())
-        has_changed = True
-    return has_changed
+            target.widen(it.own, field.dataType.simpleString())
+    return bool(added or change.widened)
+
+
+def _evolution(
+    target: Target, table: str, fields: Sequence[Any], columns: Sequence[Any]
+) -> Evolution:
+    """Compares the columns of a table with the columns of its target, in Arrow's types.
+
+    Raises:
+        SchemaError: A column has a type that cannot become the table's.
+    """
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    wanted = pa.schema(
+        [
+            pa.field(it.name, plain(it.type))
+            for it in arrow_schema(StructType(list(fields)))
+        ]
+    )
+    kinds = {it.name.lower(): it.type for it in wanted}
+    known = []
+    for field in columns:
+        kind = kinds.get(field.name.lower())
+        if kind is None:
+            # It is not the table's, and its type does not matter.
+            continue
+        found = _arrow(field)
+        if found is None:
+            own = field.dataType.simpleString()
+            raise misfit(table, target.name, field.name, str(kind), own)
+        known.append(found)
+    return evolution(table, target.name, wanted, pa.schema(known))
+
+
+def _arrow(field: Any) -> pa.Field | None:
+    """A column in Arrow's types. None if its type means more there, or has no such type."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.types import StructType
+
+    try:
+        schema = arrow_schema(StructType([field]))
+        (again,) = spark_schema(schema).fields
+    except (PySparkException, NotImplementedError, TypeError):
+        return None
+    is_same = again.dataType.simpleString() == field.dataType.simpleString()
+    return schema.field(0) if is_same else None
 
 
 def _reserved(
@@ -190,11 +230,19 @@ def _has(target: Target, fields: Sequence[Any]) -> bool:
     with contextlib.suppress(Exception):
         # Iceberg's catalogs keep tables. For a path of Delta, Spark has no such thing.
         target.session.catalog.refreshTable(target.table)
-    known = {field.name.lower(): field.dataType for field in target.columns()}
+    known = {field.name.lower(): field for field in target.columns()}
     return all(
-        field.name.lower() in known and _fits(field.dataType, known[field.name.lower()])
+        field.name.lower() in known and _holds(known[field.name.lower()], field)
         for field in fields
     )
+
+
+def _holds(own: Any, field: Any) -> bool:
+    """Whether a column holds all values of another column."""
+    into, kind = _arrow(own), _arrow(field)
+    if into is None or kind is None:
+        return False
+    return fits(plain(kind.type), plain(into.type))
 
 
 def _is_about_columns(error: BaseException) -> bool:
@@ -210,42 +258,6 @@ def _is_about_columns(error: BaseException) -> bool:
     text = condition_of(error)
     is_refusal = isinstance(error, kinds) or re.search(_REFUSES, text) is not None
     return is_refusal and re.search(_ELSEWHERE, text) is None
-
-
-def _fits(kind: Any, into: Any) -> bool:
-    """Whether a type holds all values of another type, with the same meaning."""
-    from pyspark.sql import types
-
-    size, more = _digits(kind), _digits(into)
-    if kind.simpleString() == into.simpleString():
-        fits = True
-    elif size is not None and more is not None:
-        # Integers have a scale of 0, and only integers fit into them.
-        is_decimal = isinstance(into, types.DecimalType)
-        scaled = into.scale if is_decimal else 0
-        fits = size[0] <= more[0] and size[1] <= scaled
-        fits = fits and (is_decimal or not isinstance(kind, types.DecimalType))
-    elif isinstance(kind, types.ArrayType) and isinstance(into, types.ArrayType):
-        fits = _fits(kind.elementType, into.elementType)
-    else:
-        fits = isinstance(kind, types.FloatType) and isinstance(into, types.DoubleType)
-    return fits
-
-
-def _digits(kind: Any) -> tuple[int, int] | None:
-    """The integer digits and the fractional digits of a number. None for other types."""
-    from pyspark.sql import types
-
-    if isinstance(kind, types.DecimalType):
-        return kind.precision - kind.scale, kind.scale
-    digits = {
-        types.ByteType: 3,
-        types.ShortType: 5,
-        types.IntegerType: 10,
-        types.LongType: 19,
-    }
-    size = digits.get(type(kind))
-    return None if size is None else (size, 0)
 
 
 #: Of Delta: whether a table has a feed is known to nobody before.

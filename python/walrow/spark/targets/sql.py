@@ -91,6 +91,14 @@ class Target(ABC):
         """Whether another writer was first."""
         return re.search(self.conflicts, condition_of(error)) is not None
 
+    def features(self) -> tuple[str, ...]:
+        """Its features that only Spark writes, and deltalake does not."""
+        return ()
+
+    def is_widened(self) -> bool:
+        """Whether other writers expect wider types."""
+        return True
+
     @abstractmethod
     def widen(self, column: str, kind: str) -> None:
         """Changes the type of a column."""

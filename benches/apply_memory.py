@@ -1,0 +1,96 @@
+"""Peak memory of `walrow.delta`: apply_memory.py [ROWS] [CHANGES].
+
+A load of ROWS (default: 10,000,000) short rows, as a truncate and one transaction, and then CHANGES (default:
+1,000,000) in transactions of 10,000: 60 % updates all over the keys, 30 % inserts, 10 % deletes. A separate
+process applies them, with the default `memory=`. The program prints the peak memory of the process, its
+time and its commits, and first the memory of a process that only imports the packages.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import streams
+from local_delta.written_log import WrittenLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TRANSACTION = 10_000
+TABLE = streams.TABLE.to_bytes(4, "big")
+APPLY = """
+import resource, sys, time
+import deltalake, pyarrow, walrow.delta
+log, target = sys.argv[1:]
+began = time.monotonic()
+if log:
+    done = walrow.delta.apply_changes(log, table="public.t", target=target)
+    rows = done.net_rows
+else:
+    rows = 0
+took = time.monotonic() - began
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+commits = deltalake.DeltaTable(target.partition(":")[2]).version() if log else 0
+print(f"{peak:6} MiB, {took:6.1f} s, {rows:10,} net rows, version {commits}")
+"""
+
+
+def main() -> None:
+    """Prints a line for each process."""
+    given = [int(it) for it in sys.argv[1:]]
+    rows, changes = [*given, *(10_000_000, 1_000_000)[len(given) :]]
+    with tempfile.TemporaryDirectory() as folder:
+        log = WrittenLog(Path(folder), id="bigint", v="text", n="float")
+        apply("imports", "", log.target)
+        log.append(streams.truncate(streams.TABLE), *map(inserted, range(rows)))
+        log.publish()
+        apply("load", str(log.path), log.target)
+        source = random.Random(1)  # noqa: S311
+        for first in range(0, changes, TRANSACTION):
+            log.append(*changed(source, rows, first))
+        log.publish()
+        apply("changes", str(log.path), log.target)
+
+
+def inserted(number: int) -> bytes:
+    """An Insert, which `streams.insert` would write in five times as long."""
+    key = b"%d" % number
+    cells = b"t%bt%bt\0\0\0\x031.5" % (_counted(key), _counted(b"value %b" % key))
+    return b"I%bN\0\x03%b" % (TABLE, cells)
+
+
+def _counted(value: bytes) -> bytes:
+    return bytes((0, 0, 0, len(value))) + value
+
+
+def changed(source: random.Random, rows: int, first: int) -> Iterator[bytes]:
+    """The changes of a transaction."""
+    for number in range(first, first + TRANSACTION):
+        kind, key = number % 10, str(source.randrange(rows))
+        if kind < 6:  # noqa: PLR2004
+            yield streams.update([key, f"new {number}", "2.5"])
+        elif kind < 9:  # noqa: PLR2004
+            yield streams.insert([str(rows + number), "inserted", "3.5"])
+        else:
+            yield streams.delete([key, None, None])
+
+
+def apply(name: str, log: str, target: str) -> None:
+    """Applies what the log has, in a separate process."""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", APPLY, log, target],
+        capture_output=True,
+        check=True,
+        text=True,
+    )
+    print(f"{name:8} {done.stdout}", end="", flush=True)
+
+
+if __name__ == "__main__":
+    main()

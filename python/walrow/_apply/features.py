@@ -1,0 +1,32 @@
+"""The features of Delta tables that both engines keep right, and those that only Spark does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+__all__ = ["only_spark"]
+
+
+def only_spark(features: Iterable[str]) -> tuple[str, ...]:
+    """The features that deltalake does not write: only Spark does."""
+    return tuple(sorted(set(features) - _BOTH))
+
+
+#: Features that deltalake reads and writes right, each tried against Spark.
+_BOTH = frozenset(
+    {
+        "appendOnly",
+        "invariants",
+        "checkConstraints",
+        "changeDataFeed",
+        "generatedColumns",
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "variantType",
+    }
+)

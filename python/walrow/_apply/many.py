@@ -1,0 +1,72 @@
+"""Many targets in one call, whichever engine writes them: which tables, and what became of each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow._apply.items import Applied
+from walrow._results import Result, result
+from walrow.errors import ApplyError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from walrow.typing import TableName
+
+__all__ = ["AllApplied", "given_of"]
+
+
+@result
+class AllApplied(Result):
+    """The results of several targets.
+
+    Attributes:
+        applied: The result of each target, by table.
+        failed: The errors of targets that are left as they were, by table.
+        waiting: Tables that the log marks as not whole, each with an error that says why:
+            their targets are applied once they were loaded.
+        unshared: In Spark, tables that were applied one by one because the job for all of them
+            failed, each with the error of that job. They are in `applied` or `failed`, too.
+    """
+
+    applied: dict[TableName, Applied]
+    failed: dict[TableName, Exception]
+    waiting: dict[TableName, ApplyError]
+    unshared: dict[TableName, Exception]
+
+    def note(self, table: TableName, result: Applied | Exception) -> None:
+        """Stores what became of a target."""
+        if isinstance(result, Applied):
+            self.applied[table] = result
+        elif isinstance(result, ApplyError) and result.code == "incomplete":
+            self.waiting[table] = result
+        else:
+            self.failed[table] = result
+
+
+def given_of(
+    targets: Mapping[Any, str],
+    own: Mapping[Any, Mapping[str, Any]] | None,
+    common: Mapping[str, Any],
+) -> dict[TableName, dict[str, Any]]:
+    """The options of `apply_changes` for each table.
+
+    Args:
+        targets: The target of each table.
+        own: Options for single tables.
+        common: Options for all tables.
+
+    Raises:
+        OptionError: Two tables have one target, or options are for none of the tables.
+    """
+    if len(set(targets.values())) < len(targets):
+        text = "two tables have one target: each needs its own"
+        raise OptionError(text)
+    own = own or {}
+    if unknown := own.keys() - targets.keys():
+        text = f"options= names {next(iter(unknown))!r}, which is not in targets"
+        raise OptionError(text)
+    return {
+        table: {**common, **own.get(table, {}), "table": table, "target": target}
+        for table, target in targets.items()
+    }

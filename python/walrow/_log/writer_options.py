@@ -1,0 +1,65 @@
+"""The options of all that writes a log."""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from typing import TYPE_CHECKING, Any
+
+from walrow._options import FLAG, FOLDER, NUMBER, SIZE, Kind, Option, options
+from walrow._sources.logs import directory_of
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from walrow.typing import Size
+
+__all__ = ["WriterOptions"]
+
+
+@options
+class WriterOptions:
+    """The options of all that writes a log."""
+
+    _: KW_ONLY
+    log: Option[str | os.PathLike[str], Path] = Option(
+        "The log's directory. It is created if necessary, for its owner only.",
+        # The process may change its directory.
+        Kind(FOLDER.name, lambda value, _: directory_of(value).absolute()),
+    )
+    segment_size: Option[Size, int] = Option(
+        "A segment ends at this size of the stream.",
+        SIZE,
+        default="64MiB",
+        least=1,
+    )
+    compression_level: Option[int, int] = Option(
+        "The level of zstd. Levels below 0 are faster, and 0 stores the stream as it is.",
+        NUMBER,
+        default=1,
+        least=-131_072,
+        most=22,
+    )
+    spool_memory: Option[Size, int] = Option(
+        "The memory of all open transactions. Beyond it, they wait in files.",
+        SIZE,
+        default="64MiB",
+    )
+    spool_directory: Option[str | os.PathLike[str] | None, Path | None] = Option(
+        "The directory of these files. Default: the log's for `receive`, otherwise the system's.",
+        FOLDER,
+        default=None,
+    )
+    group_access: Option[bool, bool] = Option(
+        "The owner's group may read the log.", FLAG, default=False
+    )
+
+    def writer(self) -> dict[str, Any]:
+        """The options as the log's writer takes them."""
+        return {
+            "segment_bytes": self.segment_size,
+            "level": self.compression_level or None,
+            "spool_memory": self.spool_memory,
+            "spool_directory": self.spool_directory,
+            "group_access": self.group_access,
+        }

@@ -1,0 +1,328 @@
+"""The options of functions. Each is declared once: its type, default, range and sentence.
+
+>>> from walrow.typing import Duration
+>>> @options
+... class CopyOptions:
+...     source: Option[str, str] = Option("The file.", TEXT)
+...     jobs: Option[int, int] = Option(
+...         "The number of threads.", NUMBER, default=4, least=1
+...     )
+...     pause: Option[Duration, float] = Option(
+...         "The time between two rows.", DURATION, default="1s"
+...     )
+>>> @takes(CopyOptions)
+... def copy(options: CopyOptions) -> float:
+...     return options.jobs * options.pause
+>>> copy("a", pause="1m")
+240.0
+>>> inspect.signature(copy)
+<Signature (source: 'str', jobs: 'int' = 4, pause: 'Duration' = '1s') -> 'float'>
+>>> copy("a", jobs=0)
+Traceback (most recent call last):
+    ...
+walrow.errors.OptionError: jobs is 0: it must be from 1 on
+
+The signature of a function, its checks and its docstring come from this list, as do the options of the
+command line (`walrow.cli.arguments`) and the tables in the docs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import os
+import textwrap
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    TypeVar,
+    dataclass_transform,
+    get_args,
+    overload,
+)
+
+from walrow._amounts import at, duration, size
+from walrow._calls import explained
+from walrow._lsn import Lsn
+from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = [
+    "COLUMNS",
+    "DURATION",
+    "FLAG",
+    "FOLDER",
+    "LSN",
+    "NAMES",
+    "NUMBER",
+    "SIZE",
+    "TABLE",
+    "TABLES",
+    "TEXT",
+    "Kind",
+    "Option",
+    "choice",
+    "declared",
+    "options",
+    "takes",
+]
+
+In = TypeVar("In")
+Out = TypeVar("Out")
+O = TypeVar("O")  # noqa: E741
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Kind(NamedTuple):
+    """The values that an option takes.
+
+    Attributes:
+        name: The type, as a signature shows it.
+        parse: Reads a value. It gets the name of the option for its error.
+        choices: The values, if there are only some.
+        metavar: What stands for a value in help texts. Default: what click takes.
+    """
+
+    name: str
+    parse: Callable[[Any, str], Any] = lambda value, _: value
+    choices: tuple[Any, ...] = ()
+    metavar: str | None = None
+
+
+class Option(Generic[In, Out]):
+    """An option: the descriptor of a field of a frozen dataclass.
+
+    Attributes:
+        name: Its name.
+        text: What it means, in sentences. Names of options have backticks.
+        kind: The values that it takes.
+        default: Its default, as it is written. `dataclasses.MISSING` if it is required.
+        more: Sentences that the command line does not show.
+        least: The least value, and the most.
+    """
+
+    name: str
+
+    def __init__(
+        self,
+        text: str,
+        kind: Kind,
+        *,
+        default: Any = dataclasses.MISSING,
+        more: str = "",
+        least: Any = None,
+        most: Any = None,
+    ) -> None:
+        """Stores the declaration."""
+        self.text, self.more = text, more
+        self.kind = kind
+        self.default = default
+        self.least, self.most = least, most
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Any: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> Out: ...
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is not None:
+            return instance.__dict__[self.name]
+        if self.default is dataclasses.MISSING:
+            # So a dataclass sees that it is required.
+            raise AttributeError(self.name)
+        return self.default
+
+    def __set__(self, instance: object, value: In) -> None:
+        instance.__dict__[self.name] = self.parse(value)
+
+    @property
+    def is_required(self) -> bool:
+        """Whether it has no default."""
+        return self.default is dataclasses.MISSING
+
+    def parse(self, value: Any, name: str | None = None) -> Any:
+        """Reads and checks a value.
+
+        Args:
+            value: As the caller writes it.
+            name: The option's name in errors.
+
+        Raises:
+            OptionError: It is no value of the option.
+        """
+        if value is None and self.default is None:
+            return None
+        name = name or self.name
+        parsed = self.kind.parse(value, name)
+        # Not the other way round: each comparison with nan is false.
+        if (self.least is None or parsed >= self.least) and (
+            self.most is None or parsed <= self.most
+        ):
+            return parsed
+        most = "on" if self.most is None else f"to {self.most}"
+        text = f"{name} is {parsed}: it must be from {self.least} {most}"
+        raise OptionError(text)
+
+    @property
+    def written(self) -> str:
+        """The type, as a signature shows it."""
+        return f"{self.kind.name} | None" if self.default is None else self.kind.name
+
+
+# Frozen, but mypy takes inherited fields of a frozen class for values as they are passed.
+@dataclass_transform(field_specifiers=(Option,))
+def options(cls: type[T]) -> type[T]:
+    """Makes a frozen dataclass of options. Each of its fields is an `Option`.
+
+    It has no `repr`, because a connection string may have a password.
+    """
+    return dataclasses.dataclass(frozen=True, repr=False)(cls)
+
+
+def declared(cls: Any) -> dict[str, Option[Any, Any]]:
+    """The options of a dataclass by name: what has no name in a call, what is required, the others."""
+    known = {
+        name: each
+        for base in cls.__mro__
+        for name, each in vars(base).items()
+        if isinstance(each, Option)
+    }
+    named = {each.name: each.kw_only for each in dataclasses.fields(cls)}
+    order = sorted(known, key=lambda it: (named[it], not known[it].is_required))
+    return {name: known[name] for name in order}
+
+
+def takes(
+    options: Callable[P, O],
+) -> Callable[[Callable[[O], R]], Callable[P, R]]:
+    """Lets a function take options as arguments, which it gets as one value.
+
+    Its signature lists them. Its docstring describes them, instead of the line `options: ...`.
+    """
+
+    def decorate(function: Callable[[O], R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **given: P.kwargs) -> R:
+            return function(options(*args, **given))
+
+        signed: Any = call
+        signed.__signature__ = _signature(options, function)
+        signed.__doc__ = described(function.__doc__ or "", options)
+        return explained(call)
+
+    return decorate
+
+
+def _signature(cls: Any, function: Callable[..., Any]) -> inspect.Signature:
+    named = {each.name: each.kw_only for each in dataclasses.fields(cls)}
+    parameters = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY
+            if named[name]
+            else inspect.Parameter.POSITIONAL_OR_KEYWORD,
+            default=inspect.Parameter.empty if each.is_required else each.default,
+            annotation=each.written,
+        )
+        for name, each in declared(cls).items()
+    ]
+    return inspect.Signature(
+        parameters, return_annotation=function.__annotations__["return"]
+    )
+
+
+def described(text: str, cls: Any) -> str:
+    """The docstring with the options instead of its line `options: ...`."""
+    indent, _, rest = text.partition("options: ")
+    if not rest:
+        return text
+    blank = indent[indent.rindex("\n") :]
+    lines = [
+        textwrap.fill(
+            f"{each.name}: {each.text} {each.more}".rstrip(),
+            92,
+            initial_indent=blank[1:],
+            subsequent_indent=f"{blank[1:]}    ",
+            break_on_hyphens=False,
+        )
+        for each in declared(cls).values()
+    ]
+    return (
+        indent.removesuffix(blank) + "\n" + "\n".join(lines) + rest[rest.index("\n") :]
+    )
+
+
+def choice(words: Any) -> Kind:
+    """The kind of a `Literal`."""
+    texts = get_args(words)
+
+    def parse(value: object, name: str) -> object:
+        if value in texts:
+            return value
+        allowed = " or ".join(map(repr, texts))
+        text = f"{name} is {value!r}: it must be {allowed}"
+        raise OptionError(text)
+
+    return Kind(f"Literal[{', '.join(map(repr, texts))}]", parse, texts)
+
+
+def _of(type_: type, words: str) -> Callable[[Any, str], Any]:
+    """Takes the values of a type."""
+
+    def parse(value: object, name: str) -> object:
+        if isinstance(value, type_) and (type_ is bool or not isinstance(value, bool)):
+            return value
+        text = f"{name} must be {words}, not {type(value).__name__}"
+        raise OptionError(text)
+
+    return parse
+
+
+def _names(value: Any, _name: str) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, str | int) else tuple(value)
+
+
+def _path(value: Any, name: str) -> Path:
+    if not isinstance(value, str | os.PathLike):
+        text = f"{name} must be a path, not {type(value).__name__}"
+        raise OptionError(text)
+    # The process may change its directory.
+    return Path(value).absolute()
+
+
+def _lsn(value: object, name: str) -> Lsn:
+    found = at(value, name)
+    if isinstance(found, Lsn):
+        return found
+    text = f"{name} must be an LSN, such as '16/B374D848'"
+    raise OptionError(text)
+
+
+FLAG = Kind("bool", _of(bool, "True or False"))
+NUMBER = Kind("int", _of(int, "a number"))
+TEXT = Kind("str", _of(str, "a text"))
+#: One name or several.
+NAMES = Kind("str | Sequence[str]", _names, metavar="NAME")
+COLUMNS = NAMES._replace(metavar="COLUMN")
+#: A table, as in `walrow.read`.
+TABLE = Kind("TableName")
+#: One table or several, as in `walrow.read`.
+TABLES = Kind("Sequence[TableName]", _names, metavar="TABLE")
+#: A directory or a file.
+FOLDER = Kind("str | PathLike[str]", _path)
+SIZE = Kind("Size", size)
+DURATION = Kind("Duration", duration)
+LSN = Kind("Lsn | int | str", _lsn)

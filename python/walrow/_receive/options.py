@@ -1,0 +1,196 @@
+"""The options of `walrow.receive`."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from typing import TYPE_CHECKING, Any, Literal
+
+from walrow._log.writer_options import WriterOptions
+from walrow._options import (
+    DURATION,
+    FLAG,
+    NAMES,
+    NUMBER,
+    SIZE,
+    TABLES,
+    TEXT,
+    Kind,
+    Option,
+    choice,
+    options,
+)
+from walrow.errors import OptionError, Remedy
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from walrow._log.retention import Retention
+    from walrow._receive.status import Status
+    from walrow.typing import Duration, Size, TableName
+
+__all__ = ["ReceiveOptions"]
+
+
+@options
+class ReceiveOptions(WriterOptions):
+    """The options of `walrow.receive`."""
+
+    conninfo: Option[str, str] = Option(
+        "A connection string or URL, as for psycopg. Services, password files, the environment, "
+        "TLS, several hosts and unix sockets work too.",
+        TEXT,
+        default="",
+    )
+    _: KW_ONLY
+    slot: Option[str, str] = Option(
+        "A logical slot for pgoutput. Only this receiver may use it.", TEXT
+    )
+    publications: Option[str | Sequence[str], tuple[str, ...]] = Option(
+        "One publication or several.", NAMES
+    )
+    create: Option[bool, bool] = Option(
+        "Creates the slot if it does not exist, and with `tables`, the publication.",
+        FLAG,
+        default=False,
+        more="Changes begin there. Refused if the log has changes already: those since then are "
+        "lost with the slot that had them.",
+    )
+    tables: Option[Sequence[TableName] | None, tuple[TableName, ...] | None] = Option(
+        "With `create`, the tables of a new publication. An existing publication must have them.",
+        TABLES,
+        default=None,
+    )
+    until: Option[Literal["now"] | None, Literal["now"] | None] = Option(
+        '`"now"` ends when everything that is committed by now is in the log. Default: it never '
+        "ends.",
+        choice(Literal["now"]),
+        default=None,
+        more="Loads and prepared transactions that wait for somebody do not hold it: "
+        "`Received.left` has them.",
+    )
+    streaming: Option[bool | None, bool | None] = Option(
+        "Large transactions come before their commit. Default: yes, but not with `messages`.",
+        FLAG,
+        default=None,
+        more="In a streamed transaction, messages of rolled-back savepoints look like others. If "
+        "you ask for both, `walrow.messages` marks such messages as `undecidable`.",
+    )
+    binary: Option[bool, bool] = Option(
+        "Values come in binary. Refused if a published type has no send function.",
+        FLAG,
+        default=False,
+        more="The server could never send such a value.",
+    )
+    messages: Option[bool, bool] = Option("Logical messages come.", FLAG, default=False)
+    two_phase: Option[bool, bool] = Option(
+        "Prepared transactions come at PREPARE. They are in the log once they are committed.",
+        FLAG,
+        default=False,
+    )
+    failover: Option[bool, bool] = Option(
+        "The slot is copied to standbys. From server 17.", FLAG, default=False
+    )
+    snapshot: Option[bool, bool] = Option(
+        "With `create`, the log begins with a load: the rows that the tables have when the slot is "
+        "created.",
+        FLAG,
+        default=False,
+        more="Readers see later changes after it. If it is broken off, it starts over with a new "
+        "slot.",
+    )
+    jobs: Option[int, int] = Option(
+        "The number of connections that copy tables for a load.",
+        NUMBER,
+        default=4,
+        least=1,
+    )
+    max_hold: Option[Size | None, int | None] = Option(
+        "Cancels a load when more bytes of the stream wait for it. Default: the disk's size.",
+        SIZE,
+        default=None,
+    )
+    origin: Option[Literal["any", "none"] | None, Literal["any", "none"] | None] = (
+        Option(
+            '`"none"` skips transactions that came to the server by replication.',
+            choice(Literal["any", "none"]),
+            default=None,
+        )
+    )
+    publish_after: Option[Duration, float] = Option(
+        "Transactions are published for readers after this time.",
+        DURATION,
+        default="10s",
+        least=0.1,
+        # 30 years. A thread cannot wait longer.
+        most=1_000_000_000,
+    )
+    give_up_after: Option[Duration, float] = Option(
+        "A full disk, for example, is an error after this time.",
+        DURATION,
+        default="1h",
+        more="Until then, it stays connected and tries again: with `math.inf`, for ever.",
+    )
+    start_within: Option[Duration | None, float | None] = Option(
+        "The time within which a server must be reached for the first time. Default: 10 minutes "
+        "with `until`, otherwise without end.",
+        DURATION,
+        default=None,
+        more="Until then, it is tried again if the server is not reachable or starts, has no "
+        "connection left, or its name is not known. A refused login, for example, is an error at "
+        "once.",
+    )
+    retain: Option[Retention | None, Retention | None] = Option(
+        "The retention of the log: `walrow.log.Retention(age=..., bytes=...)`. Default: everything.",
+        Kind("Retention"),
+        default=None,
+        more="It is applied about once a minute, beside the writer, and at the end. See "
+        "`Log.retain`.",
+    )
+    status: Option[Callable[[Status], None] | None, Callable[[Status], None] | None] = (
+        Option(
+            "Is called about once a second.",
+            Kind("Callable[[Status], None]"),
+            default=None,
+        )
+    )
+    stop: Option[threading.Event | None, threading.Event | None] = Option(
+        "Ends it within two seconds when set, as Ctrl-C does. Several receivers may share it.",
+        Kind("threading.Event"),
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        """Refuses options that contradict each other."""
+        text = None
+        if not self.publications:
+            text = "publications is missing: name at least one"
+            raise OptionError(text)
+        if self.create:
+            return
+        if self.tables is not None:
+            text = "a publication that exists has its own tables"
+        elif self.snapshot:
+            text = "the first load begins with a slot that is created"
+        if text is not None:
+            raise OptionError(text, remedies=(Remedy("create", None, value=True),))
+
+    def stream(self) -> dict[str, Any]:
+        """The options of the replication stream."""
+        names = "streaming", "binary", "messages", "two_phase", "origin"
+        return {name: getattr(self, name) for name in names}
+
+    def writer(self) -> dict[str, Any]:
+        """The options as the log's writer takes them."""
+        return super().writer() | {"spool_directory": self.spool_directory or self.log}
+
+    @property
+    def start_seconds(self) -> float:
+        """How long the server may be away at the start. With `until`, somebody waits for the end."""
+        if self.start_within is not None:
+            return self.start_within
+        return math.inf if self.until is None else _START_SECONDS
+
+
+_START_SECONDS = 600.0

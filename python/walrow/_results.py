@@ -1,0 +1,128 @@
+"""The results of public functions: frozen values, as JSON and as HTML for notebooks.
+
+>>> @result
+... class Copied(Result):
+...     rows: int
+...     time: dt.datetime | None = None
+>>> done = Copied(5, dt.datetime(2026, 1, 31, tzinfo=dt.UTC))
+>>> done.to_dict()
+{'rows': 5, 'time': '2026-01-31T00:00:00+00:00'}
+>>> Results([done])._repr_html_()[:60]
+'<table><caption>1 result</caption><thead><tr><th>rows</th><t'
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import enum
+import html
+import os
+from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+
+from walrow._lsn import Lsn
+from walrow.errors import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+__all__ = ["Result", "Results", "as_json", "html_table", "result", "table"]
+
+T = TypeVar("T")
+R = TypeVar("R", bound="Result")
+
+
+@dataclass_transform(frozen_default=True)
+def result(cls: type[T]) -> type[T]:
+    """Makes a frozen dataclass of a `Result`."""
+    return dataclasses.dataclass(frozen=True, slots=True)(cls)
+
+
+class Result:
+    """A result of a public function, which shows itself as JSON and in notebooks."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Returns the fields as JSON has them: LSNs, times and paths are texts."""
+        return {name: as_json(getattr(self, name)) for name in _names(type(self))}
+
+    def _repr_html_(self) -> str:
+        rows = [(name, _shown(value)) for name, value in self.to_dict().items()]
+        return html_table(f"<b>{type(self).__name__}</b>", ("", ""), rows)
+
+
+class Results(list[R]):
+    """Several results of one kind, which notebooks show as a table."""
+
+    def _repr_html_(self) -> str:
+        found = [each.to_dict() for each in self]
+        heads = list(found[0]) if found else []
+        caption = f"{len(self)} result{'s' * (len(self) != 1)}"
+        return html_table(caption, heads, (map(_shown, it.values()) for it in found))
+
+
+def html_table(
+    caption: str, heads: Sequence[str], rows: Iterable[Iterable[Any]]
+) -> str:
+    """Returns a table of text. The caption is HTML."""
+    cells = ([html.escape(str(value)) for value in row] for row in rows)
+    return table(caption, [html.escape(each) for each in heads], cells)
+
+
+def table(caption: str, heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Returns a table of HTML."""
+    head = "".join(f"<th>{each}</th>" for each in heads)
+    body = "".join(
+        f"<tr>{''.join(f'<td>{value}</td>' for value in row)}</tr>" for row in rows
+    )
+    return (
+        f"<table><caption>{caption}</caption><thead><tr>{head}</tr></thead>"
+        f"<tbody>{body}</tbody></table>"
+    )
+
+
+def _names(cls: Any) -> list[str]:
+    return [each.name for each in dataclasses.fields(cls)]
+
+
+def as_json(value: Any) -> Any:
+    """A value as JSON has it."""
+    for type_, convert in _CONVERTERS.items():
+        if isinstance(value, type_):
+            return convert(value)
+    return value
+
+
+def _key(key: Any) -> Any:
+    """A key of JSON. A table may have a pair of names."""
+    return ".".join(key) if isinstance(key, tuple) else key
+
+
+def _shown(value: Any) -> str:
+    """A cell: short, as a row has many of them."""
+    if value is None:
+        return ""
+    if isinstance(value, bool | str):
+        return str(value)
+    if isinstance(value, int | float):
+        return f"{value:,}"
+    if isinstance(value, list | tuple) and value and isinstance(value[0], dict):
+        return f"{len(value):,}"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+#: The first that fits counts: an Lsn is a number, too.
+_CONVERTERS: dict[type, Callable[[Any], Any]] = {
+    Result: lambda it: it.to_dict(),
+    Lsn: str,
+    os.PathLike: str,
+    dt.date: lambda it: it.isoformat(),
+    bytes: lambda it: it.decode("utf-8", "backslashreplace"),
+    enum.Enum: lambda it: it.value,
+    # Others may have values of rows in their text.
+    Exception: lambda it: str(it) if isinstance(it, Error) else type(it).__name__,
+    dict: lambda it: {_key(key): as_json(value) for key, value in it.items()},
+    list: lambda it: [as_json(value) for value in it],
+    tuple: lambda it: [as_json(value) for value in it],
+}

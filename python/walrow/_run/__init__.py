@@ -1,0 +1,1 @@
+"""Many tables by one file: `walrow run`."""

@@ -1,0 +1,406 @@
+"""Keeps the targets of a file current: looks at the log again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from walrow._apply.engines import choose
+from walrow._apply.items import Applied, Token
+from walrow._log.requests import request
+from walrow._lsn import Lsn
+from walrow._run.engines import GoneError, Job, Tables, delta_tables, options_of
+from walrow._run.facts import existing, facts_of, opened
+from walrow._run.plan import doubtful, plan
+from walrow._run.records import Failure, Recorded, RunFolder, write_targets
+from walrow.errors import ApplyError, Error, LogError, OptionError
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Callable, Sequence
+
+    from walrow._log.readers import LogReader
+    from walrow._run.config import Loaded, Target
+    from walrow._run.matching import Claim
+    from walrow._run.plan import Plan
+    from walrow.log import Log
+    from walrow.typing import Engine
+
+__all__ = ["READER", "Applier", "Outcome", "Report", "engine_of", "text_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """The outcome for one table.
+
+    Attributes:
+        table: The table, as `schema.name`.
+        target: The target.
+        applied: The result. None if the call failed, or was not made.
+        problem: Why the target is not current. None if it is.
+        needs_load: Whether the problem is that the table needs a load.
+    """
+
+    table: str
+    target: str
+    applied: Applied | None = None
+    problem: str | None = None
+    needs_load: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The outcome of a round.
+
+    Attributes:
+        reports: The tables that were due.
+        has_requested: Whether loads were requested.
+    """
+
+    reports: tuple[Report, ...] = ()
+    has_requested: bool = False
+
+    @property
+    def behind(self) -> tuple[Report, ...]:
+        """The tables that are not current."""
+        return tuple(it for it in self.reports if it.problem is not None)
+
+
+class Applier:
+    """The targets of a file, and what this process knows of them."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        *,
+        stop: threading.Event,
+        spark: Callable[[], Tables],
+        listener: Callable[[Report], None],
+    ) -> None:
+        """Looks at nothing yet.
+
+        Args:
+            loaded: The file.
+            stop: Ends it, after the table that is being applied.
+            spark: Starts Spark, and returns what applies tables with it. It is called once.
+            listener: Is called with each table that was applied, or that has another problem than
+                before.
+        """
+        self._loaded = loaded
+        self._stop = stop
+        self._spark = spark
+        self._listener = listener
+        self._folder = RunFolder(loaded.log)
+        self._engines: dict[Engine, Tables] = {"delta": delta_tables(stop)}
+        self._due: dict[int, float] = {}
+        #: The last problem of each table. None without one.
+        self._problems: dict[int, str | None] = {}
+        #: The tables whose targets wait for a load.
+        self._waiting: set[int] = set()
+        self._asked: dict[int, _Asked] = {}
+        self._reader: LogReader | None = None
+        self._recorded = self._released = float("-inf")
+
+    def keep(self, worked: Callable[[], None]) -> None:
+        """Applies until it is stopped.
+
+        Args:
+            worked: Is called after the first round.
+
+        Raises:
+            Error: The log cannot be read.
+        """
+        is_first = True
+        while not self._stop.is_set():
+            with contextlib.suppress(FileNotFoundError):
+                self.round()
+                if is_first:
+                    worked()
+                    is_first = False
+            now = time.monotonic()
+            pause = min(it.every for it in self._loaded.file.target)
+            next_ = min(self._due.values(), default=now + pause)
+            self._stop.wait(max(0.0, next_ - now))
+
+    def round(self) -> Outcome:
+        """Applies all tables whose time has come.
+
+        Raises:
+            FileNotFoundError: There is no log yet.
+            Error: The log cannot be read, or Spark has ended.
+        """
+        now = time.monotonic()
+        targets = self._loaded.file.target
+        due = {at for at in range(len(targets)) if self._due.get(at, now) <= now}
+        for at in due:
+            self._due[at] = now + targets[at].every
+        log = opened(self._loaded.log)
+        facts = facts_of(log)
+        places = doubtful(self._loaded, facts)
+        found = plan(self._loaded, facts, existing(places) if places else ())
+        try:
+            has_requested, trouble = self._request(found, now), ""
+        except (Error, OSError) as error:
+            has_requested = False
+            trouble = f". It cannot be requested: {text_of(error)}"
+        self._hold(log)
+        reports: dict[int, Report] = {}
+        recorded = {it.place: it for it in facts.recorded}
+        for refused in found.refused:
+            self._take(reports, refused.claim, OptionError(refused.text))
+        claims = [it for it in found.apply if it.at in due]
+        gone = self._apply(log, claims, reports, recorded)
+        for each in found.waiting:
+            oid = each.claim.table.oid
+            if oid not in reports or reports[oid].applied is None:
+                reports[oid] = Report(
+                    table=each.claim.table.name,
+                    target=each.claim.place,
+                    problem=f"it needs a load, because {each.reason}{trouble}",
+                    needs_load=True,
+                )
+        for claim in (*found.apply, *(it.claim for it in found.waiting)):
+            # So that `walrow status` knows that somebody wants it.
+            recorded.setdefault(claim.place, _begun(targets[claim.at], claim))
+        self._record(found, facts.recorded, recorded)
+        self._advance(log, found, recorded)
+        if gone is not None:
+            raise gone
+        return Outcome(reports=tuple(reports.values()), has_requested=has_requested)
+
+    # ------------------------------------------------------------------ the steps
+
+    def _apply(
+        self,
+        log: Log,
+        claims: Sequence[Claim],
+        reports: dict[int, Report],
+        recorded: dict[str, Recorded],
+    ) -> GoneError | None:
+        """Applies tables, and notes the results. Returns the error of an engine that has ended."""
+        targets = self._loaded.file.target
+        jobs: dict[Engine, list[Job]] = {}
+        for claim in claims:
+            try:
+                job = _job(targets[claim.at], claim)
+            except Exception as error:
+                self._take(reports, claim, error)
+            else:
+                jobs.setdefault(job.engine, []).append(job)
+
+        def done(job: Job, result: Applied | Exception) -> None:
+            self._take(reports, job.claim, result)
+            if isinstance(result, Applied):
+                place = job.claim.place
+                target = targets[job.claim.at]
+                recorded[place] = _recorded(job, target, result, recorded.get(place))
+
+        gone = None
+        for engine, its in jobs.items():
+            try:
+                self._engine(engine).apply(log, its, done)
+            except Exception as error:
+                gone = error if isinstance(error, GoneError) else gone
+                # An engine that is not there is an error of each of its tables.
+                for job in its:
+                    if job.claim.table.oid not in reports:
+                        self._take(reports, job.claim, error)
+        return gone
+
+    def _engine(self, engine: Engine) -> Tables:
+        if engine not in self._engines:
+            self._engines[engine] = self._spark()
+        return self._engines[engine]
+
+    def _request(self, found: Plan, now: float) -> bool:
+        """Requests the loads of tables, but not too often."""
+        wanted = []
+        for claim in found.load:
+            before = self._asked.get(claim.table.oid)
+            if before is None or now >= before.again:
+                wanted.append(claim)
+        if not wanted:
+            return False
+        request(self._loaded.log, [it.table.name for it in wanted])
+        for claim in wanted:
+            before = self._asked.get(claim.table.oid, _Asked(now, _FIRST_PAUSE / 2))
+            pause = min(before.pause * 2, _LONGEST_PAUSE)
+            self._asked[claim.table.oid] = _Asked(now + pause, pause)
+        return True
+
+    def _take(
+        self, reports: dict[int, Report], claim: Claim, result: Applied | Exception
+    ) -> None:
+        """Notes the result of a table."""
+        oid, key = claim.table.oid, str(claim.table.oid)
+        if isinstance(result, Applied):
+            # An earlier process may have left an error.
+            if self._problems.get(oid, "") is not None:
+                self._folder.clear(key)
+            self._problems[oid] = None
+            self._waiting.discard(oid)
+            reports[oid] = Report(
+                table=claim.table.name, target=claim.place, applied=result
+            )
+            if result.committed:
+                self._listener(reports[oid])
+            return
+        code = getattr(result, "code", None) or type(result).__name__
+        needs_load = isinstance(result, ApplyError) and code == "incomplete"
+        (self._waiting.add if needs_load else self._waiting.discard)(oid)
+        text = text_of(result)
+        reports[oid] = Report(
+            table=claim.table.name,
+            target=claim.place,
+            problem=text,
+            needs_load=needs_load,
+        )
+        if self._problems.get(oid) == text:
+            return
+        self._problems[oid] = text
+        self._listener(reports[oid])
+        if needs_load:
+            # The marks of the log say it.
+            self._folder.clear(key)
+            return
+        failure = Failure(
+            about=claim.table.name, place=claim.place, code=str(code), text=text
+        )
+        self._folder.note(key, failure)
+
+    def _record(
+        self, found: Plan, before: Sequence[Recorded], now: dict[str, Recorded]
+    ) -> None:
+        """Records the targets, if something has changed that must not wait."""
+        removed = {it.place for it in found.removed}
+        targets = [replace(it, in_file=it.place not in removed) for it in now.values()]
+        if targets == list(before):
+            return
+        # A position that is a little old does no harm: the target's own record counts.
+        is_only_later = [replace(it, end=None) for it in targets] == [
+            replace(it, end=None) for it in before
+        ]
+        due = self._recorded + _RECORD_SECONDS
+        if is_only_later and time.monotonic() < due and not self._stop.is_set():
+            return
+        write_targets(self._loaded.log, targets)
+        self._recorded = time.monotonic()
+
+    def _hold(self, log: Log) -> None:
+        """Registers the reader that keeps the segments which targets still need."""
+        if self._reader is None:
+            self._reader = log.register(READER)
+
+    def _advance(
+        self,
+        log: Log,
+        found: Plan,
+        recorded: dict[str, Recorded],
+    ) -> None:
+        """Releases the segments that all targets have."""
+        reader = self._reader
+        now = time.monotonic()
+        if reader is None or now < self._released + _RECORD_SECONDS:
+            return
+        ends = [log.end]
+        for claim in found.apply:
+            known = recorded.get(claim.place)
+            if claim.table.oid in self._waiting:
+                # Nothing before the load is needed.
+                continue
+            ends.append(Lsn(0) if known is None or known.end is None else known.end)
+        try:
+            reader.advance(max(min(ends), reader.position))
+        except LogError as error:
+            if error.code != "no_reader":
+                raise
+            # Somebody has forgotten it.
+            self._reader = None
+        self._released = now
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """When a load of a table may be requested again, and the pause before."""
+
+    again: float
+    pause: float
+
+
+def _job(target: Target, claim: Claim) -> Job:
+    """The call that applies a table.
+
+    Raises:
+        OptionError: No engine can write the target.
+    """
+    engine = engine_of(target)
+    return Job(claim, engine, options_of(target, engine))
+
+
+def engine_of(target: Target) -> Engine:
+    """The engine that writes a target.
+
+    Raises:
+        OptionError: None can, or it is not installed.
+    """
+    return choose(
+        target.engine,
+        target.to,
+        of_spark=[],
+        has_delta=_is_there("deltalake"),
+        has_spark=_is_there("pyspark"),
+    ).engine
+
+
+@functools.cache
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ValueError:
+        return False
+
+
+def _recorded(
+    job: Job, target: Target, result: Applied, before: Recorded | None
+) -> Recorded:
+    token = Token.from_json(result.token)
+    keys = token.keys if token is not None else () if before is None else before.keys
+    return Recorded(
+        oid=job.claim.table.oid,
+        table=job.claim.table.name,
+        place=job.claim.place,
+        engine=job.engine,
+        mode=target.mode,
+        keys=tuple(keys),
+        end=result.end,
+    )
+
+
+def _begun(target: Target, claim: Claim) -> Recorded:
+    """A target before its first commit."""
+    return Recorded(
+        oid=claim.table.oid,
+        table=claim.table.name,
+        place=claim.place,
+        engine=target.engine,
+        mode=target.mode,
+    )
+
+
+def text_of(error: Exception) -> str:
+    """An error in words. Errors of libraries may have values of rows."""
+    if isinstance(error, (Error, OSError, ImportError)):
+        return str(error)
+    name = type(error).__name__
+    return f"{name}: its text is left out, as it may have values of rows"
+
+
+#: The registered reader of a file's targets.
+READER = "walrow run"
+_RECORD_SECONDS = 1.0
+#: The pauses between two requests for the load of one table.
+_FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 3600.0

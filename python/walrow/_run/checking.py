@@ -1,0 +1,67 @@
+"""Compares a file with its server and its log, before anything starts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow._run.facts import existing, facts_of, opened
+from walrow._run.matching import unmatched
+from walrow._run.plan import Facts, doubtful, plan
+from walrow._run.server import publications_of
+from walrow.errors import Error
+
+if TYPE_CHECKING:
+    from walrow._run.config import Loaded
+    from walrow._run.matching import Table
+    from walrow._run.plan import Plan
+
+__all__ = ["Checked", "check"]
+
+
+class Checked(NamedTuple):
+    """The result of a check.
+
+    Attributes:
+        plan: The plan for now.
+        problems: The problems that keep it from its start, each with its remedy.
+        unasked: Why the server could not be asked. None if it has answered.
+    """
+
+    plan: Plan
+    problems: list[str]
+    unasked: str | None
+
+
+def check(loaded: Loaded) -> Checked:
+    """Compares a file with its server and its log. Changes nothing.
+
+    Raises:
+        LogError: The log is damaged.
+    """
+    problems: list[str] = []
+    published: list[Table] = []
+    unasked = None
+    try:
+        found = publications_of(loaded.file.source)
+    except Error as error:
+        unasked = str(error)
+    else:
+        published = found.tables
+        problems += [
+            f"the publication {it} does not exist: CREATE PUBLICATION {it} FOR TABLE …"
+            for it in found.missing
+        ]
+    facts = _facts(loaded, published)
+    if facts.tables:
+        problems += unmatched(loaded, facts.tables)
+    places = doubtful(loaded, facts)
+    made = plan(loaded, facts, existing(places) if places else ())
+    problems += [f"{it.claim.table.name}: {it.text}" for it in made.refused]
+    return Checked(made, [f"{loaded.path}: {it}" for it in problems], unasked)
+
+
+def _facts(loaded: Loaded, published: list[Table]) -> Facts:
+    try:
+        return facts_of(opened(loaded.log), published)
+    except FileNotFoundError:
+        return Facts(tables=tuple(published))

@@ -1,0 +1,141 @@
+"""Writes a first file from a server's own tables."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow._postgres.connecting import parameters_of
+from walrow._secrets import is_secret
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from walrow._run.matching import Table
+    from walrow._run.server import Publication, Server
+
+__all__ = ["Draft", "draft"]
+
+
+class Draft(NamedTuple):
+    """A first file.
+
+    Attributes:
+        text: The file.
+        notes: Steps that are still needed beside it.
+    """
+
+    text: str
+    notes: list[str]
+
+
+def draft(dsn: str, server: Server) -> Draft:
+    """Writes the file of a server.
+
+    Args:
+        dsn: The connection string. Its password does not go into the file.
+        server: The publications and tables of the server.
+
+    Raises:
+        OptionError: This is not a connection string.
+    """
+    given = parameters_of(dsn)
+    secrets = sorted(it for it in given if is_secret(it))
+    kept = {key: value for key, value in given.items() if key not in secrets}
+    notes = [
+        f"{it} is not in the file: use PGPASSFILE, a service or PGPASSWORD"
+        for it in secrets
+    ]
+    name = _WORD.sub("_", server.database.lower()) or "walrow"
+    # Not the publication of another program, if there are several.
+    chosen = _chosen(server.publications, name)
+    if chosen is None:
+        tables, publication = server.tables, name
+        quoted = ", ".join(f"{_sql(it.schema)}.{_sql(it.table)}" for it in tables)
+        notes.append(
+            "create the publication first: CREATE PUBLICATION "
+            f"{_sql(publication)} FOR TABLE {quoted or '…'};"
+        )
+    else:
+        tables, publication = chosen.tables, chosen.name
+    keyless = [it for it in tables if it.oid in server.without_key]
+    if keyless:
+        names = ", ".join(it.name for it in keyless)
+        notes.append(
+            f"these have no key, and are excluded: {names}. Give them a primary key, or "
+            "REPLICA IDENTITY FULL and keys = […]"
+        )
+    lines = [
+        "# The tables of a server as Delta tables: `walrow run --check FILE`, then `walrow run FILE`.",
+        "# For editors: `walrow init --schema -o walrow.schema.json`, and this as the first line:",
+        "#   #:schema ./walrow.schema.json",
+        "",
+        "[source]",
+        "# No password: PGPASSFILE, a service or PGPASSWORD have it.",
+        f"dsn = {_toml(_conninfo(kept))}",
+        f"slot = {_toml(_slot(name))}",
+        f"publications = [{_toml(publication)}]",
+        "create = true",
+        "",
+        "[log]",
+        f"path = {_toml(f'{name}-log')}",
+        '# retain_age = "7d"',
+    ]
+    for schema in sorted({it.schema for it in tables}) or ["public"]:
+        out = [_pattern(it) for it in keyless if it.schema == schema]
+        lines += [
+            "",
+            "[[target]]",
+            f"tables = [{_toml(f'{_glob(schema)}.*')}]",
+            *([f"exclude = [{', '.join(map(_toml, out))}]"] if out else []),
+            'to = "delta:./lake/{schema}/{table}"',
+            'every = "1m"',
+        ]
+    return Draft("\n".join(lines) + "\n", notes)
+
+
+def _chosen(publications: Iterable[Publication], name: str) -> Publication | None:
+    """The publication that has the database's name, or the only one."""
+    found = [it for it in publications if it.tables]
+    if len(found) == 1:
+        return found[0]
+    return next((it for it in found if it.name == name), None)
+
+
+def _conninfo(given: Mapping[str, str]) -> str:
+    return " ".join(f"{key}={_value(str(value))}" for key, value in given.items())
+
+
+def _value(value: str) -> str:
+    if value and not re.search(r"[\s'\\]", value):
+        return value
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def _sql(name: str) -> str:
+    if re.fullmatch(r"[a-z_][a-z0-9_]*", name):
+        return name
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _slot(name: str) -> str:
+    """A slot's name may have 63 of these characters."""
+    return name[:63]
+
+
+def _pattern(table: Table) -> str:
+    return f"{_glob(table.schema)}.{_glob(table.table)}"
+
+
+def _glob(name: str) -> str:
+    """A name as a pattern that matches only itself."""
+    return re.sub(r"([*?\[])", r"[\1]", name)
+
+
+def _toml(text: str) -> str:
+    """A text as TOML, whose escapes are JSON's."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+_WORD = re.compile(r"[^a-z0-9_]+")

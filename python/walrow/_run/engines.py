@@ -1,0 +1,218 @@
+"""How tables are applied: all that are due in one call, by deltalake or by Spark."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._apply.items import Applied, Token
+from walrow._apply.units import LogContents
+from walrow.errors import Error
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from walrow._lsn import Lsn
+    from walrow._run.config import Target
+    from walrow._run.matching import Claim
+    from walrow.log import Log
+    from walrow.typing import Engine
+
+__all__ = ["GoneError", "Job", "Tables", "delta_tables", "options_of", "spark_tables"]
+
+
+class Job(NamedTuple):
+    """A table that is to be applied.
+
+    Attributes:
+        claim: The table and its target.
+        engine: The engine that writes the target.
+        options: Options of `apply_changes`.
+    """
+
+    claim: Claim
+    engine: Engine
+    options: dict[str, Any]
+
+
+def options_of(target: Target, engine: Engine) -> dict[str, Any]:
+    """The options of `apply_changes` that a target has. A missing one has its default."""
+    names = ["keys", "deletes", "truncates", "never_sent", "deleted_column"]
+    names += ["partition_by", "columns", "types"]
+    names += (
+        ["cluster_by", "widen_types"]
+        if engine == "spark"
+        else ["memory", "storage_options"]
+    )
+    found = {name: getattr(target, name) for name in names}
+    if target.unrepresentable != "error":
+        found["unrepresentable"] = target.unrepresentable
+    if target.mode != "current":
+        found["mode"] = target.mode
+    return {name: value for name, value in found.items() if value not in ((), {}, None)}
+
+
+class GoneError(Error):
+    """An engine has ended, and this process cannot start it again."""
+
+
+class _Stopped(Exception):  # noqa: N818 - it is no error
+    """Somebody has stopped the process."""
+
+
+class Tables:
+    """The tables that one engine writes, and the results so far.
+
+    A target is not looked at before the log has something new for it. Its own record counts as soon
+    as there is.
+    """
+
+    def __init__(
+        self,
+        apply_all: Callable[..., Any],
+        *,
+        stop: threading.Event,
+        wrapped: Callable[[Exception, str], Exception] | None = None,
+    ) -> None:
+        """Has applied no table yet.
+
+        Args:
+            apply_all: `apply_all` of an engine, without the argument for a session.
+            stop: Ends it before the next table.
+            wrapped: Makes an error of the engine, for a target, one without values of rows.
+        """
+        self._apply_all = apply_all
+        self._stop = stop
+        self._wrapped = wrapped
+        self._known: dict[int, Applied] = {}
+        # Spark applies several tables at once.
+        self._lock = threading.Lock()
+
+    def apply(
+        self,
+        log: Log,
+        jobs: Sequence[Job],
+        done: Callable[[Job, Applied | Exception], None],
+    ) -> None:
+        """Applies all changes that the log has for tables.
+
+        Args:
+            log: The log.
+            jobs: The tables.
+            done: Is called with the result of each table, or its error.
+        """
+        contents = LogContents(log)
+        by_oid: dict[int, Job] = {}
+        for job in jobs:
+            known = self._known.get(job.claim.table.oid)
+            if known is None or _has_news(contents, job, known):
+                by_oid[job.claim.table.oid] = job
+            else:
+                done(job, _quiet(known, log.end))
+        if not by_oid:
+            return
+
+        def listener(oid: int, result: Applied | Exception) -> None:
+            job = by_oid[oid]
+            with self._lock:
+                if isinstance(result, Applied):
+                    self._known[oid] = result
+                else:
+                    self._known.pop(oid, None)
+                    if self._wrapped is not None and not isinstance(result, Error):
+                        result = self._wrapped(result, job.claim.place)
+                done(job, result)
+            if self._stop.is_set():
+                raise _Stopped
+
+        with contextlib.suppress(_Stopped):
+            self._apply_all(
+                log,
+                {oid: job.claim.place for oid, job in by_oid.items()},
+                options={oid: job.options for oid, job in by_oid.items()},
+                listener=listener,
+            )
+
+
+def _has_news(contents: LogContents, job: Job, known: Applied) -> bool:
+    """Whether a log may have something for a target since its last call."""
+    log, oid, token = contents.log, job.claim.table.oid, Token.from_json(known.token)
+    return (
+        token is None
+        or token.source != log.source
+        # Another place is another target.
+        or known.target != job.claim.place
+        or known.end > log.end
+        or known.end < contents.erased.get(oid, 0)
+        or any(it.end > known.end for it in contents.stretches(oid))
+        or any(it.holds_at(log.end) for it in contents.marks.get(oid, ()))
+    )
+
+
+def _quiet(known: Applied, end: Lsn) -> Applied:
+    """The result for a target without news since its last call."""
+    return replace(
+        known,
+        start=known.end,
+        end=end,
+        committed=False,
+        overwritten=False,
+        rows=0,
+        net_rows=0,
+        inserted=None,
+        updated=None,
+        deleted=None,
+        never_sent=0,
+    )
+
+
+def delta_tables(stop: threading.Event) -> Tables:
+    """The tables that deltalake writes."""
+
+    def apply_all(*given: Any, **options: Any) -> None:
+        # Spark needs no deltalake.
+        from walrow.delta.applying_all import apply_all
+
+        apply_all(*given, **options)
+
+    return Tables(apply_all, stop=stop)
+
+
+def spark_tables(
+    session: Any,
+    stop: threading.Event,
+    wrapped: Callable[[Exception, str], Exception],
+) -> Tables:
+    """The tables that Spark writes, in one session.
+
+    Args:
+        session: The session.
+        stop: Ends it before the next table.
+        wrapped: As in `Tables`.
+    """
+
+    def apply_all(*given: Any, **options: Any) -> None:
+        from walrow.spark.apply_all import apply_all
+
+        apply_all(session, *given, **options)
+        _refuse_gone(session)
+
+    return Tables(apply_all, stop=stop, wrapped=wrapped)
+
+
+def _refuse_gone(session: Any) -> None:
+    """Refuses a session whose Java process has ended: each call of it would fail.
+
+    Raises:
+        GoneError: It has ended.
+    """
+    # A session of Spark Connect has no Java here.
+    java = getattr(session, "_jvm", None)
+    try:
+        if java is not None:
+            java.java.lang.System.currentTimeMillis()
+    except Exception:
+        text = "Spark has ended: its Java process is gone"
+        raise GoneError(text) from None

@@ -1,0 +1,139 @@
+"""The facts of a log for a plan: its tables and targets."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING
+
+from walrow._apply.engines import is_path
+from walrow._log.needs import read_record
+from walrow._log.requests import pending
+from walrow._log.tables import keys_of
+from walrow._run.matching import Table
+from walrow._run.plan import Facts
+from walrow._run.records import FOLDER, read_targets
+from walrow._sources.urls import is_url
+from walrow.errors import Error, LogError
+from walrow.log import Log
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from walrow._log.items import LogTable
+
+__all__ = ["existing", "facts_of", "opened", "requested_in", "tables_of"]
+
+
+def opened(path: Path) -> Log:
+    """The log of a directory.
+
+    Raises:
+        FileNotFoundError: There is no log yet.
+        LogError: The directory has something else, or the log is damaged.
+    """
+    try:
+        return Log(path)
+    except LogError as error:
+        # The lock of `walrow run` may be there before the receiver creates the log.
+        if error.code != "not_a_log" or any(it.name != FOLDER for it in path.iterdir()):
+            raise
+        raise FileNotFoundError(str(path)) from None
+
+
+def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
+    """The facts of a log.
+
+    Args:
+        log: The log.
+        more: The tables that the server publishes now.
+
+    Raises:
+        LogError: The log is damaged.
+    """
+    tables = log.tables()
+    recorded = read_targets(log.read_object)
+    known = {it.oid for it in recorded}
+    return Facts(
+        tables=tuple(tables_of(log, tables, more)),
+        changed=frozenset(it.oid for it in tables if it.versions),
+        needs={it.oid: it.needs_load for it in tables if it.needs_load is not None},
+        requested=requested_in(log),
+        recorded=tuple(recorded),
+        identities={it.oid: _key(log, it) for it in tables if it.oid in known},
+    )
+
+
+def requested_in(log: Log) -> frozenset[str] | None:
+    """The names of tables with a request for their load. None after a request for all tables.
+
+    Raises:
+        OSError: The directory cannot be opened.
+    """
+    names: set[str] = set()
+    for request in pending(log.path):
+        if request.tables is None:
+            return None
+        names |= set(request.tables)
+    return frozenset(names)
+
+
+def tables_of(
+    log: Log, tables: Iterable[LogTable], more: Iterable[Table] = ()
+) -> list[Table]:
+    """The tables of a log and of the server. A name means the table that has it now."""
+    schemas: dict[int, set[str]] = {}
+    for oid, schema, *_ in log._log.versions():
+        schemas.setdefault(oid, set()).add(schema)
+    published = read_record(log.read_object).tables or {}
+    last = {it.oid: int(it.last) for it in tables}
+    names = {oid: picture["name"] for oid, picture in published.items()}
+    names |= {it.oid: it.name for it in tables}
+    found = {oid: _split(oid, it, schemas.get(oid, ())) for oid, it in names.items()}
+    now = {it.oid: it for it in more}
+    found |= now
+    by_name: dict[str, Table] = {}
+    # The last table in this order: first the server's table, then the published one.
+    for it in sorted(
+        found.values(),
+        key=lambda it: (it.oid in now, it.oid in published, last.get(it.oid, 0)),
+    ):
+        by_name[it.name] = it
+    return list(by_name.values())
+
+
+def _split(oid: int, name: str, schemas: Iterable[str]) -> Table:
+    """A table of a joined name. Its schema may have a dot."""
+    for schema in schemas:
+        if name.startswith(f"{schema}."):
+            return Table(oid, schema, name[len(schema) + 1 :])
+    schema, _, table = name.partition(".")
+    return Table(oid, schema, table)
+
+
+def _key(log: Log, table: LogTable) -> tuple[str, ...]:
+    with contextlib.suppress(Error):
+        return keys_of(log, table, None)
+    return ()
+
+
+def existing(places: Iterable[str]) -> set[str]:
+    """The places that have a table. One in a catalog counts, as only Spark knows it."""
+    return {it for it in places if _exists(it)}
+
+
+def _exists(place: str) -> bool:
+    if not is_path(place):
+        return True
+    uri = place.partition(":")[2]
+    if not is_url(uri):
+        from pathlib import Path
+
+        return (Path(uri) / "_delta_log").exists()
+    try:
+        from deltalake import DeltaTable
+
+        return bool(DeltaTable.is_deltatable(uri))
+    except Exception:
+        # It may exist, so walrow must not write there.
+        return True

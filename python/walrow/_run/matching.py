@@ -1,0 +1,159 @@
+"""The tables that the targets of a file mean, and the place of each."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow._apply.engines import is_path
+from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from walrow._run.config import Loaded, Target
+
+__all__ = ["Claim", "Table", "claims", "place_of", "refuse_pattern", "unmatched"]
+
+
+class Table(NamedTuple):
+    """A table.
+
+    Attributes:
+        oid: Its OID.
+        schema: Its schema.
+        table: Its name there.
+    """
+
+    oid: int
+    schema: str
+    table: str
+
+    @property
+    def name(self) -> str:
+        """Both names, joined."""
+        return f"{self.schema}.{self.table}"
+
+
+class Claim(NamedTuple):
+    """A table that a target of the file means.
+
+    Attributes:
+        table: The table.
+        at: The number of the target in the file.
+        place: Where the table goes.
+        problem: Why it cannot go there. None if it can.
+    """
+
+    table: Table
+    at: int
+    place: str
+    problem: str | None = None
+
+
+def refuse_pattern(pattern: str) -> str | None:
+    """Why a text is no pattern. None if it is one.
+
+    >>> refuse_pattern("sales.*"), refuse_pattern("orders")
+    (None, '"orders" has no schema: write "public.orders", or "*.orders" for any schema')
+    """
+    schema, dot, table = pattern.partition(".")
+    if not dot:
+        name = pattern or "orders"
+        return f'"{name}" has no schema: write "public.{name}", or "*.{name}" for any schema'
+    if not schema or not table:
+        return f'"{pattern}" lacks a name: write schema.table, with * for any'
+    return None
+
+
+def _matches(pattern: str, table: Table) -> bool:
+    schema, _, name = pattern.partition(".")
+    return fnmatchcase(table.schema, schema) and fnmatchcase(table.table, name)
+
+
+def _means(target: Target, table: Table) -> bool:
+    if any(_matches(it, table) for it in target.exclude):
+        return False
+    return any(_matches(it, table) for it in target.tables)
+
+
+def claims(loaded: Loaded, tables: Iterable[Table]) -> list[Claim]:
+    """The tables that the targets mean, by name. Tables that no target means are left out.
+
+    Two targets may not mean one table, and two tables not one place: each of them has a problem,
+    so that others go on.
+    """
+    found: list[Claim] = []
+    places: dict[str, list[int]] = {}
+    for table in sorted(tables, key=lambda it: (it.name, it.oid)):
+        at = [at for at, it in enumerate(loaded.file.target) if _means(it, table)]
+        if not at:
+            continue
+        first, *others = at
+        try:
+            claim = Claim(table, first, place_of(loaded.file.target[first], table))
+        except OptionError as error:
+            claim = Claim(table, first, "", f"{loaded.names(first)}: {error.reason}")
+        if others:
+            names = " and ".join(loaded.names(it) for it in at)
+            text = f"{names} both claim it: exclude it in one of them"
+            claim = claim._replace(problem=text)
+        if claim.place:
+            places.setdefault(_same(claim.place), []).append(len(found))
+        found.append(claim)
+    for numbers in places.values():
+        for number in numbers if len(numbers) > 1 else ():
+            same = [found[it].table.name for it in numbers if it != number]
+            text = (
+                f"{found[number].place} is the place of {', '.join(same)}, too: put {{schema}} and "
+                f"{{table}} into `to` of {loaded.names(found[number].at)}"
+            )
+            found[number] = found[number]._replace(problem=text)
+    return found
+
+
+def place_of(target: Target, table: Table) -> str:
+    """The target of a table.
+
+    Raises:
+        OptionError: Its name would lead to another directory.
+    """
+    names = {"schema": table.schema, "table": table.table}
+    if is_path(target.to):
+        for name in names.values():
+            if name in (".", "..") or "/" in name or "\\" in name or "\0" in name:
+                text = (
+                    f"{table.name} cannot be a part of a path: give it a [[target]] of its own, "
+                    "without {table} and {schema} in `to`"
+                )
+                raise OptionError(text)
+    else:
+        names = {key: _quoted(name) for key, name in names.items()}
+    return target.to.format_map(names)
+
+
+def _quoted(name: str) -> str:
+    """A name as a part of a name in a catalog."""
+    return name if _WORD.fullmatch(name) else "`" + name.replace("`", "``") + "`"
+
+
+def _same(place: str) -> str:
+    """The key of a place: two names in a catalog may differ only by case."""
+    return place if is_path(place) else place.casefold()
+
+
+def unmatched(loaded: Loaded, tables: Sequence[Table]) -> list[str]:
+    """The patterns that no table matches, each with what to do."""
+    found = []
+    for at, target in enumerate(loaded.file.target):
+        for key in ("tables", "exclude"):
+            for pattern in getattr(target, key):
+                if any(_matches(pattern, table) for table in tables):
+                    continue
+                text = f'"{pattern}" matches no published table: mend it, or remove it'
+                found.append(f"{loaded.names(at)}, {key}: {text}")
+    return found
+
+
+_WORD = re.compile(r"\w+")

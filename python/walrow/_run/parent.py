@@ -1,0 +1,192 @@
+"""The parent of `walrow run`: starts processes and passes signals on, as `supervisor` decides.
+
+Each process is a new interpreter. It gets the file through its standard input, which stays open: when
+that ends, the parent is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import queue
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from walrow._run.records import Failure
+from walrow._run.supervisor import (
+    End,
+    Ended,
+    Keeping,
+    Kill,
+    Once,
+    Part,
+    Restarts,
+    Send,
+    Signalled,
+    Start,
+    Step,
+    Ticked,
+    begin,
+    begin_once,
+    due,
+    on,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from walrow._run.config import Loaded
+    from walrow._run.records import RunFolder
+    from walrow._run.supervisor import Action, Event
+
+__all__ = ["Parent"]
+
+
+class Parent:
+    """Carries out what `supervisor` decides."""
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        folder: RunFolder,
+        *,
+        words: Sequence[str],
+        say: Callable[[Restarts], None],
+    ) -> None:
+        """Starts nothing yet.
+
+        Args:
+            loaded: The file.
+            folder: Keeps the last error of each process.
+            words: Options for each process.
+            say: Is called when a process has ended and will start again.
+        """
+        self._loaded = loaded
+        self._folder = folder
+        self._words = words
+        self._say = say
+        self._children: dict[Part, subprocess.Popen[bytes]] = {}
+        self._signals: queue.SimpleQueue[int] = queue.SimpleQueue()
+        #: The parts that the system could not start.
+        self._lost: list[Part] = []
+
+    def run(self, *, once: bool) -> int:
+        """Runs until it is stopped, or once. Returns the exit code."""
+        with self._handled():
+            try:
+                state, actions = begin_once() if once else begin(time.monotonic())
+                while True:
+                    for action in actions:
+                        if isinstance(action, End):
+                            return action.code
+                        self._do(action)
+                    event = self._next(due(state))
+                    if isinstance(event, Ended) and isinstance(state, Keeping | Once):
+                        self._note(event)
+                    state, actions = on(state, event, time.monotonic())
+            finally:
+                for child in self._children.values():
+                    child.kill()
+                    child.wait()
+
+    @contextlib.contextmanager
+    def _handled(self) -> Iterator[None]:
+        def handle(number: int, _frame: object) -> None:
+            self._signals.put(number)
+
+        # nohup ignores SIGHUP, and a shell ignores SIGINT for its background jobs.
+        numbers = [it for it in _PASSED if signal.getsignal(it) is not signal.SIG_IGN]
+        before = {it: signal.signal(it, handle) for it in (*numbers, signal.SIGCHLD)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def _next(self, at: float) -> Event:
+        """Waits for the next event."""
+        while True:
+            if self._lost:
+                return Ended(self._lost.pop(), 1)
+            for part, child in list(self._children.items()):
+                if (code := child.poll()) is not None:
+                    del self._children[part]
+                    if child.stdin is not None:
+                        with contextlib.suppress(OSError):
+                            child.stdin.close()
+                    return Ended(part, code)
+            left = at - time.monotonic()
+            if left <= 0:
+                return Ticked()
+            try:
+                number = self._signals.get(timeout=min(left, _LONGEST_SECONDS))
+            except queue.Empty:
+                continue
+            if number != signal.SIGCHLD:
+                return Signalled(number)
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Start(part, step):
+                try:
+                    self._children[part] = self._started(part, step)
+                except OSError as error:
+                    # Too many processes, or no memory: it is tried again, and the other part goes on.
+                    text = f"the process cannot be started: {error.strerror}"
+                    self._folder.note(part.value, Failure(about=part.value, text=text))
+                    self._lost.append(part)
+            case Send(part, number):
+                self._children[part].send_signal(number)
+            case Kill(part):
+                self._children[part].kill()
+            case Restarts():
+                self._say(action)
+
+    def _started(self, part: Part, step: Step | None) -> subprocess.Popen[bytes]:
+        path = str(self._loaded.path)
+        command = [
+            *(sys.executable, "-P", "-m", "walrow", part.value),
+            *("--config", path, "--supervised"),
+            *self._words,
+        ]
+        if step is not None:
+            command += ["--until", "now"] if part is Part.RECEIVE else ["--once"]
+        if step is Step.APPLY:
+            command.append("--may-request")
+        child = subprocess.Popen(  # noqa: S603 - walrow itself, with the path of the file
+            command,
+            stdin=subprocess.PIPE,
+            # A terminal's Ctrl-C comes to the parent only, which passes it on once.
+            process_group=0,
+        )
+        text = self._loaded.text.encode()
+        head = json.dumps({"bytes": len(text)}).encode()
+        pipe = child.stdin
+        if pipe is not None:
+            # A process that has ended is the next event.
+            with contextlib.suppress(OSError):
+                pipe.write(head + b"\n" + text)
+                pipe.flush()
+        return child
+
+    def _note(self, event: Ended) -> None:
+        """Keeps how a process ended that was killed. After an error, it has kept that itself."""
+        if event.code >= 0:
+            return
+        text = f"it was ended by signal {-event.code}"
+        with contextlib.suppress(ValueError):
+            text = f"it was ended by {signal.Signals(-event.code).name}"
+        part = event.part.value
+        self._folder.note(part, Failure(about=part, text=text))
+
+
+_PASSED = [
+    it
+    for name in ("SIGINT", "SIGTERM", "SIGHUP")
+    if (it := getattr(signal, name, None)) is not None
+]
+#: A lock cannot be waited for without an end that is a number.
+_LONGEST_SECONDS = 86_400.0

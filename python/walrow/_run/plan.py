@@ -1,0 +1,167 @@
+"""The plan for the targets of a file: a function of the file and of facts.
+
+Here is no I/O and no clock.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from walrow._run.matching import claims
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from walrow._run.config import Loaded
+    from walrow._run.matching import Claim, Table
+    from walrow._run.records import Recorded
+
+__all__ = ["Facts", "Plan", "Refused", "Waiting", "doubtful", "plan"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """The facts of the log, and of the server if it was asked.
+
+    Attributes:
+        tables: The tables.
+        changed: The OIDs of the tables that have changes in the log.
+        needs: Why tables need a load, by OID.
+        requested: The names of tables with a request for their load. None after a request for all
+            tables.
+        recorded: The targets that the log knows.
+        identities: The key columns of tables, by OID, as far as they are known.
+    """
+
+    tables: tuple[Table, ...]
+    changed: Collection[int] = ()
+    needs: Mapping[int, str] = field(default_factory=dict)
+    requested: Collection[str] | None = ()
+    recorded: tuple[Recorded, ...] = ()
+    identities: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A table that is not applied, because of the file.
+
+    Attributes:
+        claim: The table, and the target that means it.
+        text: The reason, and what to do.
+    """
+
+    claim: Claim
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A table that needs a load.
+
+    Attributes:
+        claim: The table, and its target.
+        reason: The reason.
+        is_asked: Whether somebody must ask for the load, as the file says `load = "ask"`.
+    """
+
+    claim: Claim
+    reason: str
+    is_asked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan.
+
+    Attributes:
+        claims: The tables that the file means.
+        apply: The tables that are applied, each to its target.
+        load: The tables that need a request for their load now.
+        waiting: The tables that need a load.
+        refused: The tables that are not applied.
+        removed: The targets that the file does not mean any more. They are left as they are.
+    """
+
+    claims: tuple[Claim, ...]
+    apply: tuple[Claim, ...]
+    load: tuple[Claim, ...]
+    waiting: tuple[Waiting, ...]
+    refused: tuple[Refused, ...]
+    removed: tuple[Recorded, ...]
+
+
+def doubtful(loaded: Loaded, facts: Facts) -> set[str]:
+    """The places that must be new, because mode, key or place of a table have changed."""
+    return {
+        claim.place
+        for claim in claims(loaded, facts.tables)
+        if claim.problem is None and _change(loaded, facts, claim) is not None
+    }
+
+
+def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
+    """Makes the plan.
+
+    Args:
+        loaded: The file.
+        facts: The facts of the log.
+        existing: The `doubtful` places that have a table.
+    """
+    found = claims(loaded, facts.tables)
+    apply, load, waiting, refused = [], [], [], []
+    for claim in found:
+        text = claim.problem
+        if text is None and claim.place in existing:
+            text = _change(loaded, facts, claim)
+        if text is not None:
+            refused.append(Refused(claim, text))
+            continue
+        if claim.table.oid in facts.changed:
+            apply.append(claim)
+        reason = facts.needs.get(claim.table.oid)
+        if reason is None:
+            continue
+        is_auto = loaded.file.target[claim.at].load == "auto"
+        waiting.append(Waiting(claim, reason, not is_auto))
+        is_requested = facts.requested is None or claim.table.name in facts.requested
+        if is_auto and not is_requested:
+            load.append(claim)
+    places = {claim.place for claim in found}
+    removed = tuple(it for it in facts.recorded if it.place not in places)
+    return Plan(
+        tuple(found),
+        tuple(apply),
+        tuple(load),
+        tuple(waiting),
+        tuple(refused),
+        removed,
+    )
+
+
+def _change(loaded: Loaded, facts: Facts, claim: Claim) -> str | None:
+    """The change of a table that only a new target can take. None without one."""
+    target = loaded.file.target[claim.at]
+    where = loaded.names(claim.at)
+    before = next((it for it in facts.recorded if it.place == claim.place), None)
+    if before is None:
+        moved = [
+            it for it in facts.recorded if it.oid == claim.table.oid and it.in_file
+        ]
+        if not moved:
+            return None
+        what = f"the target of {claim.table.name} was {moved[0].place} so far"
+    elif before.mode != target.mode:
+        what = f'mode was "{before.mode}" so far for {claim.table.name}'
+    else:
+        keys = target.keys or facts.identities.get(claim.table.oid, ())
+        if not keys or not before.keys or keys == before.keys:
+            return None
+        what = (
+            f"the key of {claim.table.name} was ({', '.join(before.keys)}) so far, not "
+            f"({', '.join(keys)})"
+        )
+    return (
+        f"{where}: {what}, and {claim.place} exists: choose a place that is new, or remove what is "
+        "there"
+    )

@@ -1,0 +1,397 @@
+"""Reads the file of `walrow run`: everything is typed and checked before anything starts."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+import stat
+import string
+import tomllib
+import types
+from pathlib import Path
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from walrow._amounts import duration, size
+from walrow._apply.engines import is_path
+from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
+from walrow._run.config import Amount, Loaded, Options, RunFile, Target
+from walrow._run.engines import options_of
+from walrow._run.lines import Place, line_of, places
+from walrow._run.matching import refuse_pattern
+from walrow._secrets import is_secret
+from walrow._sources.urls import is_url
+from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from walrow.typing import Engine
+
+__all__ = ["parse", "read"]
+
+
+def read(path: str | os.PathLike[str]) -> Loaded:
+    """Reads the file, and checks what can be checked without the server and the log.
+
+    Raises:
+        OptionError: It is not as it must be. It names file, line and key.
+        OSError: It cannot be read.
+    """
+    with Path(path).open("rb") as file:
+        mode = os.fstat(file.fileno()).st_mode
+        data = file.read()
+    name = os.fsdecode(path)
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        text = f"{name}, line {line}: the file is not UTF-8: save it as UTF-8"
+        raise OptionError(text) from None
+    is_private = not mode & (stat.S_IRWXG | stat.S_IRWXO)
+    return parse(text, Path(path), is_private=is_private)
+
+
+def parse(text: str, path: Path, *, is_private: bool) -> Loaded:
+    """Reads the text of the file.
+
+    Args:
+        text: The text.
+        path: The path of the file, for messages, and where relative paths begin.
+        is_private: Whether only the owner may read the file, so that it may have a password.
+
+    Raises:
+        OptionError: It is not as it must be. It names file, line and key.
+    """
+    reader = _Reader(str(path), text)
+    try:
+        found = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        # It has the line, and at most one character of the file.
+        text = f"{path}: it is not TOML: {error}"
+        raise OptionError(text) from None
+    file: RunFile = reader.table(RunFile, found, ())
+    reader.check(file, is_private=is_private)
+    targets = {
+        at: line
+        for at in range(len(file.target))
+        if (line := line_of(reader.places, ("target", at))) is not None
+    }
+    absolute = path.absolute()
+    targets_ = tuple(_from_folder(it, absolute.parent) for it in file.target)
+    file = dataclasses.replace(file, target=targets_)
+    return Loaded(file=file, path=absolute, text=text, lines=targets)
+
+
+class _Reader:
+    """Turns what tomllib returns into the classes of `config`.
+
+    Attributes:
+        places: The lines of tables and keys.
+    """
+
+    def __init__(self, name: str, text: str) -> None:
+        """Finds the lines."""
+        self._name = name
+        self.places = places(text)
+
+    def error(self, place: Place, text: str) -> OptionError:
+        """The error of a value."""
+        line = line_of(self.places, place)
+        where = self._name if line is None else f"{self._name}, line {line}"
+        key = _spelled(place)
+        return OptionError(f"{where}: {key}: {text}" if key else f"{where}: {text}")
+
+    def table(self, kind: Any, found: Any, place: Place) -> Any:
+        """A table, as one of the classes."""
+        if not isinstance(found, dict):
+            name = _spelled(place)
+            raise self.error(
+                place, f"it must be a table: write [{name}] above its keys"
+            )
+        hints = get_type_hints(kind, include_extras=True)
+        for key in found:
+            if key not in hints:
+                raise self.error((*place, key), _unknown(key, list(hints)))
+        values = {}
+        for field in dataclasses.fields(kind):
+            here = (*place, field.name)
+            if field.name in found:
+                values[field.name] = self.value(
+                    hints[field.name], found[field.name], here
+                )
+            elif (
+                field.default is dataclasses.MISSING
+                and field.default_factory is dataclasses.MISSING
+            ):
+                raise self.error(here, _missing(field.name, place))
+        return kind(**values)
+
+    def value(self, hint: Any, found: Any, place: Place) -> Any:  # noqa: PLR0911
+        """A value of a type.
+
+        Raises:
+            OptionError: It has another type.
+        """
+        origin, parts = get_origin(hint), get_args(hint)
+        if origin in (Union, types.UnionType):
+            (hint,) = (it for it in parts if it is not type(None))
+            return self.value(hint, found, place)
+        if origin is Annotated:
+            return self._amount(parts[1], found, place)
+        if origin is Literal:
+            if found in parts and isinstance(found, str):
+                return found
+            words = ", ".join(f'"{it}"' for it in parts)
+            raise self.error(place, f"it must be one of {words}")
+        if origin is tuple:
+            if dataclasses.is_dataclass(parts[0]):
+                return self._tables(parts[0], found, place)
+            if isinstance(found, list) and all(isinstance(it, str) for it in found):
+                return tuple(found)
+            raise self.error(place, f'it must be a list of texts: ["…"]{_is(found)}')
+        if hint == Options:
+            return self._options(found, place)
+        if dataclasses.is_dataclass(hint):
+            return self.table(hint, found, place)
+        if not isinstance(found, hint) or (hint is int and isinstance(found, bool)):
+            raise self.error(place, f"it must be {_WORDS[hint]}{_is(found)}")
+        return found
+
+    def _amount(self, kind: Amount, found: Any, place: Place) -> float:
+        words = {
+            Amount.DURATION: 'a duration: seconds, or a text such as "10s", "12h" or "7d"',
+            Amount.SIZE: 'a size: bytes, or a text such as "64MiB" or "50GB"',
+        }
+        try:
+            if isinstance(found, (int, float, str)) and not isinstance(found, bool):
+                amount = (
+                    duration(found, "")
+                    if kind is Amount.DURATION
+                    else size(found if isinstance(found, str) else _whole(found), "")
+                )
+                if amount >= 0:
+                    return amount
+        except OptionError:
+            pass
+        raise self.error(place, f"it must be {words[kind]}")
+
+    def _tables(self, kind: Any, found: Any, place: Place) -> tuple[Any, ...]:
+        if not isinstance(found, list) or not found:
+            name = _spelled(place)
+            text = f"it must be an array of tables: write [[{name}]] above the keys of each"
+            raise self.error(place, text)
+        return tuple(self.table(kind, it, (*place, at)) for at, it in enumerate(found))
+
+    def _options(self, found: Any, place: Place) -> Options:
+        if not isinstance(found, dict):
+            raise self.error(
+                place, f"it must be a table of names and texts{_is(found)}"
+            )
+        for key, value in found.items():
+            if isinstance(value, dict):
+                text = f'names with a dot need quotes: "{key}.…" = "…"'
+                raise self.error((*place, key), text)
+            if not isinstance(value, str):
+                text = f"it must be a text in quotes{_is(value)}"
+                raise self.error((*place, key), text)
+        return found
+
+    def check(self, file: RunFile, *, is_private: bool) -> None:
+        """Checks what the types do not say.
+
+        Raises:
+            OptionError: Something is wrong.
+        """
+        source = ("source",)
+        if not file.source.publications:
+            raise self.error((*source, "publications"), "name at least one")
+        for place, name in (
+            ((*source, "slot"), file.source.slot),
+            (("log", "path"), file.log.path),
+        ):
+            if not name:
+                raise self.error(place, "it is empty")
+        if file.source.snapshot and not file.source.create:
+            text = "the log begins with rows only if the slot is created: add create = true"
+            raise self.error((*source, "snapshot"), text)
+        if file.source.jobs < 1:
+            raise self.error((*source, "jobs"), "it must be at least 1")
+        if is_url(file.log.path):
+            text = "a log is written into a local directory: give its path"
+            raise self.error(("log", "path"), text)
+        self._check_dsn(file.source.dsn, is_private=is_private)
+        for at, target in enumerate(file.target):
+            self._check_target(target, ("target", at), is_private=is_private)
+
+    def _check_dsn(self, dsn: str, *, is_private: bool) -> None:
+        from walrow._postgres.connecting import parameters_of
+
+        place = ("source", "dsn")
+        try:
+            given = parameters_of(dsn)
+        except (OptionError, ImportError) as error:
+            raise self.error(place, str(error)) from None
+        secret = next((it for it in given if is_secret(it)), None)
+        if secret is not None and not is_private:
+            text = (
+                f"it has {secret}, and others may read the file: use PGPASSFILE, a service or "
+                f"PGPASSWORD, or make the file private with chmod 600 {self._name}"
+            )
+            raise self.error(place, text)
+
+    def _check_target(  # noqa: PLR0912 - one after the other
+        self, target: Target, place: Place, *, is_private: bool
+    ) -> None:
+        for key in ("tables", "exclude"):
+            patterns: tuple[str, ...] = getattr(target, key)
+            if key == "tables" and not patterns:
+                raise self.error((*place, key), 'name a pattern, such as "public.*"')
+            for pattern in patterns:
+                if reason := refuse_pattern(pattern):
+                    raise self.error((*place, key), reason)
+        if reason := _bad_template(target.to):
+            raise self.error((*place, "to"), reason)
+        if target.every <= 0:
+            raise self.error((*place, "every"), "it must be more than 0 seconds")
+        if target.mode != "current" and not knows_modes():
+            text = 'this version keeps current rows only: leave it out, or "current"'
+            raise self.error((*place, "mode"), text)
+        is_of_spark = target.engine == "spark" or not is_path(target.to)
+        if target.engine == "delta" and not is_path(target.to):
+            text = (
+                'deltalake writes delta:PATH only: engine = "spark" writes this target'
+            )
+            raise self.error((*place, "engine"), text)
+        for key in ("memory", "storage_options"):
+            if is_of_spark and getattr(target, key) not in (None, {}):
+                raise self.error((*place, key), "only deltalake has it: leave it out")
+        for key in ("cluster_by", "widen_types"):
+            if getattr(target, key) and target.engine != "spark":
+                text = 'only Spark has it: add engine = "spark"'
+                raise self.error((*place, key), text)
+        for key in target.storage_options:
+            if not is_private and _SECRET.search(key):
+                text = (
+                    "it may be secret, and others may read the file: use the environment, or "
+                    f"make the file private with chmod 600 {self._name}"
+                )
+                raise self.error((*place, "storage_options", key), text)
+        self._check_options(target, place, "spark" if is_of_spark else "delta")
+
+    def _check_options(self, target: Target, place: Place, engine: Engine) -> None:
+        """Checks the values, as `apply_changes` does."""
+        given: dict[str, Any] = {"table": "t", "target": target.to}
+        given |= options_of(target, engine)
+        given.pop("mode", None)
+        try:
+            if engine == "spark":
+                SparkApplyOptions(None, "", **given)
+            else:
+                DeltaApplyOptions("", **given)
+        except OptionError as error:
+            raise self.error(place, str(error)) from None
+
+
+def knows_modes() -> bool:
+    """Whether `apply_changes` keeps other targets than current rows."""
+    import inspect
+
+    from walrow.delta.applying import apply_changes
+
+    return "mode" in inspect.signature(apply_changes).parameters
+
+
+def _from_folder(target: Target, folder: Path) -> Target:
+    """A target whose relative path begins at the file's directory."""
+    kind, _, place = target.to.partition(":")
+    if not is_path(target.to) or is_url(place):
+        return target
+    return dataclasses.replace(target, to=f"{kind}:{folder / place}")
+
+
+def _bad_template(to: str) -> str | None:
+    """Why a text is no target. None if it is one."""
+    kind, colon, place = to.partition(":")
+    if kind not in ("delta", "iceberg") or not colon or not place:
+        return 'it must be "delta:PATH", "delta:NAME" or "iceberg:NAME"'
+    if kind == "delta" and not is_path(to) and "." not in place:
+        return (
+            'a path has a slash, such as "delta:./lake", and a name a dot, such as '
+            '"delta:shop.orders"'
+        )
+    try:
+        parts = list(string.Formatter().parse(place))
+    except ValueError:
+        return "a brace is alone: write {{ and }} for braces, and {schema} and {table}"
+    for _, name, form, conversion in parts:
+        if name is not None and (
+            name not in ("schema", "table") or form or conversion is not None
+        ):
+            return "only {schema} and {table} may be in braces"
+    return None
+
+
+def _spelled(place: Place) -> str:
+    """The keys to a value, in words: `target 2.engine`."""
+    words: list[str] = []
+    for each in place:
+        if isinstance(each, int):
+            words[-1] = f"{words[-1]} {each + 1}"
+        else:
+            words.append(each)
+    return ".".join(words)
+
+
+def _whole(number: float) -> int:
+    """A whole number.
+
+    Raises:
+        OptionError: It has a part.
+    """
+    if number != number // 1:
+        raise OptionError
+    return int(number)
+
+
+def _missing(key: str, place: Place) -> str:
+    if place:
+        return f"it is missing: add {key} = …"
+    head = f"[[{key}]]" if key == "target" else f"[{key}]"
+    return f"it is missing: add {head} with its keys"
+
+
+def _unknown(key: str, known: list[str]) -> str:
+    near = difflib.get_close_matches(key, known, 1)
+    if near:
+        return f"there is no such key: did you mean {near[0]}?"
+    return f"there is no such key here: there are {', '.join(known)}"
+
+
+def _is(found: Any) -> str:
+    """The type of a value. The value itself may be secret."""
+    kind = next(
+        (name for it, name in _FOUND.items() if isinstance(found, it)), "a time"
+    )
+    return f", not {kind}"
+
+
+#: Names of options of object stores whose values may be secret.
+_SECRET = re.compile("key|secret|token|password|credential", re.IGNORECASE)
+_WORDS = {str: "a text in quotes", bool: "true or false", int: "a whole number"}
+_FOUND = {
+    bool: "true or false",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
+    dict: "a table",
+}

@@ -1,0 +1,236 @@
+"""The records beside the segments: the targets of a log, and in `_run`, a lock and the last errors.
+
+The targets are an object of the log, because no other place names a target that was removed from the
+file. The position here is the last known one, and the record in the target itself counts. `_run`
+may be removed at any time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime as dt
+import json
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from walrow._core import LogObjects
+from walrow._lsn import Lsn
+from walrow.errors import Error, LogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
+
+__all__ = [
+    "FOLDER",
+    "TARGETS",
+    "Failure",
+    "Recorded",
+    "RunFolder",
+    "forget_target",
+    "is_locked",
+    "read_targets",
+    "write_targets",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """A target of a log, as its last call left it.
+
+    Attributes:
+        oid: The table's OID.
+        table: Its name, as `schema.name`.
+        place: The target.
+        engine: The engine that wrote it last.
+        mode: The kind of target.
+        keys: The columns that identify a row. Empty before the first commit.
+        end: Up to where it had all changes at least. None before the first commit.
+        in_file: Whether the file had it when it was read last.
+    """
+
+    oid: int
+    table: str
+    place: str
+    engine: str
+    mode: str
+    keys: tuple[str, ...] = ()
+    end: Lsn | None = None
+    in_file: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """The last error of a table, or of a part.
+
+    Attributes:
+        about: The table, or `receive` or `apply`.
+        place: The target of a table.
+        code: The code of walrow's error, or the class of a library's error.
+        text: The error.
+        since: When it came first, in UTC.
+    """
+
+    about: str
+    text: str
+    code: str | None = None
+    place: str | None = None
+    since: str = ""
+
+
+def read_targets(read: Callable[[str], bytes]) -> list[Recorded]:
+    """The targets of a log.
+
+    Args:
+        read: Reads an object of the log, as `Log.read_object`.
+
+    Raises:
+        LogError: The object is damaged.
+    """
+    try:
+        return [_target(it) for it in json.loads(read(TARGETS))["targets"]]
+    except FileNotFoundError:
+        return []
+    except (ValueError, KeyError, TypeError, RecursionError):
+        text = (
+            "the record of the targets is damaged: remove the file. The next `walrow run` writes "
+            "it anew"
+        )
+        raise LogError(text, code="damaged", file=TARGETS) from None
+
+
+def _target(found: dict[str, Any]) -> Recorded:
+    end = found["end"]
+    return Recorded(
+        oid=int(found["oid"]),
+        table=str(found["table"]),
+        place=str(found["place"]),
+        engine=str(found["engine"]),
+        mode=str(found["mode"]),
+        keys=tuple(map(str, found["keys"])),
+        end=None if end is None else Lsn(end),
+        in_file=bool(found["in_file"]),
+    )
+
+
+def write_targets(log: Path, targets: Iterable[Recorded]) -> None:
+    """Replaces the record of the targets. Only who holds the lock does.
+
+    Raises:
+        LogError: It cannot be written.
+    """
+    found = [
+        dataclasses.asdict(it) | {"end": None if it.end is None else str(it.end)}
+        for it in targets
+    ]
+    LogObjects(log).replace(TARGETS, json.dumps({"targets": found}).encode())
+
+
+def forget_target(log: Path, place: str) -> bool:
+    """Removes a target from the record. It stays as it is. Returns whether it was there.
+
+    Raises:
+        LogError: Another process keeps the targets current, or the record cannot be written.
+    """
+    with RunFolder(log).locked():
+        objects = LogObjects(log)
+        targets = read_targets(lambda name: objects.read(name)[0])
+        left = [it for it in targets if it.place != place]
+        if len(left) < len(targets):
+            write_targets(log, left)
+    return len(left) < len(targets)
+
+
+class RunFolder:
+    """`_run` in a log's directory: a lock, and the last errors."""
+
+    def __init__(self, log: Path) -> None:
+        """Creates nothing yet."""
+        self._log = log
+        self._path = log / FOLDER
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Holds the lock, so that one process at a time keeps the targets of a log current.
+
+        Raises:
+            LogError: Another process holds it, or it cannot be written.
+        """
+        if is_locked(self._path / _LOCK):
+            raise _in_use(self._log)
+        try:
+            lock = self._objects().lock()
+        except LogError as error:
+            if error.code == "busy":
+                raise _in_use(self._log) from None
+            raise
+        with lock:
+            yield
+
+    def note(self, key: str, failure: Failure) -> None:
+        """Keeps an error. Nothing depends on it, so it is no error if it cannot be kept."""
+        since = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
+        failure = dataclasses.replace(failure, since=since)
+        with contextlib.suppress(Error, OSError):
+            record = json.dumps(dataclasses.asdict(failure)).encode()
+            self._objects().replace(f"{_ERROR}{key}", record)
+
+    def clear(self, key: str) -> None:
+        """Removes an error, as it is over."""
+        with contextlib.suppress(Error, OSError):
+            LogObjects(self._path).remove(f"{_ERROR}{key}")
+
+    def failures(self) -> dict[str, Failure]:
+        """The errors that were not cleared, by their keys."""
+        found = {}
+        with contextlib.suppress(Error, OSError):
+            objects = LogObjects(self._path)
+            for name in objects.list(_ERROR):
+                with contextlib.suppress(
+                    Error, OSError, ValueError, TypeError, RecursionError
+                ):
+                    failure = Failure(**json.loads(objects.read(name)[0]))
+                    found[name.removeprefix(_ERROR)] = failure
+        return found
+
+    def _objects(self) -> LogObjects:
+        # As its log: for the owner only, or for the group, too.
+        self._path.mkdir(mode=self._log.stat().st_mode & 0o770, exist_ok=True)
+        return LogObjects(self._path)
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a process holds the lock of a file now. It does not wait, and leaves no lock."""
+    import fcntl
+
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(file)
+    return False
+
+
+def _in_use(log: Path) -> LogError:
+    text = (
+        f"another `walrow run` or `walrow apply --config` keeps the targets of {log} current: stop "
+        "it first"
+    )
+    return LogError(text, code="locked")
+
+
+#: The object of a log that names its targets.
+TARGETS = "_targets"
+#: The directory of what may be removed.
+FOLDER = "_run"
+_LOCK = "_lock"
+_ERROR = "error-"

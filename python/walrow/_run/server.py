@@ -1,0 +1,130 @@
+"""The tables of a file's server: the published ones, and for a first file, all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from walrow._postgres.connecting import connect_for_sql, parameters_of
+from walrow._postgres.publications import quote
+from walrow._postgres.session import records
+from walrow._run.matching import Table
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from walrow._run.config import Source
+
+__all__ = ["Publication", "Publications", "Server", "publications_of", "server_of"]
+
+
+class Publications(NamedTuple):
+    """The publications of a file.
+
+    Attributes:
+        tables: The tables that they publish.
+        missing: Those that do not exist, as SQL.
+    """
+
+    tables: list[Table]
+    missing: list[str]
+
+
+class Publication(NamedTuple):
+    """A publication of a server.
+
+    Attributes:
+        name: Its name.
+        tables: Its tables.
+    """
+
+    name: str
+    tables: list[Table]
+
+
+class Server(NamedTuple):
+    """A database, for a first file.
+
+    Attributes:
+        database: Its name.
+        publications: Its publications.
+        tables: Its tables, without the tables of the system.
+        without_key: The OIDs of tables without a primary key or another replica identity.
+    """
+
+    database: str
+    publications: list[Publication]
+    tables: list[Table]
+    without_key: set[int]
+
+
+def publications_of(source: Source) -> Publications:
+    """Asks the server for the published tables.
+
+    Raises:
+        ReplicationError: It does not answer, or refuses something.
+    """
+    given = {"connect_timeout": _CONNECT_SECONDS, **parameters_of(source.dsn)}
+    with connect_for_sql(given) as conn:
+        found = {it.name: it.tables for it in _publications(conn)}
+        missing = [it for it in source.publications if it not in found]
+        return Publications(
+            sorted({it for name in source.publications for it in found.get(name, [])}),
+            quote(conn, missing),
+        )
+
+
+def server_of(conn: psycopg.Connection[Any]) -> Server:
+    """Asks a server for its publications and tables.
+
+    Raises:
+        psycopg.Error: It refuses a query.
+    """
+    tables = records(conn, _TABLES)
+    return Server(
+        conn.info.dbname,
+        _publications(conn),
+        [_table(it) for it in tables],
+        {it["oid"] for it in tables if not it["has_key"]},
+    )
+
+
+def _publications(conn: psycopg.Connection[Any]) -> list[Publication]:
+    return [
+        Publication(it["name"], [_table(each) for each in it["tables"]])
+        for it in records(conn, _PUBLICATIONS)
+    ]
+
+
+def _table(found: dict[str, Any]) -> Table:
+    return Table(found["oid"], found["schema"], found["table"])
+
+
+_PUBLICATIONS = """
+SELECT jsonb_build_object(
+    'name', p.pubname,
+    'tables', coalesce(jsonb_agg(jsonb_build_object(
+        'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname
+    ) ORDER BY n.nspname, c.relname) FILTER (WHERE c.oid IS NOT NULL), '[]')
+)::text
+FROM pg_publication p
+LEFT JOIN pg_publication_tables t ON t.pubname = p.pubname
+LEFT JOIN pg_namespace n ON n.nspname = t.schemaname
+LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
+GROUP BY p.pubname
+ORDER BY p.pubname
+"""
+# Without partitions: the publication may have them or their partitioned table.
+_TABLES = """
+SELECT jsonb_build_object(
+    'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname,
+    'has_key', c.relreplident IN ('f', 'i') OR c.relreplident = 'd' AND EXISTS (
+        SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
+    )
+)::text
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
+    AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
+ORDER BY n.nspname, c.relname
+"""
+_CONNECT_SECONDS = 5

@@ -1,0 +1,256 @@
+"""The status of a log, its receiver, its readers and its targets, also while nothing runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from walrow._log.stopped import read_stopped
+from walrow._results import Result, result
+from walrow._run.facts import requested_in
+from walrow._run.records import FOLDER, RunFolder, is_locked, read_targets
+from walrow.log import Log
+
+if TYPE_CHECKING:
+    import datetime as dt
+    import os
+
+    from walrow._log.items import Segment, SourceIdentity
+    from walrow._lsn import Lsn
+from walrow._run.records import Failure
+
+__all__ = ["NeedsLoad", "ReaderStatus", "Status", "TargetStatus", "status_of"]
+
+
+@result
+class ReaderStatus(Result):
+    """A registered reader.
+
+    Attributes:
+        name: Its name.
+        position: Up to where it has everything.
+        used: When it was last used.
+        bytes: The bytes of segments after its position.
+    """
+
+    name: str
+    position: Lsn
+    used: dt.datetime
+    bytes: int
+
+
+@result
+class NeedsLoad(Result):
+    """A table that needs a load.
+
+    Attributes:
+        table: The table, as `schema.name`.
+        reasons: Why it needs one.
+        codes: The codes of the reasons.
+        since: The first of them was noticed after this LSN.
+        is_requested: Whether a load of it was requested, and the receiver has not taken it yet.
+    """
+
+    table: str
+    reasons: str
+    codes: tuple[str, ...]
+    since: Lsn
+    is_requested: bool
+
+
+@result
+class TargetStatus(Result):
+    """A target.
+
+    Attributes:
+        table: The table, as `schema.name`.
+        target: The target.
+        engine: The engine that wrote it last.
+        mode: The kind of target.
+        end: Up to where it has all changes at least. None before the first commit.
+        is_current: Whether the log has nothing more for it.
+        in_file: Whether the file still has it.
+        error: Its last error, if it is not over.
+        since: Since when it has that error.
+    """
+
+    table: str
+    target: str
+    engine: str
+    mode: str
+    end: Lsn | None
+    is_current: bool
+    in_file: bool
+    error: str | None = None
+    since: str | None = None
+
+
+@result
+class Status(Result):
+    """The status of a log.
+
+    Attributes:
+        location: The log.
+        is_receiving: Whether a process writes to the log now.
+        is_running: Whether `walrow run` or `walrow apply --config` uses it now.
+        source: Where the changes come from.
+        start: Where the log begins.
+        end: Where it ends.
+        last_commit: The latest commit time in it.
+        segments: The number of segments.
+        bytes: Their bytes.
+        readers: The registered readers.
+        needs_load: The tables that need a load.
+        targets: The targets.
+        parts: The last errors of the receiver and of the applier, if they are not over.
+        reasons: The reasons why somebody must do something. Empty if all is well.
+    """
+
+    location: str
+    is_receiving: bool
+    is_running: bool
+    source: SourceIdentity
+    start: Lsn
+    end: Lsn
+    last_commit: dt.datetime | None
+    segments: int
+    bytes: int
+    readers: tuple[ReaderStatus, ...]
+    needs_load: tuple[NeedsLoad, ...]
+    targets: tuple[TargetStatus, ...]
+    parts: dict[str, str]
+    reasons: tuple[str, ...]
+
+
+def status_of(path: str | os.PathLike[str]) -> Status:
+    """Looks at a log. It changes nothing, and waits for nobody.
+
+    Raises:
+        LogError: The directory is not a log, or the log is damaged.
+        OSError: It cannot be read.
+    """
+    log = Log(path)
+    segments = log.segments()
+    tables = log.tables()
+    recorded = read_targets(log.read_object)
+    names = {it.oid: it.name for it in tables}
+    failures: dict[str, Failure] = {}
+    requested: frozenset[str] | None = frozenset()
+    is_receiving = is_running = False
+    reasons = []
+    if log._store is None:
+        failures = RunFolder(log.path).failures()
+        requested = requested_in(log)
+        is_receiving = is_locked(log.path / "_open")
+        is_running = is_locked(log.path / FOLDER / "_lock")
+        if (stopped := read_stopped(log.path)) is not None:
+            reasons.append(
+                f"the log must not go on: {stopped.reason} (at {stopped.time}). If this was "
+                f"the wrong server: walrow log resume {log.location}"
+            )
+    parts = {it.about: it.text for it in failures.values() if it.place is None}
+    reasons += [
+        f"{part} has ended: {text}"
+        for part, text in parts.items()
+        if not (part == "receive" and is_receiving)
+    ]
+    needs = []
+    wanted = {it.oid for it in recorded if it.in_file}
+    for table in tables:
+        marks = [it for it in table.marks if it.is_open]
+        if not marks:
+            continue
+        is_requested = requested is None or table.name in requested
+        needs.append(
+            NeedsLoad(
+                table=table.name,
+                reasons=table.needs_load or "",
+                codes=tuple(dict.fromkeys(it.code.value for it in marks)),
+                since=min(it.since for it in marks),
+                is_requested=is_requested,
+            )
+        )
+        # Without targets, the log is for somebody else's readers.
+        if not is_requested and (table.oid in wanted or not recorded):
+            reasons.append(
+                f"{table.name} needs a load, because {table.needs_load}: "
+                f"walrow load {log.location} {table.name}"
+            )
+    last = {it.oid: it.last for it in tables}
+    by_table = {
+        (it.about, it.place): it for it in failures.values() if it.place is not None
+    }
+    targets = []
+    for each in recorded:
+        failure = by_table.pop((each.table, each.place), None)
+        is_current = (
+            failure is None
+            and each.end is not None
+            and each.end >= last.get(each.oid, each.end)
+        )
+        targets.append(
+            TargetStatus(
+                table=names.get(each.oid, each.table),
+                target=each.place,
+                engine=each.engine,
+                mode=each.mode,
+                end=each.end,
+                is_current=is_current,
+                in_file=each.in_file,
+                error=None if failure is None else failure.text,
+                since=None if failure is None else failure.since,
+            )
+        )
+        if failure is not None:
+            reasons.append(f"{each.table}: {failure.text} (since {failure.since})")
+    for failure in sorted(by_table.values(), key=lambda it: it.about):
+        # It has never worked.
+        targets.append(
+            TargetStatus(
+                table=failure.about,
+                target=failure.place or "",
+                engine="",
+                mode="",
+                end=None,
+                is_current=False,
+                in_file=True,
+                error=failure.text,
+                since=failure.since,
+            )
+        )
+        reasons.append(f"{failure.about}: {failure.text} (since {failure.since})")
+    return Status(
+        location=log.location,
+        is_receiving=is_receiving,
+        is_running=is_running,
+        source=log.source,
+        start=log.start,
+        end=log.end,
+        last_commit=max(
+            (it.commit_times[1] for it in segments if it.commit_times), default=None
+        ),
+        segments=len(segments),
+        bytes=sum(it.bytes for it in segments),
+        readers=tuple(_readers(log, segments)),
+        needs_load=tuple(needs),
+        targets=tuple(targets),
+        parts=parts,
+        reasons=tuple(reasons),
+    )
+
+
+def _readers(log: Log, segments: list[Segment]) -> list[ReaderStatus]:
+    return [
+        ReaderStatus(
+            name=it.name,
+            position=it.position,
+            used=it.used,
+            # The parts of a transaction end where they start, except for the last one.
+            bytes=sum(
+                each.bytes
+                for each in segments
+                if each.end > it.position
+                or (each.continues and each.start >= it.position)
+            ),
+        )
+        for it in log.readers()
+    ]

@@ -1,0 +1,316 @@
+"""Decides about the processes of `walrow run`: what starts, what starts again, and how it ends.
+
+```text
+Keeping ─► Stopping ─► Killing ─► Over          Once: receive ─► apply (─► receive ─► apply) ─► Over
+```
+Here is no process, no I/O and no clock: the parent hands in each event with the time, and carries out
+the actions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+__all__ = [
+    "Action",
+    "End",
+    "Ended",
+    "Event",
+    "Keeping",
+    "Kill",
+    "Killing",
+    "Once",
+    "Over",
+    "Part",
+    "Paused",
+    "Restarts",
+    "Running",
+    "Send",
+    "Signalled",
+    "Start",
+    "State",
+    "Step",
+    "Stopping",
+    "Ticked",
+    "begin",
+    "begin_once",
+    "due",
+    "on",
+]
+
+
+class Part(Enum):
+    """A process."""
+
+    RECEIVE = "receive"
+    APPLY = "apply"
+
+
+class Step(Enum):
+    """The processes of `--once`, one after the other. The loads that the first round asks for come between."""
+
+    RECEIVE = "receive"
+    APPLY = "apply"
+    LOAD = "load"
+    APPLY_LOADED = "apply loaded"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A process runs, after so many ended one after the other."""
+
+    since: float
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """A process has ended. The next one starts then."""
+
+    until: float
+    ended: int
+
+
+PartState: TypeAlias = Running | Paused
+
+
+@dataclass(frozen=True, slots=True)
+class Keeping:
+    """Both parts run, or are started again."""
+
+    receive: PartState
+    apply: PartState
+
+
+@dataclass(frozen=True, slots=True)
+class Once:
+    """One process after the other runs. `code` is what the worst of them has ended with."""
+
+    step: Step
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The processes end in order, and are killed then."""
+
+    left: frozenset[Part]
+    until: float
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Killing:
+    """The processes were killed."""
+
+    left: frozenset[Part]
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """Nothing runs any more."""
+
+    code: int
+
+
+State: TypeAlias = Keeping | Once | Stopping | Killing | Over
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A process has ended, with this exit code, or minus the number of a signal."""
+
+    part: Part
+    code: int
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    """A signal has come."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed."""
+
+
+Event: TypeAlias = Ended | Signalled | Ticked
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a process. With `step`, it ends by itself."""
+
+    part: Part
+    step: Step | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send a signal to a process."""
+
+    part: Part
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """Kill a process."""
+
+    part: Part
+
+
+@dataclass(frozen=True, slots=True)
+class Restarts:
+    """Say that a process has ended, how many ended one after the other, and the pause before the next."""
+
+    part: Part
+    code: int
+    ended: int
+    pause: float
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """End with this exit code."""
+
+    code: int
+
+
+Action: TypeAlias = Start | Send | Kill | Restarts | End
+
+
+def begin(now: float) -> tuple[State, list[Action]]:
+    """Both parts start."""
+    state = Keeping(Running(now, 0), Running(now, 0))
+    return state, [Start(Part.RECEIVE), Start(Part.APPLY)]
+
+
+def begin_once() -> tuple[State, list[Action]]:
+    """The first process starts, and each ends by itself."""
+    return Once(Step.RECEIVE, 0), [Start(Part.RECEIVE, Step.RECEIVE)]
+
+
+def on(state: State, event: Event, now: float) -> tuple[State, list[Action]]:  # noqa: PLR0911
+    """The state after an event, and the actions."""
+    match state:
+        case Keeping():
+            return _keeping(state, event, now)
+        case Once():
+            return _once(state, event, now)
+        case Stopping(left, until, code):
+            match event:
+                case Signalled(number):
+                    return state, [Send(part, number) for part in _in_order(left)]
+                case Ended(part, _):
+                    return _fewer(Stopping(left - {part}, until, code))
+                case Ticked() if now >= until:
+                    return Killing(left, code), [Kill(it) for it in _in_order(left)]
+        case Killing(left, code):
+            if isinstance(event, Ended):
+                return _fewer(Killing(left - {event.part}, code))
+    return state, []
+
+
+def due(state: State) -> float:
+    """When time alone changes something."""
+    match state:
+        case Keeping(receive, apply):
+            pauses = [it.until for it in (receive, apply) if isinstance(it, Paused)]
+            return min(pauses, default=math.inf)
+        case Stopping(_, until, _):
+            return until
+    return math.inf
+
+
+def _keeping(state: Keeping, event: Event, now: float) -> tuple[State, list[Action]]:
+    parts = {Part.RECEIVE: state.receive, Part.APPLY: state.apply}
+    match event:
+        case Signalled(number):
+            left = frozenset(
+                part for part, it in parts.items() if isinstance(it, Running)
+            )
+            return _stopping(left, number, 0, now)
+        case Ended(part, code):
+            before = parts[part]
+            # After a long run, the count begins again.
+            is_new = isinstance(before, Running) and now - before.since >= _LONG_SECONDS
+            ended = 1 if is_new else before.ended + 1
+            pause = min(_FIRST_PAUSE * 2 ** min(ended - 1, _DOUBLINGS), _LONGEST_PAUSE)
+            parts[part] = Paused(now + pause, ended)
+            return _joined(parts), [Restarts(part, code, ended, pause)]
+        case Ticked():
+            actions: list[Action] = []
+            for part, it in parts.items():
+                if isinstance(it, Paused) and now >= it.until:
+                    parts[part] = Running(now, it.ended)
+                    actions.append(Start(part))
+            return _joined(parts), actions
+
+
+def _once(state: Once, event: Event, now: float) -> tuple[State, list[Action]]:
+    part = _PARTS[state.step]
+    match event:
+        case Signalled(number):
+            return _stopping(frozenset({part}), number, 128 + number, now)
+        case Ended(_, code):
+            if state.step in (Step.APPLY, Step.APPLY_LOADED):
+                if state.step is Step.APPLY and code == REQUESTED:
+                    return _next(Once(Step.LOAD, state.code))
+                # If the receiver has failed, the log is applied, and is not all.
+                worst = state.code or (code if code in (0, 2) else 1)
+                return Over(worst), [End(worst)]
+            failed = 0 if code in (0, LEFT) else 2 if code == 2 else 1  # noqa: PLR2004
+            next_ = Step.APPLY if state.step is Step.RECEIVE else Step.APPLY_LOADED
+            return _next(Once(next_, max(state.code, failed)))
+    return state, []
+
+
+def _next(state: Once) -> tuple[State, list[Action]]:
+    return state, [Start(_PARTS[state.step], state.step)]
+
+
+def _stopping(
+    left: frozenset[Part], number: int, code: int, now: float
+) -> tuple[State, list[Action]]:
+    if not left:
+        return Over(code), [End(code)]
+    state = Stopping(left, now + _STOP_SECONDS, code)
+    return state, [Send(part, number) for part in _in_order(left)]
+
+
+def _fewer(state: Stopping | Killing) -> tuple[State, list[Action]]:
+    if state.left:
+        return state, []
+    return Over(state.code), [End(state.code)]
+
+
+def _joined(parts: dict[Part, PartState]) -> Keeping:
+    return Keeping(parts[Part.RECEIVE], parts[Part.APPLY])
+
+
+def _in_order(left: frozenset[Part]) -> list[Part]:
+    return [part for part in Part if part in left]
+
+
+_PARTS = {
+    Step.RECEIVE: Part.RECEIVE,
+    Step.APPLY: Part.APPLY,
+    Step.LOAD: Part.RECEIVE,
+    Step.APPLY_LOADED: Part.APPLY,
+}
+#: `walrow receive` ends so if something waits for somebody else. The applier names its tables.
+LEFT = 5
+#: The applier ends so if it has requested loads: the next receiver takes them.
+REQUESTED = 6
+_FIRST_PAUSE, _LONGEST_PAUSE, _DOUBLINGS = 1.0, 60.0, 6
+#: A process that ran for so long counts as one that works.
+_LONG_SECONDS = 60.0
+#: A receiver ends within two seconds. A kill loses no change, either.
+_STOP_SECONDS = 10.0

@@ -1,0 +1,287 @@
+"""`walrow receive --config` and `walrow apply --config`: the parts of `walrow run`, alone."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import threading
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import click
+
+from walrow._log.retention import Retention
+from walrow._options import declared
+from walrow._receive.options import ReceiveOptions
+from walrow._receive.receiving import receive as receive_into_log
+from walrow._run.applier import Applier, text_of
+from walrow._run.child import from_parent
+from walrow._run.engines import spark_tables
+from walrow._run.reading import read
+from walrow._run.records import Failure, RunFolder
+from walrow._run.supervisor import LEFT, REQUESTED, Part
+from walrow.cli.source import is_quiet, quiet
+from walrow.cli.stopping import stopped_by_signals
+from walrow.cli.terminal import count, print_json, printable, say
+from walrow.errors import Error, OptionError
+
+F = TypeVar("F", bound="Callable[..., Any]")
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from walrow._receive.status import Status
+    from walrow._run.applier import Outcome, Report
+    from walrow._run.config import Loaded
+    from walrow._run.engines import Tables
+
+__all__ = ["OrByFile", "apply_by_file", "receive_by_file"]
+
+
+class OrByFile(click.Command):
+    """A command that takes either its options or `--config FILE`."""
+
+    def __init__(self, *given: Any, by_file: click.Command, **options: Any) -> None:
+        """Adds the option to the help.
+
+        Args:
+            *given: As for a command.
+            by_file: The command with `--config`.
+            **options: As for a command.
+        """
+        super().__init__(*given, **options)
+        self._by_file = by_file
+        text = "Do so as the file of walrow run says. Only --json and -q are for both."
+        self.params.append(click.Option(["--config"], metavar="FILE", help=text))
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The context of the command that is meant."""
+        if any(it.partition("=")[0] == "--config" for it in args):
+            return self._by_file.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Invokes the command, whose function has no `--config`."""
+        ctx.params.pop("config", None)
+        return super().invoke(ctx)
+
+
+def _by_file(function: F) -> F:
+    """Adds the options that both commands have by a file."""
+    for option in (
+        quiet,
+        click.option(
+            "--json", "as_json", is_flag=True, help="Print JSON, line by line."
+        ),
+        # Only `walrow run` gives it.
+        click.option("--supervised", "is_supervised", is_flag=True, hidden=True),
+        click.option(
+            "--config",
+            "path",
+            required=True,
+            metavar="FILE",
+            help="The file of walrow run.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+@click.command()
+@_by_file
+@click.option(
+    "--until",
+    type=click.Choice(["now"]),
+    help="End when everything that is committed by now is in the log.",
+)
+def receive_by_file(
+    *, path: str, is_supervised: bool, until: Literal["now"] | None, as_json: bool
+) -> None:
+    """Receives as the file of `walrow run` says, until it is stopped."""
+    loaded = _loaded(path, is_supervised=is_supervised)
+    folder = RunFolder(loaded.log)
+    source, log = loaded.file.source, loaded.file.log
+    retention = Retention(log.retain_age, log.retain_size, log.forget_after)
+    known = declared(ReceiveOptions)
+    given: dict[str, Any] = {
+        each.name: getattr(part, each.name)
+        for part in (source, log)
+        for each in fields(part)
+        if each.name in known
+    }
+    stop = threading.Event()
+    shown = _Receiving(folder, as_json=as_json)
+    with stopped_by_signals(stop), _noted(folder, Part.RECEIVE):
+        received = receive_into_log(
+            source.dsn,
+            log=loaded.log,
+            until=until,
+            retain=retention if retention != Retention() else None,
+            status=shown,
+            stop=stop,
+            **given,
+        )
+    folder.clear(Part.RECEIVE.value)
+    for each in received.left:
+        say(f"walrow receive: the log lacks {printable(str(each))}")
+    if received.left:
+        raise click.exceptions.Exit(LEFT)
+
+
+@click.command()
+@_by_file
+@click.option(
+    "--once", is_flag=True, help="Apply once, and name the tables that are behind."
+)
+# Only `walrow run` gives it.
+@click.option("--may-request", is_flag=True, hidden=True)
+def apply_by_file(
+    *, path: str, is_supervised: bool, once: bool, may_request: bool, as_json: bool
+) -> None:
+    """Keeps targets current as the file of `walrow run` says, until it is stopped."""
+    loaded = _loaded(path, is_supervised=is_supervised)
+    folder = RunFolder(loaded.log)
+    stop = threading.Event()
+    outcome: Outcome | None = None
+    with contextlib.ExitStack() as stack:
+        if not is_supervised:
+            stack.enter_context(_locked(loaded, folder))
+        stack.enter_context(stopped_by_signals(stop))
+        stack.enter_context(_noted(folder, Part.APPLY))
+
+        def spark() -> Tables:
+            from walrow.cli.apply_spark import session, without_text
+
+            found = stack.enter_context(session(loaded.file.spark))
+            return spark_tables(
+                found, stop, lambda error, target: without_text(error, found, target)
+            )
+
+        applier = Applier(
+            loaded,
+            stop=stop,
+            spark=spark,
+            listener=lambda report: _show(report, as_json=as_json),
+        )
+        if once:
+            try:
+                outcome = applier.round()
+            except FileNotFoundError:
+                text = f"there is no log in {loaded.log} yet: run walrow receive first"
+                raise Error(text) from None
+        else:
+            applier.keep(lambda: folder.clear(Part.APPLY.value))
+    folder.clear(Part.APPLY.value)
+    if outcome is None:
+        return
+    if outcome.has_requested and may_request:
+        raise click.exceptions.Exit(REQUESTED)
+    _summary(outcome, as_json=as_json)
+    if outcome.behind:
+        raise click.exceptions.Exit(1)
+
+
+def _loaded(path: str, *, is_supervised: bool) -> Loaded:
+    return from_parent(Path(path)) if is_supervised else read(path)
+
+
+@contextlib.contextmanager
+def _locked(loaded: Loaded, folder: RunFolder) -> Iterator[None]:
+    if not loaded.log.is_dir():
+        text = f"there is no log in {loaded.log} yet: run walrow receive first"
+        raise Error(text)
+    with folder.locked():
+        yield
+
+
+@contextlib.contextmanager
+def _noted(folder: RunFolder, part: Part) -> Iterator[None]:
+    """Keeps the error that ends a part, for `walrow status`."""
+    try:
+        yield
+    except (Error, OSError, ImportError) as error:
+        code = getattr(error, "code", None)
+        failure = Failure(about=part.value, code=code, text=text_of(error))
+        folder.note(part.value, failure)
+        if isinstance(error, ImportError):
+            raise OptionError(str(error)) from None
+        raise
+
+
+class _Receiving:
+    """Shows the states of a receiver, and forgets its last error once it streams."""
+
+    def __init__(self, folder: RunFolder, *, as_json: bool) -> None:
+        self._folder = folder
+        self._as_json = as_json
+        self._note: str | None = None
+        self._has_streamed = False
+
+    def __call__(self, status: Status) -> None:
+        if status.state == "streaming" and not self._has_streamed:
+            self._has_streamed = True
+            self._folder.clear(Part.RECEIVE.value)
+        if self._as_json:
+            record = {name: getattr(status, name) for name in _SHOWN}
+            record |= {"part": Part.RECEIVE.value, "position": str(status.position)}
+            print_json(record)
+            sys.stdout.flush()
+        elif status.note != self._note and (
+            status.note is not None or status.state == "streaming"
+        ):
+            self._note = status.note
+            words = "" if status.note is None else f": {printable(status.note)}"
+            say(f"walrow receive: {status.state}{words}")
+
+
+def _show(report: Report, *, as_json: bool) -> None:
+    if as_json:
+        print_json(record_of(report))
+        sys.stdout.flush()
+    elif report.problem is not None:
+        say(f"walrow apply: {report.table}: {report.problem}")
+    elif report.applied is not None and not is_quiet():
+        rows = count(report.applied.net_rows, "row")
+        say(f"walrow apply: {report.table}: {rows}, up to {report.applied.end}")
+
+
+def record_of(report: Report) -> dict[str, Any]:
+    """A table's outcome as JSON."""
+    applied = report.applied
+    return {
+        "part": Part.APPLY.value,
+        "table": report.table,
+        "target": report.target,
+        "end": None if applied is None else str(applied.end),
+        "net_rows": None if applied is None else applied.net_rows,
+        "engine": None if applied is None else applied.engine,
+        "problem": report.problem,
+        "needs_load": report.needs_load,
+    }
+
+
+def _summary(outcome: Outcome, *, as_json: bool) -> None:
+    """Prints the tables that are current, and the others."""
+    if as_json:
+        tables = [record_of(it) for it in outcome.reports]
+        print_json({"part": "run", "is_current": not outcome.behind, "tables": tables})
+        return
+    for each in outcome.behind:
+        say(f"walrow: {each.table} is not current: {each.problem}")
+    if not is_quiet():
+        current = len(outcome.reports) - len(outcome.behind)
+        say(f"walrow: tables that are current: {current} of {len(outcome.reports)}")
+
+
+#: The parts of a receiver's state that are printed as they are.
+_SHOWN = (
+    *("state", "transactions", "rows", "bytes", "segments"),
+    *("lag_bytes", "lag_seconds", "kept_bytes", "note"),
+)

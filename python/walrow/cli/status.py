@@ -1,0 +1,111 @@
+"""`walrow status`: what a log, its receiver, its readers and its targets are like."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from walrow._run.status import status_of
+from walrow.cli import grid
+from walrow.cli.terminal import count, print_json, printable
+
+if TYPE_CHECKING:
+    from walrow._run.status import Status
+
+
+@click.command()
+@click.argument("directory", metavar="LOG")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+def status(*, directory: str, as_json: bool) -> None:
+    """Says how a log, its receiver, its readers and its targets are.
+
+    It works while nothing runs, and changes nothing. The exit code is 1, with the reasons,
+    if somebody must do something: a table needs a load without a request for it, a target has
+    an error, or the receiver has ended with one.
+    """
+    found = status_of(directory)
+    if as_json:
+        print_json(found.to_dict())
+    else:
+        _show(found)
+    if found.reasons:
+        raise click.exceptions.Exit(1)
+
+
+def _show(found: Status) -> None:
+    source = found.source
+    commit = (
+        ""
+        if found.last_commit is None
+        else f", last commit {found.last_commit.isoformat(timespec='seconds')}"
+    )
+    for name, text in (
+        ("receiver", "runs" if found.is_receiving else "does not run"),
+        ("applier", "runs" if found.is_running else "does not run"),
+        (
+            "source",
+            f"database {source.database}, slot {source.slot}, system "
+            f"{source.system_identifier}",
+        ),
+        (
+            "log",
+            f"{found.start} to {found.end}, {count(found.segments, 'segment')}, "
+            f"{found.bytes:,} bytes{commit}",
+        ),
+    ):
+        click.echo(f"{name + ':':<10}{printable(text)}")
+    if found.readers:
+        click.echo()
+        grid.show(
+            ["reader", "position", "last used", "bytes to read"],
+            [
+                [
+                    it.name,
+                    str(it.position),
+                    it.used.isoformat(timespec="seconds"),
+                    f"{it.bytes:,}",
+                ]
+                for it in found.readers
+            ],
+            numbers={3},
+        )
+    if found.needs_load:
+        click.echo()
+        grid.show(
+            ["needs a load", "since", "requested", "because"],
+            [
+                [
+                    it.table,
+                    str(it.since),
+                    "yes" if it.is_requested else "no",
+                    it.reasons,
+                ]
+                for it in found.needs_load
+            ],
+        )
+    if found.targets:
+        click.echo()
+        grid.show(
+            ["table", "target", "up to", "state"],
+            [
+                [
+                    it.table,
+                    it.target,
+                    "" if it.end is None else str(it.end),
+                    _state(it),
+                ]
+                for it in found.targets
+            ],
+        )
+    if found.reasons:
+        click.echo()
+    for reason in found.reasons:
+        click.echo(f"to do: {printable(reason)}")
+
+
+def _state(target: Any) -> str:
+    if target.error is not None:
+        return "error"
+    state = "current" if target.is_current else "behind"
+    return state if target.in_file else f"{state}, not in the file any more"

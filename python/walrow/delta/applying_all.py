@@ -1,0 +1,93 @@
+"""Keeps many targets current, one after the other. A target that fails does not stop the others."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from walrow._apply.many import AllApplied, given_of
+from walrow._apply.options import DeltaApplyOptions
+from walrow._apply.units import LogContents
+from walrow.delta.applying import Call, require
+from walrow.log import reopened
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Mapping
+
+    from walrow._apply.items import Applied
+    from walrow.log import Log
+    from walrow.typing import TableName
+
+__all__ = ["apply_all"]
+
+
+def apply_all(
+    log: Log | str | os.PathLike[str],
+    targets: Mapping[Any, str],
+    *,
+    options: Mapping[Any, Mapping[str, Any]] | None = None,
+    previous: AllApplied | None = None,
+    listener: Callable[[TableName, Applied | Exception], None] | None = None,
+    **common: Any,
+) -> AllApplied:
+    """Applies the changes of several tables of a log, each to its own target, without Spark.
+
+    Each target reads from its own record on. So one that has failed catches up by itself, when its
+    cause is gone, and others that are further on are not touched.
+
+    ```python
+    targets = {
+        "public.orders": "delta:/lake/orders",
+        "public.items": "delta:/lake/items",
+    }
+    done = walrow.delta.apply_all("log/", targets, deletes="soft")
+    for table, error in (done.failed | done.waiting).items():
+        print(table, error)
+    done = walrow.delta.apply_all("log/", targets, deletes="soft", previous=done)
+    ```
+
+    Args:
+        log: The log, or its path or URL. It is read once for all tables.
+        targets: The target of each table, as in `apply_changes`.
+        options: Options of `apply_changes` for single tables.
+        previous: The result of an earlier call. A target of it is not even looked at,
+            if the log has nothing new for it: what it records counts as soon as there
+            is.
+        listener: Is called with each table and what was done, or its error, as soon as it is
+            known. Its errors end the call.
+        **common: Options of `apply_changes` for all tables.
+
+    Returns:
+        The results, and the errors of targets that failed.
+
+    Raises:
+        OptionError: Two tables have one target, or the process was forked.
+        TypeError: `apply_changes` has no such option.
+    """
+    require()
+    given = {
+        table: DeltaApplyOptions(log, **each)
+        for table, each in given_of(targets, options, common).items()
+    }
+    known = previous.applied if previous is not None else {}
+    contents = LogContents(reopened(log))
+    done = AllApplied({}, {}, {}, {})
+    for table, each in given.items():
+        result: Applied | Exception
+        try:
+            result = _applied(contents, each, known.get(table))
+        except Exception as error:
+            result = error
+        done.note(table, result)
+        if listener is not None:
+            listener(table, result)
+    return done
+
+
+def _applied(
+    contents: LogContents, options: DeltaApplyOptions, known: Applied | None
+) -> Applied:
+    """Applies what a target lacks."""
+    call = Call(contents, options)
+    found = None if known is None else call.since(known)
+    return call.run() if found is None else found

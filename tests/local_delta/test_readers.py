@@ -1,0 +1,150 @@
+"""Targets of `walrow.delta`, read by polars and duckdb, and compared with the state of the log."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import venv
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
+
+import deltalake
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import streams
+import walrow
+from local_delta.written_log import WrittenLog
+
+duckdb = pytest.importorskip("duckdb")
+polars = pytest.importorskip("polars")
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+UNSENT = streams.UNSENT
+#: Columns, and the values of three rows. The key is first.
+COLUMNS = {
+    "id": ("int", "1", "2", "3"),
+    "b": ("bool", "t", "f", None),
+    "f": ("float", "NaN", "-0", "Infinity"),
+    "n": ("numeric(38,18)", "0.123456789012345678", "-99999999999999999999", None),
+    "t": ("text", "it's \u00fc", "", None),
+    "y": ("bytea", "\\x00ff", "\\x", None),
+    "d": ("date", "0001-01-01", "9999-12-31", None),
+    "s": ("timestamp", "0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", None),
+    "z": ("timestamptz", "1969-12-31 23:59:59.9+00", "2262-04-12 00:00:00+00", None),
+    "l": ("int[]", "{1,NULL}", "{}", None),
+}
+#: Filters that find one row each, by the statistics of its file.
+FILTERS = {
+    "f = 'NaN'::float8": 1,
+    "f = 0": 2,
+    "f > 1e300 AND f < 'NaN'::float8": 3,
+    "n = 0.123456789012345678": 1,
+    "n < -1e19": 2,
+    "t = 'it''s \u00fc'": 1,
+    "z > '2262-01-01'": 2,
+    "d = '9999-12-31'": 2,
+}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> WrittenLog:
+    """A table with two files. A MERGE has changed one row, and removed another row."""
+    log = WrittenLog(tmp_path, **{name: it[0] for name, it in COLUMNS.items()})
+    for some in ((1, 3), (2,)):
+        log.insert(*([it[at] for it in COLUMNS.values()] for at in some))
+        log.apply()
+    rest = [UNSENT] * (len(COLUMNS) - 1)
+    log.update(["2", *rest])
+    log.insert(["4", *[None] * len(rest)])
+    log.apply()
+    log.delete("4")
+    log.apply()
+    return log
+
+
+def state_of(log: WrittenLog) -> pa.Table:
+    state = walrow.Log(log.path).state("public.t", profile="spark").to_pyarrow()
+    return state.sort_by("id")
+
+
+def rows(table: pa.Table, like: pa.Schema) -> str:
+    """The rows, whatever large or view types a reader has."""
+    found = table.select(like.names).cast(like).sort_by("id")
+    return repr(found.to_pylist())
+
+
+def test_polars(log: WrittenLog) -> None:
+    state = state_of(log)
+    scan = polars.scan_delta(log.target.partition(":")[2])
+    assert rows(scan.collect().to_arrow(), state.schema) == rows(state, state.schema)
+    pushed = {
+        1: polars.col("f").is_nan(),
+        2: polars.col("f") == 0,
+        3: polars.col("t").is_null(),
+    }
+    for key, chosen in pushed.items():
+        assert scan.filter(chosen).collect()["id"].to_list() == [key]
+
+
+def test_duckdb_over_a_scan(log: WrittenLog) -> None:
+    state = state_of(log)
+    table = deltalake.DeltaTable(log.target.partition(":")[2])
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        for text, key in FILTERS.items():
+            connection.register("scanned", table.scan())
+            found = connection.sql(f"SELECT id FROM scanned WHERE {text}").fetchall()  # noqa: S608
+            assert found == [(key,)], text
+        connection.register("whole", table.scan())
+        whole = connection.sql("FROM whole").to_arrow_table()
+    assert rows(whole, state.schema) == rows(state, state.schema)
+
+
+#: Another DuckDB, as the extension's package is for this one.
+EXTENSION = ("duckdb==1.4.4", "duckdb-ext-delta==1.4.4.20260205")
+SCRIPT = """
+import json, sys, sysconfig
+from pathlib import Path
+import duckdb
+
+place, out, filters = sys.argv[1:]
+packages = Path(sysconfig.get_path("purelib"))
+(extension,) = packages.glob("duckdb_ext/extensions/*/*/delta.duckdb_extension")
+connection = duckdb.connect()
+connection.execute("SET enable_progress_bar = false")
+connection.execute("SET autoinstall_known_extensions = false")
+connection.execute("SET TimeZone = 'UTC'")
+connection.execute(f"LOAD '{extension}'")
+table = f"delta_scan('{place}')"
+connection.execute(f"COPY (FROM {table}) TO '{out}'")
+found = {it: connection.sql(f"SELECT id FROM {table} WHERE {it}").fetchall() for it in json.loads(filters)}
+print(json.dumps(found))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_duckdb_and_its_extension(log: WrittenLog, tmp_path: Path) -> None:
+    state = state_of(log)
+    venv.create(tmp_path / "duckdb", with_pip=True)
+    python = tmp_path / "duckdb" / "bin" / "python"
+    subprocess.run([python, "-m", "pip", "install", "-q", *EXTENSION], check=True)  # noqa: S603
+    place, out = log.target.partition(":")[2], tmp_path / "out.parquet"
+    done = subprocess.run(  # noqa: S603
+        [python, "-c", SCRIPT, place, out, json.dumps(list(FILTERS))],
+        capture_output=True,
+        check=False,
+        env={it: value for it, value in os.environ.items() if it != "PYTHONPATH"},
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == {text: [[key]] for text, key in FILTERS.items()}
+    assert rows(pq.read_table(out), state.schema) == rows(state, state.schema)

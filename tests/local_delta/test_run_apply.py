@@ -1,0 +1,514 @@
+"""The applier of `walrow run` on logs whose transactions are written out, and `walrow status` of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+pytest.importorskip("pyarrow")
+pytest.importorskip("psycopg")
+pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
+
+import deltalake
+import pyarrow as pa
+
+import walrow
+from local_delta.written_tables import WrittenTables
+from walrow._log.requests import cancel_load, pending
+from walrow._run import applier as applier_module
+from walrow._run.applier import READER, Applier, Report
+from walrow._run.engines import Tables, _refuse_gone
+from walrow._run.reading import parse
+from walrow._run.records import (
+    FOLDER,
+    TARGETS,
+    Failure,
+    RunFolder,
+    forget_target,
+    read_targets,
+)
+from walrow._run.status import status_of
+from walrow.delta.snapshots import Place
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from walrow._run.config import Loaded
+
+HEAD = """\
+[source]
+slot = "s"
+publications = ["p"]
+[log]
+path = "log"
+[[target]]
+every = 0.001
+"""
+TARGET = 'tables = ["sales.*"]\nto = "delta:lake/{table}"\n'
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> WrittenTables:
+    return WrittenTables(tmp_path / "log")
+
+
+def loaded_from(folder: Path, target: str = TARGET) -> Loaded:
+    return parse(HEAD + target, folder / "shop.toml", is_private=True)
+
+
+def no_spark() -> Tables:
+    text = "no table needs Spark"
+    raise AssertionError(text)
+
+
+def applier_of(
+    log: WrittenTables, target: str = TARGET
+) -> tuple[Applier, list[Report]]:
+    said: list[Report] = []
+    made = Applier(
+        loaded_from(log.path.parent, target),
+        stop=threading.Event(),
+        spark=no_spark,
+        listener=said.append,
+    )
+    return made, said
+
+
+def round_of(made: Applier) -> dict[str, str | None]:
+    """The problems of all tables after a round."""
+    time.sleep(0.002)
+    return {it.table: it.problem for it in made.round().reports}
+
+
+def rows(log: WrittenTables, table: int) -> list[dict[str, Any]]:
+    path = log.path.parent / "lake" / f"t{table}"
+    found: list[dict[str, Any]] = pa.table(
+        deltalake.DeltaTable(path).scan()
+    ).to_pylist()
+    return sorted(found, key=lambda it: it["id"])
+
+
+def foreign(log: WrittenTables, table: int) -> Path:
+    """A target with rows that walrow did not write."""
+    path = log.path.parent / "lake" / f"t{table}"
+    deltalake.write_deltalake(path, pa.table({"id": [9], "n": [9]}))
+    return path
+
+
+def test_tables_are_applied_and_recorded(log: WrittenTables) -> None:
+    log.insert(1, 2)
+    made, said = applier_of(log)
+    assert round_of(made) == {"sales.t1": None, "sales.t2": None}
+    assert [it.table for it in said] == ["sales.t1", "sales.t2"]
+    assert rows(log, 1) == [{"id": 1, "n": 1}]
+    log.insert(2, row=("2", "2"))
+    assert round_of(made) == {"sales.t1": None, "sales.t2": None}
+    assert [it.table for it in said[2:]] == ["sales.t2"]
+    assert len(rows(log, 2)) == 2
+    end = walrow.Log(log.path).end
+    for it in read_targets(walrow.Log(log.path).read_object):
+        assert (it.engine, it.mode, it.keys, it.in_file) == (
+            "delta",
+            "current",
+            ("id",),
+            True,
+        )
+    # A new process goes on where the targets are.
+    again, said = applier_of(log)
+    assert round_of(again) == {"sales.t1": None, "sales.t2": None}
+    assert said == []
+    found = status_of(log.path)
+    assert [(it.table, it.end, it.is_current) for it in found.targets] == [
+        ("sales.t1", end, True),
+        ("sales.t2", end, True),
+    ]
+    assert found.reasons == ()
+
+
+def test_an_error_of_one_table_stops_no_other_and_is_tried_again(
+    log: WrittenTables,
+) -> None:
+    log.insert(1, 2, 3)
+    place = foreign(log, 2)
+    made, said = applier_of(log)
+    first = round_of(made)
+    assert [name for name, problem in first.items() if problem] == ["sales.t2"]
+    assert len(rows(log, 1)) == len(rows(log, 3)) == 1
+    # It is said once, and kept for others.
+    assert [it.table for it in said if it.problem] == ["sales.t2"]
+    round_of(made)
+    assert len([it for it in said if it.problem]) == 1
+    found = status_of(log.path)
+    (reason,) = found.reasons
+    assert reason.startswith("sales.t2: ")
+    assert "it has rows, and does not record which changes they have" in reason
+    (failed,) = [it for it in found.targets if it.error is not None]
+    assert (failed.table, failed.target, failed.is_current) == (
+        "sales.t2",
+        f"delta:{place}",
+        False,
+    )
+    # Nothing that it needs is removed meanwhile.
+    (reader,) = walrow.Log(log.path).readers()
+    assert (reader.name, int(reader.position)) == (READER, 0)
+    shutil.rmtree(place)
+    assert round_of(made)["sales.t2"] is None
+    assert rows(log, 2) == [{"id": 1, "n": 1}]
+    assert status_of(log.path).reasons == ()
+    time.sleep(1.1)
+    log.insert(1, row=("2", "2"))
+    round_of(made)
+    opened = walrow.Log(log.path)
+    assert opened.readers()[0].position == opened.end
+
+
+def test_an_error_of_an_earlier_process_is_over_when_its_table_is_right(
+    log: WrittenTables,
+) -> None:
+    log.insert(1)
+    RunFolder(log.path).note(
+        "20001", Failure(about="sales.t1", place="delta:/x", text="the disk is full")
+    )
+    assert status_of(log.path).reasons
+    made, _ = applier_of(log)
+    round_of(made)
+    assert status_of(log.path).reasons == ()
+
+
+def test_an_error_of_a_library_is_without_its_text(
+    log: WrittenTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.insert(1)
+
+    def fails(*_arguments: Any, **_options: Any) -> None:
+        text = "a value of a row"
+        raise RuntimeError(text)
+
+    monkeypatch.setattr("walrow.delta.applying.Call.run", fails)
+    made, _ = applier_of(log)
+    problem = round_of(made)["sales.t1"]
+    assert problem == (
+        "RuntimeError: its text is left out, as it may have values of rows"
+    )
+
+
+def test_an_engine_that_is_not_there_is_an_error_of_its_tables(
+    log: WrittenTables,
+) -> None:
+    log.insert(1, 2)
+    more = TARGET.replace("sales.*", "sales.t1") + (
+        '[[target]]\ntables = ["sales.t2"]\nto = "delta:other/{table}"\nengine = "spark"\nevery = 0.001\n'
+    )
+    made, _ = applier_of(log, more)
+    found = round_of(made)
+    assert found["sales.t1"] is None
+    assert (found["sales.t2"] or "").startswith("AssertionError")
+    # Java that was killed ends the process, after the others were applied.
+    log.insert(1, row=("2", "2"))
+
+    class NoJava:
+        def __getattr__(self, name: str) -> Any:
+            raise ConnectionRefusedError
+
+    def gone(*_arguments: Any, **_options: Any) -> None:
+        _refuse_gone(type("S", (), {"_jvm": NoJava()})())
+
+    made._engines["spark"] = Tables(gone, stop=threading.Event())
+    time.sleep(0.002)
+    with pytest.raises(walrow.Error, match="its Java process is gone"):
+        made.round()
+    assert len(rows(log, 1)) == 2
+    assert len(status_of(log.path).reasons) == 1
+
+
+def test_only_targets_with_news_are_looked_at(
+    log: WrittenTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.insert(*range(1, 31))
+    made, said = applier_of(log)
+    round_of(made)
+    looked: set[str] = set()
+    look = Place.look
+
+    def counted(self: Place) -> Any:
+        looked.add(self.target.rpartition("/")[2])
+        return look(self)
+
+    monkeypatch.setattr(Place, "look", counted)
+    log.insert(4, 5, 6, row=("2", "2"))
+    assert set(round_of(made).values()) == {None}
+    assert looked == {"t4", "t5", "t6"}
+    assert [it.table for it in said[30:]] == ["sales.t4", "sales.t5", "sales.t6"]
+    looked.clear()
+    round_of(made)
+    assert looked == set()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_three_of_three_hundred_cost_three(log: WrittenTables) -> None:
+    log.insert(*range(1, 301))
+    made, _ = applier_of(log)
+    assert set(round_of(made).values()) == {None}
+    times = []
+    for number in range(2, 12):
+        log.insert(4, 5, 6, row=(str(number), "2"))
+        before = time.process_time()
+        round_of(made)
+        times.append(time.process_time() - before)
+    # 50 ms of CPU time for each of the three, and what all targets share.
+    assert min(times) < 3 * 0.05 + 0.1
+
+
+def test_a_target_that_is_not_in_the_file_any_more(log: WrittenTables) -> None:
+    log.insert(1, 2)
+    made, _ = applier_of(log)
+    round_of(made)
+    made, _ = applier_of(log, TARGET + 'exclude = ["sales.t2"]\n')
+    log.insert(1, 2, row=("2", "2"))
+    assert list(round_of(made)) == ["sales.t1"]
+    # It is left as it is.
+    assert (len(rows(log, 1)), len(rows(log, 2))) == (2, 1)
+    found = {it.table: it for it in status_of(log.path).targets}
+    assert (found["sales.t1"].in_file, found["sales.t2"].in_file) == (True, False)
+    assert not found["sales.t2"].is_current
+    assert status_of(log.path).reasons == ()
+    place = found["sales.t2"].target
+    assert forget_target(log.path, place)
+    assert not forget_target(log.path, place)
+    assert [it.table for it in status_of(log.path).targets] == ["sales.t1"]
+
+
+def test_a_changed_place_or_key_is_an_error_of_its_tables(log: WrittenTables) -> None:
+    log.insert(1)
+    made, _ = applier_of(log)
+    round_of(made)
+    elsewhere = TARGET.replace("lake/{table}", "other/{table}")
+    # A place that is new is taken.
+    made, _ = applier_of(log, elsewhere)
+    assert round_of(made) == {"sales.t1": None}
+    assert (log.path.parent / "other" / "t1").exists()
+    # The first one exists, and is behind.
+    forget_target(log.path, f"delta:{log.path.parent}/lake/t1")
+    made, _ = applier_of(log)
+    problem = round_of(made)["sales.t1"]
+    assert problem is not None
+    assert f"the target of sales.t1 was delta:{log.path.parent}/other/t1 so far" in (
+        problem
+    )
+    made, _ = applier_of(log, elsewhere + 'keys = ["n"]\n')
+    problem = round_of(made)["sales.t1"]
+    assert problem is not None
+    assert "the key of sales.t1 was (id) so far, not (n)" in problem
+    # A new target is asked for nothing. This log lacks the key.
+    shutil.rmtree(log.path.parent / "other")
+    problem = round_of(made)["sales.t1"]
+    assert problem is not None
+    assert "old images lack the key (n)" in problem
+
+
+def test_tables_that_need_a_load(
+    log: WrittenTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.insert(1, 2)
+    log.mark(2)
+    # A table that joined the publication, and has no change yet.
+    log.mark(3)
+    made, said = applier_of(log)
+    monkeypatch.setattr(applier_module, "_FIRST_PAUSE", 1000.0)
+    outcome = made.round()
+    assert outcome.has_requested
+    assert [it.table for it in outcome.behind] == ["sales.t2", "sales.t3"]
+    assert all(it.needs_load for it in outcome.behind)
+    assert [it.tables for it in pending(log.path)] == [["sales.t2", "sales.t3"]]
+    assert len(rows(log, 1)) == 1
+    found = status_of(log.path)
+    assert [(it.table, it.is_requested) for it in found.needs_load] == [
+        ("sales.t2", True),
+        ("sales.t3", True),
+    ]
+    assert found.reasons == ()
+    # Not again, and not at once if the receiver gave it up.
+    assert round_of(made)["sales.t2"]
+    assert cancel_load(log=log.path) == 1
+    round_of(made)
+    assert not pending(log.path)
+    (first, second) = status_of(log.path).reasons
+    assert first == (
+        f"sales.t2 needs a load, because it is new: walrow load {log.path} sales.t2"
+    )
+    assert second.startswith("sales.t3 needs a load")
+    assert [it.table for it in said if it.problem] == ["sales.t2"]
+
+
+def test_a_load_that_somebody_must_ask_for(log: WrittenTables) -> None:
+    log.insert(1)
+    log.mark(1)
+    made, _ = applier_of(log, TARGET + 'load = "ask"\n')
+    outcome = made.round()
+    assert not outcome.has_requested
+    assert not pending(log.path)
+    assert [it.table for it in outcome.behind] == ["sales.t1"]
+    assert status_of(log.path).needs_load[0].codes == ("new_in_publication",)
+
+
+def test_what_may_be_removed_at_any_time(log: WrittenTables) -> None:
+    log.insert(1, 2)
+    foreign(log, 2)
+    made, _ = applier_of(log)
+    round_of(made)
+    with RunFolder(log.path).locked():
+        pass
+    shutil.rmtree(log.path / FOLDER)
+    log.insert(1, row=("2", "2"))
+    assert round_of(made)["sales.t1"] is None
+    assert len(rows(log, 1)) == 2
+    # Not a new error: it is kept again when it changes, or by the next process.
+    made, _ = applier_of(log)
+    round_of(made)
+    assert len(status_of(log.path).reasons) == 1
+
+
+def test_the_record_of_targets_may_be_lost(log: WrittenTables) -> None:
+    log.insert(1)
+    made, _ = applier_of(log)
+    round_of(made)
+    (log.path / TARGETS).write_text("{")
+    with pytest.raises(walrow.errors.LogError, match="remove the file"):
+        made.round()
+    (log.path / TARGETS).unlink()
+    log.insert(1, row=("2", "2"))
+    assert round_of(made) == {"sales.t1": None}
+    assert len(rows(log, 1)) == 2
+
+
+def test_one_at_a_time(log: WrittenTables) -> None:
+    folder = RunFolder(log.path)
+    with folder.locked():
+        assert status_of(log.path).is_running
+        before = time.monotonic()
+        with (
+            pytest.raises(walrow.errors.LogError, match="stop it first") as caught,
+            RunFolder(log.path).locked(),
+        ):
+            pass
+        assert caught.value.code == "locked"
+        assert time.monotonic() - before < 1
+        with pytest.raises(walrow.errors.LogError, match="stop it first"):
+            forget_target(log.path, "delta:/x")
+    assert not status_of(log.path).is_running
+    mode = (log.path / FOLDER).stat().st_mode & 0o777
+    assert mode == log.path.stat().st_mode & 0o777 & 0o770
+
+
+def test_status_says_what_ended_a_part(log: WrittenTables) -> None:
+    log.insert(1)
+    RunFolder(log.path).note("receive", Failure(about="receive", text="refused"))
+    found = status_of(log.path)
+    # The writer of this test has the log open.
+    assert found.is_receiving
+    assert found.parts == {"receive": "refused"}
+    assert found.reasons == ()
+    log.writer.close()
+    assert status_of(log.path).reasons == ("receive has ended: refused",)
+
+
+def test_another_log_in_the_same_place(log: WrittenTables) -> None:
+    log.insert(1)
+    made, _ = applier_of(log)
+    round_of(made)
+    log.writer.close()
+    shutil.rmtree(log.path)
+    other = WrittenTables(log.path, system="8")
+    other.insert(1, row=("5", "5"))
+    problem = round_of(made)["sales.t1"]
+    assert problem is not None
+    assert "it has changes of" in problem
+    assert len(rows(log, 1)) == 1
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_the_commands(
+    log: WrittenTables, as_json: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("click")
+    pytest.importorskip("rich")
+    from click.testing import CliRunner
+
+    from walrow.cli.app import cli
+
+    log.insert(1, 2)
+    foreign(log, 2)
+    file = log.path.parent / "shop.toml"
+    file.write_text(HEAD + TARGET)
+    monkeypatch.chdir(log.path.parent)
+    option = ["--json"] if as_json else []
+
+    def call(*words: str) -> tuple[int, list[str]]:
+        done = CliRunner().invoke(cli, [*words, *option])
+        assert done.exception is None or isinstance(done.exception, SystemExit)
+        return done.exit_code, done.output.splitlines()
+
+    code, said = call("apply", "--config", "shop.toml", "--once")
+    assert code == 1
+    if as_json:
+        found = json.loads(said[-1])
+        assert (found["part"], found["is_current"]) == ("run", False)
+        assert [it["problem"] is None for it in found["tables"]] == [True, False]
+    else:
+        assert said[-1] == "walrow: tables that are current: 1 of 2"
+        assert said[-2].startswith("walrow: sales.t2 is not current: ")
+    code, said = call("status", str(log.path))
+    assert code == 1
+    if as_json:
+        assert len(json.loads("".join(said))["reasons"]) == 1
+    else:
+        assert said[0] == "receiver: runs"
+        assert said[-1].startswith("to do: sales.t2: ")
+    shutil.rmtree(log.path.parent / "lake" / "t2")
+    assert call("apply", "--config", "shop.toml", "--once")[0] == 0
+    assert call("status", str(log.path))[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["apply"], "Missing argument 'LOG'"),
+        (["apply", "--once"], "No such option '--once'"),
+        (["apply", "--config", "f", "--table", "t"], "No such option '--table'"),
+        (["apply", "--config"], "Option '--config' requires an argument"),
+        (["receive", "--log", "l", "--slot", "s"], "Missing option '--publication'"),
+        (["receive", "--config=f", "--slot", "s"], "No such option '--slot'"),
+        (["run", "f", "--check", "--once"], "--check starts nothing"),
+    ],
+)  # fmt: skip
+def test_wrong_words(words: list[str], said: str) -> None:
+    pytest.importorskip("click")
+    from click.testing import CliRunner
+
+    from walrow.cli.app import cli
+
+    done = CliRunner().invoke(cli, words)
+    assert done.exit_code == 2
+    assert said in done.output
+
+
+def test_a_log_that_is_not_there(tmp_path: Path) -> None:
+    pytest.importorskip("click")
+    from click.testing import CliRunner
+
+    from walrow.cli.app import cli
+
+    file = tmp_path / "shop.toml"
+    file.write_text(HEAD + TARGET)
+    done = CliRunner().invoke(cli, ["apply", "--config", str(file), "--once"])
+    assert "there is no log in" in str(done.exception)
+    # As `walrow run` leaves it until the receiver has begun.
+    (tmp_path / "log").mkdir()
+    done = CliRunner().invoke(cli, ["apply", "--config", str(file), "--once"])
+    assert "there is no log in" in str(done.exception)

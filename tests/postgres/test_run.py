@@ -1,0 +1,445 @@
+"""`walrow run` on a live server: processes that are killed, tables that join, and `--once`."""
+
+# ruff: noqa: S608  (the tests make their own statements)
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import pytest
+
+pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
+
+import deltalake
+import psycopg
+import pyarrow as pa
+
+import walrow
+from servers.loads import until
+from servers.receiving import drop_if_there, execute
+from walrow._run.status import status_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from servers import EmbeddedServer
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+
+
+class Shop:
+    """A database with a publication, and a file for it.
+
+    Attributes:
+        file: The file.
+        log: The log.
+        dsn: The database.
+    """
+
+    def __init__(self, dsn: str, folder: Path, slot: str) -> None:
+        self.dsn = dsn
+        self.folder = folder
+        self.file = folder / "shop.toml"
+        self.log = folder / "log"
+        self.slot = slot
+        self.write()
+
+    def write(self, source: str = "", target: str = "") -> None:
+        """Writes the file."""
+        self.file.write_text(
+            f'[source]\ndsn = "{self.dsn}"\nslot = "{self.slot}"\npublications = ["shop"]\n'
+            f'create = true\n{source}\n[log]\npath = "log"\npublish_after = 0.2\n[[target]]\n'
+            'tables = ["sales.*"]\nto = "delta:lake/{table}"\nevery = 0.2\n'
+            f"{target}\n"
+        )
+
+    def sql(self, *statements: str) -> None:
+        execute(self.dsn, *statements)
+
+    def call(self, *words: str, env: dict[str, str] | None = None) -> tuple[int, str]:
+        """Runs a command. Returns the exit code and all that it says."""
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-m", "walrow", *words],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            cwd="/",
+            env={**os.environ, **(env or {})},
+            timeout=120,
+        )
+        return done.returncode, done.stdout
+
+    def rows(self, table: str) -> list[tuple[Any, ...]]:
+        path = self.folder / "lake" / table
+        found = pa.table(deltalake.DeltaTable(path).scan()).to_pylist()
+        return sorted(tuple(it.values()) for it in found)
+
+    def wanted(self, table: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self.dsn) as conn:
+            query = f"SELECT * FROM sales.{table}"
+            return sorted(conn.execute(query.encode()).fetchall())
+
+    def is_current(self, *tables: str) -> bool:
+        try:
+            return all(self.rows(it) == self.wanted(it) for it in tables)
+        except deltalake.exceptions.TableNotFoundError:
+            return False
+
+
+class Running:
+    """`walrow run` in a process, as a context manager that ends it.
+
+    Attributes:
+        process: The process.
+    """
+
+    def __init__(self, shop: Shop, *words: str) -> None:
+        self._shop = shop
+        self._said = shop.folder / f"said-{time.monotonic_ns()}"
+        with self._said.open("w") as file:
+            self.process = subprocess.Popen(  # noqa: S603
+                [sys.executable, "-m", "walrow", "run", str(shop.file), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                cwd="/",
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        until(lambda: not processes(self._shop))
+
+    @property
+    def said(self) -> str:
+        return self._said.read_text()
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
+        """Stops it in order. Returns the seconds that it took."""
+        begin = time.monotonic()
+        self.process.send_signal(number)
+        assert self.process.wait(30) == 0, self.said
+        return time.monotonic() - begin
+
+
+def processes(shop: Shop) -> dict[str, int]:
+    """The processes that a parent has started for a file, by their command."""
+    found = {}
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdecimal():
+            continue
+        try:
+            words = (entry / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if b"--supervised" in words and str(shop.file).encode() in words:
+            found[words[words.index(b"walrow") + 1].decode()] = int(entry.name)
+    return found
+
+
+@pytest.fixture
+def shop(server: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
+    with server.database("run") as name:
+        dsn = server.dsn_of(name)
+        slot = f"run_{time.monotonic_ns()}"
+        made = Shop(dsn, tmp_path, slot)
+        made.sql(
+            "CREATE SCHEMA sales",
+            "CREATE TABLE sales.orders (id int PRIMARY KEY, n int)",
+            "CREATE TABLE sales.items (id int PRIMARY KEY, n int)",
+            "INSERT INTO sales.orders SELECT g, g FROM generate_series(1, 50) g",
+            "CREATE PUBLICATION shop FOR TABLE sales.orders, sales.items",
+        )
+        yield made
+        drop_if_there(dsn, slot)
+
+
+def test_once(shop: Shop) -> None:
+    shop.sql("INSERT INTO sales.items VALUES (1, 1)")
+    code, said = shop.call("run", str(shop.file), "--once")
+    # Tables with earlier rows are loaded within the same call.
+    assert code == 0, said
+    assert "tables that are current: 2 of 2" in said
+    assert shop.is_current("orders", "items")
+    assert shop.call("status", str(shop.log))[0] == 0
+    # A table joins, and matches.
+    shop.sql(
+        "CREATE TABLE sales.late (id int PRIMARY KEY, n int)",
+        "INSERT INTO sales.late VALUES (1, 1), (2, 2)",
+        "ALTER PUBLICATION shop ADD TABLE sales.late",
+        "UPDATE sales.orders SET n = 0 WHERE id = 1",
+    )
+    code, said = shop.call("run", str(shop.file), "--once", "--json")
+    assert code == 0, said
+    found = json.loads(said.splitlines()[-1])
+    assert (found["part"], found["is_current"], len(found["tables"])) == (
+        "run",
+        True,
+        3,
+    )
+    assert shop.is_current("orders", "items", "late")
+
+
+@pytest.mark.slow
+def test_once_with_a_load_that_must_be_asked_for(shop: Shop) -> None:
+    assert shop.call("run", str(shop.file), "--once")[0] == 0
+    shop.write(target='load = "ask"')
+    shop.sql(
+        "CREATE TABLE sales.asked (id int PRIMARY KEY, n int)",
+        "INSERT INTO sales.asked VALUES (1, 1)",
+        "ALTER PUBLICATION shop ADD TABLE sales.asked",
+    )
+    code, said = shop.call("run", str(shop.file), "--once")
+    assert code == 1, said
+    assert "walrow: sales.asked is not current: it needs a load, because" in said
+    code, said = shop.call("status", str(shop.log))
+    assert code == 1
+    assert f"walrow load {shop.log} sales.asked" in said
+
+
+@pytest.mark.slow
+def test_once_with_a_server_that_refuses(shop: Shop) -> None:
+    assert shop.call("run", str(shop.file), "--once")[0] == 0
+    shop.sql("DROP PUBLICATION shop")
+    code, said = shop.call("run", str(shop.file), "--once")
+    assert code == 2
+    assert "the publication shop does not exist: CREATE PUBLICATION shop" in said
+    shop.write(source="start_within = 0.1")
+    nowhere = shop.file.read_text().replace(shop.dsn, "host=/nowhere")
+    shop.file.write_text(nowhere)
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 1
+    assert "the server was not asked for its tables" in said
+    # The log is applied, and is not all.
+    code, said = shop.call("run", str(shop.file), "--once")
+    assert code == 1
+    assert "tables that are current: 1 of 1" in said
+    code, said = shop.call("status", str(shop.log), "--json")
+    assert code == 1
+    assert json.loads(said)["parts"].keys() == {"receive"}
+
+
+def test_what_the_check_says(shop: Shop) -> None:
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 0, said
+    assert [line.split()[:3] for line in said.splitlines()[1:3]] == [
+        ["sales.items", f"delta:{shop.folder}/lake/items", "delta"],
+        ["sales.orders", f"delta:{shop.folder}/lake/orders", "delta"],
+    ]
+    assert not shop.log.exists()
+    shop.write(target='exclude = ["sales.none"]')
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 2
+    assert '"sales.none" matches no published table' in said
+    # Nothing starts.
+    assert shop.call("run", str(shop.file))[0] == 2
+    assert not shop.log.exists()
+    shop.write(target='[[target]]\ntables = ["*.items"]\nto = "delta:lake/{table}"')
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 2
+    assert (
+        "sales.items: target 1 (line 10) and target 2 (line 14) both claim it" in said
+    )
+
+
+@pytest.mark.slow
+def test_a_changed_file_is_refused_until_the_target_is_new(shop: Shop) -> None:
+    assert shop.call("run", str(shop.file), "--once")[0] == 0
+    text = shop.file.read_text()
+    assert shop.call("run", str(shop.file), "--check")[0] == 0
+    shop.file.write_text(text + 'keys = ["n"]\n')
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 2
+    assert "the key of sales.orders was (id) so far, not (n)" in said
+    (shop.folder / "other").mkdir()
+    os.rename(shop.folder / "lake" / "orders", shop.folder / "other" / "orders")  # noqa: PTH104
+    shop.file.write_text(text.replace("lake/", "other/"))
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 2
+    assert f"the target of sales.orders was delta:{shop.folder}/lake/orders so far" in (
+        said
+    )
+    # After `forget`, the record in the target itself counts.
+    place = f"delta:{shop.folder}/lake/orders"
+    assert shop.call("log", "forget", str(shop.log), place)[0] == 0
+    assert shop.call("run", str(shop.file), "--once")[0] == 0
+
+
+@pytest.mark.slow
+def test_init_writes_a_file_that_runs(shop: Shop) -> None:
+    shop.sql("CREATE TABLE sales.keyless (n int)")
+    shop.file.unlink()
+    code, said = shop.call("init", "--dsn", shop.dsn, "-o", str(shop.file))
+    assert code == 0, said
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 0, said
+    text = shop.file.read_text()
+    slot = next(it for it in text.splitlines() if it.startswith("slot"))
+    shop.file.write_text(text.replace(slot, f'slot = "{shop.slot}"'))
+    code, said = shop.call("run", str(shop.file), "--once")
+    assert code == 0, said
+    assert (shop.folder / "lake" / "sales" / "orders").is_dir()
+    code, said = shop.call("init", "--dsn", shop.dsn, "-o", str(shop.file))
+    assert code == 1
+    assert f"{shop.file} exists: give another name, or remove it" in said
+    code, said = shop.call("init", "--schema")
+    assert json.loads(said)["required"] == ["source", "log", "target"]
+
+
+@pytest.mark.slow
+def test_it_follows_and_stops_in_order(shop: Shop) -> None:
+    with Running(shop) as running:
+        until(lambda: shop.is_current("orders"), 60)
+        shop.sql("INSERT INTO sales.items VALUES (1, 1)", "DELETE FROM sales.orders")
+        until(lambda: shop.is_current("orders", "items"), 60)
+        # A second process and an applier alone are refused at once.
+        for words in (["run", str(shop.file)], ["apply", "--config", str(shop.file)]):
+            code, said = shop.call(*words)
+            assert code == 1
+            assert "keeps the targets of" in said
+        found = status_of(shop.log)
+        assert (found.is_receiving, found.is_running) == (True, True)
+        # Both are processes of their own, in groups of their own.
+        pids = processes(shop)
+        assert pids.keys() == {"receive", "apply"}
+        groups = {os.getpgid(it) for it in pids.values()}
+        assert groups == set(pids.values())
+        assert running.stop(signal.SIGINT) < 10
+        assert not processes(shop)
+    found = status_of(shop.log)
+    assert (found.is_receiving, found.is_running) == (False, False)
+    assert found.reasons == ()
+    with Running(shop) as running:
+        until(lambda: processes(shop).keys() == {"receive", "apply"})
+        assert running.stop() < 10
+
+
+def test_one_that_dies_is_started_again_and_stops_no_other(shop: Shop) -> None:
+    with Running(shop, "--json") as running:
+        until(lambda: shop.is_current("orders"), 60)
+        first = processes(shop)
+        os.kill(first["apply"], signal.SIGKILL)
+        shop.sql("INSERT INTO sales.items VALUES (1, 1)")
+        until(lambda: shop.is_current("items"), 60)
+        second = processes(shop)
+        assert second["receive"] == first["receive"]
+        assert second["apply"] != first["apply"]
+        ended = [json.loads(it) for it in running.said.splitlines() if '"ended"' in it]
+        assert ended == [
+            {"part": "run", "ended": "apply", "code": -9, "times": 1, "pause": 1.0}
+        ]
+        os.kill(second["receive"], signal.SIGKILL)
+        shop.sql("INSERT INTO sales.items VALUES (2, 2)")
+        until(lambda: shop.is_current("items"), 60)
+        assert processes(shop)["apply"] == second["apply"]
+        until(lambda: status_of(shop.log).parts == {})
+        running.stop()
+
+
+@pytest.mark.slow
+def test_without_the_parent_its_processes_end(shop: Shop) -> None:
+    with Running(shop) as running:
+        until(lambda: shop.is_current("orders"), 60)
+        running.process.kill()
+        until(lambda: not processes(shop), 20)
+    with Running(shop) as running:
+        shop.sql("INSERT INTO sales.items VALUES (1, 1)")
+        until(lambda: shop.is_current("items"), 60)
+        running.stop()
+
+
+@pytest.mark.slow
+def test_a_table_that_joins_while_it_runs(shop: Shop) -> None:
+    # The receiver looks for new tables when it starts, and each half minute.
+    with Running(shop) as running:
+        until(lambda: shop.is_current("orders"), 60)
+        shop.sql(
+            "CREATE TABLE sales.late (id int PRIMARY KEY, n int)",
+            "INSERT INTO sales.late VALUES (1, 1)",
+            "ALTER PUBLICATION shop ADD TABLE sales.late",
+        )
+        os.kill(processes(shop)["receive"], signal.SIGKILL)
+        until(lambda: shop.is_current("late"), 90)
+        shop.sql("INSERT INTO sales.late VALUES (2, 2)")
+        until(lambda: shop.is_current("late"), 60)
+        running.stop()
+
+
+@pytest.mark.slow
+def test_the_parts_alone(shop: Shop) -> None:
+    config = ["--config", str(shop.file)]
+    code, said = shop.call("receive", *config, "--until", "now")
+    assert code == 0, said
+    code, said = shop.call("apply", *config, "--once")
+    # It asks for the load, and says what waits for it.
+    assert code == 1
+    assert "sales.orders is not current: it needs a load" in said
+    assert shop.call("receive", *config, "--until", "now", "--json")[0] == 0
+    code, said = shop.call("apply", *config, "--once", "--json")
+    assert code == 0, said
+    assert shop.is_current("orders")
+
+
+@pytest.mark.slow
+def test_a_password_of_the_environment(shop: Shop) -> None:
+    shop.write()
+    text = shop.file.read_text().replace(shop.dsn, "")
+    shop.file.write_text(text)
+    given = psycopg.conninfo.conninfo_to_dict(shop.dsn)
+    env = {
+        "PGHOST": str(given["host"]),
+        "PGUSER": str(given["user"]),
+        "PGDATABASE": str(given["dbname"]),
+    }
+    code, said = shop.call("run", str(shop.file), "--once", env=env)
+    assert code == 0, said
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_at_random_nothing_is_lost_or_twice(shop: Shop, seed: int) -> None:
+    chance = random.Random(seed)  # noqa: S311
+    running = Running(shop)
+    try:
+        number = 0
+        for _ in range(25):
+            for _ in range(chance.randint(1, 20)):
+                number += 1
+                shop.sql(
+                    f"INSERT INTO sales.items VALUES ({number}, {number})",
+                    f"UPDATE sales.orders SET n = n + 1 WHERE id = {number % 50 + 1}",
+                )
+            time.sleep(chance.uniform(0, 1.5))
+            victims = {**processes(shop), "run": running.process.pid}
+            name = chance.choice(sorted(victims))
+            os.kill(victims[name], signal.SIGKILL)
+            if name == "run":
+                running.process.wait()
+                running = Running(shop)
+        until(lambda: shop.is_current("orders", "items"), 120)
+        running.stop()
+    finally:
+        running.process.kill()
+        running.process.wait()
+    # Each commit has changes that the commits before it did not have.
+    for table in ("orders", "items"):
+        history = deltalake.DeltaTable(shop.folder / "lake" / table).history()
+        ends = [
+            int(walrow.Lsn(json.loads(it["userMetadata"])["end"]))
+            for it in reversed(history)
+            if "userMetadata" in it
+        ]
+        assert ends == sorted(set(ends))

@@ -1,0 +1,120 @@
+"""An option is declared once: calls, help texts, the command line and the docs agree with its list."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import pickle
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+import options_page
+import walrow
+from walrow import backup, delta, spark
+from walrow._options import declared
+from walrow.cli.app import cli
+
+FUNCTIONS = {
+    "BackupOptions": backup.base_backup,
+    "WalOptions": backup.receive_wal,
+    "ReceiveOptions": walrow.receive,
+    "SealOptions": walrow.seal,
+    "SparkApplyOptions": spark.apply_changes,
+    "DeltaApplyOptions": delta.apply_changes,
+}
+#: Options that the command line spells in another way, or that are no text.
+OTHERS = {
+    "backup base": {"conninfo", "progress"},
+    "backup wal": {"conninfo", "status", "stop"},
+    "receive": {"conninfo", "retain", "status", "stop"},
+    "seal": {"source", "progress"},
+    "apply": {"spark", "log", "unit_size", "storage_options"},
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_signature_and_its_docstring_have_every_option(name: str) -> None:
+    cls, _, _ = options_page.LISTS[name]
+    function: Any = FUNCTIONS[name]
+    found = inspect.signature(function).parameters
+    known = declared(cls)
+    assert len(known) > 7
+    assert [*found] == [*known]
+    text = inspect.getdoc(FUNCTIONS[name]) or ""
+    described = [line.split(":")[0].strip() for line in text.splitlines()]
+    for option in known.values():
+        given = found[option.name].default
+        assert given == (
+            inspect.Parameter.empty if option.is_required else option.default
+        )
+        assert described.count(option.name) == 1, option.name
+    assert "As in the signature" not in text
+
+
+@pytest.mark.parametrize("name", options_page.LISTS)
+def test_the_command_line_has_every_option(name: str) -> None:
+    cls, command, _ = options_page.LISTS[name]
+    found: Any = cli
+    for word in command.split():
+        found = found.commands[word]
+    shown = {it.name: it for it in found.params}
+    for option in declared(cls).values():
+        if option.name in OTHERS[command]:
+            continue
+        parameter = shown[option.name]
+        assert bool(parameter.required) == option.is_required, option.name
+        if isinstance(option.default, str | int):
+            assert parameter.default == option.default, option.name
+    text = CliRunner().invoke(cli, [*command.split(), "--help"]).output
+    # Names are options there, and nothing is in backticks.
+    assert "`" not in text
+
+
+@pytest.mark.parametrize("page", options_page.PAGES)
+def test_the_docs_have_every_option(page: str) -> None:
+    text = (options_page.DOCS / page).read_text("utf-8")
+    assert "<!-- options: " in text
+    stale = (
+        f"docs/{page} is stale: PYTHONPATH=tests python tests/python/options_page.py"
+    )
+    assert options_page.renewed(text) == text, stale
+
+
+def test_options_are_values() -> None:
+    options = walrow.log.Retention(age="7d", bytes="50GB")
+    assert (options.age, options.bytes) == (604_800.0, 50_000_000_000)
+    assert options == pickle.loads(pickle.dumps(options)) != walrow.log.Retention()
+    assert dataclasses.replace(options, age=None).bytes == options.bytes
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        options.age = 1.0
+    cls, _, _ = options_page.LISTS["ReceiveOptions"]
+    received = cls("password=hidden", log="log", slot="s", publications="p")
+    assert "hidden" not in repr(received)
+
+
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [
+        ({"binary": "yes"}, "binary must be True or False, not str"),
+        ({"slot": None}, "slot must be a text, not NoneType"),
+        ({"jobs": 0}, "jobs is 0: it must be from 1 on"),
+        ({"jobs": True}, "jobs must be a number, not bool"),
+        ({"origin": "all"}, "origin is 'all': it must be 'any' or 'none'"),
+        ({"publish_after": "soon"}, "publish_after must be a duration"),
+        ({"spool_directory": 5}, "spool_directory must be a path, not int"),
+        ({"publications": ()}, "publications is missing"),
+    ],
+)
+def test_a_wrong_value_is_an_error_before_anything_happens(
+    given: dict[str, Any], text: str
+) -> None:
+    options = {"log": "log", "slot": "s", "publications": "p"} | given
+    with pytest.raises(walrow.errors.OptionError, match=text):
+        walrow.receive("host=/nowhere", **options)
+
+
+def test_an_unknown_option_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="nonsense"):
+        walrow.receive("", log="log", slot="s", publications="p", nonsense=1)  # type: ignore[call-arg]

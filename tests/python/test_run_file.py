@@ -1,0 +1,435 @@
+"""The file of `walrow run`: refusals before anything starts, its tables, and the plan."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("psycopg")
+
+from secret_texts import CANARY
+from walrow._run.config import Loaded, LogPart, RunFile, Source, Target
+from walrow._run.drafting import draft
+from walrow._run.matching import Table, claims, unmatched
+from walrow._run.plan import Facts, doubtful, plan
+from walrow._run.reading import parse, read
+from walrow._run.records import Recorded
+from walrow._run.schema import descriptions, json_schema
+from walrow._run.server import Publication, Server
+from walrow.errors import OptionError
+
+GOOD = """\
+[source]
+dsn = "dbname=shop"
+slot = "shop"
+publications = ["shop"]
+
+[log]
+path = "log"
+retain_age = "7d"
+segment_size = "64MiB"
+
+[spark]
+"spark.jars.packages" = "a:b:c"
+
+[[target]]
+tables = ["sales.*"]
+exclude = ["sales.tmp_*"]
+to = "delta:lake/{schema}/{table}"
+every = "1m"
+
+[[target]]
+tables = ["public.orders"]
+to = "iceberg:lake.shop.{table}"
+types = {total = "float64"}
+load = "ask"
+"""
+FILE = Path("/etc/shop.toml")
+
+
+def parsed(text: str = GOOD, *, is_private: bool = True) -> Loaded:
+    return parse(text, FILE, is_private=is_private)
+
+
+def test_a_file_is_typed() -> None:
+    loaded = parsed()
+    file = loaded.file
+    assert file.source == Source(dsn="dbname=shop", slot="shop", publications=("shop",))
+    assert (file.log.retain_age, file.log.segment_size) == (604_800.0, 64 << 20)
+    assert file.spark == {"spark.jars.packages": "a:b:c"}
+    first, second = file.target
+    assert (first.every, first.engine, first.load) == (60.0, "auto", "auto")
+    assert (second.types, second.load) == ({"total": "float64"}, "ask")
+    # Relative paths begin at the file, names of catalogs are no paths.
+    assert loaded.log == Path("/etc/log")
+    assert first.to == "delta:/etc/lake/{schema}/{table}"
+    assert second.to == "iceberg:lake.shop.{table}"
+    assert loaded.names(1) == "target 2 (line 20)"
+
+
+@pytest.mark.parametrize(
+    ("line", "instead", "said"),
+    [
+        # Each names the file, the line, the key, and what to do.
+        ('slot = "shop"', 'slott = "shop"', "line 3: source.slott: there is no such key: did you mean slot?"),
+        ('slot = "shop"', "", "line 1: source.slot: it is missing: add slot = …"),
+        ('slot = "shop"', "slot = 5", "line 3: source.slot: it must be a text in quotes, not a number"),
+        ('slot = "shop"', 'slot = ""', "line 3: source.slot: it is empty"),
+        ('["shop"]', '"shop"', 'line 4: source.publications: it must be a list of texts: ["…"], not a text'),
+        ('["shop"]', "[]", "line 4: source.publications: name at least one"),
+        ('["shop"]', '["shop"]\njobs = true', "line 5: source.jobs: it must be a whole number, not true or false"),
+        ('["shop"]', '["shop"]\njobs = 0', "line 5: source.jobs: it must be at least 1"),
+        ('["shop"]', '["shop"]\nsnapshot = true', "line 5: source.snapshot: the log begins with rows only if the slot is created: add create = true"),
+        ('["shop"]', '["shop"]\norigin = "all"', 'line 5: source.origin: it must be one of "any", "none"'),
+        ('"7d"', '"7 days"', "line 8: log.retain_age: it must be a duration"),
+        ('"7d"', "-1", "line 8: log.retain_age: it must be a duration"),
+        ('"64MiB"', '"64 miles"', "line 9: log.segment_size: it must be a size"),
+        ('"64MiB"', "1.5", "line 9: log.segment_size: it must be a size"),
+        ('path = "log"', 'path = "s3://bucket/log"', "line 7: log.path: a log is written into a local directory"),
+        ('"spark.jars.packages" = "a:b:c"', "spark.jars = 1", 'line 12: spark.spark: names with a dot need quotes: "spark.…" = "…"'),
+        ('"spark.jars.packages" = "a:b:c"', '"spark.x" = 1', "line 12: spark.spark.x: it must be a text in quotes, not a number"),
+        ('["sales.*"]', "[]", 'line 15: target 1.tables: name a pattern, such as "public.*"'),
+        ('["sales.*"]', '["orders"]', 'line 15: target 1.tables: "orders" has no schema: write "public.orders"'),
+        ('["sales.tmp_*"]', '["sales."]', 'line 16: target 1.exclude: "sales." lacks a name'),
+        ("delta:lake/{schema}/{table}", "lake/{table}", 'line 17: target 1.to: it must be "delta:PATH"'),
+        ("delta:lake/{schema}/{table}", "delta:{table}", "line 17: target 1.to: a path has a slash"),
+        ("delta:lake/{schema}/{table}", "delta:lake/{name}", "line 17: target 1.to: only {schema} and {table}"),
+        ("delta:lake/{schema}/{table}", "delta:lake/{table", "line 17: target 1.to: a brace is alone"),
+        ("delta:lake/{schema}/{table}", "delta:lake/{table!r}", "line 17: target 1.to: only {schema} and {table}"),
+        ('"1m"', "0", "line 18: target 1.every: it must be more than 0 seconds"),
+        ('"1m"', '"1m"\ncluster_by = ["a"]', 'line 19: target 1.cluster_by: only Spark has it: add engine = "spark"'),
+        ('"1m"', '"1m"\nmemory = "1MiB"', "line 14: target 1: memory"),
+        ('"1m"', '"1m"\nengine = "detla"', 'line 19: target 1.engine: it must be one of "auto", "delta", "spark"'),
+        ('load = "ask"', 'load = "ask"\nengine = "delta"', 'line 25: target 2.engine: deltalake writes delta:PATH only: engine = "spark"'),
+        ('load = "ask"', 'load = "ask"\nmemory = "1GiB"', "line 25: target 2.memory: only deltalake has it: leave it out"),
+        ("[[target]]", "[target]", "it is not TOML: "),
+        ('load = "ask"', 'load = "ask"\nload = "ask"', "it is not TOML: Cannot overwrite a value"),
+    ],
+)  # fmt: skip
+def test_what_is_refused(line: str, instead: str, said: str) -> None:
+    assert line in GOOD
+    at = GOOD.rindex(line) if line.startswith(("load", "[[")) else GOOD.index(line)
+    text = GOOD[:at] + instead + GOOD[at + len(line) :]
+    with pytest.raises(OptionError) as caught:
+        parsed(text)
+    assert str(caught.value).startswith(str(FILE))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "/etc/shop.toml: source: it is missing: add [source] with its keys"),
+        ("source = 1", "line 1: source: it must be a table: write [source] above its keys"),
+        ("[source]\nslot = 's'\npublications = ['p']\n[log]\npath = 'l'", "target: it is missing: add [[target]] with its keys"),
+        ("target = []\n[source]\nslot = 's'\npublications = ['p']\n[log]\npath = 'l'", "line 1: target: it must be an array of tables: write [[target]]"),
+        ("[sorce]\n", "line 1: sorce: there is no such key: did you mean source?"),
+    ],
+)  # fmt: skip
+def test_parts_that_are_missing(text: str, said: str) -> None:
+    with pytest.raises(OptionError, match=re.escape(said)):
+        parsed(text)
+
+
+def test_text_that_looks_like_a_key_has_no_line() -> None:
+    text = GOOD.replace('dsn = "dbname=shop"', 'dsn = """\\\nslot = 1"""')
+    with pytest.raises(OptionError, match=r"source\.dsn: this is not a connection"):
+        parsed(text)
+    text = GOOD.replace('dsn = "dbname=shop"', "dsn = '''dbname=shop\n'''\n[source.x]")
+    with pytest.raises(OptionError, match=r"line 4: source.x: there is no such key"):
+        parsed(text)
+
+
+def test_history_is_refused_until_an_engine_keeps_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pytest.importorskip("pyarrow")
+    text = GOOD.replace('every = "1m"', 'mode = "history"')
+    monkeypatch.setattr("walrow._run.reading.knows_modes", lambda: False)
+    with pytest.raises(OptionError, match="this version keeps current rows only"):
+        parsed(text)
+    monkeypatch.setattr("walrow._run.reading.knows_modes", lambda: True)
+    assert parsed(text).file.target[0].mode == "history"
+
+
+@pytest.mark.parametrize("key", ["password", "sslpassword"])
+def test_a_password_in_a_file_that_others_may_read(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "shop.toml"
+    path.write_text(GOOD.replace("dbname=shop", f"dbname=shop {key}={CANARY}"))
+    for mode in (0o644, 0o640, 0o604):
+        path.chmod(mode)
+        with pytest.raises(OptionError) as caught:
+            read(path)
+        assert f"line 2: source.dsn: it has {key}, and others may read the file" in str(
+            caught.value
+        )
+        assert f"chmod 600 {path}" in str(caught.value)
+        assert CANARY not in str(caught.value)
+    path.chmod(0o600)
+    assert CANARY in read(path).file.source.dsn
+    # Without a password, everybody may read it.
+    path.write_text(GOOD)
+    path.chmod(0o644)
+    read(path)
+
+
+def test_a_secret_of_an_object_store(tmp_path: Path) -> None:
+    path = tmp_path / "shop.toml"
+    for key, is_secret in (("AWS_REGION", False), ("aws_secret_access_key", True)):
+        option = f'every = "1m"\nstorage_options = {{{key} = "{CANARY}"}}'
+        path.write_text(GOOD.replace('every = "1m"', option))
+        path.chmod(0o644)
+        if not is_secret:
+            assert read(path).file.target[0].storage_options == {key: CANARY}
+            continue
+        with pytest.raises(OptionError) as caught:
+            read(path)
+        assert f"line 19: target 1.storage_options.{key}: it may be secret" in str(
+            caught.value
+        )
+        assert CANARY not in str(caught.value)
+        path.chmod(0o600)
+        read(path)
+
+
+def test_no_message_has_a_part_of_the_connection_string() -> None:
+    for dsn in (f"host=db pasword={CANARY}", f"postgresql://me:{CANARY}@[", CANARY):
+        with pytest.raises(OptionError) as caught:
+            parsed(GOOD.replace("dbname=shop", dsn))
+        assert CANARY not in str(caught.value)
+
+
+# ---------------------------------------------------------------------- the tables
+
+ORDERS = Table(1, "public", "orders")
+ITEMS = Table(2, "sales", "items")
+TMP = Table(3, "sales", "tmp_1")
+TABLES = (ORDERS, ITEMS, TMP)
+
+
+def test_patterns_choose_tables() -> None:
+    found = claims(parsed(), TABLES)
+    assert [(it.table, it.at, it.place, it.problem) for it in found] == [
+        (ORDERS, 1, "iceberg:lake.shop.orders", None),
+        (ITEMS, 0, "delta:/etc/lake/sales/items", None),
+    ]
+    assert unmatched(parsed(), TABLES) == []
+    (said,) = unmatched(parsed(), (ORDERS, ITEMS))
+    assert said == (
+        'target 1 (line 14), exclude: "sales.tmp_*" matches no published table: mend it, or '
+        "remove it"
+    )
+
+
+def test_two_targets_that_claim_one_table() -> None:
+    loaded = parsed(GOOD.replace('"public.orders"', '"*.items"'))
+    (found,) = claims(loaded, TABLES)
+    assert found.problem == (
+        "target 1 (line 14) and target 2 (line 20) both claim it: exclude it in one of them"
+    )
+    # Others go on.
+    made = plan(loaded, Facts(tables=(*TABLES, Table(4, "sales", "b")), changed=(2, 4)))
+    assert [it.table.table for it in made.apply] == ["b"]
+    assert [it.claim.table for it in made.refused] == [ITEMS]
+
+
+@pytest.mark.parametrize(
+    ("to", "one", "other", "is_same"),
+    [
+        ("delta:lake/{table}", Table(1, "a", "t"), Table(2, "b", "t"), True),
+        ("delta:lake/{schema}/{table}", Table(1, "a", "t"), Table(2, "b", "t"), False),
+        # Names in catalogs differ by more than case, paths do not need to.
+        ("iceberg:a.{table}", Table(1, "a", "t"), Table(2, "a", "T"), True),
+        ("delta:lake/{table}", Table(1, "a", "t"), Table(2, "a", "T"), False),
+    ],
+)
+def test_two_tables_with_one_place(
+    to: str, one: Table, other: Table, *, is_same: bool
+) -> None:
+    text = GOOD.replace("delta:lake/{schema}/{table}", to).replace("sales.*", "*.*")
+    text = text[: text.rindex("[[target]]")]
+    found = claims(parsed(text), [one, other])
+    assert [it.problem is not None for it in found] == [is_same, is_same]
+    if is_same:
+        assert f"is the place of {other.name}, too" in (found[0].problem or "") or (
+            f"is the place of {one.name}, too" in (found[0].problem or "")
+        )
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "/etc", "a\\b"])
+def test_a_name_leads_to_no_other_directory(name: str) -> None:
+    (found,) = claims(parsed(), [Table(1, "sales", name)])
+    assert found.place == ""
+    assert "cannot be a part of a path" in (found.problem or "")
+
+
+def test_names_in_catalogs_are_quoted() -> None:
+    text = GOOD.replace('"public.orders"', '"public.*"')
+    (found,) = claims(parsed(text), [Table(1, "public", "my.`t")])
+    assert found.place == "iceberg:lake.shop.`my.``t`"
+
+
+# ---------------------------------------------------------------------- the plan
+
+
+def facts(**given: Any) -> Facts:
+    return Facts(**({"tables": TABLES, "changed": (1, 2, 3)} | given))
+
+
+def test_tables_that_need_a_load() -> None:
+    needs = {1: "it is new", 2: "it is new"}
+    made = plan(parsed(), facts(needs=needs))
+    # One is loaded by itself, the other one is named.
+    assert [it.table for it in made.load] == [ITEMS]
+    assert [(it.claim.table, it.is_asked) for it in made.waiting] == [
+        (ORDERS, True),
+        (ITEMS, False),
+    ]
+    for requested in (None, {"sales.items"}):
+        assert not plan(parsed(), facts(needs=needs, requested=requested)).load
+    # A table without a change in the log has nothing to apply.
+    assert not plan(parsed(), facts(changed=())).apply
+
+
+def recorded(**given: Any) -> Recorded:
+    place = "delta:/etc/lake/sales/items"
+    values: dict[str, Any] = {
+        "oid": 2,
+        "table": "sales.items",
+        "place": place,
+        "engine": "delta",
+        "mode": "current",
+        "keys": ("id",),
+    }
+    return Recorded(**(values | given))
+
+
+@pytest.mark.parametrize(
+    ("before", "keys", "said"),
+    [
+        ({}, (), None),
+        ({"mode": "history"}, (), 'mode was "history" so far for sales.items'),
+        ({}, ("id",), None),
+        ({}, ("n",), "the key of sales.items was (id) so far, not (n)"),
+        ({"keys": ()}, ("n",), None),
+        ({"place": "delta:/a"}, (), "the target of sales.items was delta:/a so far"),
+        # A target that was removed before is no earlier place.
+        ({"place": "delta:/a", "in_file": False}, (), None),
+    ],
+)
+def test_a_change_that_only_a_new_target_takes(
+    before: dict[str, Any], keys: tuple[str, ...], said: str | None
+) -> None:
+    loaded = parsed()
+    first, *others = loaded.file.target
+    target = (dataclasses.replace(first, keys=keys), *others)
+    loaded = dataclasses.replace(
+        loaded, file=dataclasses.replace(loaded.file, target=target)
+    )
+    known = facts(recorded=(recorded(**before),), identities={2: ("id",)})
+    place = "delta:/etc/lake/sales/items"
+    assert doubtful(loaded, known) == ({place} if said else set())
+    made = plan(loaded, known, {place} if said else ())
+    texts = [it.text for it in made.refused]
+    assert len(texts) == (said is not None)
+    if said is not None:
+        assert texts[0].startswith(f"target 1 (line 14): {said}, and {place} exists")
+    # A new target takes each change.
+    assert not plan(loaded, known).refused
+
+
+def test_a_key_of_the_table_that_has_changed() -> None:
+    known = facts(recorded=(recorded(),), identities={2: ("a", "b")})
+    (refused,) = plan(parsed(), known, doubtful(parsed(), known)).refused
+    assert "the key of sales.items was (id) so far, not (a, b)" in refused.text
+
+
+def test_a_target_that_was_removed_from_the_file() -> None:
+    gone = recorded(oid=9, table="old.t", place="delta:/lake/old")
+    assert plan(parsed(), facts(recorded=(recorded(), gone))).removed == (gone,)
+
+
+# ---------------------------------------------------------------------- for editors
+
+
+@pytest.mark.parametrize("kind", [RunFile, Source, LogPart, Target])
+def test_each_key_is_described(kind: type) -> None:
+    names = [it.name for it in dataclasses.fields(kind)]
+    assert list(descriptions(kind)) == sorted(names, key=list(descriptions(kind)).index)
+    assert set(descriptions(kind)) == set(names)
+
+
+def test_the_schema_says_what_the_reader_takes() -> None:
+    schema = json_schema()
+    properties = schema["properties"]
+    assert schema["required"] == ["source", "log", "target"]
+    target = properties["target"]["items"]
+    assert target["additionalProperties"] is False
+    assert target["required"] == ["tables", "to"]
+    assert target["properties"]["engine"]["enum"] == ["auto", "delta", "spark"]
+    assert properties["source"]["properties"]["jobs"] == {
+        "description": "The number of connections that copy tables for a load.",
+        "type": "integer",
+        "default": 4,
+    }
+    for amount, good, bad in (
+        (
+            target["properties"]["every"],
+            ["1m", "1.5 h", "2W", "10", "inf"],
+            ["m", "1 month"],
+        ),
+        (
+            target["properties"]["memory"],
+            ["1GiB", "50 gb", "7B", "64m", "10"],
+            ["1 GiBs", "i"],
+        ),
+    ):
+        pattern = amount["anyOf"][1]["pattern"]
+        assert all(re.search(pattern, it) for it in good)
+        assert not any(re.search(pattern, it) for it in bad)
+
+
+# ---------------------------------------------------------------------- a first file
+
+
+def drafted(dsn: str, server: Server) -> tuple[Loaded, list[str], str]:
+    found = draft(dsn, server)
+    return parse(found.text, FILE, is_private=False), found.notes, found.text
+
+
+def test_a_first_file_of_a_publication() -> None:
+    keyless = Table(7, "sales", "no[key]*")
+    published = [ITEMS, keyless]
+    server = Server(
+        "Shop 1",
+        [Publication("empty", []), Publication("mine", published)],
+        [ORDERS, *published],
+        {7},
+    )
+    loaded, notes, text = drafted(f"host=db password={CANARY} user='a b'", server)
+    assert CANARY not in text
+    assert loaded.file.source.dsn in {"user='a b' host=db", "host=db user='a b'"}
+    assert loaded.file.source.publications == ("mine",)
+    assert loaded.file.source.slot == "shop_1"
+    assert [it.tables for it in loaded.file.target] == [("sales.*",)]
+    assert [it.table for it in claims(loaded, server.tables)] == [ITEMS]
+    assert unmatched(loaded, server.tables) == []
+    assert notes == [
+        "password is not in the file: use PGPASSFILE, a service or PGPASSWORD",
+        "these have no key, and are excluded: sales.no[key]*. Give them a primary key, or "
+        "REPLICA IDENTITY FULL and keys = […]",
+    ]
+
+
+def test_a_first_file_without_a_publication() -> None:
+    odd = Table(8, 'a"b', "T")
+    loaded, notes, _ = drafted("", Server("shop", [], [ORDERS, odd], set()))
+    assert loaded.file.source.publications == ("shop",)
+    assert notes == [
+        'create the publication first: CREATE PUBLICATION shop FOR TABLE public.orders, "a""b"."T";'
+    ]
+    assert [it.table for it in claims(loaded, [ORDERS, odd])] == [odd, ORDERS]
