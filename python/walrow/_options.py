@@ -299,6 +299,9 @@ def _path(value: Any, name: str) -> Path:
     if not isinstance(value, str | os.PathLike):
         text = f"{name} must be a path, not {type(value).__name__}"
         raise OptionError(text)
+    if not os.fspath(value):
+        text = f"{name} is empty: name a directory or a file"
+        raise OptionError(text)
     # The process may change its directory.
     return Path(value).absolute()
 

@@ -6,11 +6,11 @@ from probes import Probe
 
 __all__ = ["COMMANDS"]
 
-_AT = "such as 0/1A2B3C"
+_AT = 'such as "16/B374D848"'
 _NO_SERVER = "host=/nothing dbname=x"
 _CONNINFO = "write it as 'host=db dbname=shop'"
-_DURATION = "such as 10s, 12h or 7d"
-_SIZE = "such as 64MiB or 50GB"
+_DURATION = "such as '12h' or '7d'"
+_SIZE = "such as '64MiB' or '50GB'"
 
 COMMANDS = [
     Probe(*each)
@@ -22,7 +22,7 @@ COMMANDS = [
         ("decode no.wire", "does not exist", "no.wire", "See walrow decode --help"),
         ("decode CAP --tabel x", "No such option", "'--tabel'", "'--table'"),
         ("decode CAP --table itme", "no table", "itme", "did you mean item?"),
-        ("decode CAP --columns nope", "no column", "nope", "did you mean note?"),
+        ("decode CAP --column nope", "no column", "nope", "did you mean note?"),
         ("decode CAP --to x.csv", "neither .parquet", "x.csv", "use --format"),
         (
             "decode CAP --to NEW.parquet",
@@ -31,11 +31,11 @@ COMMANDS = [
             "with --table",
         ),
         ("decode CAP --profile arow", "not one of", "'--profile'", "'arrow', 'spark'"),
-        ("decode CAP --start x", "neither an LSN", "'--start'", _AT),
+        ("decode CAP --start x", "must be an LSN", "'--start'", _AT),
         ("decode CAP --start -1h", "is a time", "--start", "a capture takes an LSN"),
-        ("decode CAP --end x", "neither an LSN", "'--end'", _AT),
-        ("decode CAP --types amount", "expected", "--types amount", "NAME=VALUE"),
-        ("decode CAP --types id=x", "not an Arrow type", '"id"', "int64"),
+        ("decode CAP --end x", "must be an LSN", "'--end'", _AT),
+        ("decode CAP --type amount", "expected", "--type amount", "NAME=VALUE"),
+        ("decode CAP --type id=x", "not an Arrow type", '"id"', "int64"),
         (
             "decode CAP --unrepresentable x",
             "expected",
@@ -68,7 +68,7 @@ COMMANDS = [
         ("inspect CAP --limit x", "x is not a number", "'--limit'", "from 0"),
         ("inspect CAP --limit -1", "not in the range", "'--limit'", "x>=0"),
         ("inspect CAP --xid x", "x is not a XID", "'--xid'", "up to 4294967295"),
-        ("inspect CAP --since x", "neither an LSN", "'--since'", _AT),
+        ("inspect CAP --start x", "must be an LSN", "'--start'", _AT),
         ("inspect CAP --table itme", "no table", "itme", "did you mean item?"),
         (
             "inspect CAP --count --limit 1",
@@ -92,17 +92,17 @@ COMMANDS = [
             "no:",
             "walrow receive and walrow seal",
         ),
-        ("state LOG --table item --as-of x", "neither an LSN", "'--as-of'", _AT),
+        ("state LOG --table item --as-of x", "must be an LSN", "'--as-of'", _AT),
         ("state LOG --table item --to x.csv", "neither", "x.csv", "use --format"),
         (
             "state LOG --table item --colums x",
             "No such option",
             "--colums",
-            "--columns",
+            "--column",
         ),
         ("follow", "give", "a LOG", "a server with --dsn"),
         ("follow no", "No such file", "no:", "walrow receive and walrow seal"),
-        ("follow LOG --start x", "neither an LSN", "'--start'", _AT),
+        ("follow LOG --start x", "must be an LSN", "'--start'", _AT),
         ("follow LOG --where id=1", "one table", "--where", "with --table"),
         ("follow LOG --tabel x", "No such option", "'--tabel'", "'--table'"),
         ("follow --dsn dbname=x", "choose tables", "with --dsn", "--publication"),
@@ -122,12 +122,12 @@ COMMANDS = [
                 "compact",
             )
         ),
-        ("log prune LOG", "Missing option", "'--until'", "log prune --help"),
-        ("log prune LOG --until x", "neither an LSN", "'--until'", _AT),
+        ("log prune LOG", "Missing option", "'--end'", "log prune --help"),
+        ("log prune LOG --end x", "must be an LSN", "'--end'", _AT),
         ("log retain LOG --keep x", "not a duration", "'--keep'", "such as 7d"),
         (
             "log retain LOG --forget-after x",
-            "not a duration",
+            "must be a duration",
             "'--forget-after'",
             _DURATION,
         ),
@@ -150,7 +150,12 @@ COMMANDS = [
             "log rewrite LOG --table item --delete-key x",
             *("not a JSON object", "'--delete-key'", "of columns and values"),
         ),
-        ("log compact LOG --segment-size x", "not a size", "'--segment-size'", _SIZE),
+        (
+            "log compact LOG --segment-size x",
+            "must be a size",
+            "'--segment-size'",
+            _SIZE,
+        ),
         ("log accept LOG item", "Missing option", "'--reason'", "log accept --help"),
         (
             "log accept LOG itme --reason x",
@@ -167,15 +172,15 @@ COMMANDS = [
         ("log forget LOG", "Missing argument", "NAME", "log forget --help"),
         ("log forget LOG x", "no reader", "x", "is registered"),
         # load and seal
-        ("load item", "Missing option", "'--log'", "See walrow load --help"),
-        ("load --log LOG", "name tables", "schema.name", "pass --all"),
-        ("load item --all --log LOG", "name tables", "schema.name", "pass --all"),
-        ("load item --log no", "No such file", "no:", "directory"),
-        ("load item --log LOG --timeout x", "not a duration", "'--timeout'", _DURATION),
-        ("load x --log LOG --timeout 1 --no-wait", "exclude", "--timeout", "--no-wait"),
-        ("load item --log LOG --cancel", "no load was requested", "of item", "--help"),
+        ("load", "Missing argument", "LOG", "See walrow load --help"),
+        ("load LOG", "name tables", "or", "pass --all"),
+        ("load LOG item --all", "name tables", "or", "pass --all"),
+        ("load no item", "No such file", "no:", "directory"),
+        ("load LOG item --timeout x", "must be a duration", "'--timeout'", _DURATION),
+        ("load LOG x --timeout 1 --no-wait", "exclude", "--timeout", "--no-wait"),
+        ("load LOG a.b --cancel", "no load was requested", "of a.b", "--help"),
         (
-            "load item --log LOG --timeout 0",
+            "load LOG a.b --timeout 0",
             "not loaded yet",
             "tables",
             "walrow receive",
@@ -185,18 +190,28 @@ COMMANDS = [
         ("seal no.wire --log NEW", "No such file", "no.wire", "below /"),
         (
             "seal CAP --log NEW --segment-size x",
-            "not a size",
+            "must be a size",
             "'--segment-size'",
             _SIZE,
         ),
-        ("seal CAP --log NEW --level x", "not a number", "'--level'", "up to 22"),
-        ("seal CAP --log NEW --lvel 1", "No such option", "'--lvel'", "'--level'"),
+        (
+            "seal CAP --log NEW --compression-level x",
+            "not a number",
+            "'--compression-level'",
+            "up to 22",
+        ),
+        (
+            "seal CAP --log NEW --compresion-level 1",
+            "No such",
+            "--compresion",
+            "'--compression-level'",
+        ),
         ("seal CAP --log dbname=x", "a connection string", "the log", "its directory"),
         # servers
         *(
             (f"{words} dbnme=x", "not a", "connection string", _CONNINFO)
             for words in (
-                "catalog",
+                "catalog --dsn",
                 "preflight --dsn",
                 "identify --dsn",
                 "timeline 1 --dsn",
@@ -215,13 +230,13 @@ COMMANDS = [
         *(
             (f"{words} '{_NO_SERVER}'", "cannot connect", "/nothing/", "Is the server")
             for words in (
-                "catalog",
+                "catalog --dsn",
                 "preflight --dsn",
                 "identify --dsn",
                 "slot list --dsn",
             )
         ),
-        ("catalog dbname=x -o", "requires", "-o", "an argument"),
+        ("catalog --dsn dbname=x -o", "requires", "-o", "an argument"),
         ("preflight x", "unexpected extra argument", "(x)", "preflight --help"),
         ("preflight --slto x", "No such option", "'--slto'", "'--slot'"),
         ("timeline x", "x is not a number", "NUMBER", "from 1 up to"),
@@ -233,7 +248,12 @@ COMMANDS = [
         ("slot drop", "Missing argument", "NAME", "slot drop --help"),
         ("slot alter s", "nothing to change", "--failover", "add --failover or"),
         # receive
-        ("receive", "Missing option", "'--log'", "See walrow receive --help"),
+        (
+            "receive --slot s --publication p",
+            "Missing option",
+            "'--log'",
+            "See walrow receive --help",
+        ),
         (
             "receive --log NEW",
             "Missing option",
@@ -255,28 +275,41 @@ COMMANDS = [
                 remedy,
             )
             for words, wrong, where, remedy in (
-                ("--age x", "not a duration", "'--age'", _DURATION),
-                ("--segment-size x", "not a size", "'--segment-size'", _SIZE),
+                (
+                    "--publish-after x",
+                    "must be a duration",
+                    "'--publish-after'",
+                    _DURATION,
+                ),
+                ("--segment-size x", "must be a size", "'--segment-size'", _SIZE),
                 ("--jobs x", "not a number", "'--jobs'", "from 1"),
                 ("--retain x", "not a duration", "'--retain'", "such as 7d"),
                 ("--snapshot", "a slot that is created", "the first load", "--create"),
             )
         ),
         # apply
-        ("apply", "Missing option", "'--log'", "See walrow apply --help"),
+        ("apply", "Missing argument", "LOG", "See walrow apply --help"),
         *(
-            (f"apply --log LOG {words}", wrong, where, remedy)
+            (f"apply LOG {words}", wrong, where, remedy)
             for words, wrong, where, remedy in (
                 ("--table item", "Missing option", "'--target'", "apply --help"),
                 ("--table item --target x", "'x'", "target", "delta:"),
                 ("--table itme --target delta:NEW", "no table", "itme", "public.stock"),
                 ("--engine dlta", "not one of", "'--engine'", "'delta', 'spark'"),
                 ("--deletes hard", "not one of", "'--deletes'", "'apply', 'soft'"),
-                ("--end today", "not an LSN", "'--end'", _AT),
-                ("--memory x", "not a size", "'--memory'", _SIZE),
-                ("--tpes x", "No such option", "'--tpes'", "'--types'"),
+                ("--end today", "must be an LSN", "'--end'", "such as '16/B374D848'"),
+                ("--memory x", "must be a size", "'--memory'", _SIZE),
+                ("--tpye x", "No such option", "'--tpye'", "'--type'"),
             )
         ),
+        # run, status
+        ("run", "Missing argument", "FILE", "See walrow run --help"),
+        ("run no.toml", "No such file", "no.toml", "directory"),
+        ("run no.toml --chek", "No such option", "'--chek'", "'--check'"),
+        ("status", "Missing argument", "LOG", "See walrow status --help"),
+        ("status no", "No such file", "no:", "walrow receive and walrow seal"),
+        ("init --dsn dbnme=x", "not a", "connection string", _CONNINFO),
+        ("init --shcema", "No such option", "'--shcema'", "'--schema'"),
         # backup
         ("backup nothing", "No such command", "'nothing'", "See walrow backup --help"),
         ("backup base", "Missing option", "'--to'", "backup base --help"),

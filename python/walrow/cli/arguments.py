@@ -178,13 +178,12 @@ def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
         type_ = _TEXTS[kind.name]
     else:
         return None
-    default = None if option.is_required else option.default
-    return required | {
-        "type": type_,
-        "metavar": kind.metavar,
-        "default": default,
-        "show_default": default is not None,
-    }
+    settings = required | {"type": type_, "metavar": kind.metavar}
+    if option.is_required:
+        # For click, None would be a value.
+        return settings
+    default = option.default
+    return settings | {"default": default, "show_default": default is not None}
 
 
 _NAME = re.compile("`([^`]+)`")
