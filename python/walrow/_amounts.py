@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import operator
 import re
 from decimal import Decimal
+from typing import SupportsIndex
 
 from walrow._lsn import Lsn
 from walrow.errors import OptionError
@@ -47,7 +49,7 @@ def size(value: int | str, option: str) -> int:
     raise OptionError(text)
 
 
-def duration(value: float | str | dt.timedelta, option: str) -> float:
+def duration(value: object, option: str) -> float:
     """The seconds of a duration.
 
     >>> (
@@ -70,15 +72,16 @@ def duration(value: float | str | dt.timedelta, option: str) -> float:
         seconds = value.total_seconds()
     elif isinstance(value, str):
         seconds = _seconds(value)
-    elif not isinstance(value, bool):
+    elif isinstance(value, int | float) and not isinstance(value, bool):
         seconds = float(value)
     # Nothing is true of nan.
     if seconds >= 0:
         return seconds
+    is_number = isinstance(value, int | float | dt.timedelta)
     text = (
-        f"{option} must be a duration: seconds, a timedelta, or a text such as '12h' or '7d'"
-        if isinstance(value, str | bool)
-        else f"{option} is {value}: it must be from 0 seconds on"
+        f"{option} is {value}: it must be from 0 seconds on"
+        if is_number and not isinstance(value, bool)
+        else f"{option} must be a duration: seconds, a timedelta, or a text such as '12h' or '7d'"
     )
     raise OptionError(text)
 
@@ -119,13 +122,18 @@ def at(value: object, option: str) -> Lsn | dt.datetime:
     )
     if value is None:
         raise OptionError(text)
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise TypeError(text)
     try:
-        return Lsn(value.__index__())
+        if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+            return Lsn(operator.index(value))
     except ValueError as error:
         text = f"{option}: {error}"
         raise OptionError(text) from None
+    try:
+        # A driver may have its own class of LSNs, which prints like PostgreSQL.
+        return Lsn(str(value))
+    except ValueError:
+        text = f"{text}, not {type(value).__name__}"
+        raise TypeError(text) from None
 
 
 def _read(text: str) -> object:

@@ -40,7 +40,12 @@ class ByTable(Mapping[str, Any]):
         """Returns the result for the table, or raises its error."""
         if table in self.errors:
             raise self.errors[table]
-        return self._made[table]
+        try:
+            return self._made[table]
+        except KeyError:
+            names = ", ".join(self._made) or "none"
+            text = f"{table!r} has no rows here; tables that have are {names}"
+            raise KeyError(text) from None
 
     def __iter__(self) -> Iterator[str]:
         """Iterates over the names of all tables.

@@ -170,7 +170,10 @@ class Batch:
         """
 
     def to_pandas(
-        self, *, dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow"
+        self,
+        *,
+        dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow",
+        decimals: Literal["exact", "float"] = "exact",
     ) -> Any:
         """Returns the rows as a `pandas.DataFrame`: see `Reader.to_pandas`.
 
@@ -487,7 +490,10 @@ class Reader:
         """
 
     def to_pandas(
-        self, *, dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow"
+        self,
+        *,
+        dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow",
+        decimals: Literal["exact", "float"] = "exact",
     ) -> Any:
         """Reads all rows into a `pandas.DataFrame`, or several by name, as `to_pyarrow` does.
 
@@ -496,11 +502,30 @@ class Reader:
 
         Args:
             dtype_backend: `"pyarrow"` or `"numpy"`.
+            decimals: `"exact"`, or `"float"` for the nearest floats, which pandas can plot.
 
         Raises:
             SchemaError: As in `to_pyarrow`.
             ImportError: pandas or pyarrow is not installed.
             ValueError: All batches were taken.
+        """
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> int:
+        """Writes all rows to a Parquet file, batch by batch. Needs `table` or `envelope`.
+
+        The file gets its name when it is complete, and replaces an earlier one. After an error,
+        there is no new file.
+
+        Args:
+            path: The path of the file.
+
+        Returns:
+            The number of rows.
+
+        Raises:
+            OptionError: The reader has several tables.
+            ImportError: pyarrow is not installed.
+            OSError: The file cannot be written.
         """
 
     def to_polars(self) -> Any:

@@ -47,6 +47,7 @@ from typing import (
 )
 
 from walrow._amounts import at, duration, size
+from walrow._calls import explained
 from walrow._lsn import Lsn
 from walrow.errors import OptionError
 
@@ -220,7 +221,7 @@ def takes(
         signed: Any = call
         signed.__signature__ = _signature(options, function)
         signed.__doc__ = described(function.__doc__ or "", options)
-        return call
+        return explained(call)
 
     return decorate
 
@@ -297,6 +298,9 @@ def _names(value: Any, _name: str) -> tuple[Any, ...]:
 def _path(value: Any, name: str) -> Path:
     if not isinstance(value, str | os.PathLike):
         text = f"{name} must be a path, not {type(value).__name__}"
+        raise OptionError(text)
+    if not os.fspath(value):
+        text = f"{name} is empty: name a directory or a file"
         raise OptionError(text)
     # The process may change its directory.
     return Path(value).absolute()

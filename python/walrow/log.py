@@ -12,12 +12,13 @@ $ zstd -dc log/0000000000000000-00000.wire.zst | ...
 from __future__ import annotations
 
 import datetime as dt
-import os
 from functools import partial
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walrow._amounts import size
+from walrow._calls import explained
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow._log.erasing import Erased, erase
 from walrow._log.following import Follower
@@ -25,7 +26,7 @@ from walrow._log.items import LogColumn, LogTable, LogVersion, Segment, SourceId
 from walrow._log.marks import Why, needs_of
 from walrow._log.needs import accept, read_record
 from walrow._log.net_range import NetRules, net_of
-from walrow._log.readers import LogReader
+from walrow._log.readers import LogReader, reader_name
 from walrow._log.requests import cancel_load
 from walrow._log.retention import Compacted, Retained, Retention
 from walrow._log.stopped import resume
@@ -33,15 +34,16 @@ from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
 from walrow._read import reading, schemas
 from walrow._read.signatures import with_options
-from walrow._results import Results
+from walrow._results import Results, html_table
 from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
-from walrow._sources.logs import OpenedLog, directory_of, is_named, refuse_conninfo
+from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of
 from walrow._sources.urls import is_url
 from walrow.errors import LogError, OptionError, SchemaError
 from walrow.typing import NetOptions, Options, StateOptions
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Unpack
 
@@ -116,6 +118,7 @@ class Log(OpenedLog):
         OptionError: fsspec does not know the URL, or `storage_options` are given for a path.
     """
 
+    @explained
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -123,16 +126,22 @@ class Log(OpenedLog):
         storage_options: Mapping[str, Any] | None = None,
     ) -> None:
         """Opens the log."""
-        self._location = os.fsdecode(path)
+        self._location = location_of(path)
         self._storage_options = storage_options
         self._store: LogStore | None = None
-        refuse_conninfo(self._location)
         if is_url(self._location):
             self._store = LogStore(self._location, storage_options or {})
         elif storage_options is not None:
             text = "storage_options are those of a URL: a path has none"
             raise OptionError(text)
-        self._log = self._opened()
+        try:
+            self._log = self._opened()
+        except FileNotFoundError as error:
+            text = (
+                "No such file or directory: walrow receive and walrow seal write logs"
+            )
+            error.strerror = text
+            raise
 
     def _opened(self) -> LogDirectory:
         return LogDirectory(self._location, self._store)
@@ -164,6 +173,33 @@ class Log(OpenedLog):
 
     def __repr__(self) -> str:
         return f"<walrow.Log {self.start} to {self.end}: {len(self._log)} segments>"
+
+    def _repr_html_(self) -> str:
+        """Shows the tables, for notebooks."""
+        heads = [
+            "table",
+            "versions",
+            "rows changed",
+            "truncates",
+            "loaded",
+            "needs a load",
+        ]
+        rows = [
+            [
+                table.name,
+                len(table.versions),
+                f"{table.rows:,}",
+                f"{table.truncates:,}",
+                "" if table.loaded is None else table.loaded,
+                table.needs_load or "",
+            ]
+            for table in self.tables()
+        ]
+        caption = (
+            f"<b>{escape(self.location)}</b>: {self.start} to {self.end}, "
+            f"{len(self._log):,} segments"
+        )
+        return html_table(caption, heads, rows)
 
     @property
     def source(self) -> SourceIdentity:
@@ -265,6 +301,7 @@ class Log(OpenedLog):
         """The receiver's record of published tables and marks, with the accepted ones."""
         return read_record(self.read_object)
 
+    @explained
     def accept(self, table: TableName, *, reason: str) -> list[Mark]:
         """Accepts that a table is not whole, for one reason: it is read and applied as it is.
 
@@ -284,13 +321,22 @@ class Log(OpenedLog):
         """
         found = [it for it in self.tables() if is_named(table, it.oid, it.name)]
         if len(found) != 1:
-            text = f"the log has {'two tables' if found else 'no table'} of this name: {table}"
+            names = (
+                ", ".join(sorted(it.name for it in found or self.tables())) or "none"
+            )
+            text = (
+                f"the log has {'two tables' if found else 'no table'} of this name: {table}; "
+                f"its tables are {names}"
+            )
             raise SchemaError(text, table=str(table))
         oid, name = found[0].oid, found[0].name
         open_ = [mark for mark in found[0].marks if mark.is_open]
         if all(mark.code != reason for mark in open_):
             codes = ", ".join(sorted({mark.code.value for mark in open_})) or "none"
-            text = f"{name} has no open mark with this reason; open are: {codes}"
+            text = (
+                f"{name} has no open mark with the reason {reason!r}; open are: {codes} (see "
+                "LogTable.marks)"
+            )
             raise LogError(text, code="no_mark", table=name)
         return accept(self.path, oid, reason, dt.datetime.now(dt.UTC))
 
@@ -317,7 +363,7 @@ class Log(OpenedLog):
     def follow(
         self,
         *,
-        poll_interval: float = 1.0,
+        poll_interval: Duration = 1.0,
         reader: str | None = None,
         **options: Unpack[Options],
     ) -> Follower:
@@ -329,7 +375,8 @@ class Log(OpenedLog):
         ```
 
         Args:
-            poll_interval: Seconds between two looks for new segments.
+            poll_interval: The time between two looks for new segments: seconds, a timedelta, or a
+                text such as `"5s"`.
             reader: The name of a registered reader. It continues at its position, which is
                 recorded while batches are taken, at most once a second, and at the end.
                 So after a crash, some batches come again, and all batches come. A
@@ -395,9 +442,6 @@ class Log(OpenedLog):
         While reading, a `LogError` with the code `"incomplete"` says that the changes do
         not give the rows: see docs/fold.md.
         """
-        if unknown := options.keys() - StateOptions.__annotations__.keys():
-            text = f"{min(unknown)} is not an option of state()"
-            raise TypeError(text)
         # Checks the options before anything is read.
         Decoder(table=0, metadata=(), **options)
         spool = (options.get("spool_memory"), options.get("spool_directory"))
@@ -572,6 +616,7 @@ class Log(OpenedLog):
         """
         return self._log.check()
 
+    @explained
     def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
         """Reads all segments, and compares them with their checksums.
 
@@ -609,6 +654,7 @@ class Log(OpenedLog):
         found = resume(self.path)
         return None if found is None else f"{found.reason} (at {found.time})"
 
+    @explained
     def prune(self, end: At, *, force: bool = False) -> int:
         """Removes the segments that end at or before an LSN or a time. The last one stays.
 
@@ -629,6 +675,7 @@ class Log(OpenedLog):
         """
         return self._log.prune(self._log.lsn_of(end, "end"), force)
 
+    @explained
     def retain(
         self,
         *,
@@ -658,6 +705,7 @@ class Log(OpenedLog):
         """
         return Retention(age, bytes, forget_after).apply(self._log, force=force)
 
+    @explained
     def compact(self, *, segment_size: Size = "64MiB") -> Compacted:
         """Merges many small segments into few large ones.
 
@@ -677,6 +725,7 @@ class Log(OpenedLog):
         """
         return Compacted(*self._log.compact(size(segment_size, "segment_size")))
 
+    @explained
     def erase(
         self,
         table: TableName,
@@ -717,6 +766,7 @@ class Log(OpenedLog):
         self._log = self._opened()
         return done
 
+    @explained
     def register(self, name: str, *, start: Lsn | int | str | None = None) -> LogReader:
         """Registers a reader, so that segments stay until it has taken them.
 
@@ -732,12 +782,13 @@ class Log(OpenedLog):
             LogError: What comes after `start` was removed (`pruned`), the log does not
                 reach it (`past_end`), or the name is not one (`reader_name`).
         """
-        return self._reader(self._log.register(name, start))
+        return self._reader(self._log.register(reader_name(name), start))
 
     def readers(self) -> list[LogReader]:
         """Returns the registered readers, by name."""
         return [self._reader(found) for found in self._log.readers()]
 
+    @explained
     def forget(self, name: str) -> None:
         """Forgets a registered reader: it holds nothing back any more.
 
@@ -747,7 +798,7 @@ class Log(OpenedLog):
         Raises:
             LogError: Nobody is registered under the name (`no_reader`).
         """
-        self._log.forget(name)
+        self._log.forget(reader_name(name))
 
     def _reader(self, found: tuple[str, Lsn, int | None]) -> LogReader:
         name, position, used = found

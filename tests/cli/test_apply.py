@@ -62,6 +62,8 @@ class FakeSpark:
 def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSpark]:
     fake = FakeSpark()
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", fake)
+    # There is no log, either.
+    monkeypatch.setattr(walrow.spark.modes, "check_call", lambda *_, **__: None)
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)
     yield fake
     signal.signal(signal.SIGTERM, before[0])
@@ -102,6 +104,39 @@ def conflict() -> walrow.errors.ApplyError:
     return walrow.errors.ApplyError(
         "others were first", code="conflict", target="delta:/t"
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["--table", "itme", "--target", "delta:a.b.c"], "no table 'itme'"),
+        (["--table", "item", "--target", "a.b.c"], "target 'a.b.c' is not one of"),
+        (["--table", "item", "--target", "delta:a.b.c", "--key", "x"], "a column x"),
+        (
+            ["--table", "item", "--target", "delta:a.b.c", "--types", "x=y"],
+            "Arrow type",
+        ),
+        (
+            ["--table", "item", "--target", "delta:a.b.c", "--column", "x"],
+            "No such option",
+        ),
+    ],
+    ids=lambda it: " ".join(it) if isinstance(it, list) else "",
+)
+def test_words_are_checked_before_spark_starts(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    words: list[str],
+    text: str,
+) -> None:
+    fake = FakeSpark()
+    monkeypatch.setattr("pyspark.sql.SparkSession.builder", fake)
+    fake.starting = pytest.fail
+    walrow.seal("tests/data/18/rows.text.wire", log=tmp_path)
+    code = app.run(["apply", "--engine=spark", "--log", str(tmp_path), *words])
+    assert code in {1, 2}
+    assert text in capsys.readouterr().err
 
 
 def test_a_conflict_ends_only_a_single_call(

@@ -493,3 +493,25 @@ def test_secrets_are_never_shown(command: str, source: str, run: Any) -> None:
     assert found.returncode == 2
     if "=" in source or source.startswith("postgres"):
         assert b"hunter2" not in found.stderr
+
+
+def test_facts_of_a_log_are_in_words(
+    tmp_path: Path, data: Path, invoke: Callable[..., str]
+) -> None:
+    walrow.seal(data / "rows.text.wire", log=tmp_path / "log")
+    first = invoke("inspect", tmp_path / "log").splitlines()[1]
+    assert "walrow's fact segment: a segment of the log begins (format=2 " in first
+    record = json.loads(invoke("inspect", "--json", tmp_path / "log").splitlines()[0])
+    assert record["fact"]["fact"] == "segment"
+
+
+def test_a_message_of_a_user_is_no_fact(
+    tmp_path: Path, invoke: Callable[..., str]
+) -> None:
+    capture = tmp_path / "user.wire"
+    content = b'{"fact": "segment"}'
+    capture.write_bytes(
+        streams.data(streams.message("walrow", content, transactional=False))
+    )
+    assert "fact segment" not in invoke("inspect", capture)
+    assert "fact" not in json.loads(invoke("inspect", "--json", capture))

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from servers import EmbeddedServer, run_sql
@@ -52,6 +53,29 @@ def test_python_block_runs(number: int, shop: dict[str, str]) -> None:
     )
     assert result.returncode == 0, result.stdout + result.stderr
     assert "insert" in result.stdout or "public.item" in result.stdout
+
+
+def test_the_first_block_runs_on_a_fresh_slot(shop: dict[str, str]) -> None:
+    block = blocks("python")[0]
+    assert 'slot="shop"' in block
+    fresh = "SELECT pg_create_logical_replication_slot('fresh', 'pgoutput')"
+    with psycopg.connect(
+        host=shop["PGHOST"], user=shop["PGUSER"], dbname="shop", autocommit=True
+    ) as conn:
+        conn.execute(fresh)
+    program = block.replace('slot="shop"', 'slot="fresh"')
+    result = subprocess.run(  # noqa: S603
+        # No warnings, either.
+        [sys.executable, "-W", "error", "-c", program],
+        capture_output=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, **shop},
+        text=True,
+    )
+    assert (result.returncode, result.stderr) == (0, "")
+    assert "Empty DataFrame" in result.stdout
+    assert "_change_type" in result.stdout
 
 
 def test_rust_block_is_the_examples() -> None:

@@ -228,6 +228,8 @@ def test_threads_are_made_in_few_places() -> None:
         "_backup.base_disk",
         "_backup.scratch_server",
         "_backup.wal_landing",
+        # Watches the reader of a pipe.
+        "cli.stopping",
         "delta.snapshots",
         "spark.apply_all",
     }
@@ -350,6 +352,7 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 # Files that know no room.
 _LEAVES = (
     "_amounts",
+    "_calls",
     "_options",
     "_results",
     "_core",
@@ -458,6 +461,7 @@ _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & 
         "catalog",
         "ddl_trigger",
         "decode",
+        "follow",
         "init",
         "inspect",
         "load",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import walrow
 from captures import capture, captures
 from streams import Column, wire
+from walrow.errors import OptionError
 from walrow.typing import ByTable
 
 if TYPE_CHECKING:
@@ -334,7 +336,7 @@ def test_misspelled_options_suggest_the_right_one(wrong: str) -> None:
     right = {"tabel": "table", "metdata": "metadata"}[wrong]
     options: Any = {wrong: "x"}
     with pytest.raises(
-        TypeError, match=f"{wrong} is not an option; did you mean {right}"
+        TypeError, match=f"{wrong} is not an option of read.*; did you mean {right}"
     ):
         walrow.read(ROWS, **options)
 
@@ -377,3 +379,50 @@ def test_values_that_numpy_cannot_hold_are_named(oid: int, value: str) -> None:
     (remedy,) = error.remedies
     reader = walrow.read(data, table="t", metadata=(), **remedy.options())
     assert len(reader.to_pandas(dtype_backend="numpy")) == 1
+
+
+CAPTURE = "tests/data/18/rows.text.wire"
+
+
+def test_decimals_may_become_floats() -> None:
+    reader = walrow.read(CAPTURE, table="item")
+    frame = reader.to_pandas(decimals="float")
+    assert str(frame["amount"].dtype) == "double[pyarrow]"
+    assert frame["amount"].tolist()[0] == 1.5
+    # pandas plots only such columns.
+    assert "amount" in frame.select_dtypes("number")
+    exact = walrow.read(CAPTURE, table="item").to_pandas()
+    assert str(exact["amount"].dtype) == "decimal128(12, 2)[pyarrow]"
+    batch = next(walrow.read(CAPTURE, table="item"))
+    numpy = batch.to_pandas(dtype_backend="numpy", decimals="float")
+    assert str(numpy["amount"].dtype) == "float64"
+    with pytest.raises(OptionError, match="decimals must be exact or float, not 'x'"):
+        batch.to_pandas(decimals="x")  # type: ignore[arg-type]
+
+
+def test_to_parquet_writes_what_to_pyarrow_returns(tmp_path: Path) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "item.parquet"
+    path.write_bytes(b"an earlier one")
+    count = walrow.read(CAPTURE, table="item", batch_rows=3).to_parquet(path)
+    expected = walrow.read(CAPTURE, table="item").to_pyarrow()
+    assert count == expected.num_rows == 10
+    assert pq.read_table(path).to_pylist() == expected.to_pylist()
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_to_parquet_leaves_no_file_after_an_error(tmp_path: Path) -> None:
+    cut = Path(CAPTURE).read_bytes()[:-60]
+    path = tmp_path / "item.parquet"
+    with pytest.raises(walrow.errors.UnfinishedError):
+        walrow.read(cut, table="item").to_parquet(path)
+    with pytest.raises(OptionError, match="choose it with table="):
+        walrow.read(CAPTURE).to_parquet(path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_without_rows_is_named() -> None:
+    frames = walrow.read(CAPTURE).to_pyarrow()
+    with pytest.raises(KeyError, match=r"'public.x' has no rows here; .* public.item"):
+        frames["public.x"]
+    assert frames.get("public.x") is None

@@ -22,6 +22,7 @@ from walrow._log.requests import (
     _renew,
     complete,
     is_wanted,
+    note,
     request,
     result_of,
     take,
@@ -217,6 +218,47 @@ def test_a_log_is_listed_only_if_a_name_came(
         assert requests.take() == wanted
     assert walrow.log.cancel_load(log=log) == 1
     assert requests.take() is None
+
+
+def test_a_process_that_waits_hears_for_what(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    heard: list[str] = []
+    load = threading.Thread(
+        target=walrow.load,
+        args=("public.item",),
+        kwargs={"log": log, "waiting": heard.append},
+    )
+    load.start()
+    try:
+        deadline = time.monotonic() + 20
+        while (taken := take(log)) is None or not heard:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert heard == ["waiting for the receiver of the log: walrow receive must run"]
+        note(log, taken, "the receiver is waiting for prepared transaction 'a'")
+        # A renewal keeps it.
+        _renew(LogObjects(log), taken)
+        assert take(log) == taken
+        while len(heard) < 2:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert heard[1:] == ["the receiver is waiting for prepared transaction 'a'"]
+    finally:
+        complete(log, taken or LoadRequest("", None), None)
+        load.join(20)
+    assert not [*log.glob("_load-*")]
+
+
+def test_a_note_does_not_renew_a_request(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    wanted = request(log, ["public.item"], is_awaited=True)
+    (path,) = log.glob("_load-request-*")
+    before = json.loads(path.read_text())["renewed"]
+    note(log, wanted, "x")
+    found = json.loads(path.read_text())
+    assert (found["renewed"], found["waits"]) == (before, "x")
 
 
 def test_a_name_without_its_schema(tmp_path: Path) -> None:

@@ -134,9 +134,13 @@ impl Batch {
     ///
     /// Raises:
     ///     ImportError: pandas or pyarrow is not installed.
-    #[pyo3(signature = (*, dtype_backend = "pyarrow"))]
-    fn to_pandas<'py>(slf: &Bound<'py, Self>, dtype_backend: &str) -> PyResult<Bound<'py, PyAny>> {
-        dataframes::call(slf.py(), "to_pandas", (slf, dtype_backend))
+    #[pyo3(signature = (*, dtype_backend = "pyarrow", decimals = "exact"))]
+    fn to_pandas<'py>(
+        slf: &Bound<'py, Self>,
+        dtype_backend: &str,
+        decimals: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        dataframes::call(slf.py(), "to_pandas", (slf, dtype_backend, decimals))
     }
 
     /// Returns the rows as a `polars.DataFrame`.

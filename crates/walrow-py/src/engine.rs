@@ -193,7 +193,12 @@ impl Engine {
 
     /// An engine that reads its chunks to the end.
     pub(crate) fn reading(options: Options, source: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let chunks = source.try_iter()?.unbind();
+        let chunks = source.try_iter().map_err(|_| {
+            let text = "chunks must be an iterable of bytes, such as those of a connection; to read a \
+                        file, use walrow.read";
+            options::wrong_type(source, text)
+        })?;
+        let chunks = chunks.unbind();
         let undecided = options.framing.is_none().then(|| options.builder.clone());
         let framing = options.framing.unwrap_or(Framing::Wire);
         Ok(Self {

@@ -73,7 +73,7 @@ const OPTIONS: &[(&str, Default, Read)] = &[
     option! { batch_memory: Limit(limits::BATCH_MEMORY), size => with_batch_memory },
     option! { side_tables: Empty, side_tables => with_side_tables },
     option! { envelope: False, flag => with_envelope },
-    option! { start: None, read_lsn => with_start },
+    option! { start: None, start => with_start },
     option! { end: None, end => with_end },
     option! { late_start: False, flag => with_late_start },
     option! { unfinished: Text("error"), unfinished => with_unfinished },
@@ -246,7 +246,7 @@ pub(crate) fn table(value: &Bound<'_, PyAny>, option: &str) -> PyResult<TableNam
                 option => option,
             };
             let text = format!("{one} must be a name, a pair of schema and name, or an OID");
-            PyTypeError::new_err(text)
+            wrong_type(value, &text)
         })
 }
 
@@ -363,10 +363,19 @@ fn side_tables(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<SideTable
     Ok(tables)
 }
 
+/// The error for a value of another type, which it names.
+#[cold]
+pub(crate) fn wrong_type(value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
+    match value.get_type().name() {
+        Ok(found) => PyTypeError::new_err(format!("{expected}, not {found}")),
+        Err(error) => error,
+    }
+}
+
 fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
     value
         .extract()
-        .map_err(|_| PyTypeError::new_err(format!("{name} must be a string")))
+        .map_err(|_| wrong_type(value, &format!("{name} must be a string")))
 }
 
 /// The items of a mapping.
@@ -410,13 +419,23 @@ pub(crate) fn ignored(py: Python<'_>, name: &str, policy: &str) -> PyResult<bool
 fn flag(value: &Bound<'_, PyAny>, name: &str) -> PyResult<bool> {
     value
         .extract()
-        .map_err(|_| PyTypeError::new_err(format!("{name} must be True or False")))
+        .map_err(|_| wrong_type(value, &format!("{name} must be True or False")))
 }
 
 fn integer(value: &Bound<'_, PyAny>, name: &str) -> PyResult<i64> {
     value
         .extract()
-        .map_err(|_| PyTypeError::new_err(format!("{name} must be an integer")))
+        .map_err(|_| wrong_type(value, &format!("{name} must be an integer")))
+}
+
+/// The LSN of a start. A time means a place in a log, which a stream does not know in advance.
+fn start(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
+    let End::Lsn(lsn) = end(value, name)? else {
+        let text =
+            format!("{name} is a time, which needs a log: pass the LSN, such as Reader.position");
+        return Err(errors::option_error(value.py(), text));
+    };
+    Ok(lsn)
 }
 
 /// An LSN, or a time with a time zone.
@@ -439,13 +458,14 @@ pub(crate) fn end(value: &Bound<'_, PyAny>, name: &str) -> PyResult<End> {
 
 /// Reads the LSN of an option or a tuple: an `Lsn`, another integer, or a text.
 pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
-    let wrong_type = || {
-        PyTypeError::new_err(format!(
+    let no_lsn = || {
+        let text = format!(
             "{name} must be an LSN: a walrow.Lsn, an int, or a text such as \"16/B374D848\""
-        ))
+        );
+        wrong_type(value, &text)
     };
     if value.is_instance_of::<PyBool>() {
-        return Err(wrong_type());
+        return Err(no_lsn());
     }
     if let Ok(number) = value.extract::<u64>() {
         return Ok(Lsn(number));
@@ -460,7 +480,7 @@ pub(crate) fn read_lsn(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Lsn> {
         Err::<_, walrow::wire::ParseLsnError>(error) if value.is_instance_of::<PyString>() => {
             Err(refuse(&error.to_string()))
         }
-        Err(_) => Err(wrong_type()),
+        Err(_) => Err(no_lsn()),
     }
 }
 

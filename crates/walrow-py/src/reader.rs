@@ -269,14 +269,42 @@ impl Reader {
     ///
     /// Args:
     ///     dtype_backend: `"pyarrow"` or `"numpy"`.
+    ///     decimals: `"exact"`, or `"float"` for the nearest floats, which pandas can plot.
     ///
     /// Raises:
     ///     SchemaError: As in `to_pyarrow`.
     ///     ImportError: pandas or pyarrow is not installed.
     ///     ValueError: All batches were taken.
-    #[pyo3(signature = (*, dtype_backend = "pyarrow"))]
-    fn to_pandas<'py>(slf: &Bound<'py, Self>, dtype_backend: &str) -> PyResult<Bound<'py, PyAny>> {
-        dataframes::call(slf.py(), "to_pandas", (slf, dtype_backend))
+    #[pyo3(signature = (*, dtype_backend = "pyarrow", decimals = "exact"))]
+    fn to_pandas<'py>(
+        slf: &Bound<'py, Self>,
+        dtype_backend: &str,
+        decimals: &str,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        dataframes::call(slf.py(), "to_pandas", (slf, dtype_backend, decimals))
+    }
+
+    /// Writes all rows to a Parquet file, batch by batch. Needs `table` or `envelope`.
+    ///
+    /// The file gets its name when it is complete, and replaces an earlier one. After an error,
+    /// there is no new file.
+    ///
+    /// Args:
+    ///     path: The path of the file.
+    ///
+    /// Returns:
+    ///     The number of rows.
+    ///
+    /// Raises:
+    ///     OptionError: The reader has several tables.
+    ///     ImportError: pyarrow is not installed.
+    ///     OSError: The file cannot be written.
+    fn to_parquet<'py>(
+        slf: &Bound<'py, Self>,
+        path: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let one_schema = slf.get().one_schema;
+        dataframes::call(slf.py(), "to_parquet", (slf, path, one_schema))
     }
 
     /// Reads all rows into a `polars.DataFrame`, or several by name, as `to_pyarrow` does.

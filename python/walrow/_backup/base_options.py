@@ -66,7 +66,9 @@ class BackupOptions:
     to: Option[str | os.PathLike[str], Path] = Option(
         "A directory that is empty, or does not exist yet.",
         # Links stay.
-        FOLDER._replace(parse=lambda value, _: Path(os.path.abspath(value))),  # noqa: PTH100
+        FOLDER._replace(
+            parse=lambda value, name: Path(os.path.abspath(FOLDER.parse(value, name)))  # noqa: PTH100
+        ),
     )
     format: Option[Literal["tar", "plain"], Literal["tar", "plain"]] = Option(
         "`tar` writes an archive for each tablespace. `plain` writes a data directory: a server can "

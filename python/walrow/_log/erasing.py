@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import LogDirectory, LogEraser
@@ -12,7 +13,7 @@ from walrow._results import Result, result
 from walrow.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from walrow.typing import TableName
@@ -47,6 +48,9 @@ def erase(
     if isinstance(columns, str):
         text = "columns must be a sequence of names, not one"
         raise OptionError(text)
+    if isinstance(keys, Mapping):
+        text = "keys must be a list of keys, not one: [{'id': 5}]"
+        raise OptionError(text)
     wanted = [{name: _text(value) for name, value in key.items()} for key in keys]
     if not columns and not any(wanted):
         text = "name a column, or a key with at least one column"
@@ -57,7 +61,10 @@ def erase(
         oids, known = _table(log, table)
         for name in [*columns, *(name for key in wanted for name in key)]:
             if name not in known:
-                text = f"the log has no column {name!r} of {table}"
+                text = (
+                    f"the log has no column {name!r} of {table}; its columns are "
+                    f"{', '.join(sorted(known))}"
+                )
                 raise SchemaError(text)
         rows = _merged(_matches(log, oids, [key for key in wanted if key]))
         before = _names(log, oids)
@@ -103,7 +110,8 @@ def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
             oids.setdefault(oid, set())
             names.add((schema, name))
     if not oids:
-        text = f"the log has no table {table}"
+        known = ", ".join(sorted({f"{it[1]}.{it[2]}" for it in versions})) or "none"
+        text = f"the log has no table {table}; its tables are {known}"
         raise SchemaError(text)
     if len(names) > 1 and not isinstance(table, int):
         text = f"several tables are called {table}: name the schema, too"

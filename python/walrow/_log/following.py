@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Self
 
+from walrow._amounts import duration
 from walrow._core import Decoder
+from walrow._log.readers import reader_name
 from walrow._lsn import Lsn
 from walrow._sources.logs import part_of, start_in
 from walrow.errors import LogError, OptionError
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 
     from walrow._core import Batch, LogDirectory
+    from walrow.typing import Duration
 
 __all__ = ["Follower"]
 
@@ -29,7 +32,7 @@ class Follower:
     def __init__(
         self,
         opened: Callable[[], LogDirectory],
-        poll_interval: float,
+        poll_interval: Duration,
         reader: str | None,
         options: Mapping[str, Any],
     ) -> None:
@@ -37,7 +40,8 @@ class Follower:
         if options.get("end") is not None:
             text = "follow() has no end: use read(end=...)"
             raise OptionError(text)
-        if not 0 <= poll_interval <= _LONGEST_POLL_SECONDS:
+        seconds = duration(poll_interval, "poll_interval")
+        if seconds > _LONGEST_POLL_SECONDS:
             text = (
                 f"poll_interval is {poll_interval}: it must be from 0 to "
                 f"{_LONGEST_POLL_SECONDS:.0f} seconds"
@@ -45,11 +49,11 @@ class Follower:
             raise OptionError(text)
         self._opened = opened
         self._log = opened()
-        self._interval = poll_interval
+        self._interval = seconds
         self._options = {key: value for key, value in options.items() if key != "end"}
         if "start" in self._options:
             self._options["start"] = start_in(self._log, self._options["start"])
-        self._reader = reader
+        self._reader = None if reader is None else reader_name(reader)
         self._recorded: Lsn | None = None
         self._used = time.monotonic()
         if reader is not None:

@@ -11,6 +11,7 @@ from walrow._results import Result, html_table, result
 from walrow.errors import LogError
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
     from typing import Literal, NoReturn
 
@@ -218,10 +219,17 @@ class Net:
         return self._reader.to_pyarrow()
 
     def to_pandas(
-        self, *, dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow"
+        self,
+        *,
+        dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow",
+        decimals: Literal["exact", "float"] = "exact",
     ) -> Any:
         """Reads all rows into a `pandas.DataFrame`. See `Reader.to_pandas`."""
-        return self._reader.to_pandas(dtype_backend=dtype_backend)
+        return self._reader.to_pandas(dtype_backend=dtype_backend, decimals=decimals)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> int:
+        """Writes all rows to a Parquet file. See `Reader.to_parquet`."""
+        return self._reader.to_parquet(path)
 
     def to_polars(self) -> Any:
         """Reads all rows into a `polars.DataFrame`. See `Reader.to_polars`."""

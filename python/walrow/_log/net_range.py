@@ -11,7 +11,7 @@ from walrow._log.tables import find_table, keys_of, named_at
 from walrow._lsn import Lsn
 from walrow._read.schemas import schema
 from walrow.errors import ApplyError, OptionError, SchemaError
-from walrow.typing import Deletes, NetOptions, NeverSent, Truncates
+from walrow.typing import Deletes, NeverSent, Truncates
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -82,9 +82,6 @@ def net_of(
         rules: The target's policies.
         options: The options of the decoder, and of memory.
     """
-    if unknown := options.keys() - NetOptions.__annotations__.keys():
-        text = f"{min(unknown)} is not an option of net()"
-        raise TypeError(text)
     rules.check()
     if isinstance(keys, str):
         text = 'keys is a list of names: ["id"]'

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from walrow._core import LogDirectory
     from walrow._lsn import Lsn
 
-__all__ = ["LogReader"]
+__all__ = ["LogReader", "reader_name"]
 
 
 class LogReader:
@@ -99,6 +99,18 @@ class LogReader:
     def _take(self, found: tuple[str, Lsn, int | None]) -> None:
         _, self._position, used = found
         self._used = used or 0
+
+
+def reader_name(name: Any) -> str:
+    """The name of a reader. The log checks its length and its characters.
+
+    Raises:
+        TypeError: It is no text.
+    """
+    if not isinstance(name, str):
+        text = f"the name of a reader is a text, such as 'nightly', not {type(name).__name__}"
+        raise TypeError(text)
+    return name
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

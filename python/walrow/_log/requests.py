@@ -3,7 +3,7 @@
 Each request is an object of the log, `_load-request-…`. The receiver loads the tables of the oldest
 one, and removes the request when it is done. So a request survives a crash. A process that waits
 for the load renews it. The load is cancelled a minute after the last time, or once somebody removes the
-request. The result is an object with the request's key, which the waiting process removes: a missing
+request. The receiver writes into it what the load waits for. The result is an object with the request's key, which the waiting process removes: a missing
 one never means success.
 """
 
@@ -15,17 +15,19 @@ import math
 import os
 import secrets
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import errors
 from walrow._amounts import duration
+from walrow._calls import explained
 from walrow._core import LogDirectory, LogObjects
 from walrow._log.needs import read_record
 from walrow._sources.logs import directory_of
 from walrow.errors import Error, LogError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from walrow.typing import Duration
@@ -38,6 +40,7 @@ __all__ = [
     "complete",
     "is_wanted",
     "load",
+    "note",
     "pending",
     "request",
     "result_of",
@@ -73,12 +76,14 @@ class LoadResult(NamedTuple):
     time: float = 0.0
 
 
+@explained
 def load(
     tables: str | Sequence[str] | None = None,
     *,
     log: str | os.PathLike[str],
     wait: bool = True,
     timeout: Duration | None = None,
+    waiting: Callable[[str], None] | None = None,
 ) -> None:
     """Asks the receiver of a log to load tables, and waits until they are.
 
@@ -99,7 +104,10 @@ def load(
         log: The log's directory.
         wait: Whether to wait for the load. Otherwise the request stays until it is loaded, or
             `walrow.log.cancel_load` cancels it.
-        timeout: How long to wait. Default: without end.
+        timeout: How long to wait: seconds, a timedelta, or a text such as `"5m"`. Default:
+            without end.
+        waiting: Is called with what the load waits for: at once, when that changes, and every
+            30 seconds.
 
     Raises:
         OptionError: A name has no schema, and not just one published table has it.
@@ -115,7 +123,7 @@ def load(
         return
     end = time.monotonic() + seconds
     try:
-        found = _awaited(objects, wanted, end)
+        found = _awaited(objects, wanted, end, waiting or (lambda _: None))
     except BaseException:
         _remove(objects, _name(wanted))
         raise
@@ -124,9 +132,15 @@ def load(
         raise LogError(found.failure, code="load")
 
 
-def _awaited(objects: LogObjects, wanted: LoadRequest, end: float) -> LoadResult:
+def _awaited(
+    objects: LogObjects,
+    wanted: LoadRequest,
+    end: float,
+    waiting: Callable[[str], None],
+) -> LoadResult:
     """Waits for the result of a request."""
     renewed = time.monotonic()
+    said, said_at = "", -math.inf
     while (found := _result_of(objects, wanted)) is None:
         now = time.monotonic()
         if now >= end:
@@ -137,13 +151,48 @@ def _awaited(objects: LogObjects, wanted: LoadRequest, end: float) -> LoadResult
             with contextlib.suppress(Error, OSError):
                 _renew(objects, wanted)
         try:
-            objects.read(_name(wanted))
+            waits = _waits(objects, wanted)
         except FileNotFoundError:
             # The result comes before the request goes.
             found = _result_of(objects, wanted)
             return found or LoadResult("the load was cancelled")
+        if waits != said or now >= said_at + _SAY_SECONDS:
+            said, said_at = waits, now
+            waiting(waits)
         time.sleep(_POLL_SECONDS)
     return found
+
+
+def _waits(objects: LogObjects, wanted: LoadRequest) -> str:
+    """The reason why a load waits, in words."""
+    data, _ = objects.read(_name(wanted))
+    with contextlib.suppress(*_DAMAGED):
+        waits = json.loads(data).get("waits")
+        if isinstance(waits, str):
+            return waits
+    return "waiting for the receiver of the log: walrow receive must run"
+
+
+def note(log: Path, taken: LoadRequest, waits: str) -> None:
+    """Says in a request what its load waits for, for the process that waits for it."""
+    objects = LogObjects(log)
+    with contextlib.suppress(Error, OSError):
+        _change(objects, taken, {"waits": waits})
+
+
+def _listed(tables: Any) -> list[str] | None:
+    """The tables of a request.
+
+    Raises:
+        TypeError: They are no names.
+    """
+    if tables is None:
+        return None
+    names = [tables] if isinstance(tables, str) else tables
+    if not isinstance(names, Iterable) or not all(isinstance(it, str) for it in names):
+        text = "tables must be names of tables, such as ['public.orders']"
+        raise TypeError(text)
+    return [*names]
 
 
 def _opened(log: str | os.PathLike[str]) -> Path:
@@ -167,7 +216,7 @@ def _with_schemas(
     """
     if tables is None:
         return None
-    names = [tables] if isinstance(tables, str) else list(tables)
+    names = _listed(tables) or []
     if all("." in name for name in names):
         return names
     known = read_record(lambda it: objects.read(it)[0]).tables or {}
@@ -183,6 +232,7 @@ def _with_schemas(
     return found
 
 
+@explained
 def cancel_load(
     tables: str | Sequence[str] | None = None, *, log: str | os.PathLike[str]
 ) -> int:
@@ -350,11 +400,18 @@ def _record(wanted: LoadRequest) -> bytes:
 
 def _renew(objects: LogObjects, wanted: LoadRequest) -> None:
     """Says that somebody still waits."""
+    _change(objects, wanted, {"renewed": time.time()})
+
+
+def _change(objects: LogObjects, wanted: LoadRequest, change: dict[str, Any]) -> None:
     name = _name(wanted)
     # A request that is removed meanwhile does not come back.
     with objects.lock():
-        _, tag = objects.read(name)
-        objects.swap(name, _record(wanted), tag)
+        data, tag = objects.read(name)
+        found = json.loads(_record(wanted))
+        with contextlib.suppress(*_DAMAGED):
+            found |= json.loads(data)
+        objects.swap(name, json.dumps(found | change).encode(), tag)
 
 
 def complete(log: Path, taken: LoadRequest, failure: str | None) -> None:
@@ -429,6 +486,8 @@ _POLL_SECONDS = 0.2
 #: A waiting process renews its request so often. One without that for so long is not wanted.
 _RENEW_SECONDS = 5.0
 _EXPIRY_SECONDS = 60.0
+#: A caller hears again what a load waits for.
+_SAY_SECONDS = 30.0
 _SETTLED_NANOSECONDS = 2_000_000_000
 _REQUEST = "_load-request-"
 _RESULT = "_load-result-"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from walrow._read.reading import frames
 from walrow._sources.logs import is_named
-from walrow.errors import Remedy, SchemaError
+from walrow.errors import OptionError, Remedy, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,6 +63,9 @@ def keys_of(
         text = f"{table.name} has no change in the log, and needs a load first"
         raise SchemaError(text, table=table.name)
     latest = table.versions[-1]
+    if isinstance(keys, str):
+        text = f'keys is a list of names: ["{keys}"]'
+        raise OptionError(text)
     if keys is not None:
         chosen = tuple(keys)
         for version in table.versions:
@@ -70,7 +73,7 @@ def keys_of(
             if unknown or not chosen:
                 text = (
                     f"{table.name}: the key has a column {min(unknown)}, which the table "
-                    "lacks"
+                    f"lacks; its columns are {', '.join(it.name for it in latest.columns)}"
                     if unknown
                     else f"{table.name}: the key has no columns"
                 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from walrow._calls import explained
 from walrow._core import Catalog
 from walrow._postgres.session import SAME_NAMES, no_text, texts, transaction
 from walrow.errors import OptionError
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import psycopg
 
 
+@explained
 def catalog(
     conn: psycopg.Connection[Any], *, publications: str | Sequence[str] | None = None
 ) -> Catalog:

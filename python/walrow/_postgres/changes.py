@@ -6,6 +6,7 @@ import functools
 import secrets
 import sys
 import weakref
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NoReturn, cast, get_type_hints
 
 from walrow._core import Reader
@@ -21,11 +22,13 @@ from walrow._postgres.slot_positions import advance, position_of_now
 from walrow._postgres.temporary_publication import create_if_missing
 from walrow._read import schemas
 from walrow._read.signatures import with_options
+from walrow._sources.logs import start_in
 from walrow.errors import OptionError
 from walrow.typing import ChangesOptions, SchemaOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    import os
+    from collections.abc import Sequence
     from typing import Literal, Self, Unpack
 
     import psycopg
@@ -91,11 +94,13 @@ def changes(
         ReplicationError: The connection failed, the server refused a command, or somebody
             has had a table locked for too long for its publication.
     """
-    if isinstance(conninfo, str):
-        given = parameters_of(conninfo)
-    else:
+    if isinstance(conninfo, Mapping):
         given = parameters_of(**conninfo)
+    else:
+        given = parameters_of(conninfo)
     _check(publications, slot, until, options, peek=peek)
+    # A stream has no place for a time.
+    start_in(None, options.get("start"))
     # Nothing may have changed.
     options.setdefault("missing_table", "ignore")
     return Changes(
@@ -300,10 +305,17 @@ class Changes:
         return self._all().to_pyarrow()
 
     def to_pandas(
-        self, *, dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow"
+        self,
+        *,
+        dtype_backend: Literal["pyarrow", "numpy"] = "pyarrow",
+        decimals: Literal["exact", "float"] = "exact",
     ) -> Any:
         """Waits for all changes, and returns them as `walrow.Reader.to_pandas` does."""
-        return self._all().to_pandas(dtype_backend=dtype_backend)
+        return self._all().to_pandas(dtype_backend=dtype_backend, decimals=decimals)
+
+    def to_parquet(self, path: str | os.PathLike[str]) -> int:
+        """Waits for all changes, and writes them as `walrow.Reader.to_parquet` does."""
+        return self._all().to_parquet(path)
 
     def to_polars(self) -> Any:
         """Waits for all changes, and returns them as `walrow.Reader.to_polars` does."""
@@ -360,18 +372,18 @@ def _check(
         "peek=True needs slot=: a temporary slot ends with its reader": (
             peek and slot is None
         ),
-        'until must be "now", a number of seconds, or None': (
+        f'until is {until!r}: it must be "now", a number of seconds, or None': (
             until not in {"now", None}
-            and (isinstance(until, bool) or not isinstance(until, int | float))
+            and (
+                isinstance(until, bool)
+                or not isinstance(until, int | float)
+                or not until >= 0
+            )
         ),
     }
     for text, is_refused in refusals.items():
         if is_refused:
             raise OptionError(text)
-    unknown = options.keys() - get_type_hints(ChangesOptions).keys()
-    if unknown:
-        text = f"changes has no option {min(unknown)}"
-        raise TypeError(text)
 
 
 def _tables_of(options: ChangesOptions) -> list[TableName]:

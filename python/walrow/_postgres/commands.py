@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
+from walrow._calls import explained
 from walrow._core import (
     alter_slot_command,
     create_physical_slot_command,
@@ -123,6 +124,7 @@ class CreatedSlot(Result):
     plugin: str | None
 
 
+@explained
 def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
     """Returns which server this is, and its position.
 
@@ -148,6 +150,7 @@ def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
     return IdentifySystem(identifier, timeline, Lsn(lsn), name)
 
 
+@explained
 def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHistory:
     """Returns the timelines before this one, with their ends, and the history file.
 
@@ -190,6 +193,7 @@ def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHi
     )
 
 
+@explained
 def create_slot(
     conn: psycopg.Connection[Any],
     name: str,
@@ -258,6 +262,7 @@ def create_slot(
     return _created(conn, row_of(result))
 
 
+@explained
 def create_physical_slot(
     conn: psycopg.Connection[Any],
     name: str,
@@ -294,6 +299,7 @@ def create_physical_slot(
     return _created(conn, row_of(result))
 
 
+@explained
 def read_slot(conn: psycopg.Connection[Any], name: str) -> PhysicalSlot | None:
     """Returns the position of a physical slot, or None if there is no such slot.
 
@@ -344,6 +350,7 @@ def _reporter(
     return tick
 
 
+@explained
 def drop_slot(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -> None:
     """Drops a replication slot. The changes that it has kept are lost.
 
@@ -365,6 +372,7 @@ def drop_slot(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -
     run(conn, command, f'cannot drop slot "{name}"', slot=name)
 
 
+@explained
 def alter_slot(
     conn: psycopg.Connection[Any],
     name: str,
@@ -398,6 +406,7 @@ def alter_slot(
     run(conn, command, f'cannot change slot "{name}"', slot=name)
 
 
+@explained
 def start_replication_command(
     slot: str,
     start: int | str | Lsn,

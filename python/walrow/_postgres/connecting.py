@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 
-def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
+def parameters_of(conninfo: Any = "", **parameters: Any) -> dict[str, Any]:
     """Parses a connection string into parameters of libpq.
 
     No error shows the string, because any part of a misspelled one may be the password.
@@ -46,6 +46,12 @@ def parameters_of(conninfo: str = "", **parameters: Any) -> dict[str, Any]:
         OptionError: The string cannot be parsed, or a parameter does not exist.
     """
     library = psycopg_or_refuse()
+    if not isinstance(conninfo, str):
+        text = (
+            "conninfo must be a connection string, such as 'dbname=shop', not "
+            f"{type(conninfo).__name__}"
+        )
+        raise TypeError(text)
     try:
         # The first of these also checks the names of parameters.
         checked = library.conninfo.make_conninfo(conninfo, **parameters)

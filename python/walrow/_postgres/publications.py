@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._calls import explained
 from walrow._postgres.running import run
 from walrow._postgres.session import records
 from walrow.errors import OptionError
@@ -39,6 +40,7 @@ class Relation(NamedTuple):
 Found = tuple[str | tuple[str, str], list[Relation]]
 
 
+@explained
 def create_publication(
     conn: psycopg.Connection[Any],
     name: str,
@@ -95,6 +97,7 @@ def create_publication(
     run(conn, command, f'cannot create publication "{name}"', publication=name)
 
 
+@explained
 def drop_publication(conn: psycopg.Connection[Any], name: str) -> None:
     """Drops a publication. Streams that use it fail, from server 18 on only with a warning.
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
+from walrow._calls import explained
 from walrow.errors import OptionError, SchemaError, SettingError
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     import psycopg
 
 
+@explained
 def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
     """Returns the session settings under which walrow reads text without loss.
 
@@ -47,7 +49,7 @@ def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
     Returns:
         Names and values, for a startup message or for SET.
     """
-    is_unknown = server_encoding.upper() == "SQL_ASCII"
+    is_unknown = _upper(server_encoding) == "SQL_ASCII"
     return {
         "DateStyle": "ISO",
         "IntervalStyle": "postgres",
@@ -59,6 +61,15 @@ def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
     }
 
 
+def _upper(encoding: Any) -> str:
+    if isinstance(encoding, str):
+        return encoding.upper()
+    kind = type(encoding).__name__
+    text = f"server_encoding must be a text, such as 'UTF8', not {kind}"
+    raise TypeError(text)
+
+
+@explained
 def options(*, server_encoding: str = "UTF8") -> str:
     """Returns `settings` as libpq's connection parameter `options`.
 
@@ -84,6 +95,7 @@ def options(*, server_encoding: str = "UTF8") -> str:
     return " ".join(f"-c {name}={value}" for name, value in chosen.items())
 
 
+@explained
 def check_settings(conn: psycopg.Connection[Any]) -> None:
     """Checks that a session has the `settings` for its database's encoding.
 
@@ -166,7 +178,7 @@ def check_usable(conn: Any) -> None:
 def check_connection(conn: Any) -> None:
     """Accepts only a connection of psycopg 3. Never shows it: it may be a password."""
     if isinstance(conn, str):
-        text = "a connection string: pass psycopg.connect(...) instead of its text"
+        text = "conn is a text: pass a connection, such as psycopg.connect(...)"
         raise OptionError(text)
     module, name = type(conn).__module__, type(conn).__name__
     if hasattr(conn, "pgconn") and not hasattr(conn, "__aenter__"):
@@ -176,7 +188,10 @@ def check_connection(conn: Any) -> None:
     elif hasattr(conn, "connection"):
         text = f"{module}.{name} is not a connection: pass the connection itself"
     else:
-        text = f"{module}.{name} is not a connection of psycopg 3: pip install 'walrow[postgres]'"
+        text = (
+            f"conn is no connection of psycopg 3, but {module}.{name}: pass "
+            "psycopg.connect(...), of pip install 'walrow[postgres]'"
+        )
     raise OptionError(text)
 
 

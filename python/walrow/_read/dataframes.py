@@ -6,6 +6,9 @@ The rows are read before the library sees them, so that errors stay walrow's own
 from __future__ import annotations
 
 import importlib
+import os
+from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from walrow._by_table import ByTable
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
     from walrow._core import Batch, Reader, Rows
 
-__all__ = ["to_duckdb", "to_pandas", "to_polars", "to_pyarrow"]
+__all__ = ["to_duckdb", "to_pandas", "to_parquet", "to_polars", "to_pyarrow"]
 
 
 def to_pyarrow(source: Reader | Batch) -> Any:
@@ -25,8 +28,43 @@ def to_pyarrow(source: Reader | Batch) -> Any:
     return _each(source, pa.table)
 
 
-def to_pandas(source: Reader | Batch, dtype_backend: str = "pyarrow") -> Any:
+def to_parquet(source: Reader, path: str | os.PathLike[str], one_schema: bool) -> int:  # noqa: FBT001 - Rust calls it
+    """Writes the rows to a file. Returns their number."""
+    pa = _library("pyarrow", "to_parquet")
+    from pyarrow import parquet
+
+    if not one_schema:
+        text = (
+            "to_parquet writes one table: choose it with table=, or use envelope=True"
+        )
+        raise OptionError(text)
+    target = Path(path)
+    count = 0
+    with NamedTemporaryFile(
+        dir=target.parent, prefix=f".{target.name}.", delete=False
+    ) as file:
+        try:
+            # A table without rows has its schema, too.
+            with parquet.ParquetWriter(file, pa.schema(source.schema)) as writer:
+                for batch in source:
+                    count += batch.num_rows
+                    writer.write_batch(pa.record_batch(batch))
+            file.flush()
+            os.fsync(file.fileno())
+            Path(file.name).replace(target)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+    return count
+
+
+def to_pandas(
+    source: Reader | Batch, dtype_backend: str = "pyarrow", decimals: str = "exact"
+) -> Any:
     """Returns a `pandas.DataFrame`, or a `ByTable` of them."""
+    if decimals not in {"exact", "float"}:
+        text = f"decimals must be exact or float, not {decimals!r}"
+        raise OptionError(text)
     if dtype_backend not in {"pyarrow", "numpy"}:
         text = f"dtype_backend must be pyarrow or numpy, not {dtype_backend!r}"
         raise OptionError(text)
@@ -35,6 +73,8 @@ def to_pandas(source: Reader | Batch, dtype_backend: str = "pyarrow") -> Any:
 
     def frame(rows: Rows) -> Any:
         table = pa.table(rows)
+        if decimals == "float":
+            table = _floats(pa, table)
         if dtype_backend == "numpy":
             try:
                 return table.to_pandas()
@@ -48,6 +88,15 @@ def to_pandas(source: Reader | Batch, dtype_backend: str = "pyarrow") -> Any:
         return plain.to_pandas(types_mapper=pd.ArrowDtype)
 
     return _each(source, frame)
+
+
+def _floats(pa: Any, table: Any) -> Any:
+    """The table with decimals as floats."""
+    for place, column in enumerate(table.columns):
+        if pa.types.is_decimal(column.type):
+            field = table.schema.field(place).with_type(pa.float64())
+            table = table.set_column(place, field, column.cast(pa.float64()))
+    return table
 
 
 def _storage(pa: Any, column: Any) -> Any:

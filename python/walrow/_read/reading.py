@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
+from walrow._calls import explained
 from walrow._core import Frames, Reader
 from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
@@ -169,7 +169,7 @@ def read(
     `UnfinishedError`, `ReplicationError` and the source's own exceptions are raised after
     all earlier batches were returned.
     """
-    if isinstance(start := options.get("start"), str | dt.datetime):
+    if (start := options.get("start")) is not None:
         options["start"] = start_in(log_of(source), start)
     if versions != "one":
         options["schema"] = schema_of_all(source, versions, options)
@@ -179,6 +179,7 @@ def read(
     return Reader(chunks, **options)
 
 
+@explained
 def frames(
     source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
 ) -> Frames:
@@ -218,6 +219,7 @@ def frames(
     return Frames(chunks, framing=framing, unfinished=unfinished)
 
 
+@explained
 def messages(
     source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
 ) -> Iterator[Message]:

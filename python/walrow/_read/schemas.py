@@ -12,7 +12,7 @@ from walrow._core import Catalog, Schema, SchemaUnion
 from walrow._read.signatures import with_options
 from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks, paths
-from walrow._sources.logs import find_log, log_of
+from walrow._sources.logs import find_log, log_of, start_in
 from walrow.errors import Error, OptionError
 from walrow.typing import SchemaOptions
 
@@ -64,6 +64,8 @@ def schema(
         UnfinishedError: A capture is not complete, so it may lack versions.
         OptionError: As in `read`.
     """
+    if (start := options.get("start")) is not None:
+        options["start"] = start_in(log_of(source), start)
     sources = list(_sources(source, table))
     catalogs = [each for _, each in sources if isinstance(each, Catalog)]
     if options.get("catalog") is None and catalogs:
@@ -102,7 +104,7 @@ def schema_of_all(source: Any, versions: str, options: Options) -> Schema:
         OptionError: There is not one table, or the source can be read only once.
     """
     if versions != "union":
-        text = "versions must be 'one' or 'union'"
+        text = f"versions must be 'one' or 'union', not {versions!r}"
         raise OptionError(text)
     table = options.get("table")
     if table is None or options.get("schema") is not None:

@@ -9,18 +9,23 @@ import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walrow import typing as options
+from walrow._calls import explained
 from walrow._core import OPTIONS, Decoder, Reader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
 __all__ = ["with_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def with_options(keys: type[Any]) -> Callable[[F], F]:
+def with_options(
+    keys: type[Any], *, elsewhere: Collection[str] = ()
+) -> Callable[[F], F]:
     """Lists the options in the signature of a function with `**options: Unpack[keys]`.
+
+    A call with another name is a `TypeError`, unless it is one of `elsewhere`.
 
     >>> @with_options(options.SchemaOptions)
     ... def example(source, **options): ...
@@ -31,7 +36,7 @@ def with_options(keys: type[Any]) -> Callable[[F], F]:
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         _sign(function, [*signature.parameters.values()], keys, signature)
-        return function
+        return explained(function, elsewhere)
 
     return decorate
 

@@ -402,6 +402,7 @@ class Driver:
                     binary=self._server.binary,
                     jobs=self._options.jobs,
                     tell=self._tell,
+                    note=partial(self._note_for, request),
                 )
                 self._load.open()
             case load.MakeSlot(_, request):
@@ -461,6 +462,12 @@ class Driver:
         except LogError as error:
             self._reports.add(str(error))
             return None
+
+    def _note_for(
+        self, request: load.First | load_requests.LoadRequest, text: str
+    ) -> None:
+        if isinstance(request, load_requests.LoadRequest) and request.is_awaited:
+            load_requests.note(self._log, request, text)
 
     def _load_waits(self, waits: object) -> None:
         self._reports.add(f"a load: {waits}")

@@ -83,6 +83,7 @@ class TableLoad:
         binary: bool,
         jobs: int,
         tell: Callable[[Event], None],
+        note: Callable[[str], None],
     ) -> None:
         """Stores the arguments.
 
@@ -94,6 +95,8 @@ class TableLoad:
             binary: Whether values come in binary.
             jobs: The number of connections that copy.
             tell: Takes the answers.
+            note: Takes what the load waits for, for the person who asked for it. A thread of the
+                load calls it, as it may write to a disk.
         """
         self._number = number
         self._given = given
@@ -102,6 +105,7 @@ class TableLoad:
         self._binary = binary
         self._jobs = jobs
         self._tell = tell
+        self._note = note
         self._stopped = threading.Event()
         self._lock, self._using = threading.Lock(), threading.Lock()
         self._thread = Worker("walrow-load", at_end=self._close)
@@ -143,6 +147,7 @@ class TableLoad:
 
         def tick(waits: Waiting) -> None:
             waiting(waits)
+            self._note(f"the receiver is {waits}")
             self._check()
             if waits.seconds >= longest_pause:
                 raise _WaitsForLongError(waits)
@@ -173,6 +178,8 @@ class TableLoad:
         """Begins to copy into a load of the log. The answer is `Copied`."""
         self.load = load
         connections, self._connections = self._connections, []
+        copies = "the receiver copies the rows, and gives them their place in the log"
+        self._thread.do(partial(self._note, copies))
         for conn in connections:
             waiter = Waiter()
             self._waiters.append(waiter)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
@@ -53,6 +54,8 @@ class Reports:
         self._watch = watch
         self._seconds = seconds
         self._due = 0.0
+        #: When there was no lag.
+        self._caught_up = -math.inf
         self._notes: deque[str] = deque()
 
     def end(self) -> None:
@@ -77,6 +80,9 @@ class Reports:
         counts = seen.counts
         end, kept = self._watch.look()
         lag = None if end is None or not seen.position else max(0, end - seen.position)
+        clock = time.monotonic()
+        if lag == 0:
+            self._caught_up = clock
         if self._status is not None:
             self._status(
                 Status(
@@ -87,7 +93,7 @@ class Reports:
                     counts.bytes,
                     counts.segments,
                     lag,
-                    lag_seconds(counts.last_commit_time, lag),
+                    lag_seconds(counts.last_commit_time, lag, clock - self._caught_up),
                     kept,
                     seen.load,
                     note or seen.trouble,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from typing import TYPE_CHECKING, Literal
 
 from walrow._results import Result, result
@@ -73,8 +74,8 @@ class Status(Result):
         segments: Published segments.
         lag_bytes: The WAL between `position` and the server's end of WAL. None if the
             server was not asked yet.
-        lag_seconds: The seconds since the commit of the last transaction, or 0 if there
-            is no lag in bytes. None before the first one.
+        lag_seconds: The seconds since the commit of the last transaction, or since there was no
+            lag in bytes, if that is less: 0 on an idle server. None before the first of both.
         kept_bytes: The WAL that the slot keeps on the server.
         load: How far a load is. None without one.
         note: The problem, in words.
@@ -93,11 +94,19 @@ class Status(Result):
     note: str | None
 
 
-def lag_seconds(micros: int | None, lag: int | None) -> float | None:
-    """The seconds since a commit, in microseconds since 1970. 0 without a lag in bytes."""
-    if micros is None:
-        return None
+def lag_seconds(
+    micros: int | None, lag: int | None, behind: float = math.inf
+) -> float | None:
+    """How many seconds a log may be behind its server.
+
+    Args:
+        micros: The last commit, in microseconds since 1970.
+        lag: The lag in bytes.
+        behind: The seconds since there was no lag in bytes. An idle server writes WAL, too.
+    """
     if lag == 0:
         return 0.0
+    if micros is None:
+        return None
     now = dt.datetime.now(dt.UTC).timestamp()
-    return max(0.0, now - micros / 1_000_000)
+    return min(max(0.0, now - micros / 1_000_000), behind)

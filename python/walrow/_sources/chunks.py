@@ -336,8 +336,12 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
     if not found:
         text = f"{path}: there are no files"
         raise FileNotFoundError(text)
-    # Raises if a file does not exist.
-    sizes = [_size(os.stat(each)) for each in found]  # noqa: PTH116
+    try:
+        sizes = [_size(os.stat(each)) for each in found]  # noqa: PTH116
+    except FileNotFoundError as error:
+        if not os.path.isabs(path):  # noqa: PTH117
+            error.strerror = f"No such file or directory below {Path.cwd()}"
+        raise
     return [
         _Place(each, partial(open, each, "rb", buffering=0), size=size)
         for each, size in zip(found, sizes, strict=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ __all__ = [
     "directory_of",
     "find_log",
     "is_named",
+    "location_of",
     "log_of",
     "part_of",
     "refuse_conninfo",
@@ -72,16 +74,17 @@ def start_in(log: LogDirectory | None, start: Any) -> Any:
     Raises:
         OptionError: The start is a time, and there is no log: times are not known before.
     """
-    if start is None or isinstance(start, int):
-        return start
-    if not isinstance(at(start, "start"), dt.datetime):
-        return start
-    if log is None:
-        text = (
-            "start is a time, which needs a log: pass the LSN, such as Reader.position"
-        )
-        raise OptionError(text)
-    return log.lsn_of(start, "start")
+    if start is None:
+        return None
+    found = at(start, "start")
+    if isinstance(found, dt.datetime):
+        if log is None:
+            raise OptionError(_NO_LOG)
+        return log.lsn_of(found, "start")
+    return found
+
+
+_NO_LOG = "start is a time, which needs a log: pass the LSN, such as Reader.position"
 
 
 def log_of(source: Any) -> LogDirectory | None:
@@ -106,11 +109,29 @@ def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
         "columns": [
             key
             for keys in named
-            if keys is not None and not isinstance(keys, str)
+            if isinstance(keys, Iterable) and not isinstance(keys, str)
             for key in keys
             if isinstance(key, str)
         ],
     }
+
+
+def location_of(log: Any) -> str:
+    """The path or the URL of a log.
+
+    Raises:
+        OptionError: It is empty, or a connection string.
+        TypeError: It is neither a path nor a URL.
+    """
+    if not isinstance(log, str | os.PathLike):
+        text = f"log must be the path or the URL of a log, not {type(log).__name__}"
+        raise TypeError(text)
+    found = os.fsdecode(log)
+    if not found:
+        text = "log is empty: name a directory"
+        raise OptionError(text)
+    refuse_conninfo(found)
+    return found
 
 
 def directory_of(log: str | os.PathLike[str]) -> Path:
@@ -120,11 +141,7 @@ def directory_of(log: str | os.PathLike[str]) -> Path:
         OptionError: It is empty, or a connection string.
         LogError: It is a URL (`read_only`).
     """
-    if not os.fsdecode(log):
-        text = "log is empty: name a directory"
-        raise OptionError(text)
-    refuse_conninfo(os.fsdecode(log))
-    if is_url(os.fsdecode(log)):
+    if is_url(location_of(log)):
         text = (
             "a log at a URL can only be read: write and change it in a local directory"
         )

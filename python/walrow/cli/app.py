@@ -22,6 +22,7 @@ from walrow.cli.backup import backup
 from walrow.cli.catalog import catalog
 from walrow.cli.ddl_trigger import ddl_trigger
 from walrow.cli.decode import INSTEAD, decode
+from walrow.cli.follow import follow
 from walrow.cli.identify import identify, show, timeline
 from walrow.cli.init import init
 from walrow.cli.inspect import inspect
@@ -72,9 +73,9 @@ cli.add_command(seal)
 cli.add_command(ddl_trigger)
 cli.add_command(load)
 cli.add_command(log)
+cli.add_command(follow)
 cli.add_command(state)
 cli.add_command(apply)
-cli.add_command(backup)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -107,7 +108,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of the output has closed it.
         code = 128 + signal.SIGPIPE
-    except OptionError as error:
+    except (OptionError, ModuleNotFoundError) as error:
+        # The latter says which package an option needs.
         code = fail(error, 2, context)
     except UnfinishedError as error:
         code = fail(error, 3, context)

@@ -113,7 +113,9 @@ def apply(
                 text = f"only --engine delta has {name}, and the engine is spark: {choice.reason}"
                 raise OptionError(text)
         from walrow.cli.apply_spark import applier
+        from walrow.spark.modes import check_call
 
+        check_call(log, **options, **own)
         with applier(given, options["target"]) as (one, check):
             _repeat(
                 one, check, log, options | own, choice, every=every, as_json=as_json

@@ -27,6 +27,7 @@ __all__ = [
     "TABLE",
     "TEXT",
     "Commands",
+    "Number",
     "Value",
     "library_option",
     "options_of",
@@ -170,20 +171,19 @@ def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
     if kind.choices:
         type_: Any = click.Choice(kind.choices)
     elif kind is _options.NUMBER:
-        type_ = click.IntRange(option.least, option.most)
+        type_ = Number(option.least, option.most)
     elif kind in _PARSED or kind.metavar is not None:
         type_ = Value(option)
     elif kind.name in _TEXTS:
         type_ = _TEXTS[kind.name]
     else:
         return None
-    default = None if option.is_required else option.default
-    return required | {
-        "type": type_,
-        "metavar": kind.metavar,
-        "default": default,
-        "show_default": default is not None,
-    }
+    settings = required | {"type": type_, "metavar": kind.metavar}
+    if option.is_required:
+        # For click, None would be a value.
+        return settings
+    default = option.default
+    return settings | {"default": default, "show_default": default is not None}
 
 
 _NAME = re.compile("`([^`]+)`")
@@ -197,6 +197,26 @@ _TEXTS = {
 
 
 LSN_OR_TIME = Value(Kind("lsn|time", at))
+
+
+class Number(click.IntRange):
+    """An integer in a range. Errors say number, and which."""
+
+    name = "number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> Any:
+        """Refuses other text."""
+        try:
+            number = int(value)
+        except ValueError:
+            self.fail(f"{value} is not a {self.name}{self._range()}", param, ctx)
+        return super().convert(number, param, ctx)
+
+    def _range(self) -> str:
+        least = "" if self.min is None else f" from {self.min}"
+        return least if self.max is None else f"{least} up to {self.max}"
 
 
 class _File(click.Path):

@@ -11,31 +11,26 @@ import click
 from walrow._postgres.connecting import options_with_jit_off, parameters_of
 from walrow._postgres.server_errors import replication_error
 from walrow.cli.arguments import TEXT
-from walrow.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import psycopg
 
-#: The option of the commands that have other arguments.
-dsn = click.option(
-    "--dsn",
-    default="",
-    type=TEXT,
-    metavar="DSN",
-    help="A connection string, as in psql: 'dbname=shop' or postgresql://... "
-    "Environment variables, such as PGHOST, supply missing parameters.",
+_HELP = (
+    "A connection string, as in psql: 'dbname=shop' or postgresql://... "
+    "Environment variables, such as PGHOST, supply missing parameters."
 )
+#: The option of the commands that have other arguments.
+dsn = click.option("--dsn", default="", type=TEXT, metavar="DSN", help=_HELP)
+#: The option of a command that may read something else. None without it.
+optional_dsn = click.option("--dsn", type=TEXT, metavar="DSN", help=_HELP)
 
 
 @contextlib.contextmanager
 def connected_for_replication(conninfo: str) -> Iterator[psycopg.Connection[Any]]:
     """Connects for replication: to the database if one is named, else to the server."""
-    try:
-        named = parameters_of(conninfo).get("dbname") or os.environ.get("PGDATABASE")
-    except ImportError as error:
-        raise OptionError(str(error)) from None
+    named = parameters_of(conninfo).get("dbname") or os.environ.get("PGDATABASE")
     word = "database" if named else "true"
     with connected(conninfo, replication=word) as conn:
         yield conn
@@ -44,10 +39,7 @@ def connected_for_replication(conninfo: str) -> Iterator[psycopg.Connection[Any]
 @contextlib.contextmanager
 def connected(conninfo: str, **parameters: Any) -> Iterator[psycopg.Connection[Any]]:
     """Connects in autocommit mode. Errors of psycopg become walrow's."""
-    try:
-        given = parameters_of(conninfo, **parameters)
-    except ImportError as error:
-        raise OptionError(str(error)) from None
+    given = parameters_of(conninfo, **parameters)
     import psycopg
 
     given = {"fallback_application_name": "walrow", **given}

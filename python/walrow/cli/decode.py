@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,9 +12,10 @@ import click
 from walrow._core import Batch, Reader
 from walrow._read.schemas import schema_of_all
 from walrow._secrets import is_conninfo
-from walrow._sources.logs import part_of
+from walrow._sources.logs import find_log, part_of
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, library_option
+from walrow.cli.places import resolved, say_time
 from walrow.cli.terminal import count, say
 from walrow.errors import (
     Error,
@@ -57,10 +59,12 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
 @library_option(
     "envelope", "All tables under one schema, with columns as maps of names to text."
 )
-@library_option(
-    "start",
-    "Skip transactions that end at or before this LSN: 0/1A2B.",
-    metavar="LSN",
+@click.option(
+    "--start",
+    type=LSN_OR_TIME,
+    metavar="LSN|TIME",
+    help="Skip transactions that end at or before this LSN: 0/1A2B. Of a log, also those before "
+    "the first one that was committed after this time: -1h, today.",
 )
 @click.option(
     "--end",
@@ -149,6 +153,7 @@ def decode(
     _choose_tables(options, to, form)
     policies = options["unrepresentable"]
     has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
+    _resolve_times(files, options)
     catalog = options["catalog"]
     shows_rows = to == "-" and sys.stdout.isatty()
     with source.opened(
@@ -182,6 +187,20 @@ def decode(
         if batches.ended is not None:
             batches.ended.add_note(batches.written_rows("of complete transactions"))
             raise batches.ended
+
+
+def _resolve_times(files: Sequence[str], options: Options) -> None:
+    """Replaces times by the LSNs that a log has for them. The start of a capture must be an LSN."""
+    start, end = options["start"], options["end"]
+    log = find_log(files[0]) if len(files) == 1 and files[0] != "-" else None
+    if log is not None:
+        options["start"] = resolved(log, "--start", start)
+        options["end"] = resolved(log, "--end", end)
+        return
+    if isinstance(start, dt.datetime):
+        text = "--start is a time, which needs a log: a capture takes an LSN"
+        raise click.UsageError(text)
+    say_time("--end", end)
 
 
 def _choose_tables(options: Options, to: str, form: str) -> None:

@@ -7,12 +7,11 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import UNCHANGED
+from walrow.cli.facts import fact_of, in_words
 from walrow.cli.frame_filter import time_of
-from walrow.cli.terminal import printable
+from walrow.cli.terminal import line_printer, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from walrow.typing import Frame
 
 __all__ = ["FrameLines", "clock", "is_clock"]
@@ -40,7 +39,7 @@ class FrameLines:
         self._tables: dict[int, tuple[str, list[str]]] = {}
         is_terminal = sys.stdout.isatty()
         self._longest = _SHORT if is_terminal and not full else None
-        self._print = _printer(whole=full) if is_terminal else _plain
+        self._print = line_printer(whole=full)
         self._heading = True
 
     def skip(self, frame: Frame) -> None:
@@ -97,6 +96,8 @@ class FrameLines:
             ]
             rest = {key: fields[key] for key in ("xid", "options")}
             return f"{self._fields(rest)} {', '.join(names)}"
+        if message.kind == "M" and (fact := fact_of(fields)) is not None:
+            return in_words(fact)
         return self._fields(fields)
 
     def _relation(self, fields: dict[str, Any]) -> str:
@@ -157,27 +158,6 @@ def _server_message(fields: dict[str, Any]) -> str:
 
 def _quoted(value: str | bytes) -> str:
     return repr(value) if isinstance(value, str) else f"'{printable(value)}'"
-
-
-def _plain(head: str, _style: str, text: str, _whole: bool) -> None:  # noqa: FBT001
-    print(head + text)  # noqa: T201
-
-
-def _printer(*, whole: bool) -> Callable[[str, str, str, bool], None]:
-    """Prints to a terminal: one line each, except messages that must be whole."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console()
-
-    def show(head: str, style: str, text: str, is_whole: bool) -> None:  # noqa: FBT001
-        line = Text.assemble((head, style), text)
-        if whole or is_whole:
-            console.print(line, soft_wrap=True)
-        else:
-            console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
-
-    return show
 
 
 _SHORT = 40

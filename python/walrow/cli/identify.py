@@ -6,7 +6,7 @@ import click
 
 from walrow import postgres
 from walrow.cli import grid
-from walrow.cli.arguments import TEXT
+from walrow.cli.arguments import TEXT, Number
 from walrow.cli.connection import connected_for_replication, dsn
 from walrow.cli.terminal import print_json, printable
 
@@ -36,7 +36,7 @@ def identify(*, dsn: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("number", type=click.IntRange(1, (1 << 32) - 1), required=False)
+@click.argument("number", type=Number(1, (1 << 32) - 1), required=False)
 @dsn
 @_json
 def timeline(*, number: int | None, dsn: str, as_json: bool) -> None:

@@ -12,9 +12,11 @@ from walrow import _core
 from walrow._core import UNCHANGED
 from walrow._lsn import Lsn
 from walrow.cli import source
-from walrow.cli.arguments import LSN_OR_TIME, TEXT
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, Number
+from walrow.cli.facts import fact_of
 from walrow.cli.frame_filter import FrameFilter
 from walrow.cli.frame_lines import FrameLines, clock, is_clock
+from walrow.cli.places import say_time
 from walrow.cli.terminal import printable
 
 if TYPE_CHECKING:
@@ -24,14 +26,10 @@ if TYPE_CHECKING:
     from walrow.typing import Frame, Framing
 
 
-class _Xid(click.IntRange):
+class _Xid(Number):
     """A transaction's ID. Errors use the name."""
 
     name = "XID"
-
-
-class _Number(click.IntRange):
-    name = "number"
 
 
 @click.command()
@@ -42,7 +40,7 @@ class _Number(click.IntRange):
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
 @click.option(
     "--limit",
-    type=_Number(min=0),
+    type=Number(min=0),
     metavar="N",
     help="Show only the first N frames.",
 )
@@ -86,7 +84,8 @@ def inspect(
     are shortened, except errors of the server.
 
     With --json, each line contains offset, size, kind, name and fields of a frame.
-    XLogData also has lsn, and message with its kind, name and fields. LSNs and times are
+    XLogData also has lsn, and message with its kind, name and fields; walrow's own facts in a log
+    have fact. LSNs and times are
     text; a time outside of the years 1 to 9999 is a number, the microseconds since 2000. A
     value is a string as the server sent it, null, {"unchanged": true}, or {"hex": "..."}
     if it is binary or not UTF-8.
@@ -106,6 +105,7 @@ def inspect(
     if count:
         _count(files, framing, as_json=as_json)
         return
+    say_time("--start", since)
     out = _Json() if as_json else FrameLines(full=full)
     _frames(files, framing, limit, FrameFilter(table, xid, since), out)
 
@@ -188,6 +188,8 @@ class _Json:
                 "name": message.name,
                 "fields": plain(message.fields),
             }
+            if message.kind == "M" and (fact := fact_of(message.fields)) is not None:
+                record["fact"] = fact
         sys.stdout.write(json.dumps(record) + "\n")
 
 

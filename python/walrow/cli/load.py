@@ -8,7 +8,7 @@ from walrow._log.requests import cancel_load
 from walrow._log.requests import load as load_tables
 from walrow.cli import log_options
 from walrow.cli.arguments import TEXT
-from walrow.cli.source import quiet
+from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import say
 
 
@@ -64,5 +64,10 @@ def load(
             raise click.ClickException(text)
         say(f"walrow: cancelled the load of {words}")
         return
-    load_tables(names, log=log, wait=not no_wait, timeout=timeout)
+    load_tables(names, log=log, wait=not no_wait, timeout=timeout, waiting=_say)
     say(f"walrow: {'requested the load of' if no_wait else 'loaded'} {words}")
+
+
+def _say(waits: str) -> None:
+    if not is_quiet():
+        say(f"walrow: {waits}")

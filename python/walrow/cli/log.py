@@ -12,6 +12,7 @@ import click
 from walrow._run.records import forget_target
 from walrow.cli import grid, log_options
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands
+from walrow.cli.places import resolved
 from walrow.cli.terminal import count, print_json, printable, say
 from walrow.log import Log
 
@@ -133,7 +134,8 @@ def prune(*, directory: str, end: Lsn | dt.datetime, force: bool) -> None:
     Nothing is removed if a registered reader, or the last load of a table, needs some of
     it.
     """
-    removed = Log(directory).prune(end, force=force)
+    opened = Log(directory)
+    removed = opened.prune(resolved(opened._log, "--end", end), force=force)
     click.echo(f"{count(removed, 'segment')} removed")
 
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from walrow import postgres
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import connected, dsn
 from walrow.cli.terminal import count, print_json, printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 @click.command()
@@ -34,6 +39,12 @@ from walrow.cli.terminal import count, print_json, printable
 @click.option("--two-phase", is_flag=True, help="For prepared transactions at PREPARE.")
 @click.option("--binary", is_flag=True, help="For values in binary.")
 @click.option(
+    "--all",
+    "is_all",
+    is_flag=True,
+    help="Print all findings, with all SQL. Otherwise, many of one kind are one line.",
+)
+@click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON object per finding."
 )
 def preflight(
@@ -44,6 +55,7 @@ def preflight(
     tables: tuple[str, ...],
     two_phase: bool,
     binary: bool,
+    is_all: bool,
     as_json: bool,
 ) -> None:
     """Checks whether a server's changes can be received. Changes nothing.
@@ -64,22 +76,45 @@ def preflight(
             two_phase=two_phase,
             binary=binary,
         )
-    for each in found:
-        if as_json:
+    if as_json:
+        for each in found:
             print_json(each.to_dict())
-        else:
-            _show(each)
-    if not as_json:
+    else:
+        for kind, several in _by_kind(found).items():
+            shown = several if is_all else several[:1]
+            for each in shown:
+                _show(each, is_all=is_all)
+            if more := len(several) - len(shown):
+                head = click.style(kind[0], fg=_COLORS[kind[0]], bold=True)
+                click.echo(
+                    f"{head}: {more:,} more of this kind [{kind[1]}]: --all shows them"
+                )
         click.echo(count(len(found.errors), "error"))
     if found.errors:
         raise click.exceptions.Exit(1)
 
 
-def _show(found: postgres.Finding) -> None:
+def _by_kind(
+    found: Iterable[postgres.Finding],
+) -> dict[tuple[str, str], list[postgres.Finding]]:
+    """The findings by severity and code, in order."""
+    kinds: dict[tuple[str, str], list[postgres.Finding]] = {}
+    for each in found:
+        kinds.setdefault((each.severity, each.code), []).append(each)
+    return kinds
+
+
+def _show(found: postgres.Finding, *, is_all: bool) -> None:
     head = click.style(found.severity, fg=_COLORS[found.severity], bold=True)
     click.echo(f"{head}: {printable(found.text)} [{found.code}]")
-    for line in (found.sql or "").splitlines():
+    lines = (found.sql or "").splitlines()
+    shown = lines if is_all or len(lines) <= _LINES else lines[:1]
+    for line in shown:
         click.echo(f"    {printable(line)}")
+    if more := len(lines) - len(shown):
+        click.echo(f"    -- and {more:,} more statements: --all shows them")
 
 
+#: A finding about one table has so many statements.
+_LINES = 2
 _COLORS = {"error": "red", "warning": "yellow", "note": "cyan"}

@@ -9,6 +9,7 @@ import click
 
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option
 from walrow.cli.decode import Counted, format_of, require_pyarrow, write
+from walrow.cli.places import resolved
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, say
 from walrow.errors import Error
@@ -82,7 +83,8 @@ def state(
     has_sentinels.set(isinstance(policies, dict) and "sentinel" in policies.values())
     options["batch_rows"] = GROUP_ROWS
     name = int(table) if table.isdecimal() else table
-    reader = Log(directory).state(name, as_of=as_of, **options)
+    log = Log(directory)
+    reader = log.state(name, as_of=resolved(log._log, "--as-of", as_of), **options)
     batches = Counted(reader)
     try:
         write(to, form, batches, one_schema=True)

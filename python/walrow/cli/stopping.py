@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import select
 import signal
-from typing import TYPE_CHECKING
+import sys
+import threading
+from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator
 
-__all__ = ["stopped_by_signals"]
+__all__ = ["ended_with_its_reader", "stopped_by_signals"]
 
 
 @contextlib.contextmanager
@@ -36,6 +38,38 @@ def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
             signal.signal(number, handler)
 
 
+@contextlib.contextmanager
+def ended_with_its_reader() -> Iterator[None]:
+    """Ends a command when nobody reads its output any more, also while it has nothing to write.
+
+    Raises:
+        BrokenPipeError: The reader of stdout has closed it.
+    """
+    poll = select.poll()
+    # No event: only errors and hang-ups are reported.
+    poll.register(sys.stdout.fileno(), 0)
+    main, is_over = threading.main_thread(), threading.Event()
+
+    def watch() -> None:
+        while not is_over.is_set():
+            if poll.poll(_WATCH_MILLISECONDS) and not is_over.is_set() and main.ident:
+                signal.pthread_kill(main.ident, signal.SIGPIPE)
+                return
+
+    before = signal.signal(signal.SIGPIPE, _broken)
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        signal.signal(signal.SIGPIPE, before)
+
+
+def _broken(_number: int, _frame: object) -> NoReturn:
+    raise BrokenPipeError
+
+
+_WATCH_MILLISECONDS = 200
 _SIGNALS = [
     each
     for name in ("SIGINT", "SIGTERM", "SIGHUP")

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 def printable(text: str | bytes) -> str:
@@ -68,6 +68,35 @@ _JSON_ESCAPES = _JsonEscapes()
 def count(number: int, what: str) -> str:
     """Writes a number of things: `1 row`, `1,234 rows`."""
     return f"{number:,} {what}{'s' * (number != 1)}"
+
+
+def line_printer(*, whole: bool) -> Callable[[str, str, str, bool], None]:
+    """Prints lines to stdout: a head in a style, a text, and whether the line must be whole.
+
+    Each is cut to the width of a terminal, in colour. Elsewhere it is plain and whole.
+
+    Args:
+        whole: Whether all lines must be whole.
+    """
+    if not sys.stdout.isatty():
+        return _plain
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console()
+
+    def show(head: str, style: str, text: str, is_whole: bool) -> None:  # noqa: FBT001
+        line = Text.assemble((head, style), text)
+        if whole or is_whole:
+            console.print(line, soft_wrap=True)
+        else:
+            console.print(line, no_wrap=True, overflow="ellipsis", crop=True)
+
+    return show
+
+
+def _plain(head: str, _style: str, text: str, _whole: bool) -> None:  # noqa: FBT001
+    print(head + text)  # noqa: T201
 
 
 def say(text: str) -> None:

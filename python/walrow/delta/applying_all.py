@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from walrow._apply.many import AllApplied, given_of
 from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.units import LogContents
+from walrow._calls import explained
 from walrow.delta.applying import require
 from walrow.delta.modes import call_of
 from walrow.log import reopened
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["apply_all"]
 
 
+@explained
 def apply_all(
     log: Log | str | os.PathLike[str],
     targets: Mapping[Any, str],

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._amounts import duration
 from walrow._apply.targets import Conflict
+from walrow._calls import explained
 from walrow._results import Result, result
 from walrow.delta.applying import require
 from walrow.delta.failures import by_spark
@@ -46,6 +47,7 @@ class Maintained(Result):
     renewed: bool = False
 
 
+@explained
 def maintain(
     target: str,
     *,
@@ -95,7 +97,7 @@ def maintain(
 def _opened(place: Place) -> Snapshot:
     snapshot = place.look()
     if snapshot is None:
-        text = f"{place.target} does not exist"
+        text = f"target {place.target} does not exist: apply_changes makes it"
         raise OptionError(text)
     snapshot.guard(snapshot.find().token)
     return snapshot

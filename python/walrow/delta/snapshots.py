@@ -50,13 +50,17 @@ class Place:
         storage_options: Options of the object store.
     """
 
-    def __init__(self, target: str, storage_options: Mapping[str, str] | None) -> None:
+    def __init__(self, target: Any, storage_options: Mapping[str, str] | None) -> None:
         """Checks the arguments.
 
         Raises:
             OptionError: The target is not a Delta table at a path or URL.
             ApplyError: Writers there would not see each other.
         """
+        if not isinstance(target, str):
+            kind = type(target).__name__
+            text = f'target must be a text, such as "delta:/lake/orders", not {kind}'
+            raise TypeError(text)
         if not is_path(target):
             text = (
                 f'target {target!r} is not "delta:/path" or the URL of a Delta table: tables in '

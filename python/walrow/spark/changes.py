@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from walrow._read.signatures import with_options
 from walrow.errors import OptionError, SchemaError
 from walrow.spark.decoding import capture_column, decode
-from walrow.spark.schemas import require
+from walrow.spark.schemas import FIXED, require
 from walrow.spark.schemas import schema as schema_of
 from walrow.typing import SparkOptions, SparkSchemaOptions
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["changes"]
 
 
-@with_options(SparkOptions)
+@with_options(SparkOptions, elsewhere=FIXED)
 def changes(
     captures: DataFrame,
     table: TableName | None = None,
@@ -58,8 +58,11 @@ def changes(
         SchemaError: The DataFrame has no such column, or no capture has the table.
     """
     require("pyarrow", "pyspark")
-    from pyspark.sql import functions
+    from pyspark.sql import DataFrame, functions
 
+    if not isinstance(captures, DataFrame):
+        text = f"captures must be a DataFrame of Spark, not {type(captures).__name__}"
+        raise OptionError(text)
     name = _column(captures, column)
     if schema is None:
         schema = schema_of(_paths(captures, name), table, **_for_schema(options))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.units import LogContents
@@ -13,12 +13,13 @@ from walrow.spark.change_rows import ChangesCall
 from walrow.spark.histories import HistoryCall
 from walrow.spark.schemas import require
 from walrow.spark.sessions import own_session
+from walrow.spark.targets import check_target
 
 if TYPE_CHECKING:
     from walrow._apply.items import Applied
     from walrow.typing import Mode
 
-__all__ = ["apply_changes", "call_of"]
+__all__ = ["apply_changes", "call_of", "check_call"]
 
 
 @takes(SparkApplyOptions)
@@ -54,6 +55,13 @@ def apply_changes(options: SparkApplyOptions) -> Applied:
     call = call_of(LogContents(reopened(options.log)), options)
     with own_session(options.spark) as session:
         return call.run(session)
+
+
+def check_call(log: str, **options: Any) -> None:
+    """Raises what `apply_changes` would refuse without a session, before one is started."""
+    call = call_of(LogContents(reopened(log)), SparkApplyOptions(None, log, **options))
+    check_target(call.target)
+    call.applied()
 
 
 def call_of(log: LogContents, options: SparkApplyOptions) -> Call:

@@ -40,7 +40,11 @@ SIDE_TABLES = frozenset(
 )
 
 
-@with_options(SparkSchemaOptions)
+#: Options of `walrow.read` that Spark determines.
+FIXED = ("framing", "profile")
+
+
+@with_options(SparkSchemaOptions, elsewhere=FIXED)
 def schema(
     source: Any,
     table: TableName | None = None,
@@ -119,7 +123,7 @@ def check_options(
     if options.get("side_tables"):
         text = 'in Spark, read a side table by itself: table="walrow.transactions"'
         raise OptionError(text)
-    for name in ("framing", "profile"):
+    for name in FIXED:
         if name in options:
             text = f"{name} is fixed in Spark: each value is a capture as the server sent it"
             raise OptionError(text)

@@ -76,7 +76,19 @@ def parallelism(session: Any) -> int:
         return _TASKS
 
 
+def check_session(spark: Any) -> None:
+    """Accepts only a session.
+
+    Raises:
+        OptionError: It is something else.
+    """
+    if not (hasattr(spark, "newSession") or hasattr(spark, "cloneSession")):
+        text = f"spark must be a SparkSession, not {type(spark).__name__}"
+        raise OptionError(text)
+
+
 def _clone(spark: Any) -> Any:
+    check_session(spark)
     if _is_remote(spark):
         if not hasattr(spark, "cloneSession"):
             text = "under Spark Connect, this needs Spark 4.1 or later"

@@ -9,9 +9,11 @@ from walrow.spark.targets.delta import DeltaTarget
 from walrow.spark.targets.iceberg import IcebergTarget
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from walrow.spark.targets.sql import Target
 
-__all__ = ["target_of"]
+__all__ = ["check_target", "target_of"]
 
 
 def target_of(session: Any, name: str) -> Target:
@@ -20,13 +22,27 @@ def target_of(session: Any, name: str) -> Target:
     Raises:
         OptionError: The name means none.
     """
-    kind, colon, rest = name.partition(":")
-    if colon and rest and kind == "delta":
-        return DeltaTarget(session, name, rest)
-    if colon and rest and kind == "iceberg":
-        return IcebergTarget(session, name, rest)
-    text = (
-        f"target {name!r} is not one of "
-        '"delta:/path", "delta:catalog.schema.table" and "iceberg:catalog.schema.table"'
-    )
-    raise OptionError(text)
+    check_target(name)
+    kind, _, rest = name.partition(":")
+    return _KINDS[kind](session, name, rest)
+
+
+def check_target(name: str) -> None:
+    """Accepts only the name of a target.
+
+    Raises:
+        OptionError: It means none.
+    """
+    kind, _, rest = name.partition(":")
+    if kind not in _KINDS or not rest:
+        text = (
+            f"target {name!r} is not one of "
+            '"delta:/path", "delta:catalog.schema.table" and "iceberg:catalog.schema.table"'
+        )
+        raise OptionError(text)
+
+
+_KINDS: dict[str, Callable[[Any, str, str], Target]] = {
+    "delta": DeltaTarget,
+    "iceberg": IcebergTarget,
+}

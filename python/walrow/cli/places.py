@@ -1,0 +1,40 @@
+"""Times as places in a log. The command line prints both."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING, TypeVar
+
+from walrow.cli.source import is_quiet
+from walrow.cli.terminal import say
+
+if TYPE_CHECKING:
+    from walrow._core import LogDirectory
+    from walrow._lsn import Lsn
+    from walrow.typing import At
+
+__all__ = ["resolved", "say_time"]
+
+
+T = TypeVar("T")
+
+
+def resolved(log: LogDirectory, option: str, at: T) -> T | Lsn:
+    """The LSN in a log for a time, and both are printed to stderr. Others are as they are."""
+    if not isinstance(at, dt.datetime):
+        return at
+    found = log.lsn_of(at, option)
+    if not is_quiet():
+        say(f"walrow: {option} is {_utc(at)}, in the log {found}")
+    return found
+
+
+def say_time(option: str, at: At | None) -> None:
+    """Prints the time of an option, if it is one."""
+    if isinstance(at, dt.datetime) and not is_quiet():
+        say(f"walrow: {option} is {_utc(at)}")
+
+
+def _utc(at: dt.datetime) -> str:
+    """A time in UTC, to the millisecond."""
+    return f"{at.astimezone(dt.UTC):%Y-%m-%dT%H:%M:%S.%f}"[:-3] + "Z"

@@ -1,0 +1,330 @@
+"""Wrong commands. CAP is a capture, LOG is a log, and NEW is the path of a new file."""
+
+from __future__ import annotations
+
+from probes import Probe
+
+__all__ = ["COMMANDS"]
+
+_AT = 'such as "16/B374D848"'
+_NO_SERVER = "host=/nothing dbname=x"
+_CONNINFO = "write it as 'host=db dbname=shop'"
+_DURATION = "such as '12h' or '7d'"
+_SIZE = "such as '64MiB' or '50GB'"
+
+COMMANDS = [
+    Probe(*each)
+    for each in (
+        ("decod CAP", "No such command", "'decod'", "Did you mean 'decode'?"),
+        ("nothing", "No such command", "'nothing'", "See walrow --help"),
+        # decode
+        ("decode", "Missing argument", "FILE", "See walrow decode --help"),
+        ("decode no.wire", "does not exist", "no.wire", "See walrow decode --help"),
+        ("decode CAP --tabel x", "No such option", "'--tabel'", "'--table'"),
+        ("decode CAP --table itme", "no table", "itme", "did you mean item?"),
+        ("decode CAP --column nope", "no column", "nope", "did you mean note?"),
+        ("decode CAP --to x.csv", "neither .parquet", "x.csv", "use --format"),
+        (
+            "decode CAP --to NEW.parquet",
+            "takes one table",
+            "public.item",
+            "with --table",
+        ),
+        ("decode CAP --profile arow", "not one of", "'--profile'", "'arrow', 'spark'"),
+        ("decode CAP --start x", "must be an LSN", "'--start'", _AT),
+        ("decode CAP --start -1h", "is a time", "--start", "a capture takes an LSN"),
+        ("decode CAP --end x", "must be an LSN", "'--end'", _AT),
+        ("decode CAP --type amount", "expected", "--type amount", "NAME=VALUE"),
+        ("decode CAP --type id=x", "not an Arrow type", '"id"', "int64"),
+        (
+            "decode CAP --unrepresentable x",
+            "expected",
+            "--unrepresentable x",
+            "sentinel",
+        ),
+        ("decode CAP --format csv", "not one of", "'--format'", "'parquet', 'arrow'"),
+        (
+            "decode CAP --catalog no.json",
+            "does not exist",
+            "'--catalog'",
+            "decode --help",
+        ),
+        ("decode CAP --session x", "expected", "--session x", "NAME=VALUE"),
+        (
+            "decode CAP --metadata-prefix",
+            "requires",
+            "--metadata-prefix",
+            "an argument",
+        ),
+        ("decode CAP --to pg://u:p@h/d", "a URL", "--to", "only local files"),
+        ("decode CAP --versions al", "not one of", "'--versions'", "'one', 'union'"),
+        # tables and inspect
+        ("tables", "Missing argument", "FILE", "See walrow tables --help"),
+        ("tables no.wire", "does not exist", "no.wire", "See walrow tables --help"),
+        ("tables CAP --colums", "No such option", "'--colums'", "'--columns'"),
+        ("tables CAP --framing x", "not one of", "'--framing'", "'wire', 'copydata'"),
+        ("inspect", "Missing argument", "FILE", "See walrow inspect --help"),
+        ("inspect no.wire", "does not exist", "no.wire", "See walrow inspect --help"),
+        ("inspect CAP --limit x", "x is not a number", "'--limit'", "from 0"),
+        ("inspect CAP --limit -1", "not in the range", "'--limit'", "x>=0"),
+        ("inspect CAP --xid x", "x is not a XID", "'--xid'", "up to 4294967295"),
+        ("inspect CAP --start x", "must be an LSN", "'--start'", _AT),
+        ("inspect CAP --table itme", "no table", "itme", "did you mean item?"),
+        (
+            "inspect CAP --count --limit 1",
+            "cannot be used",
+            "--limit",
+            "counts all frames",
+        ),
+        ("inspect CAP --jsno", "No such option", "'--jsno'", "'--json'"),
+        # state, follow
+        ("state", "Missing argument", "LOG", "See walrow state --help"),
+        ("state LOG", "Missing option", "'--table'", "See walrow state --help"),
+        (
+            "state LOG --table itme",
+            "does not have",
+            "itme",
+            "public.item, public.stock",
+        ),
+        (
+            "state no --table item",
+            "No such file",
+            "no:",
+            "walrow receive and walrow seal",
+        ),
+        ("state LOG --table item --as-of x", "must be an LSN", "'--as-of'", _AT),
+        ("state LOG --table item --to x.csv", "neither", "x.csv", "use --format"),
+        (
+            "state LOG --table item --colums x",
+            "No such option",
+            "--colums",
+            "--column",
+        ),
+        ("follow", "give", "a LOG", "a server with --dsn"),
+        ("follow no", "No such file", "no:", "walrow receive and walrow seal"),
+        ("follow LOG --start x", "must be an LSN", "'--start'", _AT),
+        ("follow LOG --where id=1", "one table", "--where", "with --table"),
+        ("follow LOG --tabel x", "No such option", "'--tabel'", "'--table'"),
+        ("follow --dsn dbname=x", "choose tables", "with --dsn", "--publication"),
+        # log
+        ("log nothing", "No such command", "'nothing'", "See walrow log --help"),
+        ("log compct LOG", "No such command", "'compct'", "Did you mean 'compact'?"),
+        ("log list", "Missing argument", "DIR", "See walrow log list --help"),
+        *(
+            (f"log {each} no", "No such file", "no:", "walrow receive and walrow seal")
+            for each in (
+                "list",
+                "verify",
+                "check",
+                "readers",
+                "marks",
+                "resume",
+                "compact",
+            )
+        ),
+        ("log prune LOG", "Missing option", "'--end'", "log prune --help"),
+        ("log prune LOG --end x", "must be an LSN", "'--end'", _AT),
+        ("log retain LOG --keep x", "not a duration", "'--keep'", "such as 7d"),
+        (
+            "log retain LOG --forget-after x",
+            "must be a duration",
+            "'--forget-after'",
+            _DURATION,
+        ),
+        ("log rewrite LOG", "Missing option", "'--table'", "log rewrite --help"),
+        (
+            "log rewrite LOG --table item",
+            "name a column",
+            "a key",
+            "at least one column",
+        ),
+        (
+            "log rewrite LOG --table itme --drop-column x",
+            *("no table", "itme", "public.item, public.stock"),
+        ),
+        (
+            "log rewrite LOG --table item --drop-column x",
+            *("no column", "'x' of item", "amount, id, label"),
+        ),
+        (
+            "log rewrite LOG --table item --delete-key x",
+            *("not a JSON object", "'--delete-key'", "of columns and values"),
+        ),
+        (
+            "log compact LOG --segment-size x",
+            "must be a size",
+            "'--segment-size'",
+            _SIZE,
+        ),
+        ("log accept LOG item", "Missing option", "'--reason'", "log accept --help"),
+        (
+            "log accept LOG itme --reason x",
+            "no table",
+            "itme",
+            "public.item, public.stock",
+        ),
+        (
+            "log accept LOG item --reason x",
+            "no open mark",
+            "public.item",
+            "open are: none",
+        ),
+        ("log forget LOG", "Missing argument", "NAME", "log forget --help"),
+        ("log forget LOG x", "no reader", "x", "is registered"),
+        # load and seal
+        ("load", "Missing argument", "LOG", "See walrow load --help"),
+        ("load LOG", "name tables", "or", "pass --all"),
+        ("load LOG item --all", "name tables", "or", "pass --all"),
+        ("load no item", "No such file", "no:", "directory"),
+        ("load LOG item --timeout x", "must be a duration", "'--timeout'", _DURATION),
+        ("load LOG x --timeout 1 --no-wait", "exclude", "--timeout", "--no-wait"),
+        ("load LOG a.b --cancel", "no load was requested", "of a.b", "--help"),
+        (
+            "load LOG a.b --timeout 0",
+            "not loaded yet",
+            "tables",
+            "walrow receive",
+        ),
+        ("seal CAP", "Missing option", "'--log'", "See walrow seal --help"),
+        ("seal --log NEW", "Missing argument", "FILE", "See walrow seal --help"),
+        ("seal no.wire --log NEW", "No such file", "no.wire", "below /"),
+        (
+            "seal CAP --log NEW --segment-size x",
+            "must be a size",
+            "'--segment-size'",
+            _SIZE,
+        ),
+        (
+            "seal CAP --log NEW --compression-level x",
+            "not a number",
+            "'--compression-level'",
+            "up to 22",
+        ),
+        (
+            "seal CAP --log NEW --compresion-level 1",
+            "No such",
+            "--compresion",
+            "'--compression-level'",
+        ),
+        ("seal CAP --log dbname=x", "a connection string", "the log", "its directory"),
+        # servers
+        *(
+            (f"{words} dbnme=x", "not a", "connection string", _CONNINFO)
+            for words in (
+                "catalog --dsn",
+                "preflight --dsn",
+                "identify --dsn",
+                "timeline 1 --dsn",
+                "show wal_level --dsn",
+                "slot list --dsn",
+                "slot drop s --dsn",
+                "slot show s --dsn",
+                "slot create s --dsn",
+                "slot alter s --failover --dsn",
+                "backup base --to NEW --dsn",
+                "backup wal --to NEW --dsn",
+                "receive --log NEW --slot s --publication p --dsn",
+                "follow --table t --dsn",
+            )
+        ),
+        *(
+            (f"{words} '{_NO_SERVER}'", "cannot connect", "/nothing/", "Is the server")
+            for words in (
+                "catalog --dsn",
+                "preflight --dsn",
+                "identify --dsn",
+                "slot list --dsn",
+            )
+        ),
+        ("catalog --dsn dbname=x -o", "requires", "-o", "an argument"),
+        ("preflight x", "unexpected extra argument", "(x)", "preflight --help"),
+        ("preflight --slto x", "No such option", "'--slto'", "'--slot'"),
+        ("timeline x", "x is not a number", "NUMBER", "from 1 up to"),
+        ("show", "Missing argument", "SETTING", "See walrow show --help"),
+        ("slot nothing", "No such command", "'nothing'", "See walrow slot --help"),
+        ("slot creat s", "No such command", "'creat'", "Did you mean 'create'?"),
+        ("slot create", "Missing argument", "NAME", "slot create --help"),
+        ("slot create s --pugin x", "No such option", "'--pugin'", "'--plugin'"),
+        ("slot drop", "Missing argument", "NAME", "slot drop --help"),
+        ("slot alter s", "nothing to change", "--failover", "add --failover or"),
+        # receive
+        (
+            "receive --slot s --publication p",
+            "Missing option",
+            "'--log'",
+            "See walrow receive --help",
+        ),
+        (
+            "receive --log NEW",
+            "Missing option",
+            "'--slot'",
+            "See walrow receive --help",
+        ),
+        (
+            "receive --log NEW --slot s",
+            "Missing option",
+            "'--publication'",
+            "receive --help",
+        ),
+        ("receive --snapshto", "No such option", "'--snapshto'", "'--snapshot'"),
+        *(
+            (
+                f"receive --log NEW --slot s --publication p {words}",
+                wrong,
+                where,
+                remedy,
+            )
+            for words, wrong, where, remedy in (
+                (
+                    "--publish-after x",
+                    "must be a duration",
+                    "'--publish-after'",
+                    _DURATION,
+                ),
+                ("--segment-size x", "must be a size", "'--segment-size'", _SIZE),
+                ("--jobs x", "not a number", "'--jobs'", "from 1"),
+                ("--retain x", "not a duration", "'--retain'", "such as 7d"),
+                ("--snapshot", "a slot that is created", "the first load", "--create"),
+            )
+        ),
+        # apply
+        ("apply", "Missing argument", "LOG", "See walrow apply --help"),
+        *(
+            (f"apply LOG {words}", wrong, where, remedy)
+            for words, wrong, where, remedy in (
+                ("--table item", "Missing option", "'--target'", "apply --help"),
+                ("--table item --target x", "'x'", "target", "delta:"),
+                ("--table itme --target delta:NEW", "no table", "itme", "public.stock"),
+                ("--engine dlta", "not one of", "'--engine'", "'delta', 'spark'"),
+                ("--deletes hard", "not one of", "'--deletes'", "'apply', 'soft'"),
+                ("--end today", "must be an LSN", "'--end'", "such as '16/B374D848'"),
+                ("--memory x", "must be a size", "'--memory'", _SIZE),
+                ("--tpye x", "No such option", "'--tpye'", "'--type'"),
+            )
+        ),
+        # run, status
+        ("run", "Missing argument", "FILE", "See walrow run --help"),
+        ("run no.toml", "No such file", "no.toml", "directory"),
+        ("run no.toml --chek", "No such option", "'--chek'", "'--check'"),
+        ("status", "Missing argument", "LOG", "See walrow status --help"),
+        ("status no", "No such file", "no:", "walrow receive and walrow seal"),
+        ("init --dsn dbnme=x", "not a", "connection string", _CONNINFO),
+        ("init --shcema", "No such option", "'--shcema'", "'--schema'"),
+        # backup
+        ("backup nothing", "No such command", "'nothing'", "See walrow backup --help"),
+        ("backup base", "Missing option", "'--to'", "backup base --help"),
+        (
+            "backup base --to NEW --format x",
+            "not one of",
+            "'--format'",
+            "'tar', 'plain'",
+        ),
+        ("backup base --to NEW --wal x", "not one of", "'--wal'", "'stream', 'fetch'"),
+        ("backup wal", "Missing option", "'--to'", "backup wal --help"),
+        ("backup wal --to NEW --until x", "'x'", "until", "'now' or an LSN"),
+        ("backup verify", "Missing argument", "DIR", "backup verify --help"),
+        ("backup verify no", "has no backup", "no", "neither PG_VERSION nor base.tar"),
+        ("ddl-trigger x", "unexpected extra argument", "(x)", "ddl-trigger --help"),
+        ("ddl-trigger --dorp", "No such option", "'--dorp'", "'--drop'"),
+    )
+]
