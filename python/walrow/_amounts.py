@@ -25,7 +25,7 @@ def size(value: int | str, option: str) -> int:
 
     Args:
         value: A number of bytes, or a text with a unit: B, kB, MB, GB and TB are powers of 1000.
-            KiB, MiB, GiB and TiB are powers of 1024, and so are k, m, g and t, as in Spark. Only 0
+            KiB, MiB, GiB and TiB are powers of 1024. So are k, m, g and t, as in Spark. Only 0
             needs no unit. A part of a byte does not count.
         option: The name of the option, for the error.
 

@@ -89,7 +89,7 @@ class Kind(NamedTuple):
         name: The type, as a signature shows it.
         parse: Reads a value. It gets the name of the option for its error.
         choices: The values, if there are only some.
-        metavar: What stands for a value in help texts. Default: what click takes.
+        metavar: The name of a value in help texts. Default: the name that click takes.
     """
 
     name: str
@@ -103,7 +103,7 @@ class Option(Generic[In, Out]):
 
     Attributes:
         name: Its name.
-        text: What it means, in sentences. Names of options have backticks.
+        text: Its meaning, in sentences. Names of options have backticks.
         kind: The values that it takes.
         default: Its default, as it is written. `dataclasses.MISSING` if it is required.
         more: Sentences that the command line does not show.
@@ -193,7 +193,7 @@ def options(cls: type[T]) -> type[T]:
 
 
 def declared(cls: Any) -> dict[str, Option[Any, Any]]:
-    """The options of a dataclass by name: what has no name in a call, what is required, the others."""
+    """The options of a dataclass by name: first positional arguments, then required ones."""
     known = {
         name: each
         for base in cls.__mro__

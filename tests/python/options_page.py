@@ -17,7 +17,7 @@ from walrow._options import Option, declared
 from walrow._receive.options import ReceiveOptions
 
 DOCS = Path(__file__).parents[2] / "docs"
-#: Each list, the command that has its options, and those of its options that other tables have.
+#: Each list, its command, and the list whose table has the shared options.
 LISTS: dict[str, tuple[Any, str, Any]] = {
     "BackupOptions": (BackupOptions, "backup base", None),
     "WalOptions": (WalOptions, "backup wal", None),

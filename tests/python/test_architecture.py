@@ -248,6 +248,19 @@ def test_threads_are_made_in_few_places() -> None:
     }
 
 
+def test_only_connections_import_psycopg_at_the_top() -> None:
+    found = {
+        path.relative_to(PACKAGE).parts[0]
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.parse(path.read_text("utf-8")).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        and re.search(r"\bpsycopg\b", ast.unparse(node))
+    }
+    assert found <= {"_postgres", "_receive"}
+    # It finds something.
+    assert found
+
+
 def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
     for name in _DECIDES:
         tree = ast.parse((PACKAGE / "_receive" / f"{name}.py").read_text("utf-8"))

@@ -69,7 +69,7 @@ def test_the_command_line_has_every_option(name: str) -> None:
         if isinstance(option.default, str | int):
             assert parameter.default == option.default, option.name
     text = CliRunner().invoke(cli, [*command.split(), "--help"]).output
-    # Names are options there, and nothing is in backticks.
+    # Names are options there, without backticks.
     assert "`" not in text
 
 

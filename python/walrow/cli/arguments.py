@@ -146,7 +146,7 @@ def options_of(
 
 
 def _flag(option: Option[Any, Any]) -> str:
-    """How an option is written. One that can be repeated has a name in the singular."""
+    """The name of an option. If it can be repeated, the name is singular."""
     name = option.name.replace("_", "-")
     if option.kind in _REPEATABLE:
         return f"--{name.removesuffix('s')}"
@@ -156,7 +156,7 @@ def _flag(option: Option[Any, Any]) -> str:
 
 
 def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
-    """What click needs for an option. None if the command line cannot have it."""
+    """The settings of click for an option. None if the command line cannot have it."""
     kind, required = option.kind, {"required": option.is_required}
     if kind is _options.FLAG:
         return {"is_flag": True, "default": option.default}

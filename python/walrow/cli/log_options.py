@@ -1,4 +1,4 @@
-"""What a log keeps, as the command line writes it."""
+"""The retention of a log, as the command line writes it."""
 
 from __future__ import annotations
 
