@@ -80,4 +80,4 @@ def _value(hint: Any) -> dict[str, Any]:  # noqa: PLR0911
 
 
 _DURATION = r"^(\d+(\.\d+)? ?[sSmMhHdDwW]?|inf)$"
-_SIZE = r"^\d+(\.\d+)? ?([kKmMgGtT]([iI]?[bB])?|[bB])?$"
+_SIZE = r"^(\d+(\.\d+)? ?([kKmMgGtT]([iI]?[bB])?|[bB])|0)$"
