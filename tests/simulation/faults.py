@@ -231,7 +231,8 @@ FAULTS_OF_LOADS = [
 ]
 
 # Some faults are not found here, as the comparison with the log finds the wrong server later. These
-# are checks of timelines and of the end of WAL: `test_reconnecting.py` tests them.
+# are checks of timelines and of the end of WAL: `test_reconnecting.py` tests them. A promotion that is
+# not noted needs a crash in the same moment: `test_receiver_standby.py` tests it.
 FAULTS_OF_RECEIVERS = [
     Fault(
         "a server that was not compared is taken as compared",
@@ -280,12 +281,6 @@ FAULTS_OF_RECEIVERS = [
         "link",
         "if now >= until and log.is_free:",
         "if now >= until:",
-    ),
-    Fault(
-        "a promotion is not noted",
-        "link",
-        "return [Promote(timeline)]",
-        "return [Note(str(timeline))]",
     ),
     Fault(
         "the end confirms too much",

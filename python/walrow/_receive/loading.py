@@ -249,10 +249,11 @@ class TableLoad:
                 micros, catalog = self._share(created.snapshot or "")
                 self._check()
             except BaseException:
-                # A temporary one ends with its connection. This one would keep WAL for nobody.
-                with contextlib.suppress(Error, psycopg.Error):
-                    if not temporary:
-                        drop_slot(conn, slot, wait=True)
+                # A temporary slot ends with its connection. This slot would keep WAL for nobody. After a
+                # stop, the name may belong to the next attempt, which begins with a new slot.
+                if not temporary and not self._stopped.is_set():
+                    with contextlib.suppress(Error, psycopg.Error):
+                        drop_slot(conn, slot)
                 raise
         finally:
             self._waiting.remove(conn)
