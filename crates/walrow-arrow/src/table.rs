@@ -240,16 +240,23 @@ impl Table {
         if first.len() != self.columns.len() {
             return Err(Refused::Malformed);
         }
-        let (mut tuple, mut sent) = (first, old);
+        let (mut tuple, mut sent) = (first, None);
         for (place, slot) in self.columns.iter_mut().enumerate() {
+            if let Some(bytes) = tuple.text() {
+                let appended = slot.as_mut().map_or(Ok(()), |it| it.append_text(bytes));
+                if appended.is_err() {
+                    return Err(self.refuse(first, old, place));
+                }
+                continue;
+            }
             let cell = tuple.cell().ok_or(Refused::Malformed)?;
             let Some(column) = slot else { continue };
             let appended = match cell {
                 Cell::Text(bytes) => column.append_text(bytes),
                 Cell::Binary(bytes) => column.append_binary(bytes),
-                Cell::Unchanged => match sent.as_mut().map(|old| old.sent(place)) {
-                    Some(Cell::Text(bytes)) => column.append_text(bytes),
-                    Some(Cell::Binary(bytes)) => column.append_binary(bytes),
+                Cell::Unchanged => match old_cell(&mut sent, old, place) {
+                    Cell::Text(bytes) => column.append_text(bytes),
+                    Cell::Binary(bytes) => column.append_binary(bytes),
                     _ => {
                         column.append_null();
                         if self.names_unsent {
@@ -418,6 +425,19 @@ impl Table {
             nulled,
             dropped_lower_bounds,
         })
+    }
+}
+
+/// The old row's cell at this index, if it was sent. `sent` reads the old row on.
+#[cold]
+fn old_cell<'a>(
+    sent: &mut Option<OldCells<'a>>,
+    old: Option<OldCells<'a>>,
+    place: usize,
+) -> Cell<'a> {
+    match old {
+        Some(old) => sent.get_or_insert(old).sent(place),
+        None => Cell::Unchanged,
     }
 }
 

@@ -68,6 +68,30 @@ fn up_to_seven_digits(digits: &[u8]) -> Option<u64> {
     Some(value)
 }
 
+/// The value of 1 to 8 digits. It has no call: `decimal_digits` is for any number of digits.
+#[inline]
+#[expect(
+    clippy::arithmetic_side_effects,
+    reason = "8 digits are less than 2^31, and shifts are at most 56 bits"
+)]
+pub(crate) fn short_digits(digits: &[u8]) -> Option<i32> {
+    let digit = |byte: u8| Some(i32::from(byte.wrapping_sub(b'0'))).filter(|it| *it <= 9);
+    match *digits {
+        [a] => digit(a),
+        [a, b] => Some(digit(a)? * 10 + digit(b)?),
+        [a, b, c] => Some(digit(a)? * 100 + digit(b)? * 10 + digit(c)?),
+        _ => {
+            let bits = u32::try_from(digits.len()).ok().filter(|it| *it <= 8)? * 8;
+            // Both loads see the digits in the middle; or-ing the same bits twice changes nothing.
+            let head = u64::from(u32::from_le_bytes(*digits.first_chunk()?));
+            let tail = u64::from(u32::from_le_bytes(*digits.last_chunk()?)) << (bits - 32);
+            let zeros = (ZEROS >> 8) >> (bits - 8);
+            let value = eight_digits(((head | tail) << (64 - bits) | zeros).to_le_bytes())?;
+            i32::try_from(value).ok()
+        }
+    }
+}
+
 #[inline]
 fn power_of_ten(exponent: usize) -> Option<u64> {
     const POWERS: [u64; 8] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000, 10_000_000];

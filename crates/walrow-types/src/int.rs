@@ -6,7 +6,7 @@
 //! binary  2, 4 or 8 bytes
 //! ```
 
-use crate::digits::{decimal_digits, write_decimal};
+use crate::digits::{decimal_digits, short_digits, write_decimal};
 use crate::error::CellError;
 use crate::numeric::Decimal128;
 use crate::pg_type::{PgType, Scalar, known, scalar, text_from_binary};
@@ -36,10 +36,10 @@ known!(Int4: INT4;);
 known!(Int8: INT8;);
 known!(Oid: OID, XID, CID;);
 known!(Xid8: XID8;);
-scalar!(Int2 => i16: i16_from_text, i16_from_binary);
-scalar!(Int4 => i32: i32_from_text, i32_from_binary);
-scalar!(Int8 => i64: i64_from_text, i64_from_binary);
-scalar!(Oid => u32: u32_from_text, u32_from_binary);
+scalar!(Int2 => i16: i16_from_text, i16_from_binary, short: short_integer);
+scalar!(Int4 => i32: i32_from_text, i32_from_binary, short: short_integer);
+scalar!(Int8 => i64: i64_from_text, i64_from_binary, short: short_integer);
+scalar!(Oid => u32: u32_from_text, u32_from_binary, short: short_integer);
 scalar!(Xid8 => u64: u64_from_text, u64_from_binary);
 
 /// An integer as a decimal: those of before a column became `numeric`.
@@ -208,6 +208,25 @@ fn signed(cell: &[u8]) -> Option<i64> {
     }
 }
 
+/// An integer of at most eight digits, if the type holds it.
+#[inline]
+fn short_integer<T: TryFrom<i32>>(cell: &[u8]) -> Option<T> {
+    let (is_negative, digits) = match cell {
+        [b'-', digits @ ..] => (true, digits),
+        _ => (false, cell),
+    };
+    let value = match digits {
+        [b'0', _, ..] => return None,
+        _ => short_digits(digits)?,
+    };
+    let value = match (is_negative, value) {
+        (true, 0) => return None,
+        (true, _) => value.wrapping_neg(),
+        (false, _) => value,
+    };
+    T::try_from(value).ok()
+}
+
 /// A number without leading zeros.
 #[inline]
 fn unsigned(cell: &[u8]) -> Option<u64> {
@@ -304,6 +323,7 @@ mod tests {
             assert!(i64_from_text(cell).is_err(), "{wrong}");
             assert!(u64_from_text(cell).is_err(), "{wrong}");
             assert!(i32_from_text(cell).is_err(), "{wrong}");
+            assert_eq!(short_integer::<i64>(cell), None, "{wrong}");
         }
         assert!(u32_from_text(b"-1").is_err());
         assert!(u64_from_text(b"-1").is_err());
@@ -313,6 +333,7 @@ mod tests {
     fn every_smallint_is_read_from_both_forms() {
         for value in i16::MIN..=i16::MAX {
             assert_eq!(i16_from_text(value.to_string().as_bytes()), Ok(value));
+            assert_eq!(Int2.short_text(value.to_string().as_bytes()), Some(value));
             assert_eq!(i16_from_binary(&value.to_be_bytes()), Ok(value));
         }
     }
@@ -339,6 +360,8 @@ mod tests {
                     let expected =
                         byte.is_ascii_digit() && (byte != b'0' || place > 0 || length == 1);
                     assert_eq!(u64_from_text(&digits).is_ok(), expected, "{digits:?}");
+                    let short = short_integer::<u32>(&digits);
+                    assert_eq!(short.is_some(), expected && length <= 8, "{digits:?}");
                 }
             }
         }
@@ -348,7 +371,10 @@ mod tests {
         #[test]
         fn both_forms_give_the_same_value(value: i64, shift in 0..64_u32) {
             let value = value >> shift;
-            prop_assert_eq!(i64_from_text(value.to_string().as_bytes()), Ok(value));
+            let text = value.to_string();
+            prop_assert_eq!(i64_from_text(text.as_bytes()), Ok(value));
+            let is_short = text.trim_start_matches('-').len() <= 8;
+            prop_assert_eq!(Int8.short_text(text.as_bytes()), is_short.then_some(value));
             prop_assert_eq!(i64_from_binary(&value.to_be_bytes()), Ok(value));
             let unsigned = value.cast_unsigned();
             prop_assert_eq!(u64_from_text(unsigned.to_string().as_bytes()), Ok(unsigned));
@@ -369,6 +395,9 @@ mod tests {
             }
             if let Ok(value) = u64_from_text(cell.as_bytes()) {
                 prop_assert_eq!(value.to_string(), cell.as_str());
+            }
+            if let Some(value) = Int8.short_text(cell.as_bytes()) {
+                prop_assert_eq!(Ok(value), i64_from_text(cell.as_bytes()));
             }
         }
 

@@ -166,6 +166,14 @@ pub trait Scalar: Debug + Send + Sync + 'static {
     /// The cell is malformed, or its value is not representable.
     fn text(&self, cell: &[u8]) -> Result<Self::Value, CellError>;
 
+    /// The value of a short text cell, if it is read without a call. `None` says nothing about the
+    /// cell: [`Scalar::text`] reads it.
+    #[inline]
+    fn short_text(&self, cell: &[u8]) -> Option<Self::Value> {
+        let _ = cell;
+        None
+    }
+
     /// Reads a binary cell.
     ///
     /// # Errors
@@ -241,9 +249,14 @@ macro_rules! known {
 
 /// Implements [`Scalar`] with two functions.
 macro_rules! scalar {
-    ($type:ident => $value:ty: $text:expr, $binary:expr) => {
+    ($type:ident => $value:ty: $text:expr, $binary:expr $(, short: $short:expr)?) => {
         impl crate::pg_type::Scalar for $type {
             type Value = $value;
+
+            $(#[inline]
+            fn short_text(&self, cell: &[u8]) -> Option<$value> {
+                $short(cell)
+            })?
 
             #[inline]
             fn text(&self, cell: &[u8]) -> Result<$value, crate::error::CellError> {

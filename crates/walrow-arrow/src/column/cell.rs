@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 use walrow_types::{
     AppendBytes, CellError, Micros, PgType, PlainText, Scalar, SessionSettings, Unrepresentable,
-    write_text_of_binary,
+    short_ascii, write_text_of_binary,
 };
 
 /// Reads cells of one PostgreSQL type into one kind of store.
@@ -17,6 +17,14 @@ pub(crate) trait Cell: Debug + Send + Sync {
     type Store: Store;
 
     fn text(&mut self, cell: &[u8], store: &mut Self::Store) -> Result<(), CellError>;
+
+    /// Appends a short text cell, if that needs neither a call nor an allocation: a path without
+    /// calls saves no registers. If it returns false, it appended nothing.
+    #[inline]
+    fn short_text(&mut self, cell: &[u8], store: &mut Self::Store) -> bool {
+        let _ = (cell, store);
+        false
+    }
 
     fn binary(&mut self, cell: &[u8], store: &mut Self::Store) -> Result<(), CellError>;
 
@@ -49,6 +57,14 @@ impl<T: Scalar, S: Push<T::Value>> Cell for As<T, S> {
     #[inline]
     fn text(&mut self, cell: &[u8], store: &mut S) -> Result<(), CellError> {
         store.push(self.reader.text(cell)?)
+    }
+
+    #[inline]
+    fn short_text(&mut self, cell: &[u8], store: &mut S) -> bool {
+        match self.reader.short_text(cell) {
+            Some(value) if store.has_room() => store.push(value).is_ok(),
+            _ => false,
+        }
     }
 
     #[inline]
@@ -113,6 +129,30 @@ impl<T: AppendBytes> Cell for AppendTo<T> {
     fn binary(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
         self.0.binary(cell, store.bytes())?;
         store.close()
+    }
+}
+
+/// Text whose two forms are the text itself, in UTF-8.
+#[derive(Debug)]
+pub(crate) struct Utf8Text;
+
+impl Cell for Utf8Text {
+    type Store = Bytes;
+
+    #[inline]
+    fn text(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
+        PlainText.text(cell, store.bytes())?;
+        store.close()
+    }
+
+    #[inline]
+    fn short_text(&mut self, cell: &[u8], store: &mut Bytes) -> bool {
+        short_ascii(cell).is_some_and(|bytes| store.push_short(&bytes, cell.len()))
+    }
+
+    #[inline]
+    fn binary(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
+        self.text(cell, store)
     }
 }
 

@@ -17,8 +17,9 @@ mod containers;
 mod store;
 mod translated;
 mod typed;
+mod validity;
 
-pub(crate) use cell::{AppendTo, As, Cell, Moments, RawCell, Written};
+pub(crate) use cell::{AppendTo, As, Cell, Moments, RawCell, Utf8Text, Written};
 pub(crate) use containers::{
     Arrays, Composites, Geometries, Halves, Intervals, Multiranges, Numbers, Pairs, Paths, Points,
     Ranges, Shapes, Sparse, Tids, TimeTzs, VectorElements, Vectors, Words,

@@ -27,6 +27,12 @@ use walrow_types::{
 pub(crate) trait Store: Debug + Send + Sync {
     fn push_null(&mut self);
 
+    /// Whether the next value needs no allocation. If false, it may need none either.
+    #[inline]
+    fn has_room(&self) -> bool {
+        false
+    }
+
     /// Drops all values after the first `rows`, including an incomplete value.
     fn truncate(&mut self, rows: usize);
 
@@ -119,6 +125,11 @@ impl<T: ArrowPrimitiveType + Debug> Store for Fixed<T> {
     #[inline]
     fn push_null(&mut self) {
         self.0.push(T::Native::default());
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.0.len() < self.0.capacity()
     }
 
     fn truncate(&mut self, rows: usize) {
@@ -294,6 +305,23 @@ impl Bytes {
         &mut self.bytes
     }
 
+    /// Pushes the first `length` bytes as a value. Returns false if that needs an allocation.
+    #[inline]
+    pub(crate) fn push_short(&mut self, bytes: &[u8; 16], length: usize) -> bool {
+        if self.bytes.spare_capacity_mut().len() < bytes.len() || !self.has_room() {
+            return false;
+        }
+        let end = self.bytes.len().wrapping_add(length);
+        let Ok(offset) = offset(end) else {
+            return false;
+        };
+        // A fixed number of bytes needs no call of `memcpy`.
+        self.bytes.extend_from_slice(bytes);
+        self.bytes.truncate(end);
+        self.offsets.push(offset);
+        true
+    }
+
     /// Makes a value of the bytes that were appended after the last value.
     #[inline]
     pub(crate) fn close(&mut self) -> Result<(), CellError> {
@@ -306,6 +334,11 @@ impl Store for Bytes {
     #[inline]
     fn push_null(&mut self) {
         push_empty(&mut self.offsets);
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        self.offsets.len() < self.offsets.capacity()
     }
 
     fn truncate(&mut self, rows: usize) {

@@ -2,10 +2,10 @@
 
 use super::cell::Cell;
 use super::store::Store;
+use super::validity::Validity;
 use super::{Column, Losses, New, Refused};
 use crate::options::OnUnrepresentable;
 use arrow_array::ArrayRef;
-use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType};
 use walrow_types::{CellError, Unrepresentable};
 
@@ -14,7 +14,7 @@ use walrow_types::{CellError, Unrepresentable};
 pub(crate) struct Typed<C: Cell> {
     cell: C,
     store: C::Store,
-    nulls: NullBufferBuilder,
+    validity: Validity,
     policy: OnUnrepresentable,
     /// The rows in which the policy made the value null.
     nulled: Vec<usize>,
@@ -32,7 +32,7 @@ impl<C: Cell + 'static> Typed<C> {
         Box::new(Self {
             cell,
             store,
-            nulls: NullBufferBuilder::new(new.rows),
+            validity: Validity::new(),
             policy: new.policy,
             nulled: Vec::new(),
             failure: None,
@@ -42,11 +42,23 @@ impl<C: Cell + 'static> Typed<C> {
 }
 
 impl<C: Cell> Typed<C> {
+    /// Appends a text cell of any length.
+    #[inline(never)]
+    fn append_any_text(&mut self, cell: &[u8]) -> Result<(), Refused> {
+        match self.cell.text(cell, &mut self.store) {
+            Ok(()) => {
+                self.validity.append_non_null();
+                Ok(())
+            }
+            Err(error) => self.apply_policy(error),
+        }
+    }
+
     /// Removes what a failed cell appended, then applies the policy.
     #[cold]
     #[inline(never)]
     fn apply_policy(&mut self, error: CellError) -> Result<(), Refused> {
-        let rows = self.nulls.len();
+        let rows = self.validity.rows();
         self.store.truncate(rows);
         let sign = match error {
             CellError::Unrepresentable(_) if self.policy == OnUnrepresentable::Null => {
@@ -59,7 +71,7 @@ impl<C: Cell> Typed<C> {
             _ => 0,
         };
         if self.policy == OnUnrepresentable::Sentinel && self.store.push_sentinel(sign) {
-            self.nulls.append_non_null();
+            self.validity.append_non_null();
             return Ok(());
         }
         self.failure = Some(error);
@@ -70,20 +82,18 @@ impl<C: Cell> Typed<C> {
 impl<C: Cell> Column for Typed<C> {
     #[inline]
     fn append_text(&mut self, cell: &[u8]) -> Result<(), Refused> {
-        match self.cell.text(cell, &mut self.store) {
-            Ok(()) => {
-                self.nulls.append_non_null();
-                Ok(())
-            }
-            Err(error) => self.apply_policy(error),
+        if self.cell.short_text(cell, &mut self.store) {
+            self.validity.append_non_null();
+            return Ok(());
         }
+        self.append_any_text(cell)
     }
 
     #[inline]
     fn append_binary(&mut self, cell: &[u8]) -> Result<(), Refused> {
         match self.cell.binary(cell, &mut self.store) {
             Ok(()) => {
-                self.nulls.append_non_null();
+                self.validity.append_non_null();
                 Ok(())
             }
             Err(error) => self.apply_policy(error),
@@ -93,7 +103,7 @@ impl<C: Cell> Column for Typed<C> {
     #[inline]
     fn append_null(&mut self) {
         self.store.push_null();
-        self.nulls.append_null();
+        self.validity.append_null();
     }
 
     fn reject(&mut self, error: CellError) -> Result<(), Refused> {
@@ -105,12 +115,12 @@ impl<C: Cell> Column for Typed<C> {
     }
 
     fn len(&self) -> usize {
-        self.nulls.len()
+        self.validity.rows()
     }
 
     fn truncate(&mut self, rows: usize) {
         self.store.truncate(rows);
-        self.nulls.truncate(rows);
+        self.validity.truncate(rows);
         let before = self.nulled.partition_point(|place| *place < rows);
         self.nulled.truncate(before);
     }
@@ -132,9 +142,9 @@ impl<C: Cell> Column for Typed<C> {
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef, ArrowError> {
-        let mut this = *self;
-        let rows = this.nulls.len();
+        let this = *self;
+        let rows = this.validity.rows();
         this.store
-            .finish(rows, this.nulls.finish(), &this.data_type)
+            .finish(rows, this.validity.finish(), &this.data_type)
     }
 }

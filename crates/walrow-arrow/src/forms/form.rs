@@ -2,7 +2,7 @@
 
 use crate::column::{
     AppendTo, As, Bits, Bytes, Cell, Column, Fixed, FixedBytes, Lists, Maps, Moments, New, Pairs,
-    Push, RawCell, Structs, Translated, Typed, Written,
+    Push, RawCell, Structs, Translated, Typed, Utf8Text, Written,
 };
 use crate::options::OnUnrepresentable;
 use crate::profile::map_type;
@@ -11,7 +11,7 @@ use arrow_array::types::TimestampMicrosecondType;
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 use std::fmt;
 use std::sync::Arc;
-use walrow_types::{AppendBytes, Micros, PgType, PlainText, Scalar, SessionSettings, Text};
+use walrow_types::{AppendBytes, Micros, PgType, Scalar, SessionSettings, Text};
 
 type Build = dyn Fn(&DataType, New) -> Box<dyn Column> + Send + Sync;
 
@@ -143,7 +143,9 @@ impl Form {
     pub(crate) fn written(pg_type: Arc<dyn PgType>, settings: SessionSettings) -> Self {
         let differs_from_pinned = pg_type.differs_from_pinned(settings);
         if pg_type.is_plain_text() && !differs_from_pinned {
-            return Self::text(PlainText);
+            return Self::new(DataType::Utf8, 4, |data_type, new| {
+                Typed::boxed(Utf8Text, Bytes::with_capacity(new.rows), data_type, new)
+            });
         }
         let expands = pg_type.expands() || differs_from_pinned;
         Self::new(DataType::Utf8, 4, move |data_type, new| {

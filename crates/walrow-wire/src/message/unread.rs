@@ -131,6 +131,18 @@ impl<'a> UnreadTuple<'a> {
         Some(cell)
     }
 
+    /// Reads the next cell if it is a text, as most are. Otherwise [`UnreadTuple::cell`] reads it.
+    #[inline]
+    pub fn text(&mut self) -> Option<&'a [u8]> {
+        let [b't', a, b, c, d, rest @ ..] = self.rest else {
+            return None;
+        };
+        let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
+        let (value, rest) = rest.split_at_checked(length)?;
+        self.rest = rest;
+        Some(value)
+    }
+
     /// The cell at this index, without reading it here. `None` if the tuple has no such cell.
     pub fn nth(mut self, index: usize) -> Option<Cell<'a>> {
         for _ in 0..index {
