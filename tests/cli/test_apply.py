@@ -113,12 +113,12 @@ def conflict() -> walrow.errors.ApplyError:
         (["--table", "item", "--target", "a.b.c"], "target 'a.b.c' is not one of"),
         (["--table", "item", "--target", "delta:a.b.c", "--key", "x"], "a column x"),
         (
-            ["--table", "item", "--target", "delta:a.b.c", "--types", "x=y"],
+            ["--table", "item", "--target", "delta:a.b.c", "--type", "x=y"],
             "Arrow type",
         ),
         (
             ["--table", "item", "--target", "delta:a.b.c", "--column", "x"],
-            "No such option",
+            "no column x",
         ),
     ],
     ids=lambda it: " ".join(it) if isinstance(it, list) else "",
@@ -134,7 +134,7 @@ def test_words_are_checked_before_spark_starts(
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", fake)
     fake.starting = pytest.fail
     walrow.seal("tests/data/18/rows.text.wire", log=tmp_path)
-    code = app.run(["apply", "--engine=spark", "--log", str(tmp_path), *words])
+    code = app.run(["apply", "--engine=spark", str(tmp_path), *words])
     assert code in {1, 2}
     assert text in capsys.readouterr().err
 
