@@ -1,6 +1,6 @@
 """Peak memory of `walrow.delta`: apply_memory.py [ROWS] [CHANGES].
 
-A load of ROWS (default: 10,000,000) short rows, as a truncate and one transaction, and then CHANGES (default:
+A load of ROWS (default: 10,000,000) short rows, as a receiver writes it, and then CHANGES (default:
 1,000,000) in transactions of 10,000: 60 % updates all over the keys, 30 % inserts, 10 % deletes. A separate
 process applies them, with the default `memory=`. The program prints the peak memory of the process, its
 time and its commits, and first the memory of a process that only imports the packages.
@@ -8,6 +8,7 @@ time and its commits, and first the memory of a process that only imports the pa
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
@@ -15,17 +16,18 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import walrow
+
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import streams
-from local_delta.written_log import WrittenLog
+from local_delta.written_log import TYPES, WrittenLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 TRANSACTION = 10_000
-TABLE = streams.TABLE.to_bytes(4, "big")
 APPLY = """
-import resource, sys, time
+import sys, time
 import deltalake, pyarrow, walrow.delta
 log, target = sys.argv[1:]
 began = time.monotonic()
@@ -35,7 +37,9 @@ if log:
 else:
     rows = 0
 took = time.monotonic() - began
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
+# `ru_maxrss` would have what the parent had.
+with open("/proc/self/status") as status:
+    (peak,) = (int(it.split()[1]) >> 10 for it in status if it.startswith("VmHWM"))
 commits = deltalake.DeltaTable(target.partition(":")[2]).version() if log else 0
 print(f"{peak:6} MiB, {took:6.1f} s, {rows:10,} net rows, version {commits}")
 """
@@ -48,8 +52,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         log = WrittenLog(Path(folder), id="bigint", v="text", n="float")
         apply("imports", "", log.target)
-        log.append(streams.truncate(streams.TABLE), *map(inserted, range(rows)))
-        log.publish()
+        load_of(log, rows)
         apply("load", str(log.path), log.target)
         source = random.Random(1)  # noqa: S311
         for first in range(0, changes, TRANSACTION):
@@ -58,15 +61,25 @@ def main() -> None:
         apply("changes", str(log.path), log.target)
 
 
-def inserted(number: int) -> bytes:
-    """An Insert, which `streams.insert` would write in five times as long."""
-    key = b"%d" % number
-    cells = b"t%bt%bt\0\0\0\x031.5" % (_counted(key), _counted(b"value %b" % key))
-    return b"I%bN\0\x03%b" % (TABLE, cells)
-
-
-def _counted(value: bytes) -> bytes:
-    return bytes((0, 0, 0, len(value))) + value
+def load_of(log: WrittenLog, rows: int) -> None:
+    """Loads the table."""
+    columns = [
+        {"name": name, "type": TYPES[kind], "type_modifier": -1, "key": name == "id"}
+        for name, kind in log.columns.items()
+    ]
+    table = {"schema": "public", "name": "t", "oid": streams.TABLE, "columns": columns}
+    catalog = walrow.Catalog.from_json(json.dumps({"types": [], "tables": [table]}))
+    log.lsn += 0x100
+    load = log.writer.begin_load(log.lsn, 0, catalog, [(streams.TABLE, "d")])
+    copy = load.copy(0, binary=False)
+    for first in range(0, rows, TRANSACTION):
+        numbers = range(first, min(first + TRANSACTION, rows))
+        copy.append(b"".join(b"%d\tvalue %d\t1.5\n" % (it, it) for it in numbers))
+    log.lsn += 0x100
+    log.writer.advance(log.lsn)
+    log.writer.sync()
+    log.writer.end_load(load)
+    log.writer.publish()
 
 
 def changed(source: random.Random, rows: int, first: int) -> Iterator[bytes]:

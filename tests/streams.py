@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 TABLE = 16400
 #: The beginning of 2024, in microseconds since 2000.
 TIME = 757_382_400_000_000
+#: 2000-01-01, where PostgreSQL begins to count, in microseconds since 1970.
+EPOCH = 946_684_800_000_000
 
 
 class _Unsent:
@@ -88,14 +90,15 @@ def keepalive(end: int, clock: int = 0) -> bytes:
 SESSION = b"W\0\0\0\x07\0\0\0"
 
 
-def begin(xid: int = 700, lsn: int = 0x1000) -> bytes:
-    """A Begin; `lsn` is the LSN of the commit record."""
-    return b"B" + struct.pack("!QqI", lsn, TIME, xid)
+def begin(xid: int = 700, lsn: int = 0x1000, time: int | None = None) -> bytes:
+    """A Begin; `lsn` is the LSN of the commit record, `time` the commit time."""
+    return b"B" + struct.pack("!QqI", lsn, TIME if time is None else time, xid)
 
 
-def commit(lsn: int = 0x1000, end: int | None = None) -> bytes:
+def commit(lsn: int = 0x1000, end: int | None = None, time: int | None = None) -> bytes:
     """The Commit of a transaction that began with the same LSN."""
-    return b"C\0" + struct.pack("!QQq", lsn, lsn + 8 if end is None else end, TIME)
+    end = lsn + 8 if end is None else end
+    return b"C\0" + struct.pack("!QQq", lsn, end, TIME if time is None else time)
 
 
 def relation(

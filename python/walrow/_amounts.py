@@ -20,13 +20,13 @@ def size(value: int | str, option: str) -> int:
 
     >>> size("64MiB", "segment_size"), size("1.5 GB", "bytes"), size(100, "bytes")
     (67108864, 1500000000, 100)
-    >>> size("32m", "partitionBytes"), size("1000000", "partitionBytes")
-    (33554432, 1000000)
+    >>> size("32m", "partitionBytes")
+    33554432
 
     Args:
         value: A number of bytes, or a text with a unit: B, kB, MB, GB and TB are powers of 1000.
-            KiB, MiB, GiB and TiB are powers of 1024, and so are k, m, g and t, as in Spark. A text
-            without a unit is a number of bytes. A part of a byte does not count.
+            KiB, MiB, GiB and TiB are powers of 1024, and so are k, m, g and t, as in Spark. Only 0
+            needs no unit. A part of a byte does not count.
         option: The name of the option, for the error.
 
     Raises:
@@ -35,8 +35,8 @@ def size(value: int | str, option: str) -> int:
     number, unit = _split(value)
     if isinstance(value, int) and not isinstance(value, bool):
         found = value
-    elif unit in _BYTES:
-        found = int(Decimal(number) * _BYTES[unit])
+    elif unit in _BYTES or (number, unit) == ("0", ""):
+        found = int(Decimal(number) * _BYTES.get(unit, 0))
     else:
         found = None
     if found is not None and 0 <= found <= _MOST_BYTES:
@@ -172,7 +172,7 @@ _AMOUNT = re.compile(r"(\d{1,18}(?:\.\d{1,9})?) ?([A-Za-z]*)", re.ASCII)
 _BEFORE = {len("-"), len(" ago")}
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _MOST_BYTES = (1 << 63) - 1
-_BYTES = {"": 1, "b": 1}
+_BYTES = {"b": 1}
 for _power, _letter in enumerate("kmgt", 1):
     _BYTES |= {f"{_letter}b": 1000**_power, f"{_letter}ib": 1024**_power}
     _BYTES[_letter] = 1024**_power

@@ -10,9 +10,10 @@ import time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Self
 
-__all__ = ["READ", "WRITE", "Waiter"]
+__all__ = ["READ", "WRITE", "StopEvent", "Waiter"]
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
@@ -34,7 +35,8 @@ class Waiter:
             end.setblocking(False)
         self._selector.register(self._ear, READ)
         self._watched: dict[int, int] = {}
-        self._lock = threading.Lock()
+        # A signal may come while this thread has it, and its handler may wake.
+        self._lock = threading.RLock()
         self._is_closed = False
         self.was_woken = False
 
@@ -108,6 +110,30 @@ class Waiter:
             self._selector.close()
             self._mouth.close()
             self._ear.close()
+
+
+class StopEvent(threading.Event):
+    """An event that ends the waits of waiters, too. A handler of a signal may set it."""
+
+    def __init__(self) -> None:
+        """Is not set, and has no waiters."""
+        super().__init__()
+        self._waiters: tuple[Waiter, ...] = ()
+
+    @contextlib.contextmanager
+    def waking(self, waiter: Waiter) -> Iterator[None]:
+        """Wakes this waiter meanwhile, when it is set."""
+        self._waiters = (*self._waiters, waiter)
+        try:
+            yield
+        finally:
+            self._waiters = tuple(it for it in self._waiters if it is not waiter)
+
+    def set(self) -> None:
+        """Sets it."""
+        super().set()
+        for waiter in self._waiters:
+            waiter.wake()
 
 
 _DRAINED_BYTES = 4096

@@ -412,7 +412,8 @@ class ApplyError(Error):
     Attributes:
         code: The problem: `"no_token"` (the target has rows, and does not record which
             changes they have), `"other_source"`, `"other_table"` (a table that was dropped
-            and created again), `"other_keys"`, `"other_options"` (they need other rows),
+            and created again), `"other_mode"` (the target is of another kind), `"other_keys"`,
+            `"other_options"` (they need other rows),
             `"older_log"` (it ends before the record), `"not_received"` (it begins after it),
             `"erased"` (changes after the record were erased from the log),
             `"restored"` (the target was set back), `"incomplete"` (the table needs a load), `"truncated"`,

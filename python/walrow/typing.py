@@ -38,6 +38,7 @@ __all__ = [
     "LiveSchemaOptions",
     "MemoryOptions",
     "Message",
+    "Mode",
     "NetOptions",
     "NeverSent",
     "Options",
@@ -89,6 +90,8 @@ Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
 #: The engine that writes a target.
 Engine: TypeAlias = Literal["spark", "delta"]
 Framing: TypeAlias = Literal["wire", "copydata", "message", "recvlogical"]
+#: The kind of a target: rows as they are, all versions of rows, or all changes.
+Mode: TypeAlias = Literal["current", "history", "changes"]
 NeverSent: TypeAlias = Literal["error", "null"]
 Policy: TypeAlias = Literal["error", "null", "sentinel"]
 Profile: TypeAlias = Literal["arrow", "spark", "text"]

@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
 import walrow
-import walrow.spark.applying
+import walrow.spark.modes
 from walrow._apply.items import Applied
 from walrow.cli import app
 
@@ -63,7 +63,7 @@ def spark(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSpark]:
     fake = FakeSpark()
     monkeypatch.setattr("pyspark.sql.SparkSession.builder", fake)
     # There is no log, either.
-    monkeypatch.setattr(walrow.spark.applying, "check_call", lambda *_, **__: None)
+    monkeypatch.setattr(walrow.spark.modes, "check_call", lambda *_, **__: None)
     before = signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGHUP)
     yield fake
     signal.signal(signal.SIGTERM, before[0])
@@ -85,7 +85,7 @@ def applying(
             raise result
         return result
 
-    monkeypatch.setattr(walrow.spark.applying, "apply_changes", apply)
+    monkeypatch.setattr(walrow.spark.modes, "apply_changes", apply)
     return calls
 
 
@@ -244,7 +244,7 @@ def test_an_interruption_is_quiet(
             fail()
 
     spark.starting = starting
-    monkeypatch.setattr(walrow.spark.applying, "apply_changes", fail)
+    monkeypatch.setattr(walrow.spark.modes, "apply_changes", fail)
     assert app.run([*ARGUMENTS, "delta:/t"]) == 130
     said = capsys.readouterr().err
     assert "Traceback" not in said

@@ -168,3 +168,17 @@ def test_ctrl_c_says_that_a_commit_may_come(log: Path) -> None:
     assert process.returncode == 130
     assert b"the last commit may yet have been made" in said
     assert b"Traceback" not in said
+
+
+def test_a_history(run: Callable[..., Any], log: Path) -> None:
+    given = [log, "--table", "public.item"]
+    given += ["--target", f"delta:{log.parent}/t", "--mode", "history"]
+    first = run("apply", *given, text=True)
+    assert ", true since 20" in first.stderr
+    again = run("apply", *given, "--json", text=True)
+    found = json.loads(again.stdout)
+    assert found["mode"] == found["token"]["mode"] == "history"
+    assert found["since"].startswith("20")
+    other = run("apply", *given[:-2], text=True)
+    assert other.returncode == 1
+    assert "go on with --mode history" in other.stderr

@@ -29,7 +29,10 @@ import pyarrow as pa
 
 import walrow
 import walrow.delta
-from spark.modelled import SHAPES, TYPES, Expected, Model, ModelLog
+from spark.modelled import SHAPES, TYPES, Expected, Model, ModelLog, Moments
+from spark.modelled_history import changes_problem, history_problem, state_problem
+from walrow._apply import version_parts
+from walrow.delta import histories
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -71,6 +74,7 @@ def one_round(
     batches: int = 5,
     engines: Engines = LOCAL,
     kills: float = 0.0,
+    mode: str = "current",
 ) -> int:
     """Some batches of one table, each applied by an engine, and compared by all.
 
@@ -80,6 +84,7 @@ def one_round(
         batches: So many.
         engines: The engines.
         kills: How often a process is killed before.
+        mode: The kind of target.
 
     Returns:
         The number of kills.
@@ -89,8 +94,12 @@ def one_round(
     shape = SHAPES[name]
     model = Model(source, shape, 16_400, "t", keys=source.choice((8, 40)))
     deletes = source.choice(("apply", "apply", "soft", "ignore"))
+    if mode != "current":
+        deletes = "apply"
     expected = Expected(model, deletes)
     log = ModelLog(folder / "log")
+    if mode == "history":
+        log.moments = Moments()
     place = str(folder / "t")
     given: dict[str, Any] = {
         "table": "public.t",
@@ -98,8 +107,14 @@ def one_round(
         "keys": list(shape.keys),
         "deletes": deletes,
         "types": TYPES if "n" in model.columns else {},
+        "mode": mode,
     }
+    if mode == "changes":
+        del given["keys"]
     killed = 0
+    # Small parts have their commits, as large ones do.
+    version_parts._ROW_BYTES = source.choice((400, 1 << 20))
+    histories._GROWTH = source.choice((8, 1 << 17))
     for _ in range(batches):
         model.is_binary = source.random() < 0.3
         log.take(model, transactions=source.randint(1, 12))
@@ -116,9 +131,19 @@ def one_round(
             killed += 1
         chosen = source.choice(list(engines))
         apply, _ = engines[chosen]
-        apply(str(log.path), **given)
+        done = apply(str(log.path), **given)
         for reader, (_, read) in engines.items():
-            problem = expected.problem(read(place), MARK)
+            rows = read(place)
+            if mode == "current":
+                problem = expected.problem(rows, MARK)
+            elif log.moments is not None:
+                moments = log.moments.of.get(model.oid, [])
+                since = json.loads(done.token)["since"]
+                problem = history_problem(rows, model, moments) or state_problem(
+                    rows, model, log.path, since, source
+                )
+            else:
+                problem = changes_problem(rows, model, log.path)
             assert problem is None, (seed, name, deletes, chosen, reader, problem)
     log.close()
     return killed
@@ -158,6 +183,9 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600)
     parser.add_argument("--seed", type=int, default=int(time.time()))
     parser.add_argument("--engine", choices=("delta", "both"), default="delta")
+    parser.add_argument(
+        "--mode", choices=("current", "history", "changes"), default="current"
+    )
     parser.add_argument("--kills", type=float, default=0.1, help="before a batch")
     options = parser.parse_args()
     engines = LOCAL
@@ -169,7 +197,12 @@ def main() -> None:
     while time.monotonic() - began < options.seconds:
         with tempfile.TemporaryDirectory() as folder:
             killed += one_round(
-                Path(folder), seed, batches=8, engines=engines, kills=options.kills
+                Path(folder),
+                seed,
+                batches=8,
+                engines=engines,
+                kills=options.kills,
+                mode=options.mode,
             )
         seed += 1
         print(f"--seed {seed - 1}: {seed - options.seed} rounds agree", flush=True)

@@ -404,7 +404,7 @@ def test_a_load_replaces_rows_that_others_append_meanwhile(
     log.apply()
     log.truncate()
     log.insert(["2", "2"])
-    overwrite = snapshots.Snapshot.overwrite
+    write = snapshots.Snapshot.write
     calls: list[int] = []
 
     def late(self: Any, *args: Any, **options: Any) -> Any:
@@ -414,9 +414,9 @@ def test_a_load_replaces_rows_that_others_append_meanwhile(
             )
             deltalake.write_deltalake(table_of(log), rows, mode="append")
         calls.append(1)
-        return overwrite(self, *args, **options)
+        return write(self, *args, **options)
 
-    monkeypatch.setattr(snapshots.Snapshot, "overwrite", late)
+    monkeypatch.setattr(snapshots.Snapshot, "write", late)
     log.apply()
     assert log.rows() == [(2, 2)]
 

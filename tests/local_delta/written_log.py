@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import streams
+import walrow
 import walrow.delta
 from walrow._core import LogWriter
 
@@ -50,7 +52,12 @@ class WrittenLog:
         self.target = f"delta:{folder}/t"
         self.lsn = 0x1000
         self.columns = columns
-        self.writer = LogWriter(
+        #: The commit time of the next transactions, in microseconds since 2000.
+        self.time = streams.TIME
+        self.writer = self._writer()
+
+    def _writer(self) -> LogWriter:
+        return LogWriter(
             self.path,
             segment_bytes=1 << 20,
             level=1,
@@ -75,12 +82,44 @@ class WrittenLog:
             for at, (name, kind) in enumerate(self.columns.items())
         ]
         for message in (
-            streams.begin(xid=self.lsn, lsn=self.lsn),
+            streams.begin(xid=self.lsn, lsn=self.lsn, time=self.time),
             streams.relation(described),
             *messages,
-            streams.commit(lsn=self.lsn),
+            streams.commit(lsn=self.lsn, time=self.time),
         ):
             self.writer.append(message)
+
+    def load(self, *rows: Sequence[str]) -> None:
+        """Loads rows, as COPY writes their values, at the time `time`."""
+        columns = [
+            {"name": name, "type": oid, "type_modifier": modifier, "key": at == 0}
+            for at, (name, (oid, modifier)) in enumerate(
+                (name, _type(kind)) for name, kind in self.columns.items()
+            )
+        ]
+        table = {"schema": "public", "name": "t", "oid": streams.TABLE}
+        catalog = json.dumps({"types": [], "tables": [{**table, "columns": columns}]})
+        self.lsn += 0x100
+        load = self.writer.begin_load(
+            self.lsn,
+            streams.EPOCH + self.time,
+            walrow.Catalog.from_json(catalog),
+            [(streams.TABLE, "d")],
+        )
+        lines = "".join("\t".join(row) + "\n" for row in rows)
+        load.copy(0, binary=False).append(lines.encode())
+        self.lsn += 0x100
+        self.writer.advance(self.lsn)
+        self.writer.sync()
+        assert self.writer.end_load(load)
+        self.writer.publish()
+
+    def erase(self, **what: Any) -> None:
+        """Erases rows or columns from the log, while nobody writes to it."""
+        self.writer.close()
+        walrow.Log(self.path).erase("public.t", **what)
+        self.writer = self._writer()
+        self.writer.next_session()
 
     def publish(self) -> None:
         """Makes it readable."""

@@ -639,7 +639,7 @@ def test_a_name_that_two_tables_have(shop: str) -> None:
         ({"table": "t", "until": "later"}, OptionError, "until must be"),
         ({"table": "t", "until": True}, OptionError, "until must be"),
         ({"table": "t", "framing": "wire"}, TypeError, "no option framing"),
-        ({"publication": "missing"}, OptionError, "no publication missing"),
+        ({"publications": "missing"}, OptionError, "no publication missing"),
         ({"table": "missing"}, SchemaError, "no table missing"),
         ({"table": "t", "unrepresentable": "x"}, OptionError, "unrepresentable"),
     ],

@@ -295,7 +295,7 @@ def test_a_load_that_waits_for_a_transaction_lets_the_log_go_on(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walrow._receive.loads._PAUSE_SECONDS", 1.0)
+    monkeypatch.setattr("walrow._receive.driver._PAUSE_SECONDS", 1.0)
     log = tmp_path / "log"
     with receiving(server, log, slot, monkeypatch):
         until_loaded(log)

@@ -38,7 +38,7 @@ from servers.receiving import (
     execute,
 )
 from walrow._postgres import copying
-from walrow._postgres.interruption import Step
+from walrow._receive.connector import Connector
 from walrow._receive.loading import TableLoad
 
 if TYPE_CHECKING:
@@ -384,7 +384,7 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
 ) -> None:
     """The server is silent for too long, and answers while the next attempt loads."""
     log = tmp_path / "log"
-    share, leave = TableLoad._share, Step.leave
+    share, leave = TableLoad._share, Connector.leave
     next_loads = threading.Event()
     #: The loads, and the thread of the attempt that each belongs to.
     begun: list[tuple[TableLoad, threading.Thread]] = []
@@ -398,13 +398,13 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
             next_loads.set()
         return share(load, snapshot)
 
-    def left(step: Step[Any]) -> None:
+    def left(connector: Connector) -> None:
         # The next attempt has the usual time: the machine may be busy.
         monkeypatch.setattr("walrow._receive.link.ANSWER_SECONDS", 90)
-        leave(step)
+        leave(connector)
 
     monkeypatch.setattr(TableLoad, "_share", slow_at_first)
-    monkeypatch.setattr(Step, "leave", left)
+    monkeypatch.setattr(Connector, "leave", left)
     with Load(server.dsn, seed=9), receiving(server, log, slot, monkeypatch):
         until_loaded(log)
         first, attempt = begun[0]

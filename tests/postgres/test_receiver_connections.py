@@ -132,7 +132,7 @@ def test_an_idle_receiver_keeps_one_connection_for_questions(
 ) -> None:
     monkeypatch.setattr("walrow._receive.completeness._LOOK_SECONDS", 0.05)
     monkeypatch.setattr("walrow._receive.watch._WATCH_SECONDS", 0.05)
-    monkeypatch.setattr("walrow._receive.receiver._REPORT_SECONDS", 0.05)
+    monkeypatch.setattr("walrow._receive.driver._REPORT_SECONDS", 0.05)
     own = (
         "SELECT pid, application_name, state, query_start FROM pg_stat_activity"
         " WHERE application_name LIKE 'walrow (questions%'"
@@ -357,7 +357,7 @@ def test_no_query_is_compiled(
 
     log = tmp_path / "log"
     monkeypatch.setattr("walrow._receive.loading._WAIT_SECONDS", 0.1)
-    monkeypatch.setattr("walrow._receive.loads._PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr("walrow._receive.driver._PAUSE_SECONDS", 0.5)
     with configured(server, jit="on"):
         assert execute(server.dsn, "SHOW jit") == [("on",)]
         with monkeypatch.context() as patched:

@@ -57,7 +57,7 @@ def test_what_waits_for_somebody_is_left_and_named(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("walrow._receive.loads._PAUSE_SECONDS", 3)
+    monkeypatch.setattr("walrow._receive.driver._PAUSE_SECONDS", 3)
     log = tmp_path / "log"
     assert receive(server, log, slot).left == ()
     prepare(server, "mine", "INSERT INTO item VALUES (1, 1)")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import psycopg
@@ -20,6 +22,7 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
+from walrow._postgres.locks import _Asking
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -169,3 +172,19 @@ def test_receiver_starts_and_stops_while_a_table_is_locked(
         assert rows_of(log, "public.audit") == 2
     receive_all(server.dsn, log, slot=slot)
     assert described(log) == {"audit", "item", "wide"}
+
+
+def test_who_has_a_lock_is_not_waited_for() -> None:
+    """A server that accepts and does not answer must not delay what was read."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        asking = _Asking(1, {"host": "127.0.0.1", "port": port, "dbname": "d"})
+        with asking:
+            silent.settimeout(10)
+            # It has begun to ask, a second later.
+            connection, _ = silent.accept()
+            begin = time.monotonic()
+        assert time.monotonic() - begin < 0.5
+        assert asking.found() == ""
+        assert time.monotonic() - begin < 3
+        connection.close()

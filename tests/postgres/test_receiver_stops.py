@@ -26,7 +26,7 @@ from servers.receiving import (
     slot_for_load,
 )
 from walrow._core import LogWriter
-from walrow._receive.loads import Loads
+from walrow._receive.watch import TimelineWatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -177,7 +177,7 @@ def test_log_whose_opening_was_left_is_closed(
     log = tmp_path / "log"
     stop = threading.Event()
     with monkeypatch.context() as patched:
-        patched.setattr("walrow._receive.open_log.LogWriter", slow)
+        patched.setattr("walrow._receive.driver.LogWriter", slow)
         receiver = threading.Thread(
             target=receive, args=(server, log, slot), kwargs={"stop": stop}
         )
@@ -322,7 +322,7 @@ def test_keyboard_interrupt(server: EmbeddedServer, slot: str, tmp_path: Path) -
         ),
         (
             # After a first load that was given up.
-            "walrow._receive.receiver.drop_slot",
+            "walrow._receive.driver.drop_slot",
             {"create": True, "snapshot": True, "max_hold": 0, "jobs": 1},
         ),
     ],
@@ -418,7 +418,7 @@ def test_error_of_the_status_function_at_the_end(
     check_log(server.dsn, log, Load.TABLES)
 
 
-def test_error_of_a_load_that_is_stopped(
+def test_error_at_the_end(
     server: EmbeddedServer,
     slot: str,
     tmp_path: Path,
@@ -426,11 +426,11 @@ def test_error_of_a_load_that_is_stopped(
 ) -> None:
     log = tmp_path / "log"
 
-    def fail(_: Loads) -> None:
+    def fail(*_: object) -> None:
         raise ZeroDivisionError
 
     with monkeypatch.context() as patched:
-        patched.setattr(Loads, "stop", fail)
+        patched.setattr(TimelineWatch, "look_now", fail)
         with pytest.raises(ZeroDivisionError):
             receive(server, log, slot, until="now")
     assert threads() == []

@@ -11,7 +11,7 @@ from typing import get_args
 
 import pytest
 
-from walrow._receive import disk_states, link, load
+from walrow._receive import core, disk_states, link_states, load
 from walrow._run import supervisor
 
 ROOT = Path(__file__).parents[2]
@@ -239,11 +239,10 @@ def test_threads_are_made_in_few_places() -> None:
         "_postgres.interruption",
         "_postgres.locks",
         "_postgres.open_connections",
+        # The three kinds of a receiver: askers, the log's thread, copies.
         "_receive.askers",
-        "_receive.landing",
         "_receive.loading",
-        "_receive.loads",
-        "_receive.receiver",
+        "_receive.log_thread",
         "_run.child",
         "delta.threads",
     }
@@ -262,11 +261,15 @@ def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
         imported = set()
         for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and id(node) not in of_types:
-                imported.add(node.module or "")
+                is_package = node.module == "walrow._receive"
+                names = [f"{node.module}.{it.name}" for it in node.names]
+                imported |= set(names) if is_package else {node.module or ""}
             elif isinstance(node, ast.Import):
                 imported |= {each.name for each in node.names}
         known = {"walrow._lsn", "walrow.errors", "walrow._postgres.failures"}
-        known |= {f"walrow._receive.{it}" for it in (*_DECIDES, "same_server")}
+        known |= {
+            f"walrow._receive.{it}" for it in (*_DECIDES, "same_server", "status")
+        }
         own = {it for it in imported if it.startswith("walrow")}
         assert own <= known, name
         assert imported - own <= _PURE, name
@@ -308,7 +311,8 @@ def test_a_state_has_no_flags() -> None:
             disk_states.Load,
             disk_states.Ends,
             load.State,
-            link.State,
+            link_states.State,
+            core.Phase,
         )
         for type_ in get_args(state)
         if dataclasses.is_dataclass(type_)
@@ -329,7 +333,7 @@ def test_a_state_has_no_flags() -> None:
 #: They decide for the receiver.
 _DECIDES = (
     *("disk", "disk_states", "backlog", "progress", "definitions", "orders"),
-    *("load", "link"),
+    *("load", "link", "link_states", "attempts", "events", "resuming", "core"),
 )
 _PURE = {
     *("__future__", "collections", "collections.abc", "dataclasses", "enum", "errno"),

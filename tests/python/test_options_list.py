@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import math
 import pickle
 from typing import Any
 
@@ -30,7 +31,7 @@ OTHERS = {
     "backup wal": {"conninfo", "status", "stop"},
     "receive": {"conninfo", "retain", "status", "stop"},
     "seal": {"source", "progress"},
-    "apply": {"spark", "log", "unit_size", "storage_options"},
+    "apply": {"spark", "log", "unit_size", "storage_options", "progress"},
 }
 
 
@@ -118,3 +119,28 @@ def test_a_wrong_value_is_an_error_before_anything_happens(
 def test_an_unknown_option_is_a_type_error() -> None:
     with pytest.raises(TypeError, match="nonsense"):
         walrow.receive("", log="log", slot="s", publications="p", nonsense=1)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (["receive", "--compression-level", "-5"], "compression_level", -5),
+        (["receive", "--compression-level", "0"], "compression_level", 0),
+        (["receive", "--max-hold", "0"], "max_hold", "0"),
+        (["receive", "--spool-memory", "1.5GB"], "spool_memory", "1.5GB"),
+        (["receive", "--give-up-after", "inf"], "give_up_after", math.inf),
+        (["receive", "--publish-after", "0.3"], "publish_after", 0.3),
+        (["receive", "--until", "now"], "until", "now"),
+        (["receive", "--table", "a", "--table", "b"], "tables", ("a", "b")),
+    ],
+)
+def test_the_command_line_takes_what_python_takes(
+    words: list[str], name: str, value: Any
+) -> None:
+    command, *options = words
+    required = ["--log", "l", "--slot", "s", "--publication", "p", "--create"]
+    context = cli.commands[command].make_context(command, [*required, *options])
+    cls, _, _ = options_page.LISTS["ReceiveOptions"]
+    given = {key: it for key, it in context.params.items() if key in declared(cls)}
+    known = {"log": "l", "slot": "s", "publications": "p", "create": True}
+    assert getattr(cls(**given), name) == getattr(cls(**known | {name: value}), name)

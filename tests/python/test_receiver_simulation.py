@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import os
 import time
+from typing import Any
 
 import pytest
 
 from simulation.faults import (
     FAULTS,
     FAULTS_OF_LOADS,
+    FAULTS_OF_RECEIVERS,
     Fault,
     module_with,
     with_fault,
 )
 from simulation.loads import LoadWorld
+from simulation.receiver import ReceiverWorld
 from simulation.world import World
+from walrow._receive.core import Core
+from walrow._receive.link import Link
 
 
 @pytest.mark.timeout(0)
@@ -34,10 +39,20 @@ def test_worlds() -> None:
             error.add_note(f"seed {seed}, after {world.now - 1_000:.3f} s of its clock")
             raise
         LoadWorld(seed).play()
-        seen |= world.seen
+        seen |= world.seen | play_receiver(seed)
         seed += 1
     # It has tried something.
-    assert len(seen) > 40
+    assert len(seen) > 120
+
+
+def play_receiver(seed: int) -> set[tuple[str, str]]:
+    world = ReceiverWorld(seed)
+    try:
+        world.play()
+    except AssertionError as error:
+        error.add_note(f"receiver of seed {seed}, after {world.now - 1_000:.3f} s")
+        raise
+    return world.seen
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
@@ -57,6 +72,19 @@ def test_each_fault_of_loads_is_found(fault: Fault) -> None:
     for seed in range(SEEDS):
         try:
             LoadWorld(seed, module).play()
+        except Exception:
+            return
+    pytest.fail(f"{SEEDS} worlds do not find it")
+
+
+@pytest.mark.parametrize("fault", FAULTS_OF_RECEIVERS, ids=lambda fault: fault.name)
+def test_each_fault_of_receivers_is_found(fault: Fault) -> None:
+    module: Any = module_with(fault.module, fault)
+    core = module.Core if fault.module == "core" else Core
+    link = module.Link if fault.module == "link" else Link
+    for seed in range(SEEDS):
+        try:
+            ReceiverWorld(seed, core, link).play()
         except Exception:
             return
     pytest.fail(f"{SEEDS} worlds do not find it")

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from walrow import Error, Lsn
+from walrow._postgres.commands import IdentifySystem
 from walrow._postgres.failures import INTERNAL_ERROR, stream_error
-from walrow._receive.link import Attempt, Attempts, Away, Ended, Link, State, Streaming
-from walrow._receive.same_server import Comparison
+from walrow._receive import events
+from walrow._receive.attempts import Attempt, Attempts, Streaming
+from walrow._receive.link import Link
+from walrow._receive.link_states import (
+    Away,
+    Ended,
+    LogSeen,
+    Opening,
+    Preparing,
+    Settling,
+    State,
+    Step,
+    Stopping,
+    Streams,
+    Want,
+    Wishes,
+)
+from walrow._receive.resuming import SlotFound, XidStatus
+from walrow._receive.same_server import Comparison, Last
 from walrow.errors import ReplicationError
 
 AWAY = ReplicationError("connection refused")
@@ -33,7 +52,6 @@ def after(
         "lasted": 1.0,
         "has_streamed": False,
         "has_advanced": False,
-        "is_final": False,
         "has_given_up": False,
     }
     return attempts.after(error, NOW[0], is_known=is_known, **(given | changes))
@@ -133,10 +151,16 @@ def test_streaming_is_off_until_the_log_has_passed_the_place() -> None:
     assert streaming.fail(error)
 
 
-def link_that_began(*, streams: bool = True) -> Link:
-    link = Link(3_600, 600, 1_000.0, streams=streams)
+SERVER = IdentifySystem("1", 1, Lsn(9), "db")
+SLOT = SlotFound("pgoutput", "db", Lsn(5), "reserved", None)
+OPEN = LogSeen(Lsn(5), asked={"messages": "true"}, is_open=True)
+
+
+def link_that_began(*wanted: Want) -> Link:
+    wishes = Wishes("s", ("p",), None, {}, "resume it", frozenset(wanted))
+    link = Link(wishes, 3_600, 600, 1_000.0)
     assert link.state == Away(1_000.0)
-    link.begin(Lsn(5), 1_000.0)
+    assert events.Connect(1) in link.tick(LogSeen(Lsn(5)), 1_000.0)
     return link
 
 
@@ -144,52 +168,106 @@ def state_of(link: Link) -> State:
     return link.state
 
 
-def lost(link: Link, error: Error, now: float) -> Attempt | None:
-    return link.lose(
-        error, Lsn(5), now, is_known=True, is_final=False, has_given_up=False
-    )
+def test_the_steps_of_a_connection() -> None:
+    link = link_that_began()
+    assert state_of(link) == Preparing(1, 1_000.0, Step.CONNECTING)
+    linked = events.Linked(1, SERVER)
+    assert link.on(linked, LogSeen(), 1_001.0) == [events.OpenLog(1, SERVER)]
+    assert state_of(link) == Opening(1, SERVER)
+    opened: Any = events.LogOpened(1, None, None, None, None, 1, None)  # type: ignore[arg-type]
+    (inspect,) = link.on(opened, OPEN, 1_002.0)
+    assert inspect == events.Inspect(1, SERVER, None)
+    found = events.Found(1, SERVER, (), is_standby=False, slot=SLOT, status=None)
+    (check,) = link.on(found, OPEN, 1_003.0)
+    assert check == events.Check(1, frozenset({events.Part.PREFLIGHT}), Lsn(5))
+    session, start = link.on(events.Checked(1, findings=()), OPEN, 1_004.0)
+    assert isinstance(session, events.BeginSession)
+    assert isinstance(start, events.StartStream)
+    link.on(events.Started(1), OPEN, 1_005.0)
+    # The log was received with other options: these are asked for first.
+    assert state_of(link) == Streams(1, Comparison.ONLY)
+    assert link.tick(OPEN, 1_006.0) == []
+    compared = OPEN._replace(is_compared=True)
+    assert link.tick(compared, 1_007.0) == [events.HangUp(1), events.Connect(2)]
+
+
+def test_a_transaction_that_waits_for_standbys_is_waited_for() -> None:
+    """The log has it already, but the server does not show it as committed yet."""
+    last = Last(Lsn(3), Lsn(0), 7, is_prepare=False)
+    log = OPEN._replace(last=last)
+    for waits in (True, False):
+        link = link_that_began()
+        link.on(events.Linked(1, SERVER), log, 1_001.0)
+        status = XidStatus("in progress", waits)
+        found = events.Found(1, SERVER, (), is_standby=False, slot=SLOT, status=status)
+        done = link.on(found, log, 1_002.0)
+        assert isinstance(state_of(link), Away if waits else Stopping), done
+        records = [it for it in done if isinstance(it, events.RecordStop)]
+        assert bool(records) != waits
+
+
+def test_a_server_with_another_timeline_waits_for_the_queue() -> None:
+    link = link_that_began()
+    link.timeline = 1
+    link.on(events.Linked(1, SERVER), OPEN, 1_001.0)
+    promoted = replace(SERVER, timeline=2)
+    history = [(1, Lsn(7), "")]
+    found = events.Found(1, promoted, history, is_standby=False, slot=SLOT, status=None)
+    busy = OPEN._replace(is_settled=False)
+    assert link.on(found, busy, 1_002.0) == []
+    assert isinstance(state_of(link), Settling)
+    assert link.tick(busy, 1_080.0) == []
+    # The durable changes of the old timeline are missing on the new timeline.
+    late = OPEN._replace(durable=Lsn(8))
+    left, record = link.tick(late, 1_081.0)
+    assert left == events.Leave(1)
+    assert isinstance(record, events.RecordStop)
+    assert isinstance(state_of(link), Stopping)
+    assert link.on(events.StopRecorded(None), late, 1_082.0) == []
+    ended = state_of(link)
+    assert isinstance(ended, Ended)
+    assert str(ended.error).endswith("resume it")
 
 
 def test_a_server_that_does_not_answer_is_left() -> None:
     link = link_that_began()
-    assert link.unanswered_until == 1_090
-    link.answer(1_050.0)
-    assert link.unanswered_until == 1_140
+    assert link.deadline == 1_090
+    link.on(events.Heard(), OPEN, 1_050.0)
+    assert link.deadline == 1_140
+    assert link.tick(OPEN, 1_139.0) == []
+    left, said = link.tick(OPEN, 1_140.0)
+    assert left == events.Leave(1)
+    assert isinstance(said, events.Say)
+    # A late answer counts for nothing.
+    assert link.on(events.Linked(1, SERVER), OPEN, 1_141.0) == []
     # A large log takes long, and the server is not asked meanwhile.
-    link.open()
-    assert link.unanswered_until == math.inf
-    link.answer(2_000.0)
-    assert link.unanswered_until == 2_090
-    link.stream(Comparison.FIRST, 2_001.0)
-    assert link.unanswered_until == math.inf
+    link.tick(LogSeen(), link.deadline)
+    link.on(events.Linked(2, SERVER), LogSeen(), 1_150.0)
+    assert link.deadline == math.inf
 
 
-def test_a_connection_that_only_compares_is_followed_by_another() -> None:
+def test_a_log_that_is_still_written_is_not_opened_again() -> None:
     link = link_that_began()
-    seen = []
-    for purpose in (Comparison.ONLY, Comparison.DONE, Comparison.FIRST):
-        link.stream(purpose, 1_001.0)
-        seen.append(link.only_compares)
-        link.answer(1_002.0)
-        seen.append(link.only_compares)
-    assert seen == [True, False, False, False, False, False]
+    link.on(events.Failed(1, AWAY), LogSeen(), 1_001.0)
+    assert link.tick(LogSeen(is_free=False), 2_000.0) == []
+    assert events.Connect(2) in link.tick(LogSeen(), 2_000.0)
 
 
 def test_a_lost_connection_is_away_or_has_ended() -> None:
     link = link_that_began()
-    assert lost(link, AWAY, 1_001.0) is not None
+    link.on(events.Failed(1, AWAY), OPEN, 1_001.0)
     assert state_of(link) == Away(1_001.25)
-    link.begin(Lsn(5), 1_001.25)
+    link.tick(OPEN, 1_001.25)
     refused = ReplicationError('password authentication failed for user "x"')
-    assert lost(link, refused, 1_002.0) is None
+    assert link.on(events.Failed(2, refused), OPEN, 1_002.0) == [events.Leave(2)]
     assert state_of(link) == Ended(refused)
 
 
 def test_an_internal_error_turns_streaming_off_if_it_was_on() -> None:
     error = stream_error(INTERNAL_ERROR, "s", ("p",))
-    for streams in (True, False):
-        link = link_that_began(streams=streams)
-        attempt = lost(link, error, 1_001.0)
-        assert attempt is not None
-        assert ("come at their commit" in attempt.note) == streams
-        assert link.streaming.may_stream(Lsn(9), Lsn(5)) != streams
+    for wanted in ({Want.STREAMING}, set[Want]()):
+        link = link_that_began(*wanted)
+        _, said = link.on(events.Failed(1, error), OPEN, 1_001.0)
+        assert isinstance(said, events.Say)
+        assert ("come at their commit" in (said.note or "")) == bool(wanted)
+        assert link.streaming.may_stream(Lsn(9), Lsn(5)) != bool(wanted)

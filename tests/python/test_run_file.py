@@ -144,15 +144,9 @@ def test_text_that_looks_like_a_key_has_no_line() -> None:
         parsed(text)
 
 
-def test_history_is_refused_until_an_engine_keeps_it(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_history() -> None:
     pytest.importorskip("pyarrow")
     text = GOOD.replace('every = "1m"', 'mode = "history"')
-    monkeypatch.setattr("walrow._run.reading.knows_modes", lambda: False)
-    with pytest.raises(OptionError, match="this version keeps current rows only"):
-        parsed(text)
-    monkeypatch.setattr("walrow._run.reading.knows_modes", lambda: True)
     assert parsed(text).file.target[0].mode == "history"
 
 

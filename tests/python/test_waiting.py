@@ -6,6 +6,7 @@ import fcntl
 import math
 import os
 import resource
+import signal
 import socket
 import threading
 import time
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from walrow._waiting import READ, WRITE, Waiter
+from walrow._waiting import READ, WRITE, StopEvent, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,3 +121,32 @@ def test_descriptor_above_1024() -> None:
             os.close(each)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_a_stop_ends_a_wait_that_has_begun() -> None:
+    with Waiter() as waiter:
+        stop = StopEvent()
+        with stop.waking(waiter):
+            threading.Timer(0.02, stop.set).start()
+            waiter.wait(soon(10))
+            assert waiter.was_woken
+            assert stop.is_set()
+        # Other waits go on.
+        stop.set()
+        waiter.wait(soon())
+        assert not waiter.was_woken
+
+
+def test_a_signal_may_wake_who_wakes() -> None:
+    """Its handler runs in the same thread, wherever that is."""
+    with Waiter() as waiter:
+        before = signal.signal(signal.SIGALRM, lambda *_: waiter.wake())
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+            end = soon(0.3)
+            while time.monotonic() < end:
+                waiter.wake()
+                waiter.drain()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)

@@ -12,7 +12,14 @@ import walrow._receive
 if TYPE_CHECKING:
     from types import ModuleType
 
-__all__ = ["FAULTS", "FAULTS_OF_LOADS", "Fault", "module_with", "with_fault"]
+__all__ = [
+    "FAULTS",
+    "FAULTS_OF_LOADS",
+    "FAULTS_OF_RECEIVERS",
+    "Fault",
+    "module_with",
+    "with_fault",
+]
 
 
 class Fault(NamedTuple):
@@ -170,8 +177,8 @@ FAULTS_OF_LOADS = [
     Fault(
         "a load that was broken stays in the log",
         "load",
-        "        if in_log:\n            actions.append(GiveUp())\n",
-        "",
+        "actions: list[Action | Wish] = [StopCopies(), GiveUp(attempt.number)]",
+        "actions: list[Action | Wish] = [StopCopies()]",
     ),
     Fault(
         "a load is recorded before it has its place",
@@ -180,10 +187,10 @@ FAULTS_OF_LOADS = [
         "if True:\n",
     ),
     Fault(
-        "the log gets a load without its last rows",
+        "an answer of another load ends this one",
         "load",
-        "if seen.copies is Copies.COPYING:",
-        "if seen.copies is Copies.BEGINNING:",
+        "if isinstance(self.state, Copying) and number == self._current:",
+        "if isinstance(self.state, Copying):",
     ),
     Fault(
         "nobody looks whether a load is still wanted",
@@ -218,7 +225,102 @@ FAULTS_OF_LOADS = [
     Fault(
         "a load that was cancelled is copied on",
         "load",
-        "actions = [StopCopies(), GiveUp()]",
-        "actions = [GiveUp()]",
+        "actions = [StopCopies(), GiveUp(attempt.number)]",
+        "actions = [GiveUp(attempt.number)]",
+    ),
+]
+
+# Some faults are not found here, as the comparison with the log finds the wrong server later. These
+# are checks of timelines and of the end of WAL: `test_reconnecting.py` tests them.
+FAULTS_OF_RECEIVERS = [
+    Fault(
+        "a server that was not compared is taken as compared",
+        "link",
+        "was_compared=self._before is Comparison.ONLY,",
+        "was_compared=True,",
+    ),
+    Fault(
+        "an answer of an earlier connection counts",
+        "link",
+        'if getattr(event, "number", self.number) != self.number:',
+        "if not event:",
+    ),
+    Fault(
+        "a server that does not answer is waited for",
+        "link",
+        "return answered + ANSWER_SECONDS",
+        "return math.inf",
+    ),
+    Fault(
+        "a transaction that cannot be streamed is streamed again",
+        "link",
+        "if Want.STREAMING in self._wishes.wanted and self.streaming.fail(error):",
+        "if not error:",
+    ),
+    Fault(
+        "a server that the log has refused is asked again and again",
+        "link",
+        "if confirmed is None or confirmed > self._confirmed:",
+        "if True:",
+    ),
+    Fault(
+        "a connection that was left stays open",
+        "link",
+        "return [Leave(number), *[AbandonLog()] * is_broken]",
+        "return [AbandonLog()] * is_broken",
+    ),
+    Fault(
+        "it is not recorded that the server is another one",
+        "link",
+        "return [*left, RecordStop(reason)]",
+        "return left",
+    ),
+    Fault(
+        "the log is opened while an earlier attempt writes to it",
+        "link",
+        "if now >= until and log.is_free:",
+        "if now >= until:",
+    ),
+    Fault(
+        "a promotion is not noted",
+        "link",
+        "return [Promote(timeline)]",
+        "return [Note(str(timeline))]",
+    ),
+    Fault(
+        "the end confirms too much",
+        "core",
+        "actions.append(Confirm(self.disk.confirmable))",
+        "actions.append(Confirm(Lsn(self.disk.confirmable + 1)))",
+    ),
+    Fault(
+        "a stop waits for the disk",
+        "core",
+        "until = math.inf if waits else now + self.allowed(_FINISH_SECONDS)",
+        "until = math.inf",
+    ),
+    Fault(
+        "it ends while a load goes on",
+        "core",
+        "return self.left is not None or isinstance(self.loads.state, load.Nothing)",
+        "return True",
+    ),
+    Fault(
+        "the stream goes on while the place of a load is not known",
+        "core",
+        "if disk is not None and self.loads.holds_log != disk.is_held:",
+        "if not actions and not wanted and disk is not None and disk.is_held:",
+    ),
+    Fault(
+        "a log whose first load broke goes on",
+        "core",
+        "return [*self._lose(error, now), *self._abandon(now)]",
+        "return self._lose(error, now)",
+    ),
+    Fault(
+        "an idle server is not asked for its position",
+        "core",
+        "if now >= self._ask_due:",
+        "if now < 0:",
     ),
 ]

@@ -5,11 +5,16 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from walrow import Catalog, Lsn
 from walrow._log.requests import LoadRequest
 from walrow._receive import load as decisions
+from walrow._receive.orders import BeginLoad
 from walrow.errors import LogError
 
 __all__ = ["LoadWorld"]
+
+
+CATALOG = Catalog("{}")
 
 
 class LoadWorld:
@@ -19,15 +24,20 @@ class LoadWorld:
         self.rng = random.Random(seed)  # noqa: S311
         self.now = 0.0
         self.module = module
-        self.made = module.LoadDecisions(1_000, lambda error: "again" in str(error))
+        self.made = module.LoadDecisions(
+            LoadRequest("", None),
+            1_000,
+            lambda error: "again" in str(error),
+            lambda _: False,
+        )
         self.open: list[LoadRequest] = []
         self.recorded: dict[str, str | None] = {}
         #: When somebody has cancelled a request.
         self.cancelled: dict[str, float] = {}
-        #: The request that is copied, and how far that is; whether it is in the log.
+        #: The request that is copied, its number, and the next answer; whether it is in the log.
         self.copied: LoadRequest | decisions.First | None = None
-        self.copies = module.Copies.BEGINNING
-        self.failure: Exception | None = None
+        self.number = 0
+        self.next: Any = None
         self.in_log = self.requests = 0
         self.is_placed = False
         self.recording: Any = None
@@ -38,7 +48,7 @@ class LoadWorld:
         for action in self.made.on(event, self.now):
             self._perform(action)
 
-    def _perform(self, action: Any) -> None:
+    def _perform(self, action: Any) -> None:  # noqa: PLR0912, PLR0915
         module = self.module
         match type(action).__name__:
             case "LookForRequest":
@@ -48,16 +58,31 @@ class LoadWorld:
             case "LookIfWanted":
                 is_wanted = action.request in self.open
                 self.tell(module.StillWanted() if is_wanted else module.Unwanted())
-            case "Begin":
+            case "OpenCopies":
                 assert self.copied is None, "two loads at once"
                 assert not self.in_log, "another load is in the log"
                 assert action.request.key not in self.recorded, "it is loaded twice"
-                self.copied, self.copies = action.request, module.Copies.BEGINNING
-                self.failure, self.is_placed = None, False
+                self.copied, self.number = action.request, action.number
+                self.is_placed = False
+                self.next = module.Opened(action.number)
+            case "MakeSlot":
+                assert self.made.holds_log, "the stream goes on"
+                order = BeginLoad(action.number, Lsn(0), 0, CATALOG, ())
+                is_blocked = self.is_disturbed and self.rng.random() < 0.2
+                self.next = module.Shared(action.number, order)
+                if is_blocked:
+                    self.next = module.Blocked(action.number, None)
+            case "Reserve":
+                self.in_log = 1
+                self.next = module.Reserved(action.order.number)
+            case "StartCopies":
+                assert self.in_log, "it has no place"
+                self.next = module.Copied(action.number)
             case "StopCopies":
-                self.copied, self.failure = None, None
+                self.copied, self.next = None, None
             case "EndLoad":
-                assert self.copies is module.Copies.COPIED, "a part is missing"
+                assert self.next is None, "a part is missing"
+                assert self.copied is not None, "a part is missing"
                 key = getattr(self.copied, "key", "")
                 since = self.cancelled.get(key, self.now)
                 assert self.now < since + 5, "nobody wants it any more"
@@ -90,15 +115,17 @@ class LoadWorld:
         elif act in (2, 3, 4) and self.copied is not None:
             self._copy()
         elif act == 5 and self.copied is not None and self.is_disturbed:
-            if rng.random() < 0.5 and not self.is_placed:
+            if rng.random() < 0.5 and not self.is_placed and self.next is not None:
                 again = rng.random() < 0.8
-                self.failure = LogError("again" if again else "no", code="load")
+                error = LogError("again" if again else "no", code="load")
+                self.next = None
+                self.tell(module.Broken(self.number, error))
         elif act == 6 and self.recording is not None:
             self._record()
         elif act == 7 and self.is_disturbed and rng.random() < 0.1:
             # The connection and the log are closed.
             self.tell(module.Stopped())
-            self.copied, self.failure, self.in_log = None, None, 0
+            self.copied, self.next, self.in_log = None, None, 0
             self.is_placed = False
         elif act == 8 and self.is_placed:
             self.in_log = 0
@@ -107,17 +134,18 @@ class LoadWorld:
     def _tick(self) -> None:
         held = 2_000 if self.is_disturbed and self.rng.random() < 0.01 else 0
         is_compared = not self.is_disturbed or self.rng.random() < 0.9
-        seen = self.module.Ticked(
-            self.copies, self.failure, held, self.in_log, is_compared
-        )
-        self.tell(seen)
+        is_paused = self.made.holds_log and self.rng.random() < 0.5
+        held *= self.in_log
+        self.tell(self.module.Ticked(held, self.in_log, is_compared, is_paused))
 
     def _copy(self) -> None:
-        copies = self.module.Copies
-        if self.copies is copies.BEGINNING:
-            self.copies, self.in_log = copies.COPYING, 1
-        else:
-            self.copies = copies.COPIED
+        answer, self.next = self.next, None
+        if isinstance(answer, self.module.Blocked):
+            self.next = self.module.Unblocked(self.number)
+        if answer is not None:
+            self.tell(answer)
+            # A late answer of a load that is over counts for nothing.
+            self.tell(self.module.Copied(self.number - 1))
 
     def _record(self) -> None:
         action, self.recording = self.recording, None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import itertools
 import json
 from typing import TYPE_CHECKING, Any, assert_never
 
@@ -28,6 +29,8 @@ from walrow._receive.same_server import Comparison, Last
 from walrow.errors import LogError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from walrow._receive.orders import Order
 
 __all__ = ["Definitions", "SimulatedLog", "block_of"]
@@ -48,9 +51,10 @@ class Definitions:
         return json.dumps({"tables": tables})
 
 
-def block_of(lsns: list[int]) -> bytes:
-    """A block of the stream: transactions, by their LSNs."""
-    return b"".join(lsn.to_bytes(8, "big") for lsn in lsns)
+def block_of(lsns: list[int], branches: Sequence[int] = ()) -> bytes:
+    """A block of the stream: transactions, by their LSNs, and the servers that have committed them."""
+    pairs = itertools.zip_longest(lsns, branches, fillvalue=1)
+    return b"".join((branch << 32 | lsn).to_bytes(8, "big") for lsn, branch in pairs)
 
 
 class SimulatedLog:
@@ -62,6 +66,7 @@ class SimulatedLog:
         sessions: The last session that was begun.
         is_full: Whether the disk refuses everything.
         fatal: The next append fails with this.
+        branches: By LSN, the server that has committed it.
     """
 
     def __init__(self) -> None:
@@ -69,6 +74,11 @@ class SimulatedLog:
         self.published = self.sessions = 0
         self.is_full = False
         self.fatal: LogError | None = None
+        self.branches: dict[int, int] = {}
+        self.loads = self.timeline = 0
+        self.timeline_start: Lsn | None = None
+        self.was_emptied = False
+        self.asked: dict[str, str] = {}
         self.is_closed = False
         self.catalog = Definitions(frozenset())
         self.relations: set[int] = set()
@@ -77,10 +87,11 @@ class SimulatedLog:
         self._end = self._durable = 0
         self._sent = 0
         self._pending = b""
+        self._begins = False
         self._comparison = Comparison.DONE
         self._is_ready = False
         self._load: tuple[int, int] | None = None
-        self._since_sync = 0
+        self._since_sync = self._loads = 0
         self.lacks_first_load = False
 
     @property
@@ -101,8 +112,8 @@ class SimulatedLog:
         return LogState(
             position=Lsn(self._durable),
             is_compared=self.is_compared,
-            last=Last(Lsn(self._durable), Lsn(0), None, is_prepare=False),
-            asked={},
+            last=self._last(),
+            asked=self.asked,
             lacks_first_load=self.lacks_first_load,
             is_full=self._place() - self.published > 2_000,
             has_changes=self._place() > self.published,
@@ -112,7 +123,35 @@ class SimulatedLog:
             ),
         )
 
-    def carry_out(self, order: Order) -> Any:  # noqa: PLR0912
+    def _last(self) -> Last:
+        """The last transaction. The record of its commit begins before its end."""
+        durable = (
+            it
+            for it in reversed(self.entries)
+            if isinstance(it, int) and it <= self._durable
+        )
+        lsn = next(durable, 0)
+        return Last(Lsn(max(0, lsn - 1)), Lsn(0), lsn or None, is_prepare=False)
+
+    def reopen(self) -> None:
+        """Opens it again, after a close or a crash: all that is durable is published."""
+        self.is_closed, self._load, self._pending = False, None, b""
+        self._is_ready, self._since_sync = False, 0
+        if self.lacks_first_load:
+            self._durable, self.branches, self.was_emptied = 0, {}, True
+        self._end = self._durable
+        self.entries = [
+            it for it in self.entries if isinstance(it, tuple) or it <= self._durable
+        ]
+        if self.lacks_first_load:
+            self.entries = []
+        self.branches = {
+            lsn: it for lsn, it in self.branches.items() if lsn <= self._durable
+        }
+        self.published = len(self.entries)
+        self._told = set()
+
+    def carry_out(self, order: Order) -> Any:  # noqa: PLR0912, PLR0915
         """Does what a writer would do."""
         assert not self.is_closed, "an order after the end"
         refusable = not isinstance(order, (Close, NewSession, SetTimeline))
@@ -132,10 +171,19 @@ class SimulatedLog:
                 self.sessions = number
                 assert self._since_sync == 0, "a session begins after a sync"
                 self._comparison = session.comparison
+                if session.comparison is not Comparison.ONLY:
+                    self.asked = session.asked
+                self.timeline = session.timeline
+                self.timeline_start = session.timeline_start
                 self._sent = self._end = self._durable
                 self._pending, self._is_ready = b"", True
-                if session.comparison is not Comparison.DONE:
+                start = session.slot_start
+                if start is not None:
+                    self._sent = start.lsn
+                elif session.comparison is not Comparison.DONE:
                     self._sent = session.confirmed
+                # A slot that was created begins somewhere.
+                self._begins = not self._sent and not self.entries
             case Sync():
                 self._sync()
             case ExtendCatalog(catalog):
@@ -143,11 +191,12 @@ class SimulatedLog:
             case Publish():
                 self._sync()
                 self.published = self._place()
-            case BeginLoad(number, point, _, catalog):
-                self._extend(catalog)
+            case BeginLoad(number, point):
+                self._extend(order.catalog)
                 assert self._end <= point, "changes after a load came before it"
                 assert self._load is None, "two loads at once"
                 self._load = number, point
+                self._loads = self.catalog.loads
                 return number
             case EndLoad(number):
                 return self._end_load(number)
@@ -159,7 +208,9 @@ class SimulatedLog:
                 self.lacks_first_load = True
             case Close():
                 self.is_closed = True
-            case SetTimeline() | Fill():
+            case SetTimeline(timeline):
+                self.timeline, self.timeline_start = timeline, None
+            case Fill():
                 pass
             case _:
                 assert_never(order)
@@ -174,13 +225,21 @@ class SimulatedLog:
     def _append(self, end: int) -> None:
         pending, self._pending = self._pending, b""
         for place in range(0, len(pending), 8):
-            lsn = int.from_bytes(pending[place : place + 8], "big")
+            branch, lsn = divmod(
+                int.from_bytes(pending[place : place + 8], "big"), 1 << 32
+            )
             assert self._is_ready, "a block before its session"
+            if self._begins:
+                self._sent, self._begins = lsn - 1, False
             assert lsn == self._sent + 1, "the stream has a gap, or comes twice"
             self._sent = lsn
+            if self.branches.get(lsn, branch) != branch and lsn <= self._end:
+                text = "the server has sent another transaction than before"
+                raise LogError(text, code="other_server")
             if lsn > self._end and self._comparison is not Comparison.ONLY:
                 self.entries.append(lsn)
                 self._end = lsn
+                self.branches[lsn] = branch
                 self.relations.add(lsn % 7)
         self._sent = max(self._sent, end)
         if self._comparison is not Comparison.ONLY:
@@ -202,7 +261,7 @@ class SimulatedLog:
         place = self._place()
         self._load = None
         assert place >= self.published, "readers have seen what follows the load"
-        self.entries.insert(place, ("load", number))
+        self.entries.insert(place, ("load", self._loads))
         return True
 
     def _place(self) -> int:
@@ -211,7 +270,7 @@ class SimulatedLog:
             return len(self.entries)
         after = (
             index
-            for index, it in enumerate(self.entries)
+            for index, it in enumerate(self.entries[self.published :], self.published)
             if isinstance(it, int) and it > self._load[1]
         )
         return next(after, len(self.entries))

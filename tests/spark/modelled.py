@@ -17,10 +17,21 @@ from walrow._core import LogWriter
 
 if TYPE_CHECKING:
     import random
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-__all__ = ["SHAPES", "TYPES", "Expected", "Left", "Model", "ModelLog", "Shape"]
+__all__ = [
+    "SHAPES",
+    "TYPES",
+    "Expected",
+    "Left",
+    "Model",
+    "ModelLog",
+    "Moment",
+    "Moments",
+    "Shape",
+    "plain_row",
+]
 
 INT4, TEXT, FLOAT8, NUMERIC = 23, 25, 701, 1700
 #: Too large for its row, and so only sent if it changes.
@@ -509,6 +520,52 @@ class Expected:
         return f"rows that should not be there: {more}" if more else None
 
 
+class Moment(NamedTuple):
+    """The rows of a table after a transaction.
+
+    Attributes:
+        time: The greatest commit time so far, in microseconds since 2000.
+        columns: The columns that the table had.
+        rows: The rows.
+        is_load: Whether it was a load.
+    """
+
+    time: int
+    columns: tuple[str, ...]
+    rows: list[Row]
+    is_load: bool
+
+
+class Moments:
+    """The transactions of a log, each with a time by chance.
+
+    Attributes:
+        of: The moments of each table, by OID.
+    """
+
+    def __init__(self) -> None:
+        """Begins in 2024."""
+        self._time = self._greatest = streams.TIME
+        self.of: dict[int, list[Moment]] = {}
+
+    def next_time(self, source: random.Random) -> int:
+        """The next commit time. Often it is the same one, or an earlier one."""
+        self._time += source.choice((0, 0, -1_500_000, 1, 1_000_000, 60_000_000))
+        self._greatest = max(self._greatest, self._time)
+        return self._time
+
+    def note(self, models: Iterable[Model], *, is_load: bool = False) -> None:
+        """Notes what a transaction has made of tables."""
+        for model in models:
+            moment = Moment(
+                self._greatest,
+                tuple(model.columns),
+                [dict(row) for row in model.rows],
+                is_load,
+            )
+            self.of.setdefault(model.oid, []).append(moment)
+
+
 class ModelLog:
     """A log that takes the changes of models."""
 
@@ -516,6 +573,8 @@ class ModelLog:
         """Creates it."""
         self.path = path
         self.lsn = 0x1000
+        #: If it is set, transactions have times by chance, and each is noted.
+        self.moments: Moments | None = None
         self.writer = LogWriter(
             path,
             segment_bytes=segment_size,
@@ -539,12 +598,15 @@ class ModelLog:
             chosen = [it for it in models if source.random() < _HALF] or [models[0]]
             messages = [message for it in chosen for message in it.transaction()]
             self.lsn += 0x100
+            time = None if self.moments is None else self.moments.next_time(source)
             for message in (
-                streams.begin(xid=self.lsn, lsn=self.lsn),
+                streams.begin(xid=self.lsn, lsn=self.lsn, time=time),
                 *messages,
-                streams.commit(lsn=self.lsn),
+                streams.commit(lsn=self.lsn, time=time),
             ):
                 self.writer.append(message)
+            if self.moments is not None:
+                self.moments.note(chosen)
             if self.writer.is_full or source.random() < _CUTS:
                 self.writer.sync()
                 self.writer.publish()
@@ -555,8 +617,11 @@ class ModelLog:
         """Loads a table."""
         self.lsn += 0x100
         catalog = walrow.Catalog.from_json(model.catalog())
+        time = 0
+        if self.moments is not None:
+            time = streams.EPOCH + self.moments.next_time(model.random)
         load = self.writer.begin_load(
-            self.lsn, 0, catalog, [(model.oid, model.shape.identity)]
+            self.lsn, time, catalog, [(model.oid, model.shape.identity)]
         )
         load.copy(0, binary=False).append(model.copied())
         self.lsn += 0x100
@@ -565,6 +630,8 @@ class ModelLog:
         assert self.writer.end_load(load)
         self.writer.publish()
         model.loaded()
+        if self.moments is not None:
+            self.moments.note([model], is_load=True)
 
     def close(self) -> None:
         """Closes its writer."""
@@ -584,6 +651,14 @@ def _value(oid: int, text: str | None) -> Any:
         return None
     kinds: dict[int, Any] = {INT4: int, FLOAT8: float, NUMERIC: Decimal}
     return kinds.get(oid, str)(text)
+
+
+def plain_row(kinds: dict[str, int], row: Mapping[str, Any]) -> dict[str, str | None]:
+    """A row whose values can be compared, whether they are texts or a target's."""
+    return {
+        name: None if row.get(name) is None else _plain(_value(oid, str(row[name])))
+        for name, oid in kinds.items()
+    }
 
 
 def _plain(value: Any) -> str | None:

@@ -194,7 +194,7 @@ def test_a_schema_that_is_not_the_logs_is_refused_on_the_driver(
         ({"types": '{"a": 1}'}, "types must be a JSON object whose values are texts"),
         ({"columns": '{"a": 1}'}, "there is no column|columns"),
         ({"envelope": "yes"}, "envelope must be true or false"),
-        ({"partitionBytes": "-1"}, "partitionBytes must be a positive number"),
+        ({"partitionBytes": "-1"}, "partitionBytes must be a size"),
         ({"max_rows_per_trigger": "0"}, "maxRowsPerTrigger must be a positive number"),
         ({"batch_rows": "1", "batchRows": "2"}, "batch_rows is given twice"),
         ({"catalog": "/no/catalog"}, "catalog: the file cannot be read"),

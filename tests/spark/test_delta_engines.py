@@ -324,3 +324,17 @@ def test_engines_by_turns_for_long(lakehouse: SparkSession, tmp_path: Path) -> N
             folder, SEED + number, batches=6, engines=engines, kills=0.3
         )
     assert killed > 5
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("mode", ["history", "changes"])
+def test_targets_that_keep_rows_by_turns(
+    lakehouse: SparkSession, tmp_path: Path, mode: str
+) -> None:
+    engines = with_spark(lakehouse)
+    for number in range(8):
+        folder = tmp_path / str(number)
+        one_round(
+            folder, SEED + number, batches=4, engines=engines, kills=0.3, mode=mode
+        )

@@ -6,10 +6,11 @@ import uuid
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.items import Applied, Rules, Token
+from walrow._apply.modes import check_mode
 from walrow._apply.record import Record
 from walrow._apply.tables import AppliedTable, find_table, refuse_incomplete
 from walrow._apply.targets import Conflict
-from walrow._apply.units import plan
+from walrow._apply.units import plan, plan_all
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError
 
@@ -69,7 +70,9 @@ class Call:
             options.truncates,
             options.never_sent,
             options.deleted_column,
+            options.mode,
         )
+        check_mode(self.rules, options.keys)
         self.options = options.decoding()
         end = self.log.end
         self.end = end if options.end is None else min(options.end, end)
@@ -80,7 +83,9 @@ class Call:
 
     def applied(self) -> AppliedTable:
         """The table, with its key and its columns."""
-        return AppliedTable.of(self.log, self.table, self.keys, self.options)
+        return AppliedTable.of(
+            self.log, self.table, self.keys, self.options, self.rules.mode
+        )
 
     def attempts(self, attempt: Callable[[], Applied]) -> Applied:
         """Makes attempts until no other writer was first.
@@ -106,11 +111,13 @@ class Call:
             ApplyError: The table is not whole.
             LogError: Changes of the table were removed.
         """
-        self._refuse_incomplete(known.end)
+        if self.rules.mode != "changes":
+            self._refuse_incomplete(known.end)
         token = Token.from_json(known.token)
         if (
             token is None
             or (token.source, token.oid) != (self.log.source, self.table.oid)
+            or self.record.lacks_erasure(token)
             or known.target != self.target
             or known.end > self.log.end
             or known.end < (self.log.slot_start or 0)
@@ -129,6 +136,8 @@ class Call:
             max(known.end, self.end),
             token=known.token,
             engine=self.engine,
+            mode=self.rules.mode,
+            since=token.true_since,
         )
 
     def begin(
@@ -152,37 +161,60 @@ class Call:
         """
         end = self.end if end is None else end
         start, line = self.record.start(found, applied.keys)
-        self._refuse_incomplete(start)
-        batch = plan(
-            self.log,
-            self.contents.stretches(self.table.oid),
-            self.table,
-            start,
-            end,
-            truncates=self.rules.truncates,
-            unit_size=self.unit_size,
-            least_units=least_units,
-        )
+        mode = self.rules.mode
+        if mode != "changes":
+            self._refuse_incomplete(start)
+        batch = self._planned(start, end, least_units)
         self.record.refuse_gap(start, batch)
         self.record.refuse_another(found, batch)
         self.record.refuse_erased(start, batch)
         self.record.refuse_other_rows(found, applied, batch)
-        # Changes before a barrier are not needed.
-        self._refuse_pruned(start if batch.barrier is None else Lsn(batch.barrier.lsn))
+        if mode != "changes" or start:
+            # Changes before a barrier are not needed. New changes begin where the log does.
+            begin = start if batch.barrier is None else Lsn(batch.barrier.lsn)
+            self._refuse_pruned(begin)
+        token = None if found is None else found.token
         nothing = Applied(
             self.table.name,
             self.target,
             start,
             max(start, end),
-            token=None
-            if found is None or found.token is None
-            else found.token.to_json(),
+            token=None if token is None else token.to_json(),
             engine=self.engine,
+            mode=mode,
+            since=None if token is None else token.true_since,
         )
         is_recorded = found is None or line is not None
         if is_recorded and (end <= start or not (batch.units or batch.barrier)):
             return nothing
         return Work(applied, batch, found, line, nothing)
+
+    def _planned(self, start: Lsn, end: Lsn, least_units: int) -> Batch:
+        """The part of the log that a target needs which has the changes up to `start`."""
+        segments = self.contents.stretches(self.table.oid)
+        truncates, mode = self.rules.truncates, self.rules.mode
+        if mode != "current":
+            skips = mode == "history" and (not start or self.record.has_gap(start))
+            return plan_all(
+                self.log,
+                segments,
+                self.table,
+                start,
+                end,
+                truncates=truncates,
+                unit_size=self.unit_size,
+                skips=skips,
+            )
+        return plan(
+            self.log,
+            segments,
+            self.table,
+            start,
+            end,
+            truncates=truncates,
+            unit_size=self.unit_size,
+            least_units=least_units,
+        )
 
     def token(self, work: Work, before: Found) -> Token:
         """The record of the work.
@@ -202,7 +234,40 @@ class Call:
             before.version,
             None if "columns" not in self.options else tuple(work.applied.columns),
             self.rules.deleted_column if self.rules.deletes == "soft" else None,
+            mode=self.rules.mode,
+            erasures=self.contents.erasures.get(self.table.oid, 0),
         )
+
+    def erased(self, token: Token, found: Found, rows: int) -> tuple[Token, Applied]:
+        """The record and the result of a commit that removes erased rows.
+
+        The position stays, so another line of commits begins.
+
+        Args:
+            token: The target's record.
+            found: The target.
+            rows: The number of rows that are removed.
+        """
+        token = token._replace(
+            line=found.version,
+            run=uuid.uuid4().hex[:12],
+            version=found.version,
+            erasures=self.contents.erasures.get(self.table.oid, 0),
+        )
+        self.record.refuse_erased_meanwhile()
+        done = Applied(
+            self.table.name,
+            self.target,
+            token.end,
+            token.end,
+            committed=True,
+            token=token.to_json(),
+            engine=self.engine,
+            mode=self.rules.mode,
+            since=token.true_since,
+            erased=rows,
+        )
+        return token, done
 
     def lacks_marks(self, work: Work, before: Found) -> bool:
         """Whether the column for deleted rows is new to rows that the target has.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._apply.modes import beside
 from walrow._apply.targets import refuse_marker
 from walrow.errors import ApplyError, Remedy, SchemaError
 
@@ -49,7 +50,7 @@ class Evolution(NamedTuple):
     """How the columns of a target change before, or with, a batch.
 
     Attributes:
-        names: The target's name of each column of the table, and of the marker.
+        names: The target's name of each column of the table, of the marker, and of the mode.
         added: New columns.
         widened: Columns that need another type.
         schema: The columns of the target after the batch.
@@ -62,7 +63,7 @@ class Evolution(NamedTuple):
 
 
 def own_columns(table: str, own: pa.Schema, rules: Rules) -> pa.Schema:
-    """The columns that a table wants in its target, with the marker, without metadata.
+    """The columns that a table and its mode want in a target, without metadata.
 
     Raises:
         SchemaError: The table has a column of the marker's name.
@@ -73,7 +74,7 @@ def own_columns(table: str, own: pa.Schema, rules: Rules) -> pa.Schema:
     refuse_marker(table, own.names, rules)
     if rules.deletes == "soft":
         fields.append(pa.field(rules.deleted_column, pa.bool_()))
-    return pa.schema(fields)
+    return pa.schema([*fields, *beside(rules.mode)])
 
 
 def plain(kind: pa.DataType) -> pa.DataType:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
-from dataclasses import astuple
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import astuple, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from walrow._log.items import SourceIdentity
 from walrow._log.tables import KEYS
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow.errors import Remedy
-from walrow.typing import Deletes, Engine, NeverSent, Truncates
+from walrow.typing import Deletes, Engine, Mode, NeverSent, Truncates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,6 +25,7 @@ __all__ = [
     "Barrier",
     "Deletes",
     "Engine",
+    "Mode",
     "NetChanges",
     "NeverSent",
     "Op",
@@ -71,6 +73,11 @@ class Applied(Result):
         token: The target's record of the call, in JSON. None if it records nothing yet.
         engine: The engine that wrote the target: `"spark"` or `"delta"`.
         engine_reason: Why `walrow apply` chose the engine. None if the caller's function says it.
+        mode: The kind of target.
+        since: From when a history is true: it has no earlier versions. None for other targets,
+            and before the first load.
+        erased: The number of rows that were removed from a history, or from changes, because they
+            were erased from the log.
     """
 
     table: str
@@ -88,6 +95,31 @@ class Applied(Result):
     token: str | None = None
     engine: Engine = "spark"
     engine_reason: str | None = None
+    mode: Mode = "current"
+    since: dt.datetime | None = None
+    erased: int = 0
+
+    def then(self, other: Applied) -> Applied:
+        """The result of two commits, or of one commit if no work was left."""
+        if not other.committed:
+            return replace(self, end=other.end)
+
+        def added(a: int | None, b: int | None) -> int | None:
+            return None if a is None or b is None else a + b
+
+        return replace(
+            other,
+            start=self.start,
+            overwritten=self.overwritten or other.overwritten,
+            rows=self.rows + other.rows,
+            net_rows=self.net_rows + other.net_rows,
+            inserted=added(self.inserted, other.inserted),
+            updated=added(self.updated, other.updated),
+            deleted=added(self.deleted, other.deleted),
+            never_sent=self.never_sent + other.never_sent,
+            since=other.since or self.since,
+            erased=self.erased + other.erased,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Returns the fields as JSON has them: `token` is an object."""
@@ -112,6 +144,11 @@ class Token(NamedTuple):
         deleted_column: The column that marks deleted rows. None if they are removed.
         features: Features such as `"typeWidening"` and `"clustering"`: only Spark writes a Delta
             table that has one of them.
+        mode: The kind of target.
+        time: The greatest commit time of all transactions up to `end`, in microseconds since
+            1970. None if the target has no times, or the log had no transactions.
+        since: The commit time when a history begins to be true, in microseconds since 1970.
+        erasures: How many erasures of the log the target has followed.
     """
 
     source: SourceIdentity
@@ -125,6 +162,10 @@ class Token(NamedTuple):
     columns: tuple[str, ...] | None = None
     deleted_column: str | None = None
     features: tuple[str, ...] = ()
+    mode: Mode = "current"
+    time: int | None = None
+    since: int | None = None
+    erasures: int = 0
 
     @property
     def application(self) -> str:
@@ -136,11 +177,27 @@ class Token(NamedTuple):
         )
         return "walrow:" + ":".join(parts)
 
+    @property
+    def true_since(self) -> dt.datetime | None:
+        """From when a history is true."""
+        if self.since is None:
+            return None
+        return _EPOCH + dt.timedelta(microseconds=self.since)
+
     def to_json(self) -> str:
-        """Writes it for a commit's metadata."""
+        """Writes it for a commit's metadata.
+
+        Versions of walrow that know only `current` do not take another mode for their own.
+        """
+        more = {
+            "mode": self.mode,
+            "time": self.time,
+            "since": self.since,
+            "erasures": self.erasures,
+        }
         return json.dumps(
             {
-                "walrow": 1,
+                "walrow": 1 if self.mode == "current" else 2,
                 "source": self.source.to_dict(),
                 "table": self.table,
                 "oid": self.oid,
@@ -152,6 +209,7 @@ class Token(NamedTuple):
                 "columns": self.columns,
                 "deleted_column": self.deleted_column,
                 "features": self.features,
+                **({} if self.mode == "current" else more),
             },
             separators=(",", ":"),
         )
@@ -161,7 +219,10 @@ class Token(NamedTuple):
         """Reads the metadata of a commit. None if it is another program's."""
         try:
             found = json.loads(text or "")
-            if found["walrow"] != 1:
+            if found["walrow"] not in (1, 2):
+                return None
+            mode: Mode = found.get("mode", "current")
+            if mode not in get_args(Mode):
                 return None
             chosen = found.get("columns")
             return cls(
@@ -176,6 +237,10 @@ class Token(NamedTuple):
                 None if chosen is None else tuple(chosen),
                 found.get("deleted_column"),
                 tuple(found.get("features", ())),
+                mode,
+                found.get("time"),
+                found.get("since"),
+                found.get("erasures", 0),
             )
         except (ValueError, KeyError, TypeError):
             return None
@@ -203,12 +268,14 @@ class Rules(NamedTuple):
         truncates: The effect of truncates.
         never_sent: The effect of a value that was never sent.
         deleted_column: The column that marks deleted rows.
+        mode: The kind of target.
     """
 
     deletes: Deletes
     truncates: Truncates
     never_sent: NeverSent
     deleted_column: str
+    mode: Mode = "current"
 
 
 class NetChanges(NamedTuple):
@@ -230,3 +297,6 @@ class NetChanges(NamedTuple):
     nullable: Sequence[str]
     overwrites: bool
     lacks_marks: bool
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

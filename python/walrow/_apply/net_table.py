@@ -30,11 +30,14 @@ if TYPE_CHECKING:
     from walrow.log import Log
 
 __all__ = [
+    "CHANGE_TYPES",
     "DATA",
     "GONE",
     "HEAD",
     "METADATA",
     "OP",
+    "PREIMAGE",
+    "TRUNCATE",
     "UNSENT",
     "NetTable",
     "Tally",
@@ -180,7 +183,7 @@ class NetTable(NamedTuple):
             records = pa.record_batch(batch)
             *columns, change, commit, _, _ = records.columns
             is_row = pc.and_(
-                pc.equal(change, _CHANGE_TYPES[Op.INSERT]), pc.equal(commit, lsn)
+                pc.equal(change, CHANGE_TYPES[Op.INSERT]), pc.equal(commit, lsn)
             )
             rows = records.select(range(len(columns)))
             yield rows if pc.all(is_row).as_py() else rows.filter(is_row)
@@ -229,8 +232,8 @@ class NetTable(NamedTuple):
 
         *columns, change, _, key_only, unsent = records.columns
         count = records.num_rows
-        op = pc.index_in(change, value_set=pa.array(_CHANGE_TYPES)).cast(pa.int8())
-        is_before = pc.equal(op, _PREIMAGE)
+        op = pc.index_in(change, value_set=pa.array(CHANGE_TYPES)).cast(pa.int8())
+        is_before = pc.equal(op, PREIMAGE)
         is_gone = pa.nulls(count, pa.bool_()).fill_null(False)
         if self.fold["deletes"] == "soft":
             # If a deleted row had another key, its old image is whole.
@@ -314,11 +317,12 @@ def _int8(value: int) -> pa.Scalar:
 
 
 #: By the numbers of `Op`, and then others.
-_CHANGE_TYPES = (
+CHANGE_TYPES = (
     "insert",
     "update_postimage",
     "delete",
     "update_preimage",
     "truncate",
 )
-_PREIMAGE = 3
+PREIMAGE = 3
+TRUNCATE = 4

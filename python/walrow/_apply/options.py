@@ -17,7 +17,7 @@ from walrow._options import (
     choice,
     options,
 )
-from walrow.typing import Deletes, NeverSent, Truncates
+from walrow.typing import Deletes, Mode, NeverSent, Truncates
 
 if TYPE_CHECKING:
     import os
@@ -43,6 +43,13 @@ class ApplyOptions:
         "is created if it is missing.",
         TEXT,
         more="Without Spark, only Delta tables at a path or a URL.",
+    )
+    mode: Option[Mode, Mode] = Option(
+        'A target has the rows as they are (`"current"`), all versions of the rows with their times '
+        '(`"history"`), or all changes (`"changes"`), also of tables without a key.',
+        choice(Mode),
+        default="current",
+        more="See docs/applying.md.",
     )
     keys: Option[Sequence[str] | None, tuple[str, ...] | None] = Option(
         "The key columns: unique, and never NULL. Default: the columns of the replica identity, or "

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import COLUMNS
+from walrow._log.erasures import counts, read_erasures
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, OptionError, Remedy
 
@@ -44,6 +45,9 @@ class Record(NamedTuple):
         if found is None:
             return Lsn(0), _FIRST_LINE
         token, problem = found.token, None
+        mode = self.rules.mode
+        if token is not None and token.mode != mode:
+            raise self._other_mode(token)
         if found.refusal is not None:
             problem = ("restored", found.refusal)
         elif token is None:
@@ -99,10 +103,39 @@ class Record(NamedTuple):
             remedies=(Remedy("resume_from", code="LSN"),),
         )
 
+    def _other_mode(self, token: Token) -> ApplyError:
+        text = (
+            f'{self.target}: it is a target with mode="{token.mode}", and this call is for '
+            f'mode="{self.rules.mode}": use another target'
+        )
+        return ApplyError(
+            text,
+            code="other_mode",
+            table=self.table.name,
+            target=self.target,
+            advice=", or go on with ",
+            remedies=(Remedy("mode", None, token.mode),),
+        )
+
+    def has_gap(self, start: Lsn) -> bool:
+        """Whether transactions may be missing between a target's rows and the log."""
+        begin = self.contents.log.slot_start
+        return begin is not None and 0 < start < begin
+
+    def lacks_erasure(self, token: Token) -> bool:
+        """Whether rows or columns were erased from the log that a target may still have.
+
+        A current table has taken the deletes of the rows.
+        """
+        mode = self.rules.mode
+        if mode == "current" or token.mode != mode:
+            return False
+        return token.erasures != self.contents.erasures.get(self.table.oid, 0)
+
     def refuse_gap(self, start: Lsn, batch: Batch) -> None:
         """Refuses a log that begins after the target's rows, unless they are replaced anyway."""
         begin = self.contents.log.slot_start
-        if begin is None or not 0 < start < begin or batch.barrier is not None:
+        if not self.has_gap(start) or batch.barrier is not None:
             return
         text = (
             f"{self.target}: it has the changes up to {start}, and the log those from "
@@ -123,7 +156,9 @@ class Record(NamedTuple):
             not self._lacks_erased(start)
             or batch.barrier is not None
             or self.resume_from == start
+            or self.rules.mode != "current"
         ):
+            # A target that is no current table loses what the log no longer has.
             return
         text = (
             f"{self.target}: it has the changes up to {start}, and later ones, up to "
@@ -143,8 +178,12 @@ class Record(NamedTuple):
 
     def refuse_erased_meanwhile(self) -> None:
         """Refuses changes if some were erased while they were read."""
-        oid = self.table.oid
-        if self.contents.log._log.erased().get(oid) == self.contents.erased.get(oid):
+        oid, log = self.table.oid, self.contents.log
+        now = counts(read_erasures(log.read_object))
+        if log._log.erased().get(oid) == self.contents.erased.get(oid) and (
+            self.rules.mode == "current"
+            or now.get(oid) == self.contents.erasures.get(oid)
+        ):
             return
         text = (
             f"{self.target}: changes of {self.table.name} were erased from the log while "
@@ -167,6 +206,11 @@ class Record(NamedTuple):
             text = (
                 f"{self.target}: it has the rows of {token.table}, and not of {name}: "
                 "use another target"
+            )
+        elif self.rules.mode != "current":
+            text = (
+                f"{self.target}: it has rows of {name} with the OID {token.oid}, which now has the "
+                f"OID {self.table.oid}: it was dropped and created again. Use another target"
             )
         elif batch.barrier is None:
             text = (

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import COLUMNS, PREFIX
+from walrow._apply.modes import metadata_of
 from walrow._apply.net_table import METADATA, NetTable
 from walrow._log.marks import Why
-from walrow._log.tables import find_table, keys_of
+from walrow._log.tables import KEYS, find_table, identity, keys_of
 from walrow._read import schemas
 from walrow.errors import ApplyError, Remedy, SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from walrow._log.marks import Mark
     from walrow._lsn import Lsn
     from walrow.log import Log
+    from walrow.typing import Mode
 
 __all__ = ["AppliedTable", "find_table", "keys_of", "refuse_incomplete"]
 
@@ -36,6 +38,7 @@ class AppliedTable(NamedTuple):
         schema: The schema of its changes, with metadata columns.
         nullable: Columns that some versions lack.
         options: The options of `walrow.read` for decoding.
+        metadata: The metadata columns that are read.
     """
 
     log: Log
@@ -44,6 +47,7 @@ class AppliedTable(NamedTuple):
     schema: pa.Schema
     nullable: tuple[str, ...]
     options: dict[str, Any]
+    metadata: tuple[str, ...] = METADATA
 
     @property
     def columns(self) -> list[str]:
@@ -55,7 +59,7 @@ class AppliedTable(NamedTuple):
         """The schema of the columns."""
         import pyarrow as pa
 
-        return pa.schema(list(self.schema)[: -len(METADATA)])
+        return pa.schema(list(self.schema)[: -len(self.metadata)])
 
     def net_table(self, batch: Batch, rules: Rules) -> NetTable:
         """The table as what reads its changes needs it, with the rules for them."""
@@ -88,8 +92,9 @@ class AppliedTable(NamedTuple):
         table: LogTable,
         keys: Sequence[str] | None,
         options: dict[str, Any],
+        mode: Mode = "current",
     ) -> AppliedTable:
-        """The table with its key and its schema.
+        """The table with its key and its schema. A target of changes needs no key.
 
         Raises:
             SchemaError: No column or index says which row a change is about, or Spark's
@@ -97,18 +102,19 @@ class AppliedTable(NamedTuple):
         """
         import pyarrow as pa
 
-        found = keys_of(log, table, keys)
+        found = () if mode == "changes" else _keys_of(log, table, keys)
+        metadata = metadata_of(mode)
         schema = pa.schema(
             schemas.schema(
                 log,
                 table.oid,
                 profile="spark",
-                metadata=METADATA,
+                metadata=metadata,
                 metadata_prefix=PREFIX,
                 **options,
             )
         )
-        own = pa.schema(list(schema)[: -len(METADATA)])
+        own = pa.schema(list(schema)[: -len(metadata)])
         _check_columns(table, own, found)
         versions = [{it.name for it in version.columns} for version in table.versions]
         return cls(
@@ -118,7 +124,43 @@ class AppliedTable(NamedTuple):
             schema,
             tuple(it for it in own.names if not all(it in each for each in versions)),
             options,
+            metadata,
         )
+
+    def changes(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        """The change rows between two LSNs, as they are."""
+        import pyarrow as pa
+
+        for batch in self.log.read(
+            table=self.table.oid,
+            schema=self.schema,
+            profile="spark",
+            metadata=self.metadata,
+            metadata_prefix=PREFIX,
+            missing_table="ignore",
+            start=start,
+            end=end,
+            **self.options,
+        ):
+            yield pa.record_batch(batch)
+
+
+def _keys_of(log: Log, table: LogTable, keys: Sequence[str] | None) -> tuple[str, ...]:
+    """The key of a table. The error of a table without one names other kinds of targets, too."""
+    try:
+        return keys_of(log, table, keys)
+    except SchemaError as error:
+        if KEYS not in error.remedies or any(map(identity, table.versions)):
+            raise
+        raise SchemaError(
+            error.reason,
+            table=table.name,
+            advice=(
+                "; or choose columns that are unique and never NULL, for the rows or, with "
+                'mode="history", for all their versions, or keep the changes as they are, with '
+            ),
+            remedies=(KEYS, Remedy("mode", None, "changes")),
+        ) from None
 
 
 def refuse_incomplete(

@@ -7,6 +7,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from walrow._apply.items import COLUMNS
+from walrow._apply.modes import beside
 from walrow.errors import ApplyError, Remedy, SchemaError
 
 if TYPE_CHECKING:
@@ -75,13 +77,24 @@ class Commit(NamedTuple):
 
 
 def refuse_marker(table: str, columns: Iterable[str], rules: Rules) -> None:
-    """Refuses a table that has a column of the name of the column for soft deletes.
+    """Refuses a table that has a column of the name of a column that the target has beside.
 
     Raises:
         SchemaError: It has.
     """
+    own = {it.lower() for it in columns}
+    for field in beside(rules.mode):
+        if field.name.lower() in own:
+            text = f'{table} has a column {field.name} itself, which mode="{rules.mode}" adds'
+            raise SchemaError(
+                text,
+                table=table,
+                column=field.name,
+                advice="; leave it out with ",
+                remedies=(COLUMNS,),
+            )
     name = rules.deleted_column
-    if rules.deletes == "soft" and name.lower() in {it.lower() for it in columns}:
+    if rules.deletes == "soft" and name.lower() in own:
         text = f"{table} has a column {name} itself"
         remedies = (Remedy("deleted_column"),)
         raise SchemaError(text, table=table, column=name, remedies=remedies)

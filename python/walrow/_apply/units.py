@@ -5,16 +5,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.items import Barrier
+from walrow._log.erasures import counts, read_erasures
 from walrow._log.needs import incomplete_tables
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, Remedy
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from walrow._apply.items import Deletes, Truncates
     from walrow._log.items import LogTable
     from walrow.log import Log
 
-__all__ = ["Batch", "LogContents", "Stretch", "log_tables", "plan", "stretches"]
+__all__ = [
+    "Batch",
+    "LogContents",
+    "Stretch",
+    "log_tables",
+    "plan",
+    "plan_all",
+    "stretches",
+]
 
 
 class Batch(NamedTuple):
@@ -28,6 +39,7 @@ class Batch(NamedTuple):
         pieces: The same ranges before neighbours were joined, with the bytes of each.
         is_truncated: Whether a truncate removes the rows that the target has.
         is_small: Whether one task can read all.
+        loads: The commit LSNs of all loads in between, for targets that take every change.
     """
 
     start: Lsn
@@ -37,6 +49,7 @@ class Batch(NamedTuple):
     pieces: list[tuple[int, int, int]]
     is_truncated: bool = False
     is_small: bool = False
+    loads: tuple[int, ...] = ()
 
     @property
     def stream_bytes(self) -> int:
@@ -81,6 +94,7 @@ class LogContents:
         tables: Its tables.
         marks: When tables were not whole, by OID.
         erased: The end of the last transaction whose rows were erased, by OID.
+        erasures: How often something was erased, by OID.
     """
 
     def __init__(self, log: Log) -> None:
@@ -88,6 +102,7 @@ class LogContents:
         self.log = log
         # First: what is erased later is noticed before it is written.
         self.erased = log._log.erased()
+        self.erasures = counts(read_erasures(log.read_object))
         self.tables = log.tables()
         self.marks = incomplete_tables(log.read_object)
         self._stretches: dict[int, list[Stretch]] = {}
@@ -209,19 +224,7 @@ def plan(
     found = _last_truncate(log, table, ranges, is_load=False)
     if found is not None:
         if truncates == "error":
-            lsn = Lsn(found[0])
-            text = f"{table.name} was truncated at {lsn}"
-            raise ApplyError(
-                text,
-                code="truncated",
-                table=table.name,
-                lsn=lsn,
-                advice=": remove or keep the target's rows with ",
-                remedies=(
-                    Remedy("truncates", None, "apply"),
-                    Remedy("truncates", None, "ignore"),
-                ),
-            )
+            raise truncated_error(table, Lsn(found[0]))
         if truncates == "apply" and (barrier is None or found > barrier[:2]):
             barrier = Barrier(*found, is_load=False)
     first = max(start, barrier.lsn) if barrier is not None else int(start)
@@ -244,12 +247,81 @@ def plan(
     )
 
 
+def plan_all(
+    log: Log,
+    segments: list[Stretch],
+    table: LogTable,
+    start: Lsn,
+    end: Lsn,
+    *,
+    truncates: Truncates,
+    unit_size: int,
+    skips: bool,
+) -> Batch:
+    """Chooses the segments with all changes of a table between two LSNs, and finds its loads.
+
+    Args:
+        log: The log.
+        segments: The segments that have changes of the table.
+        table: The table.
+        start: The target has all changes up to this LSN.
+        end: The target has all changes up to this LSN after the batch.
+        truncates: The effect of truncates.
+        unit_size: The bytes of a table's changes that one task decodes, at most, if its
+            segments are not larger.
+        skips: Whether the target begins with the first load, if there is one.
+
+    Returns:
+        The batch. Its barrier is the load that it begins with.
+
+    Raises:
+        ApplyError: The table was truncated, and `truncates` is `"error"`.
+    """
+    parts = [
+        (max(it.start, start), min(it.end, end), *it.tables[table.oid])
+        for it in segments
+        if it.end > start and it.start < end and table.oid in it.tables
+    ]
+    loads = []
+    for begin, last, _, truncates_, *_ in parts:
+        for lsn, _ in _truncates(log, table, begin, last) if truncates_ else ():
+            if lsn % 8 == _LOAD:
+                loads.append(lsn)
+            elif truncates == "error" and (loads or not skips):
+                raise truncated_error(table, Lsn(lsn))
+    barrier = Barrier(loads[0], 0, is_load=True) if loads and skips else None
+    first = barrier.lsn if barrier is not None else int(start)
+    sized = [
+        (max(begin, first), last, size)
+        for begin, last, rows, truncates_, size, _ in parts
+        if (rows or truncates_) and last > first
+    ]
+    units = _units(sized, unit_size)
+    return Batch(start, end, barrier, units, sized, loads=tuple(loads))
+
+
+def truncated_error(table: LogTable, lsn: Lsn) -> ApplyError:
+    """The error of a table that was truncated."""
+    text = f"{table.name} was truncated at {lsn}"
+    return ApplyError(
+        text,
+        code="truncated",
+        table=table.name,
+        lsn=lsn,
+        advice=": remove or keep the target's rows with ",
+        remedies=(
+            Remedy("truncates", None, "apply"),
+            Remedy("truncates", None, "ignore"),
+        ),
+    )
+
+
 def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]]:
     """Joins neighbours up to a size."""
     units: list[tuple[int, int]] = []
-    gathered = size
+    gathered = 0
     for begin, last, each in parts:
-        if gathered + each > size:
+        if not units or gathered + each > size:
             units.append((begin, last))
             gathered = each
         else:
@@ -270,21 +342,28 @@ def _last_truncate(
     Only segments that have truncates are read, from the last one on, without their
     rows.
     """
-    import pyarrow as pa
-
     for start, end in reversed(ranges):
         found = None
-        for batch in log.read(
-            table="walrow.truncates", start=start, end=end, missing_table="ignore"
-        ):
-            for row in pa.record_batch(batch).to_pylist():
-                oids = {it["relation_oid"] for it in row["tables"]}
-                begins_load = row["commit_lsn"] % 8 == _LOAD
-                if table.oid in oids and begins_load == is_load:
-                    found = (row["commit_lsn"], row["seq"])
+        for lsn, seq in _truncates(log, table, start, end):
+            if (lsn % 8 == _LOAD) == is_load:
+                found = (lsn, seq)
         if found is not None:
             return found
     return None
+
+
+def _truncates(
+    log: Log, table: LogTable, start: int, end: int
+) -> Iterator[tuple[int, int]]:
+    """The commit LSN and the seq of each truncate of a table. A load has one, too."""
+    import pyarrow as pa
+
+    for batch in log.read(
+        table="walrow.truncates", start=start, end=end, missing_table="ignore"
+    ):
+        for row in pa.record_batch(batch).to_pylist():
+            if table.oid in {it["relation_oid"] for it in row["tables"]}:
+                yield row["commit_lsn"], row["seq"]
 
 
 # Commit records begin at multiples of 8 bytes, and a load's is 1 before its point.

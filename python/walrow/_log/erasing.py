@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import LogDirectory, LogEraser
+from walrow._log.erasures import note_erasure
 from walrow._read.reading import read
 from walrow._results import Result, result
 from walrow.errors import OptionError, SchemaError
@@ -66,8 +67,27 @@ def erase(
                 )
                 raise SchemaError(text)
         rows = _merged(_matches(log, oids, [key for key in wanted if key]))
+        before = _names(log, oids)
+        # The given columns are noted first: after a crash, another call may not find them.
+        begun = {oid: before[oid] & {*columns} for oid in oids}
+        last = max((lsn for lsn, *_ in rows), default=None)
+        if force or last is None or all(it[1] > last for it in log.readers()):
+            # Otherwise, the erasure is refused.
+            note_erasure(path, oids, begun, int(log.end))
         segments, rewritten = eraser.erase(oids, [*columns], rows, force)
+        now = _names(LogDirectory(path), oids)
+        gone = {oid: before[oid] - now[oid] for oid in oids}
+        note_erasure(path, oids, gone, int(log.end))
     return Erased(len(rows), segments, rewritten)
+
+
+def _names(log: LogDirectory, oids: list[int]) -> dict[int, set[str]]:
+    """The columns that the versions of each table have."""
+    found: dict[int, set[str]] = {oid: set() for oid in oids}
+    for oid, _, _, columns, _ in log.versions():
+        if oid in found:
+            found[oid].update(name for name, *_ in columns)
+    return found
 
 
 def _text(value: object) -> str:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from walrow._core import Catalog
 
-__all__ = ["Asker", "first_catalog", "read_catalog"]
+__all__ = ["Asker", "asking_thread", "first_catalog", "read_catalog"]
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Asker:
             name: The thread's name.
         """
         self._connect = connect
-        self._worker = Worker(name, at_end=self._hang_up)
+        self._worker = asking_thread(name, self._hang_up)
         self._conn: psycopg.Connection[Any] | None = None
         self._opened = 0.0
         self._is_old = False
@@ -129,6 +129,11 @@ class Asker:
         conn, self._conn = self._conn, None
         if conn is not None:
             conn.close()
+
+
+def asking_thread(name: str, at_end: Callable[[], None] | None = None) -> Worker:
+    """A thread that asks a server or touches files, beside the stream."""
+    return Worker(name, at_end)
 
 
 def read_catalog(

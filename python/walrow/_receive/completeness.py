@@ -6,7 +6,6 @@ that. A load makes a table whole again.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from functools import partial
@@ -27,7 +26,6 @@ from walrow._receive.marks import (
     at_beginning,
     settled,
 )
-from walrow._workers import answered
 from walrow.errors import Error, LogError
 from walrow.log import Log
 
@@ -47,11 +45,7 @@ __all__ = ["Completeness"]
 
 
 class Completeness:
-    """Compares, beside the stream, the published tables with the record of the last look.
-
-    Attributes:
-        is_catalog_old: Whether a type was altered, so that the log needs the catalog again.
-    """
+    """Compares, beside the stream, the published tables with the record of the last look."""
 
     def __init__(
         self,
@@ -61,6 +55,7 @@ class Completeness:
         log: Path,
         publications: Sequence[str],
         note: Callable[[str], None],
+        aged: Callable[[], None],
     ) -> None:
         """Stores the arguments.
 
@@ -70,12 +65,13 @@ class Completeness:
             log: The log's directory.
             publications: The publications.
             note: Is called with messages for the user.
+            aged: Is called when a type was altered, so that the log needs the catalog again.
         """
         self._given = {**given, "connect_timeout": 5}
         self._asker = asker
         self._log = log
         self._publications = publications
-        self._note = note
+        self._note, self._aged = note, aged
         self._lock = threading.Lock()
         self._due = 0.0
         self._seen = -1
@@ -85,7 +81,6 @@ class Completeness:
         #: The stamps of the last look. None in a new process, which looks at everything.
         self._stamps: Stamps | None = None
         self._look: Look | None = None
-        self.is_catalog_old = False
 
     def look(self, durable: Lsn, catalogs: int) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
@@ -130,15 +125,9 @@ class Completeness:
         record = at_beginning(tables, lacking, last, start)
         self._store(record._replace(marks={}), record)
 
-    def compare_now(self, durable: Lsn, is_stopped: Callable[[], bool]) -> None:
-        """Compares once more. All that is durable is published.
-
-        Args:
-            durable: Where the log ends.
-            is_stopped: Ends the wait for it.
-        """
-        answer = self._answer = self._asker.ask(partial(self._compare, durable))
-        answered(answer, math.inf, is_stopped)
+    def compare_now(self, durable: Lsn) -> Future[None]:
+        """Compares once more, up to where the log ends. All that is durable is published."""
+        return self._asker.ask(partial(self._compare, durable))
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -220,7 +209,7 @@ class Completeness:
                 text = f"{name} needs a load, because {reasons}: walrow load DIR {name}"
                 self._note(text)
                 if any(mark.code == Why.TYPE for mark in new):
-                    self.is_catalog_old = True
+                    self._aged()
 
 
 _LOOK_SECONDS = 30.0

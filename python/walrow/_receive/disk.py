@@ -198,6 +198,11 @@ class Disk:
         return is_idle and self._queue.is_empty and self._progress.is_durable
 
     @property
+    def is_held(self) -> bool:
+        """Whether somebody wants all appends to wait."""
+        return self._pauses > 0
+
+    @property
     def is_paused(self) -> bool:
         """Whether all appends wait now."""
         match self.state:

@@ -1,234 +1,106 @@
-"""Decides about a receiver's connections: which failures deserve another, when, and how it streams.
+"""Decides about a receiver's connection: its steps, its checks, and the next attempt.
 
 ```text
-Away ─► Connecting ─► Opening (the log) ─► Connecting ─► Streaming ─► Away, or Ended
+Away ─► Preparing: CONNECTING ─► Opening (the log) ─► INSPECTING ─► MAKING ─► CHECKING ─► STARTING ─► Streams
+  ▲                                                      └─► Settling (the queue) ─┘                     │
+  └───────────────── lost, refused for now, silent ──────────────────────────────────────────────────────┘
+a server that is another one: Stopping (that is recorded) ─► Ended
 ```
-Here is no thread, no I/O and no clock.
+Each connection has a number: answers to an earlier number do not count. Here is no thread, no I/O and no
+clock.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, assert_never
 
 from walrow._lsn import Lsn
-from walrow._postgres.failures import (
-    BUSY_SECONDS,
-    INTERNAL_ERROR,
-    OBJECT_IN_USE,
-    deserves_reconnect,
-    pause_after,
+from walrow._postgres.failures import LOCK_NOT_AVAILABLE
+from walrow._receive.attempts import Attempts, Streaming
+from walrow._receive.events import (
+    AbandonLog,
+    BeginFirst,
+    BeginSession,
+    Check,
+    Checked,
+    Connect,
+    Failed,
+    Found,
+    HangUp,
+    Heard,
+    Inspect,
+    Judge,
+    Judged,
+    Leave,
+    Linked,
+    LinkEvent,
+    LogOpened,
+    Made,
+    Make,
+    OpenLog,
+    Part,
+    Promote,
+    RecordStop,
+    RequestAll,
+    Say,
+    Started,
+    StartStream,
+    StopRecorded,
+    TimelineSeen,
+    WatchTimeline,
 )
-from walrow._receive.disk_states import is_refusal
-from walrow._receive.same_server import Comparison
+from walrow._receive.link_states import (
+    Away,
+    Doubt,
+    Ended,
+    Judging,
+    LogSeen,
+    Opening,
+    Preparing,
+    Settling,
+    State,
+    Step,
+    Stopping,
+    Streams,
+    Want,
+    Wishes,
+)
+from walrow._receive.load import Note
+from walrow._receive.orders import Session
+from walrow._receive.resuming import (
+    SlotStart,
+    check_last_transaction,
+    check_not_older,
+    check_slot,
+    check_timeline,
+    doubt_of_beginning,
+    doubt_of_prepared,
+)
+from walrow._receive.same_server import (
+    Comparison,
+    asked_options,
+    began_elsewhere,
+    plan_session,
+    stream_arguments,
+)
+from walrow.errors import (
+    ConnectionLostError,
+    Error,
+    LogError,
+    Remedy,
+    ReplicationError,
+)
 
 if TYPE_CHECKING:
-    from typing import Literal
+    from collections.abc import Sequence
 
-    from walrow.errors import Error
+    from walrow._postgres.commands import IdentifySystem
+    from walrow._postgres.preflight import Finding
+    from walrow._receive.events import Action, Wish
 
-__all__ = [
-    "Attempt",
-    "Attempts",
-    "Away",
-    "Connecting",
-    "Ended",
-    "Link",
-    "Opening",
-    "State",
-    "Streaming",
-    "Streams",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Away:
-    """There is no connection. The next attempt is due then."""
-
-    until: float
-
-
-@dataclass(frozen=True, slots=True)
-class Connecting:
-    """A connection is made and prepared. The server has answered then."""
-
-    since: float
-    answered: float
-
-
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """The log is opened, and the server is not asked meanwhile: a large log takes long."""
-
-    since: float
-
-
-@dataclass(frozen=True, slots=True)
-class Streams:
-    """The stream comes, for this purpose."""
-
-    since: float
-    purpose: Comparison
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """Another attempt would not help."""
-
-    error: Error
-
-
-State = Away | Connecting | Opening | Streams | Ended
-
-
-class Attempt(NamedTuple):
-    """Another attempt.
-
-    Attributes:
-        state: The receiver's state until then.
-        pause: The seconds until then.
-        note: The reason, and from the first minute on, for how long it waits.
-    """
-
-    state: Literal["connecting", "degraded"]
-    pause: float
-    note: str
-
-
-class Attempts:
-    """The attempts of a receiver so far."""
-
-    def __init__(self, give_up_after: float, start_within: float, now: float) -> None:
-        """Begins with the first one.
-
-        Args:
-            give_up_after: How many seconds a file system may refuse writes.
-            start_within: The seconds within which a server must be reached.
-            now: The time.
-        """
-        self._give_up_after = give_up_after
-        self._start_within = start_within
-        self._begun = now
-        self._failing_since: float | None = None
-        self._late_by = 0.0
-        self._failed = 0
-        self._longest = 0.0
-        self._refused_since: float | None = None
-        self._stuck_since: float | None = None
-
-    @property
-    def is_late(self) -> bool:
-        """Whether no server was reached within `start_within`."""
-        return self._late_by > 0
-
-    def after(
-        self,
-        error: Error,
-        now: float,
-        *,
-        lasted: float,
-        has_streamed: bool,
-        has_advanced: bool,
-        is_known: bool,
-        is_final: bool,
-        has_given_up: bool,
-    ) -> Attempt | None:
-        """The attempt after a failed one. None if it would not fix the error.
-
-        Args:
-            error: The error of the failed one.
-            now: The time.
-            lasted: Its seconds.
-            has_streamed: Whether it has received a stream.
-            has_advanced: Whether changes became durable in it.
-            is_known: Whether an attempt has reached the server.
-            is_final: Whether a check of walrow's has refused to go on.
-            has_given_up: Whether the file system has refused writes for too long.
-        """
-        if has_advanced and not is_refusal(error):
-            self._failed, self._stuck_since = 0, None
-        # The server refuses the same place of the stream again.
-        if lasted > _STABLE_SECONDS + 2 * self._longest:
-            self._refused_since = None
-        self._longest = max(self._longest, lasted)
-        state = self._state(
-            error, now, is_known=is_known, is_final=is_final, has_given_up=has_given_up
-        )
-        if state is None:
-            return None
-        if has_streamed or self._failing_since is None:
-            self._failing_since = now
-        minutes = int(now - self._failing_since) // 60
-        note = f"{error} (for {minutes} min)" if minutes else str(error)
-        pause = pause_after(self._failed)
-        self._failed += 1
-        return Attempt(state, pause, note)
-
-    def _state(
-        self,
-        error: Error,
-        now: float,
-        *,
-        is_known: bool,
-        is_final: bool,
-        has_given_up: bool,
-    ) -> Literal["connecting", "degraded"] | None:
-
-        if is_refusal(error) and not has_given_up:
-            # Opening the log again shows the state of the disk.
-            since = self._refused_since = self._refused_since or now
-            if now - since < self._give_up_after:
-                return "degraded"
-        sqlstate = getattr(error, "sqlstate", None)
-        if not is_final and (deserves_reconnect(error) or sqlstate == INTERNAL_ERROR):
-            since = now
-            if sqlstate in {INTERNAL_ERROR, OBJECT_IN_USE}:
-                since = self._stuck_since = self._stuck_since or now
-            late_by = now - self._begun - self._start_within
-            self._late_by = 0.0 if is_known else late_by
-            # An internal error that comes for as long as a busy slot comes each time.
-            is_stuck = now - since > min(BUSY_SECONDS, self._give_up_after)
-            if not self.is_late and not is_stuck:
-                return "connecting"
-        return None
-
-
-class Streaming:
-    """Whether large transactions come before their commit.
-
-    PostgreSQL cannot stream some transactions, such as one that makes a table, truncates it after
-    a savepoint, and rolls back to that. It ends the stream with an internal error then, and sends
-    the same transaction at its commit.
-    """
-
-    def __init__(self) -> None:
-        """Begins with the options as they are given."""
-        #: Until where it is off. 0/0 if the next connection says that.
-        self._until: Lsn | None = None
-
-    def fail(self, error: Error) -> bool:
-        """Learns of a failed connection. Returns whether the next ones go on without streaming."""
-        if (
-            getattr(error, "sqlstate", None) != INTERNAL_ERROR
-            or self._until is not None
-        ):
-            return False
-        self._until = Lsn(0)
-        return True
-
-    def may_stream(self, end_of_wal: Lsn, durable: Lsn) -> bool:
-        """Whether a new connection may stream: not until the log has all of the WAL that failed.
-
-        Args:
-            end_of_wal: The end of the server's WAL.
-            durable: The end of the log.
-        """
-        if self._until == 0:
-            self._until = end_of_wal
-        elif self._until is not None and durable >= self._until:
-            self._until = None
-        return self._until is None
+__all__ = ["ANSWER_SECONDS", "Link"]
 
 
 class Link:
@@ -238,99 +110,541 @@ class Link:
         state: Its state.
         attempts: The attempts so far.
         streaming: Whether large transactions come before their commit.
+        system: The server, once the log is open.
+        timeline: The timeline on which it was received last.
+        goal: Everything up to it is wanted. None if that is not known, or there is no end.
+        useless_slot: The slot that a first load has left that failed.
     """
 
     def __init__(
-        self, give_up_after: float, start_within: float, now: float, *, streams: bool
+        self, wishes: Wishes, give_up_after: float, start_within: float, now: float
     ) -> None:
         """Begins without one.
 
         Args:
+            wishes: The caller's options.
             give_up_after: As for `Attempts`.
             start_within: As for `Attempts`.
             now: The time.
-            streams: Whether large transactions come before their commit, as far as the options
-                say it.
         """
-        self._streams = streams
+        self._wishes, self._slot = wishes, wishes.slot
         self.state: State = Away(now)
         self.attempts = Attempts(give_up_after, start_within, now)
         self.streaming = Streaming()
+        self.system: IdentifySystem | None = None
+        self.timeline: int | None = None
+        self.goal: Lsn | None = None
+        self.useless_slot: str | None = None
+        self._numbers = 0
         #: When the attempt has begun, and when one has streamed last.
         self._since, self._streamed = now, -math.inf
+        #: Where the log ended when the attempt began.
         self._durable = Lsn(0)
+        #: Where the timeline began, if that is known.
+        self._timeline_start: Lsn | None = None
+        #: Up to where the server has sent WAL, on this timeline.
+        self._sent = Lsn(0)
+        #: Up to where the slot was confirmed when this connection began.
+        self._confirmed = Lsn(0)
+        self._slot_start: SlotStart | None = None
+        #: The purpose of the current connection, and the finished purpose of the connection before.
+        self._purpose = self._before = Comparison.FIRST
+        is_known = Want.SNAPSHOT in wishes.wanted
+        self._doubt = Doubt.NONE if is_known else Doubt.OPEN
+        #: Checks that are made once only.
+        self._due = {Part.PREFLIGHT}
+        if Want.GOAL in wishes.wanted:
+            self._due.add(Part.GOAL)
+
+    # The facts for others.
 
     @property
-    def unanswered_until(self) -> float:
-        """When a connection is left whose server does not answer."""
+    def number(self) -> int:
+        """The number of the connection. 0 without one."""
         match self.state:
-            case Connecting(_, answered):
-                return answered + ANSWER_SECONDS
+            case (
+                Preparing(number) | Opening(number) | Settling(number) | Streams(number)
+            ):
+                return number
             case _:
-                return math.inf
+                return 0
 
     @property
-    def only_compares(self) -> bool:
-        """Whether the connection ends as soon as its server is compared with the log's."""
+    def deadline(self) -> float:
+        """When a tick has something to do, if nothing happens before."""
+        match self.state:
+            case Away(until):
+                return until
+            case Preparing(_, answered) | Settling(_, answered) | Judging(answered):
+                return answered + ANSWER_SECONDS
+            case Stopping(since):
+                return since + ANSWER_SECONDS
+            case Opening() | Streams() | Ended():
+                return math.inf
+            case _:
+                assert_never(self.state)
+
+    @property
+    def slot(self) -> str:
+        """The slot."""
+        return self._wishes.slot
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether a tick has nothing to do: the stream goes on."""
         state = self.state
-        return isinstance(state, Streams) and state.purpose is Comparison.ONLY
+        return isinstance(state, Streams) and state.purpose is not Comparison.ONLY
 
-    def begin(self, durable: Lsn, now: float) -> None:
-        """An attempt begins. The log ends there."""
-        self._since, self._durable = now, durable
-        self.state = Connecting(now, now)
+    @property
+    def is_making(self) -> bool:
+        """Whether the slot is made."""
+        state = self.state
+        return isinstance(state, Preparing) and state.step is Step.MAKING
 
-    def answer(self, now: float) -> None:
-        """The server has answered, or the log is open."""
-        self.state = Connecting(self._since, now)
+    def sent(self, server_lsn: Lsn) -> None:
+        """Learns up to where the server has sent WAL."""
+        self._sent = max(self._sent, server_lsn)
 
-    def open(self) -> None:
-        """The log is being opened."""
-        self.state = Opening(self._since)
+    # The events.
 
-    def stream(self, purpose: Comparison, now: float) -> None:
-        """The stream comes."""
-        self._streamed = now
-        self.state = Streams(now, purpose)
+    def on(self, event: LinkEvent, log: LogSeen, now: float) -> list[Action | Wish]:
+        """Notes an event. Returns the actions that are due."""
+        if getattr(event, "number", self.number) != self.number:
+            # An answer to an earlier connection.
+            return []
+        try:
+            return self._on(event, log, now)
+        except Error as error:
+            return self.lose(error, log, now)
+
+    def _on(self, event: LinkEvent, log: LogSeen, now: float) -> list[Action | Wish]:  # noqa: PLR0911, PLR0912 -- a case for each kind
+        match event:
+            case Linked(number, system):
+                return self._linked(number, system, log, now)
+            case LogOpened():
+                if not isinstance(self.state, Opening):
+                    return []
+                self.timeline = event.timeline
+                self._timeline_start = event.timeline_start
+                return self._inspect(self.state.number, self.state.system, log, now)
+            case Found():
+                return self._found(event, log, now)
+            case Made(number, slot_start):
+                return self._made(number, slot_start, now)
+            case Checked():
+                return self._checked(event, log, now)
+            case Started(number):
+                self._streamed = now
+                self.state = Streams(number, self._purpose)
+                return [WatchTimeline(number)]
+            case Heard(note):
+                if isinstance(self.state, Preparing):
+                    self.state = replace(self.state, answered=now)
+                return [] if note is None else [Note(note)]
+            case TimelineSeen(timeline):
+                return self._new_timeline(timeline, log, now)
+            case Judged(confirmed):
+                if isinstance(self.state, Judging):
+                    return self._judged(confirmed, self.state.failure, log, now)
+            case StopRecorded(note):
+                if isinstance(self.state, Stopping):
+                    self.state = Ended(self.state.error)
+                    return [] if note is None else [Note(note)]
+            case Failed(_, error):
+                return self.lose(error, log, now)
+            case _:
+                assert_never(event)
+        return []
+
+    def tick(self, log: LogSeen, now: float) -> list[Action | Wish]:
+        """The actions that are due now."""
+        state = self.state
+        match state:
+            case Away(until):
+                if now >= until and log.is_free:
+                    self._since, self._durable = now, log.durable
+                    return [Say("connecting"), *self._connect(now)]
+            case Preparing() | Settling() | Judging() | Stopping():
+                if now >= self.deadline:
+                    return self._silent(log, now)
+                if isinstance(state, Settling) and log.is_settled:
+                    return self._settled(state, log, now)
+            case Streams(number, Comparison.ONLY):
+                if log.is_compared:
+                    # The given options come now.
+                    return [HangUp(number), *self._connect(now, Comparison.ONLY)]
+            case Opening() | Streams() | Ended():
+                pass
+            case _:
+                assert_never(state)
+        return []
 
     def lose(
-        self,
-        error: Error,
-        durable: Lsn,
-        now: float,
-        *,
-        is_known: bool,
-        is_final: bool,
-        has_given_up: bool,
-    ) -> Attempt | None:
-        """The connection is lost. It has the arguments of `Attempts.after`.
-
-        Returns:
-            The next attempt. None if it would not help.
-        """
+        self, error: BaseException, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        """The connection is lost, or does not come: another attempt, or the end."""
+        left = self.leave(log)
+        if not isinstance(error, Error):
+            self.state = Ended(error)
+            return left
         attempt = self.attempts.after(
             error,
             now,
             lasted=now - self._since,
             has_streamed=self._streamed >= self._since,
-            has_advanced=durable > self._durable,
-            is_known=is_known,
-            is_final=is_final,
-            has_given_up=has_given_up,
+            has_advanced=log.durable > self._durable,
+            is_known=self.system is not None,
+            has_given_up=log.has_given_up,
         )
         if attempt is None:
             self.state = Ended(error)
-            return None
+            return left
         self.state = Away(now + attempt.pause)
-        if self._streams and self.streaming.fail(error):
-            attempt = attempt._replace(note=f"{attempt.note}. {_WITHOUT_STREAMING}")
-        return attempt
+        text = attempt.note
+        if Want.STREAMING in self._wishes.wanted and self.streaming.fail(error):
+            text = f"{text}. {_WITHOUT_STREAMING}"
+        return [*left, Say(attempt.state, text)]
+
+    def leave(self, log: LogSeen) -> list[Action | Wish]:
+        """Leaves the connection, wherever it is."""
+        state, self.state = self.state, Away(math.inf)
+        match state:
+            case Streams(number):
+                return [HangUp(number)]
+            case Preparing(number) | Opening(number) | Settling(number):
+                # A first load that has begun on it must not go on beside the next one's.
+                is_broken = log.is_open and log.lacks_first_load
+                return [Leave(number), *[AbandonLog()] * is_broken]
+            case Away() | Judging() | Stopping() | Ended():
+                return []
+            case _:
+                assert_never(state)
+
+    def refuse_log(
+        self, failure: BaseException, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        """The log has failed. It is opened again with the next connection, if that helps."""
+        if not isinstance(failure, LogError) or failure.code != "other_server":
+            return self.lose(failure, log, now)
+        left = self.leave(log)
+        self.state = Judging(now, failure)
+        return [*left, Judge()]
+
+    # The steps.
+
+    def _connect(
+        self, now: float, before: Comparison = Comparison.FIRST
+    ) -> list[Action | Wish]:
+        """Connects. The connection before has done that."""
+        self._numbers += 1
+        self._before, self._purpose = before, Comparison.FIRST
+        self.state = Preparing(self._numbers, now, Step.CONNECTING)
+        return [Connect(self._numbers)]
+
+    def _silent(self, log: LogSeen, now: float) -> list[Action | Wish]:
+        text = "the server does not answer while the stream is prepared"
+        if isinstance(self.state, Stopping):
+            # The disk does not take the record. The error says all the same what to do.
+            self.state = Ended(self.state.error)
+            return []
+        return self.lose(ConnectionLostError(text), log, now)
+
+    def _linked(
+        self, number: int, system: IdentifySystem, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        known = self.system
+        if known is not None and known.system_identifier != system.system_identifier:
+            text = (
+                f"the server is another one: system identifier {system.system_identifier}, "
+                f"not {known.system_identifier}; use another log for it"
+            )
+            return self._refuse(text, log)
+        if not log.is_open:
+            self.state = Opening(number, system)
+            return [OpenLog(number, system)]
+        return self._inspect(number, system, log, now)
+
+    def _inspect(
+        self, number: int, system: IdentifySystem, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        self.system = system
+        self.state = Preparing(number, now, Step.INSPECTING)
+        return [Inspect(number, system, log.last if log.durable else None)]
+
+    def _found(self, found: Found, log: LogSeen, now: float) -> list[Action | Wish]:
+        """Checks that the server has the WAL that was received."""
+        system, before = found.system, self.timeline
+        history: Sequence[Any] = ()
+        if not isinstance(found.history, Error):
+            history = found.history
+        elif before is not None and before != system.timeline:
+            # Otherwise its file may be lost: then it is not known where the timeline began.
+            raise found.history
+        found = replace(found, history=history)
+        if before is not None:
+            starts = began_elsewhere(
+                before, self._timeline_start, system.timeline, history
+            )
+            if starts is not None:
+                text = (
+                    f"the server's timeline {before} began at {starts[1]}, and that of the "
+                    f"log at {starts[0]}: it is another server, which was promoted, too"
+                )
+                return self._stop(text, log, now)
+            if before != system.timeline:
+                # The queued blocks have come from the old timeline, too.
+                self.state = Settling(found.number, now, found)
+                return []
+        return self._compare(found, history, log, now)
+
+    def _settled(
+        self, state: Settling, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        found = state.found
+        history: Any = found.history
+        try:
+            check_timeline(
+                self.timeline or 0,
+                found.system.timeline,
+                history,
+                log.durable,
+                self._slot,
+            )
+        except ReplicationError as error:
+            return self._stop(error.reason, log, now)
+        return self._compare(found, history, log, now)
+
+    def _compare(
+        self, found: Found, history: Sequence[Any], log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        system = found.system
+        if self.timeline != system.timeline:
+            self._sent, self._timeline_start = Lsn(0), None
+        self.timeline = system.timeline
+        if history:
+            self._timeline_start = Lsn(history[-1][1])
+        known = max(log.durable, self._sent)
+        try:
+            check_not_older(system, known, self._slot, is_standby=found.is_standby)
+        except ReplicationError as error:
+            return self._stop(error.reason, log, now)
+        return self._check_slot(found, log, now)
+
+    def _check_slot(
+        self, found: Found, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        number, wanted = found.number, self._wishes.wanted
+        durable, is_broken = log.durable, log.lacks_first_load
+        if is_broken and Want.SNAPSHOT not in wanted:
+            text = (
+                "the first load of the log was broken off: remove the log and its slot"
+            )
+            remedies = (Remedy("snapshot", None, value=True),)
+            error = ReplicationError(
+                text, slot=self._slot, advice=", or continue with ", remedies=remedies
+            )
+            return self._finally(error, log)
+        try:
+            confirmed = check_slot(
+                found.slot,
+                self._slot,
+                found.system.database,
+                durable,
+                create=Want.CREATE in wanted,
+            )
+        except ReplicationError as error:
+            return self._finally(error, log)
+        self._confirmed = confirmed or Lsn(0)
+        self.useless_slot = None
+        notes: list[Action | Wish] = []
+        if confirmed is None or is_broken:
+            # The WAL that a broken load's slot has kept is useless without the earlier rows.
+            return self._make(number, drops=confirmed is not None, now=now)
+        if not durable and self._doubt is Doubt.OPEN:
+            self._doubt = Doubt.SAID
+            text = doubt_of_beginning(self._slot, confirmed)
+            notes.append(Note(f"warning: {text}"))
+        if durable and log.last is not None and confirmed > log.last.lsn:
+            try:
+                check_last_transaction(found.status, log.last, self._slot)
+            except ConnectionLostError:
+                raise
+            except ReplicationError as error:
+                return self._stop(error.reason, log, now)
+        if Want.SNAPSHOT in wanted and not durable and not log.is_pending:
+            # Somebody else has created the slot: its snapshot is gone.
+            notes.append(RequestAll())
+        parts = {Part.FAILOVER} if Want.FAILOVER in wanted else set()
+        start = None
+        if not durable and Want.SNAPSHOT in wanted:
+            start = SlotStart(confirmed)
+        elif not durable:
+            parts.add(Part.SLOT_START)
+        return [*notes, *self._check(number, parts, start, now)]
+
+    def _make(self, number: int, *, drops: bool, now: float) -> list[Action | Wish]:
+        self._confirmed = Lsn(0)
+        parts = {Part.DROP} if drops else set()
+        if self._wishes.tables is not None:
+            parts.add(Part.PUBLICATION)
+        if Want.SNAPSHOT not in self._wishes.wanted:
+            parts.add(Part.SLOT)
+        self.state = Preparing(number, now, Step.MAKING)
+        return [Make(number, frozenset(parts))]
+
+    def _made(
+        self, number: int, slot_start: SlotStart | None, now: float
+    ) -> list[Action | Wish]:
+        if slot_start is None:
+            # The slot comes with the load that the log begins with.
+            self.state = Preparing(number, now, Step.MAKING)
+            return [BeginFirst()]
+        self._doubt = Doubt.NONE
+        return self._check(number, set(), slot_start, now)
+
+    def first_began(self, now: float) -> list[Action | Wish]:
+        """The load that the log begins with copies its tables: its slot exists."""
+        if not self.is_making:
+            return []
+        self._doubt = Doubt.NONE
+        return self._check(self.number, set(), None, now)
+
+    def _check(
+        self, number: int, parts: set[Part], start: SlotStart | None, now: float
+    ) -> list[Action | Wish]:
+        self._slot_start = start
+        self.state = Preparing(number, now, Step.CHECKING)
+        return [Check(number, frozenset(parts | self._due), self._confirmed)]
+
+    def _checked(self, found: Checked, log: LogSeen, now: float) -> list[Action | Wish]:
+        notes: list[Action | Wish] = [Note(it) for it in found.notes]
+        if isinstance(found.findings, Error):
+            if getattr(found.findings, "sqlstate", None) != LOCK_NOT_AVAILABLE:
+                raise found.findings
+            # The server itself refuses types that it cannot send.
+            notes.append(Note(f"warning: {found.findings}"))
+        elif found.findings is not None:
+            # Its last client may be gone without the server's knowledge: that is tried again.
+            errors = [
+                _line(it)
+                for it in found.findings
+                if it.severity == "error" and it.code != "slot-active"
+            ]
+            if errors:
+                return [*notes, *self._refuse("; ".join(errors), log)]
+            self._due.discard(Part.PREFLIGHT)
+            notes += [
+                Note(f"warning: {_line(it)}")
+                for it in found.findings
+                if it.severity == "warning"
+            ]
+        if found.goal is not None:
+            self._due.discard(Part.GOAL)
+            self.goal = found.goal
+        if found.slot_start is not None:
+            self._slot_start = start = found.slot_start
+            if self._doubt is Doubt.SAID and start.prepared:
+                text = doubt_of_prepared(self._slot, start)
+                notes.append(Note(f"warning: {text}"))
+            self._doubt = Doubt.NONE
+        return [*notes, *self._start(found.number, log, now)]
+
+    def _start(self, number: int, log: LogSeen, now: float) -> list[Action | Wish]:
+        wishes, system = self._wishes, self.system
+        if system is None:
+            return []
+        plan = plan_session(
+            durable=log.durable,
+            last=log.last,
+            known=log.asked,
+            wanted=asked_options(wishes.publications, wishes.stream_options),
+            was_compared=self._before is Comparison.ONLY,
+        )
+        self._purpose = plan.comparison
+        slot_start = None if log.durable else self._slot_start
+        session = Session(
+            system.timeline,
+            self._timeline_start,
+            slot_start,
+            self._confirmed,
+            plan.comparison,
+            plan.asked,
+        )
+        asked = stream_arguments(plan.asked, wishes.stream_options)
+        if not self.streaming.may_stream(system.xlogpos, log.durable):
+            asked |= {"streaming": False}
+        self.state = Preparing(number, now, Step.STARTING)
+        return [BeginSession(session), StartStream(number, plan.start, asked)]
+
+    # The ways out.
+
+    def _new_timeline(
+        self, timeline: int | None, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        promoted = self.promoted(timeline)
+        if not promoted:
+            return []
+        text = (
+            f"the server is on timeline {timeline} now: it was promoted, or "
+            "follows a server that was"
+        )
+        # At once: the next connection may take long.
+        return [*promoted, *self.lose(ConnectionLostError(text), log, now)]
+
+    def promoted(self, timeline: int | None) -> list[Action | Wish]:
+        """The actions if the server of the stream goes on with a later timeline.
+
+        All bytes of the connection are in this server's history, before and after that.
+        So it is the new timeline's, although it may be past the old one's end.
+        """
+        if timeline is None or self.timeline is None or timeline <= self.timeline:
+            return []
+        # The next connection asks where it begins.
+        self.timeline, self._sent, self._timeline_start = timeline, Lsn(0), None
+        return [Promote(timeline)]
+
+    def _judged(
+        self, confirmed: Lsn | Error | None, failure: LogError, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
+        """The log has refused the server, which is another server, unless the slot has moved.
+
+        This connection has confirmed nothing, but the earlier one may have, until it ended.
+        """
+        if isinstance(confirmed, Error):
+            return self.lose(confirmed, log, now)
+        if confirmed is None or confirmed > self._confirmed:
+            text = f'slot "{self._slot}" was moved while the connection was made'
+            return self.lose(ConnectionLostError(text), log, now)
+        text = (
+            f"{failure.reason}: it was restored from an older copy, or is another one"
+        )
+        return self._stop(text, log, now)
+
+    def _stop(self, reason: str, log: LogSeen, now: float) -> list[Action | Wish]:
+        """This is another server: the log must not go on, now and later."""
+        left = self.leave(log)
+        text = f"{reason}. {self._wishes.way_out}"
+        self.state = Stopping(now, ReplicationError(text, slot=self._slot))
+        return [*left, RecordStop(reason)]
+
+    def _refuse(self, reason: str, log: LogSeen) -> list[Action | Wish]:
+        return self._finally(ReplicationError(reason, slot=self._slot), log)
+
+    def _finally(self, error: ReplicationError, log: LogSeen) -> list[Action | Wish]:
+        """Ends it, as a check has refused to go on."""
+        left = self.leave(log)
+        self.state = Ended(error)
+        return left
+
+
+def _line(finding: Finding) -> str:
+    sql = " ".join((finding.sql or "").splitlines())
+    text = f"{finding.text} [{finding.code}]"
+    return f"{text}: {sql}" if sql else text
 
 
 #: Connecting, questions and the stream's start take less than this between two answers.
 ANSWER_SECONDS = 90.0
-#: After this long, the next failure is the first one again.
-_STABLE_SECONDS = 30.0
 _WITHOUT_STREAMING = (
     "Until the log has passed this place, large transactions come at their commit"
 )

@@ -4,9 +4,12 @@
 Nothing ─► Wanted ─► Beginning ─► Copying ─► Placing ─► Recording ─► Unsure ─► Nothing
               ▲          │            │
               └─ broken ─┴────────────┘   after five attempts: Recording, with the failure
+
+Beginning: OPENING (connections) ─► PAUSING (the log) ─► MAKING (slot, snapshot) ─► RESERVING (its place)
+                                       ▲   BLOCKED ◄────────┘ others' transactions take long
 ```
 A load that was cancelled leads to Unsure: another request may have come. The load that a log begins
-with is `First`. If it breaks, the log begins again.
+with is `First`. If its rows break off, the log begins again.
 """
 
 from __future__ import annotations
@@ -22,37 +25,51 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from walrow._log.requests import LoadRequest
+    from walrow._postgres.waiting import Waiting
+    from walrow._receive.orders import BeginLoad
 
 __all__ = [
     "Action",
     "Attempt",
-    "Begin",
-    "Copies",
+    "Beginning",
+    "Blocked",
+    "Broken",
+    "Copied",
+    "Copying",
     "EndLoad",
     "Event",
     "Fail",
     "First",
-    "FirstBegan",
     "Found",
     "GiveUp",
     "LoadDecisions",
     "LookForRequest",
     "LookIfWanted",
+    "MakeSlot",
     "NotRecorded",
     "Note",
     "Nothing",
+    "OpenCopies",
+    "Opened",
     "Placing",
     "Record",
     "Recorded",
     "Recording",
+    "Reserve",
+    "Reserved",
+    "Shared",
+    "StartCopies",
     "State",
+    "Step",
     "StillWanted",
     "StopCopies",
     "Stopped",
     "Ticked",
+    "Unblocked",
     "Unsure",
     "Unwanted",
     "Wanted",
+    "Wish",
 ]
 
 
@@ -106,11 +123,29 @@ class Wanted:
     due: float
 
 
+class Step(enum.Enum):
+    """How far the beginning of a load is."""
+
+    OPENING = enum.auto()
+    PAUSING = enum.auto()
+    MAKING = enum.auto()
+    BLOCKED = enum.auto()
+    RESERVING = enum.auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """Its slot is created, and its place in the log is reserved."""
+    """Its slot is created, and its place in the log is reserved.
+
+    Attributes:
+        attempt: The attempt.
+        step: How far it is.
+        waits: The transactions that its slot waits for, while it is blocked.
+    """
 
     attempt: Attempt
+    step: Step = Step.OPENING
+    waits: Waiting | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,31 +182,73 @@ class Recording:
 State = Nothing | Unsure | Wanted | Beginning | Copying | Placing | Recording
 
 
-class Copies(enum.Enum):
-    """How far the threads of a load are."""
-
-    BEGINNING = enum.auto()
-    COPYING = enum.auto()
-    COPIED = enum.auto()
-
-
 @dataclass(frozen=True, slots=True)
 class Ticked:
-    """The facts about the current load, and about the log.
+    """The facts about the log.
 
     Attributes:
-        copies: How far its threads are.
-        failure: The error that has broken it.
-        held: Bytes of the stream that wait for it.
+        held: Bytes of the stream that wait for the load.
         in_log: How many loads have no place in the log yet.
         is_compared: Whether the log takes what the server sends.
+        is_paused: Whether it appends nothing, as a load wants it.
     """
 
-    copies: Copies
-    failure: BaseException | None
     held: int
     in_log: int
     is_compared: bool
+    is_paused: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The connections of a load are open."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shared:
+    """Its slot exists, and its connections share the snapshot. The order has its place."""
+
+    number: int
+    order: BeginLoad
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """Its slot would wait for too long for these transactions. It does not exist."""
+
+    number: int
+    waits: Waiting
+
+
+@dataclass(frozen=True, slots=True)
+class Unblocked:
+    """These transactions have ended."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """It has begun in the log."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Copied:
+    """All its rows are copied."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """It has failed."""
+
+    number: int
+    error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +266,6 @@ class StillWanted:
 @dataclass(frozen=True, slots=True)
 class Unwanted:
     """Nobody wants the load any more."""
-
-
-@dataclass(frozen=True, slots=True)
-class FirstBegan:
-    """The slot of the log was created, and its load begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +290,13 @@ Event = (
     | Found
     | StillWanted
     | Unwanted
-    | FirstBegan
+    | Opened
+    | Shared
+    | Blocked
+    | Unblocked
+    | Reserved
+    | Copied
+    | Broken
     | Stopped
     | Recorded
     | NotRecorded
@@ -238,10 +316,33 @@ class LookIfWanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
-    """Begins a load."""
+class OpenCopies:
+    """Opens the connections of a load. The answer is `Opened` or `Broken`."""
 
-    request: LoadRequest
+    number: int
+    request: LoadRequest | First
+
+
+@dataclass(frozen=True, slots=True)
+class MakeSlot:
+    """Creates its slot, and shares the snapshot. The answer is `Shared`, `Blocked` or `Broken`."""
+
+    number: int
+    request: LoadRequest | First
+
+
+@dataclass(frozen=True, slots=True)
+class Reserve:
+    """Begins it in the log. The answer is `Reserved` or `Broken`."""
+
+    order: BeginLoad
+
+
+@dataclass(frozen=True, slots=True)
+class StartCopies:
+    """Copies its rows. The answer is `Copied` or `Broken`."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +357,9 @@ class EndLoad:
 
 @dataclass(frozen=True, slots=True)
 class GiveUp:
-    """The log goes on without the load."""
+    """The log goes on without the load, if it has begun there."""
+
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,21 +380,24 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """The first load is broken."""
+    """The first load is broken, before or after it began in the log."""
 
     error: BaseException
 
 
+#: The core does these itself.
+Wish = Reserve | EndLoad | GiveUp | Fail
+
+#: The driver does these.
 Action = (
     LookForRequest
     | LookIfWanted
-    | Begin
+    | OpenCopies
+    | MakeSlot
+    | StartCopies
     | StopCopies
-    | EndLoad
-    | GiveUp
     | Record
     | Note
-    | Fail
 )
 
 
@@ -303,16 +409,23 @@ class LoadDecisions:
     """
 
     def __init__(
-        self, max_hold: int | None, may_pass: Callable[[BaseException], bool]
+        self,
+        everything: LoadRequest,
+        max_hold: int | None,
+        may_pass: Callable[[BaseException], bool],
+        is_busy: Callable[[BaseException], bool],
     ) -> None:
         """Begins without a load.
 
         Args:
+            everything: The request for all tables.
             max_hold: The bytes of the stream that may wait for a load.
             may_pass: Whether another attempt may succeed after this failure.
+            is_busy: Whether somebody else had a table locked, or has changed it.
         """
         self.state: State = Nothing()
-        self._max_hold, self._may_pass = max_hold, may_pass
+        self._everything = everything
+        self._max_hold, self._may_pass, self._is_busy = max_hold, may_pass, is_busy
         self._number = 0
 
     @property
@@ -324,11 +437,42 @@ class LoadDecisions:
             case _:
                 return False
 
-    def request(self, request: LoadRequest) -> None:
-        """Wants a load that no user has requested."""
-        self.state = Wanted(self._attempt(request), 0.0)
+    @property
+    def holds_log(self) -> bool:
+        """Whether appends must wait: the place of the load is not known yet."""
+        match self.state:
+            case Beginning(_, Step.PAUSING | Step.MAKING | Step.RESERVING):
+                return True
+            case _:
+                return False
 
-    def on(self, event: Event, now: float) -> list[Action]:  # noqa: PLR0911 -- a case for each kind
+    def due(self, *, is_compared: bool) -> float:
+        """When a tick has something to do, if nothing happens before."""
+        match self.state:
+            case Nothing(due) | Unsure(due):
+                return due if is_compared else math.inf
+            case Wanted(attempt, due):
+                is_first = isinstance(attempt.request, First)
+                return due if is_compared or is_first else math.inf
+            case Beginning(attempt) | Copying(attempt):
+                has_key = not isinstance(attempt.request, First) and attempt.request.key
+                return attempt.look if has_key else math.inf
+            case Recording(_, _, due):
+                return due
+            case Placing():
+                return math.inf
+            case _:
+                assert_never(self.state)
+
+    def request_all(self) -> None:
+        """Wants a load that no user has requested."""
+        self.state = Wanted(self._attempt(self._everything), 0.0)
+
+    def begin_first(self, now: float) -> list[Action | Wish]:
+        """Begins the load that the log begins with."""
+        return self._begin(self._attempt(First()), now)
+
+    def on(self, event: Event, now: float) -> list[Action | Wish]:  # noqa: PLR0911, PLR0912 -- a case for each kind
         """Notes an event. Returns the actions that are due."""
         match event:
             case Ticked():
@@ -342,33 +486,72 @@ class LoadDecisions:
                     return self._begin(self.state.attempt, now)
             case Unwanted():
                 return self._cancel(now)
-            case FirstBegan():
-                self.state = Copying(self._attempt(First()))
             case Stopped():
-                self._stop()
+                return self._stop()
             case Recorded():
                 self.state = Unsure()
                 return [StopCopies()]
             case NotRecorded(error):
                 return self._not_recorded(error, now)
+            case Opened() | Shared() | Blocked() | Unblocked() | Reserved():
+                return self._step(event)
+            case Copied(number):
+                if isinstance(self.state, Copying) and number == self._current:
+                    self.state = Placing(self.state.attempt)
+                    return [EndLoad()]
+            case Broken(number, error):
+                if number == self._current:
+                    return self._break(error, now)
             case _:
                 assert_never(event)
         return []
 
-    def _attempt(self, request: LoadRequest | First) -> Attempt:
-        self._number += 1
-        return Attempt(self._number, request)
+    @property
+    def _current(self) -> int:
+        """The number of the load that goes on. 0 without one."""
+        match self.state:
+            case Beginning(attempt) | Copying(attempt) | Placing(attempt):
+                return attempt.number
+            case _:
+                return 0
 
-    def _tick(self, seen: Ticked, now: float) -> list[Action]:  # noqa: PLR0911 -- as above
+    def _step(
+        self, event: Opened | Shared | Blocked | Unblocked | Reserved
+    ) -> list[Action | Wish]:
+        """The next step of the beginning. Late answers of earlier loads do not count."""
+        state = self.state
+        if not isinstance(state, Beginning) or event.number != state.attempt.number:
+            return []
+        match event, state.step:
+            case (Opened(), Step.OPENING) | (Unblocked(), Step.BLOCKED):
+                self.state = Beginning(state.attempt, Step.PAUSING)
+            case Shared(_, order), Step.MAKING:
+                self.state = Beginning(state.attempt, Step.RESERVING)
+                return [Reserve(order)]
+            case Blocked(_, waits), Step.MAKING:
+                self.state = Beginning(state.attempt, Step.BLOCKED, waits)
+            case Reserved(number), Step.RESERVING:
+                self.state = Copying(state.attempt)
+                return [StartCopies(number)]
+            case _:
+                pass
+        return []
+
+    def _attempt(self, request: LoadRequest | First, failed: int = 0) -> Attempt:
+        self._number += 1
+        return Attempt(self._number, request, failed)
+
+    def _tick(self, seen: Ticked, now: float) -> list[Action | Wish]:  # noqa: PLR0911 -- as above
         state = self.state
         match state:
             case Nothing(due) | Unsure(due):
                 if now < due or not seen.is_compared:
                     return []
-                self.state = replace(state, due=now + LOOK_SECONDS)
+                self.state = Unsure(now + LOOK_SECONDS)
                 return [LookForRequest()]
             case Wanted(attempt, due):
-                if now < due or not seen.is_compared:
+                is_first = isinstance(attempt.request, First)
+                if now < due or not (seen.is_compared or is_first):
                     return []
                 self.state = replace(state, due=now + LOOK_SECONDS)
                 if isinstance(attempt.request, First) or not attempt.request.key:
@@ -377,8 +560,6 @@ class LoadDecisions:
             case Beginning(attempt) | Copying(attempt):
                 return self._look(attempt, now) or self._go_on(seen, attempt, now)
             case Placing(attempt):
-                if seen.failure is not None:
-                    return self._break(seen.failure, attempt, seen.in_log, now)
                 if not seen.in_log:
                     return self._conclude(attempt, None)
                 return []
@@ -390,64 +571,71 @@ class LoadDecisions:
             case _:
                 assert_never(state)
 
-    def _begin(self, attempt: Attempt, now: float) -> list[Action]:
-        if isinstance(attempt.request, First):
-            return []
+    def _begin(self, attempt: Attempt, now: float) -> list[Action | Wish]:
         self.state = Beginning(replace(attempt, look=now + LOOK_SECONDS))
-        return [Begin(attempt.request)]
+        return [OpenCopies(attempt.number, attempt.request)]
 
-    def _look(self, attempt: Attempt, now: float) -> list[Action]:
+    def _look(self, attempt: Attempt, now: float) -> list[Action | Wish]:
         """Looks once a second whether somebody still wants it."""
         request = attempt.request
         if isinstance(request, First) or not request.key or now < attempt.look:
             return []
-        attempt = replace(attempt, look=now + LOOK_SECONDS)
-        is_copying = isinstance(self.state, Copying)
-        self.state = Copying(attempt) if is_copying else Beginning(attempt)
+        if isinstance(self.state, (Beginning, Copying)):
+            attempt = replace(attempt, look=now + LOOK_SECONDS)
+            self.state = replace(self.state, attempt=attempt)
         return [LookIfWanted(request)]
 
-    def _go_on(self, seen: Ticked, attempt: Attempt, now: float) -> list[Action]:
-        if seen.failure is not None:
-            return self._break(seen.failure, attempt, seen.in_log, now)
-        if seen.copies is Copies.BEGINNING:
-            return []
+    def _go_on(self, seen: Ticked, attempt: Attempt, now: float) -> list[Action | Wish]:
+        state = self.state
         if self._max_hold is not None and seen.held > self._max_hold:
             text = (
                 f"more than {self._max_hold} bytes of the stream waited for it: allow"
                 " more with max_hold, or load when there is less traffic"
             )
-            last = replace(attempt, failed=ATTEMPTS)
-            return self._break(LogError(text, code="load"), last, seen.in_log, now)
-        if seen.copies is Copies.COPYING:
-            self.state = Copying(attempt)
+            self.state = Copying(replace(attempt, failed=ATTEMPTS))
+            return self._break(LogError(text, code="load"), now)
+        if not isinstance(state, Beginning) or state.step is not Step.PAUSING:
             return []
-        self.state = Placing(attempt)
-        return [EndLoad()]
+        # Nothing is queued before the load that the log begins with.
+        if not seen.is_paused and not isinstance(attempt.request, First):
+            return []
+        self.state = Beginning(attempt, Step.MAKING)
+        return [MakeSlot(attempt.number, attempt.request)]
 
-    def _cancel(self, now: float) -> list[Action]:
+    def _cancel(self, now: float) -> list[Action | Wish]:
         """Ends a load, or does not begin it, as nobody wants it any more."""
         match self.state:
             case Wanted(attempt):
-                actions: list[Action] = []
+                actions: list[Action | Wish] = []
             case Beginning(attempt) | Copying(attempt):
-                actions = [StopCopies(), GiveUp()]
+                actions = [StopCopies(), GiveUp(attempt.number)]
             case _:
                 return []
         self.state = Unsure(now + LOOK_SECONDS)
         return [*actions, Note(f"the load of {attempt.names} was cancelled")]
 
-    def _break(
-        self, failure: BaseException, attempt: Attempt, in_log: int, now: float
-    ) -> list[Action]:
-        actions: list[Action] = [StopCopies()]
-        if isinstance(attempt.request, First):
-            self.state = Nothing()
-            return [*actions, Fail(failure)]
-        if in_log:
-            actions.append(GiveUp())
+    def _break(self, failure: BaseException, now: float) -> list[Action | Wish]:
+        match self.state:
+            case Beginning(attempt) | Copying(attempt) | Placing(attempt):
+                pass
+            case _:
+                return []
+        is_first = isinstance(attempt.request, First)
+        is_beginning = isinstance(self.state, Beginning)
         failed = attempt.failed + 1
-        if failed < ATTEMPTS and self._may_pass(failure):
-            again = replace(self._attempt(attempt.request), failed=failed)
+        may_pass = failed < ATTEMPTS and self._may_pass(failure)
+        actions: list[Action | Wish] = [StopCopies(), GiveUp(attempt.number)]
+        if is_first and is_beginning and may_pass and self._is_busy(failure):
+            # Somebody else had a table for a moment.
+            due = now + _RETRY_SECONDS * failed
+            self.state = Wanted(self._attempt(attempt.request, failed), due)
+            return [*actions, Note(f"the first load begins again: {failure}")]
+        if is_first:
+            self.state = Nothing()
+            # Without a place in the log, its slot is dropped by the next attempt.
+            return [*(actions if is_beginning else actions[:1]), Fail(failure)]
+        if may_pass:
+            again = self._attempt(attempt.request, failed)
             self.state = Wanted(again, now + _RETRY_SECONDS * 2**failed)
             text = f"a load was broken off, and begins again: {failure}"
             return [*actions, Note(text)]
@@ -457,11 +645,11 @@ class LoadDecisions:
         text = f"a load was given up: {why}"
         return [*actions, Note(text), *self._conclude(attempt, text)]
 
-    def _conclude(self, attempt: Attempt, failure: str | None) -> list[Action]:
+    def _conclude(self, attempt: Attempt, failure: str | None) -> list[Action | Wish]:
         self.state = Recording(attempt, failure, math.inf)
         return [Record(attempt.request, failure)]
 
-    def _not_recorded(self, error: BaseException, now: float) -> list[Action]:
+    def _not_recorded(self, error: BaseException, now: float) -> list[Action | Wish]:
         if not isinstance(self.state, Recording):
             return []
         refused = self.state.refused
@@ -469,14 +657,20 @@ class LoadDecisions:
         text = f"the result of a load cannot be written: {error}"
         return [] if refused else [Note(text)]
 
-    def _stop(self) -> None:
+    def _stop(self) -> list[Action | Wish]:
         match self.state:
             case Beginning(attempt) | Copying(attempt) | Placing(attempt):
                 is_first = isinstance(attempt.request, First)
-                again = replace(attempt, number=attempt.number + 1)
+                again = self._attempt(attempt.request, attempt.failed)
+                is_beginning = isinstance(self.state, Beginning)
                 self.state = Nothing() if is_first else Wanted(again, 0.0)
+                # The end of the log gives up a load that has begun there.
+                return [StopCopies(), *[GiveUp(attempt.number)] * is_beginning]
+            case Wanted(attempt) if isinstance(attempt.request, First):
+                self.state = Nothing()
+                return []
             case _:
-                pass
+                return []
 
 
 ATTEMPTS = 5

@@ -10,25 +10,27 @@ from __future__ import annotations
 
 import contextlib
 import threading
-import time
 from collections import deque
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import psycopg
 
 from walrow._postgres.catalog import catalog
-from walrow._postgres.commands import create_slot
+from walrow._postgres.commands import create_slot, drop_slot
 from walrow._postgres.connecting import connect
 from walrow._postgres.copying import Stopped, copy, is_same, lock, pieces_of
 from walrow._postgres.open_connections import cancel
 from walrow._postgres.published import check_named, published_tables
 from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
+from walrow._receive.load import Blocked, Broken, Copied, Opened, Shared, Unblocked
+from walrow._receive.orders import BeginLoad
 from walrow._results import Result, result
 from walrow._waiting import Waiter
 from walrow._workers import Worker
-from walrow.errors import ReplicationError
+from walrow.errors import Error, ReplicationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from walrow._postgres.copying import Piece
     from walrow._postgres.published import PublishedTable
     from walrow._postgres.waiting import Waiting
-    from walrow._receive.landing import Landing
+    from walrow._receive.load import Event
 
 __all__ = ["LoadProgress", "TableLoad", "was_busy"]
 
@@ -67,57 +69,51 @@ class TableLoad:
     """A load of tables in the snapshot of a slot.
 
     Attributes:
-        names: The tables that were asked for, as `schema.name`. None for all.
         tables: The tables that it loads. Empty before it has begun.
         load: Its place in the log. None before it has begun.
-        failure: The error that has broken it.
-        waits_for: The transactions that its slot waits for, while the stream goes on without it.
     """
 
     def __init__(
         self,
+        number: int,
         given: dict[str, Any],
         *,
         publications: Sequence[str],
         names: Sequence[str] | None,
         binary: bool,
         jobs: int,
-        wake: Callable[[], None],
+        tell: Callable[[Event], None],
     ) -> None:
         """Stores the arguments.
 
         Args:
+            number: Its number.
             given: The connection parameters.
             publications: The publications, which say what of a table is loaded.
             names: The tables, as `schema.name`. None for all that are published.
             binary: Whether values come in binary.
             jobs: The number of connections that copy.
-            wake: Is called at the end.
+            tell: Takes the answers.
         """
+        self._number = number
         self._given = given
         self._publications = tuple(publications)
-        self.names = names
+        self._names = names
         self._binary = binary
         self._jobs = jobs
-        self._wake = wake
+        self._tell = tell
         self._stopped = threading.Event()
-        self._lock = threading.Lock()
+        self._lock, self._using = threading.Lock(), threading.Lock()
+        self._thread = Worker("walrow-load", at_end=self._close)
+        #: The connections that no thread copies over yet.
         self._connections: list[psycopg.Connection[Any]] = []
-        #: The connection that creates the slot, until it exists.
-        self._creating: psycopg.Connection[Any] | None = None
+        #: All that may wait for the server.
+        self._waiting: list[psycopg.Connection[Any]] = []
         self._pieces: deque[Piece] = deque()
-        self._workers: list[Worker] = []
         self._waiters: list[Waiter] = []
         self._rows = self._bytes = self._done = self._all = 0
         self.tables: list[PublishedTable] = []
         self.load: LogLoad | None = None
-        self.failure: BaseException | None = None
-        self.waits_for: Waiting | None = None
-
-    @property
-    def is_copied(self) -> bool:
-        """Whether all rows are copied."""
-        return self.load is not None and self._done == self._all
 
     def progress(self, held: int) -> LoadProgress:
         """How far it is, and how many bytes of the stream are held."""
@@ -125,134 +121,160 @@ class TableLoad:
             len(self.tables), self._rows, self._bytes, self._done, self._all, held
         )
 
-    def begin(
-        self,
-        conn: psycopg.Connection[Any],
-        slot: str,
-        landing: Landing,
-        *,
-        waiting: Callable[[Waiting], None],
-        longest_pause: float | None = None,
-        **slot_options: Any,
+    # Its steps. The answers are events.
+
+    def open(self) -> None:
+        """Opens its connections. The answer is `Opened`."""
+        self._do(self._open)
+
+    def make(
+        self, slot: str, waiting: Callable[[Waiting], None], longest_pause: float
     ) -> None:
-        """Creates a slot, and begins to copy what the tables have at its start.
+        """Creates a temporary slot, and shares its snapshot. The answer is `Shared` or `Blocked`.
+
+        Until then, the stream must wait: the place of the load in it is not known.
 
         Args:
-            conn: A replication connection. Its next command may come afterwards.
             slot: The slot's name.
-            landing: Where the stream lands. Until the slot exists, nothing of the stream is
-                appended: its place in it is not known yet.
             waiting: As for `create_slot`.
-            longest_pause: The seconds that the stream may wait for the slot. After them, it
-                goes on until the transactions have ended that the slot waits for.
-            **slot_options: Those of `create_slot`.
+            longest_pause: The seconds that the stream may wait for the slot. After them, this waits
+                without it until the transactions have ended that the slot waits for.
         """
-        try:
-            self._open()
-            while not self._create(
-                conn,
-                slot,
-                landing,
-                waiting=waiting,
-                longest_pause=longest_pause,
-                **slot_options,
-            ):
-                pass
-        except BaseException as error:
-            self._stopped.set()
-            for each in self._connections:
-                each.close()
-            if isinstance(error, psycopg.Error):
-                failed = "a load cannot begin"
-                raise replication_error(error, failed) from None
-            raise
-        for each in self._connections[: self._all]:
-            waiter = Waiter()
-            self._waiters.append(waiter)
-            worker = Worker("walrow-load")
-            worker.do(partial(self._work, each, waiter))
-            worker.close()
-            self._workers.append(worker)
-        if not self._workers:
-            self._wake()
-
-    def _create(
-        self,
-        conn: psycopg.Connection[Any],
-        slot: str,
-        landing: Landing,
-        *,
-        waiting: Callable[[Waiting], None],
-        longest_pause: float | None,
-        **slot_options: Any,
-    ) -> bool:
-        """Creates the slot. Returns false if it waits for too long."""
-        blocking: list[Waiting] = []
 
         def tick(waits: Waiting) -> None:
             waiting(waits)
             self._check()
-            if longest_pause is not None and waits.seconds >= longest_pause:
-                blocking.append(waits)
-                raise _WaitsForLong
+            if waits.seconds >= longest_pause:
+                raise _WaitsForLongError(waits)
 
-        self._creating = conn
-        try:
-            with landing.paused(self._check):
-                created = create_slot(
-                    conn, slot, snapshot="export", waiting=tick, **slot_options
-                )
-                micros, catalog = self._share(created.snapshot or "")
-                identities = [(table.oid, table.identity) for table in self.tables]
-                self.load = landing.begin_load(
-                    created.consistent_point,
-                    micros,
-                    catalog,
-                    identities,
-                    self._check,
-                )
-        except _WaitsForLong:
-            self._wait_for(blocking[-1])
-            return False
-        finally:
-            self._creating = None
-        return True
+        def do() -> Event:
+            # The slot ends with the connection. Then, the snapshot is imported.
+            with closing(connect(self._given)) as conn:
+                return self._make(conn, slot, tick, temporary=True)
 
-    def _check(self) -> None:
+        self._do(do)
 
-        if self._stopped.is_set():
-            raise Stopped
+    def make_on(
+        self,
+        slot: str,
+        waiting: Callable[[Waiting], None],
+        conn: psycopg.Connection[Any],
+        **slot_options: Any,
+    ) -> None:
+        """As `make`, a slot that stays, now, over a connection of this thread."""
 
-    def _wait_for(self, waits: Waiting) -> None:
-        """Waits until the transactions have ended, while the stream goes on."""
-        now = self._connections[-1]
-        xids = [each.xid for each in waits.transactions or ()]
-        self.waits_for = waits
-        self._wake()
-        while not self._stopped.wait(_WAIT_SECONDS):
-            found = now.execute(_OPEN, (xids,)).fetchone()
-            if found is None or not found[0]:
-                self.waits_for = None
-                return
-        raise Stopped
+        def tick(waits: Waiting) -> None:
+            waiting(waits)
+            self._check()
+
+        self._answer(partial(self._make, conn, slot, tick, **slot_options))
+
+    def start(self, load: LogLoad) -> None:
+        """Begins to copy into a load of the log. The answer is `Copied`."""
+        self.load = load
+        connections, self._connections = self._connections, []
+        for conn in connections:
+            waiter = Waiter()
+            self._waiters.append(waiter)
+            worker = Worker("walrow-copy")
+            worker.do(partial(self._work, conn, waiter))
+            worker.close()
+        self._thread.close()
+        if not connections:
+            self._tell(Copied(self._number))
 
     def stop(self) -> None:
-        """Stops it. Its threads close their connections. Does not wait for a disk that stalls."""
+        """Stops it. Its threads close their connections. Does not wait for them."""
         self._stopped.set()
         for waiter in self._waiters:
             waiter.wake()
-        for conn in filter(None, [*self._connections, self._creating]):
+        for conn in list(self._waiting):
             if not conn.closed:
                 cancel(conn)
-        end = time.monotonic() + _STOP_SECONDS
-        for worker in self._workers:
-            worker.join(end - time.monotonic())
+        self._thread.close()
 
-    def _open(self) -> None:
+    def _do(self, step: Callable[[], Event]) -> None:
+        self._thread.do(partial(self._answer, step))
+
+    def _answer(self, step: Callable[[], Event]) -> None:
+        try:
+            with self._using:
+                self._check()
+                event = step()
+            self._tell(event)
+        except Stopped:
+            pass
+        except _WaitsForLongError as error:
+            self._tell(Blocked(self._number, error.waits))
+            self._do(partial(self._wait_for, error.waits))
+        except psycopg.Error as error:
+            failed = "a load cannot begin"
+            self._tell(Broken(self._number, replication_error(error, failed)))
+        except BaseException as error:
+            self._tell(Broken(self._number, error))
+
+    def _close(self) -> None:
+        # Another thread may make the slot.
+        with self._using:
+            for conn in self._connections:
+                conn.close()
+
+    def _make(
+        self,
+        conn: psycopg.Connection[Any],
+        slot: str,
+        tick: Callable[[Waiting], None],
+        *,
+        temporary: bool = False,
+        **slot_options: Any,
+    ) -> Shared:
+        self._waiting.append(conn)
+        try:
+            created = create_slot(
+                conn,
+                slot,
+                temporary=temporary,
+                snapshot="export",
+                waiting=tick,
+                **slot_options,
+            )
+            try:
+                micros, catalog = self._share(created.snapshot or "")
+                self._check()
+            except BaseException:
+                # A temporary one ends with its connection. This one would keep WAL for nobody.
+                with contextlib.suppress(Error, psycopg.Error):
+                    if not temporary:
+                        drop_slot(conn, slot, wait=True)
+                raise
+        finally:
+            self._waiting.remove(conn)
+        identities = [(table.oid, table.identity) for table in self.tables]
+        point = created.consistent_point
+        order = BeginLoad(self._number, point, micros, catalog, identities)
+        return Shared(self._number, order)
+
+    def _check(self) -> None:
+        if self._stopped.is_set():
+            raise Stopped
+
+    def _wait_for(self, waits: Waiting) -> Unblocked:
+        """Waits until the transactions have ended, while the stream goes on."""
+        now = self._connections[-1]
+        xids = [each.xid for each in waits.transactions or ()]
+        while not self._stopped.wait(_WAIT_SECONDS):
+            found = now.execute(_OPEN, (xids,)).fetchone()
+            if found is None or not found[0]:
+                return Unblocked(self._number)
+        raise Stopped
+
+    def _open(self) -> Opened:
         """Opens the connections that copy, and a connection that sees the current rows."""
         for _ in range(self._jobs + 1):
+            self._check()
             conn = connect(self._given, replication=False)
             self._connections.append(conn)
+            self._waiting.append(conn)
             # Policies would leave rows out in silence: with this, they are an error.
             conn.execute("SET row_security = off")
             conn.execute("SET statement_timeout = 0")
@@ -261,16 +283,17 @@ class TableLoad:
             if conn.info.server_version >= _TRANSACTION_TIMEOUT:
                 conn.execute("SET transaction_timeout = 0")
             conn.execute(_LOCK_TIMEOUT)
-        if self.names is not None:
+        if self._names is not None:
             tables = self._published(self._connections[-1], sized=False)
-            check_named(tables, self.names)
+            check_named(tables, self._names)
+        return Opened(self._number)
 
     def _published(
         self, conn: psycopg.Connection[Any], *, sized: bool
     ) -> list[PublishedTable]:
 
         tables = published_tables(conn, self._publications, sized=sized)
-        names = self.names
+        names = self._names
         return [it for it in tables if names is None or it.name in names]
 
     def _share(self, snapshot: str) -> tuple[int, Catalog]:
@@ -295,24 +318,33 @@ class TableLoad:
         definitions = catalog(first, publications=self._publications)
         for conn in copying[self._all :]:
             conn.close()
+        self._connections = copying[: self._all]
         return micros, definitions
 
     def _work(self, conn: psycopg.Connection[Any], waiter: Waiter) -> None:
-
+        event: Event | None = None
         try:
             while (piece := self._next()) is not None:
                 self._copy(conn, piece, waiter)
+                if self._is_copied():
+                    event = Copied(self._number)
         except Stopped:
             pass
         except BaseException as error:
-            with self._lock:
-                self.failure = self.failure or error
+            event = Broken(self._number, error)
             self._stopped.set()
         finally:
             with contextlib.suppress(Exception):
                 conn.close()
             waiter.close()
-            self._wake()
+            if event is not None:
+                self._tell(event)
+
+    def _is_copied(self) -> bool:
+        """Counts a piece. Returns whether it was the last one."""
+        with self._lock:
+            self._done += 1
+            return self._done == self._all
 
     def _next(self) -> Piece | None:
         with self._lock:
@@ -342,15 +374,12 @@ class TableLoad:
             waiter=waiter,
             is_stopped=self._stopped.is_set,
         )
-        with self._lock:
-            self._done += 1
 
 
 #: Retried: somebody else had a table locked, or has changed it.
 SERIALIZATION_FAILURE = "40001"
 #: The first version that has it.
 _TRANSACTION_TIMEOUT = 170_000
-_STOP_SECONDS = 0.2
 _WAIT_SECONDS = 1.0
 _OPEN = """
 SELECT count(*) FROM pg_catalog.pg_locks
@@ -361,8 +390,12 @@ _LOCK_TIMEOUT = "SET lock_timeout = '2s'"
 _NOW = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint"
 
 
-class _WaitsForLong(Exception):  # noqa: N818
+class _WaitsForLongError(Exception):
     """The slot waits for transactions, and the stream for the slot."""
+
+    def __init__(self, waits: Waiting) -> None:
+        super().__init__()
+        self.waits = waits
 
 
 def was_busy(failure: BaseException) -> bool:

@@ -40,6 +40,6 @@ def receive(options: ReceiveOptions) -> Received:
         SettingError: Something overrides a setting of the session, such as PGTZ.
     """
     psycopg_or_refuse()
-    from walrow._receive.receiver import Receiver
+    from walrow._receive.driver import Driver
 
-    return Receiver(options).run()
+    return Driver(options).run()

@@ -58,6 +58,10 @@ class Reports:
         self._caught_up = -math.inf
         self._notes: deque[str] = deque()
 
+    def end(self) -> None:
+        """Reports nothing any more."""
+        self._status = None
+
     def add(self, note: str) -> None:
         """Says something to people, with the next report."""
         self._notes.append(note)

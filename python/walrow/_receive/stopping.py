@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from typing import TYPE_CHECKING
 
+from walrow._waiting import StopEvent
+
 if TYPE_CHECKING:
     import threading
+    from contextlib import AbstractContextManager
+
+    from walrow._waiting import Waiter
 
 __all__ = ["Stop"]
 
@@ -36,10 +42,16 @@ class Stop:
             self.set()
         return self._must_end < math.inf
 
-    def wait(self, seconds: float) -> None:
-        """Waits for it, at most so long."""
-        if not self.is_set():
-            self._callers.wait(seconds)
+    def waking(self, waiter: Waiter) -> AbstractContextManager[None]:
+        """Wakes this waiter meanwhile, when the caller asks for it: see `look_within`."""
+        if isinstance(self._callers, StopEvent):
+            return self._callers.waking(waiter)
+        return contextlib.nullcontext()
+
+    @property
+    def look_within(self) -> float:
+        """After how many seconds to look at it again. A plain event wakes nobody."""
+        return math.inf if isinstance(self._callers, StopEvent) else _LOOK_SECONDS
 
     def allowed(self, seconds: float) -> float:
         """The rest of these seconds after it."""
@@ -49,5 +61,6 @@ class Stop:
         return min(seconds, max(left, _LEAST_SECONDS))
 
 
+_LOOK_SECONDS = 0.25
 #: For each wait that comes later.
 _LEAST_SECONDS = 0.1

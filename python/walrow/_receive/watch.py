@@ -16,6 +16,7 @@ from walrow._workers import answered
 from walrow.errors import Error
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     import psycopg
@@ -67,13 +68,17 @@ class TimelineWatch:
     replication connection does, which is kept while the server is a standby.
     """
 
-    def __init__(self, given: dict[str, Any], slot: str) -> None:
+    def __init__(
+        self, given: dict[str, Any], slot: str, wake: Callable[[], None]
+    ) -> None:
         """Stores the arguments.
 
         Args:
             given: The connection parameters.
             slot: The slot.
+            wake: Is called when the server has answered.
         """
+        self._wake = wake
         self._given = {**given, "connect_timeout": 3}
         self._slot = slot
         self._asker = Asker(self._connect, "walrow-timeline")
@@ -115,6 +120,7 @@ class TimelineWatch:
             return
         self._due = time.monotonic() + _TIMELINE_SECONDS
         self._answer = self._asker.ask(partial(self._ask, self._process))
+        self._answer.add_done_callback(lambda _: self._wake())
 
     def _take(self) -> None:
         answer = self._answer

@@ -146,6 +146,8 @@ def _has_news(contents: LogContents, job: Job, known: Applied) -> bool:
         or known.target != job.claim.place
         or known.end > log.end
         or known.end < contents.erased.get(oid, 0)
+        # Histories and changes follow erasures.
+        or (token.mode != "current" and token.erasures != contents.erasures.get(oid, 0))
         or any(it.end > known.end for it in contents.stretches(oid))
         or any(it.holds_at(log.end) for it in contents.marks.get(oid, ()))
     )
@@ -165,6 +167,7 @@ def _quiet(known: Applied, end: Lsn) -> Applied:
         updated=None,
         deleted=None,
         never_sent=0,
+        erased=0,
     )
 
 

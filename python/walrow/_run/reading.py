@@ -262,9 +262,6 @@ class _Reader:
             raise self.error((*place, "to"), reason)
         if target.every <= 0:
             raise self.error((*place, "every"), "it must be more than 0 seconds")
-        if target.mode != "current" and not knows_modes():
-            text = 'this version keeps current rows only: leave it out, or "current"'
-            raise self.error((*place, "mode"), text)
         is_of_spark = target.engine == "spark" or not is_path(target.to)
         if target.engine == "delta" and not is_path(target.to):
             text = (
@@ -291,7 +288,6 @@ class _Reader:
         """Checks the values, as `apply_changes` does."""
         given: dict[str, Any] = {"table": "t", "target": target.to}
         given |= options_of(target, engine)
-        given.pop("mode", None)
         try:
             if engine == "spark":
                 SparkApplyOptions(None, "", **given)
@@ -299,15 +295,6 @@ class _Reader:
                 DeltaApplyOptions("", **given)
         except OptionError as error:
             raise self.error(place, str(error)) from None
-
-
-def knows_modes() -> bool:
-    """Whether `apply_changes` keeps other targets than current rows."""
-    import inspect
-
-    from walrow.delta.applying import apply_changes
-
-    return "mode" in inspect.signature(apply_changes).parameters
 
 
 def _from_folder(target: Target, folder: Path) -> Target:

@@ -67,18 +67,9 @@ if TYPE_CHECKING:
     "AWS_REGION. Those of the environment count, too: keep secrets there. Repeatable.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print what was done as JSON.")
-@library_option("columns", "Only this column. Repeatable.", metavar="COLUMN")
-@library_option(
-    "types",
-    "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
-    metavar="COLUMN=TYPE",
-)
-@library_option(
-    "unrepresentable",
-    "The policy for values that the Arrow type cannot hold: error (the default) or null, "
-    "for one column or all. Repeatable.",
-    metavar="[COLUMN=]POLICY",
-)
+@library_option("columns")
+@library_option("types")
+@library_option("unrepresentable")
 @quiet
 def apply(
     *,
@@ -122,7 +113,7 @@ def apply(
                 text = f"only --engine delta has {name}, and the engine is spark: {choice.reason}"
                 raise OptionError(text)
         from walrow.cli.apply_spark import applier
-        from walrow.spark.applying import check_call
+        from walrow.spark.modes import check_call
 
         check_call(log, **options, **own)
         with applier(given, options["target"]) as (one, check):
@@ -130,7 +121,8 @@ def apply(
                 one, check, log, options | own, choice, every=every, as_json=as_json
             )
         return
-    from walrow.delta.applying import apply_changes, require
+    from walrow.delta.applying import require
+    from walrow.delta.modes import apply_changes
 
     require()
     options["memory"] = memory
@@ -236,7 +228,8 @@ def _show(done: Applied, *, as_json: bool) -> None:
         print_json(done.to_dict())
     elif not is_quiet():
         what = count(done.net_rows, "row") if done.committed else "nothing new"
-        say(f"walrow: {what}, {done.target} is at {done.end}")
+        since = "" if done.since is None else f", true since {done.since.isoformat()}"
+        say(f"walrow: {what}, {done.target} is at {done.end}{since}")
 
 
 #: The seconds between two lines.

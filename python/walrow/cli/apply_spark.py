@@ -38,7 +38,7 @@ def applier(
         Error: Spark does not start, or a call fails in Spark.
     """
     from walrow.spark.apply_failures import spark_errors
-    from walrow.spark.applying import apply_changes
+    from walrow.spark.modes import apply_changes
     from walrow.spark.schemas import require
 
     require("pyarrow", "pyspark")

@@ -235,19 +235,23 @@ class _File(click.Path):
 
 
 def library_option(
-    name: str, text: str, *, metavar: str | None = None
+    name: str, text: str = "", *, metavar: str | None = None
 ) -> Callable[[F], F]:
     """Declares an option of `walrow.read`, with the type and the default that it has there.
 
     Args:
         name: The option's name in `walrow.typing.Options`.
-        text: Its help.
+        text: Its help. Default: what several commands say.
         metavar: The name of its value in the help.
     """
     hint = type_hints(Options)[name]
     kinds = [get_origin(each) or each for each in (hint, *get_args(hint))]
     default = OPTIONS[name]
-    settings: dict[str, Any] = {"help": text, "metavar": metavar}
+    shared = _SHARED.get(name, ("", None))
+    settings: dict[str, Any] = {
+        "help": text or shared[0],
+        "metavar": metavar or shared[1],
+    }
     if hint is bool:
         settings["is_flag"] = True
     elif Mapping in kinds:
@@ -272,6 +276,23 @@ def library_option(
     if settings.get("multiple"):
         flag = flag.removesuffix("s")
     return click.option(flag, name, **settings)
+
+
+#: Texts and values of options that several commands have.
+_SHARED = {
+    "columns": ("Only this column: total, orders.total. Repeatable.", "COLUMN"),
+    "profile": ("Native types, Spark's types, or PostgreSQL's text.", None),
+    "trim_bpchar": ("Remove the trailing blanks of character(n).", None),
+    "types": (
+        "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
+        "COLUMN=TYPE",
+    ),
+    "unrepresentable": (
+        "The policy for values that the Arrow type cannot hold: error (the default), null or "
+        "sentinel, for one column or all. Repeatable.",
+        "[COLUMN=]POLICY",
+    ),
+}
 
 
 def _sequence(

@@ -85,7 +85,7 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
 @library_option(
     "missing_table", "If the capture does not contain a --table: an error, or no rows."
 )
-@library_option("profile", "Native types, Spark's types, or PostgreSQL's text.")
+@library_option("profile")
 @click.option(
     "--to",
     default="-",
@@ -100,17 +100,8 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
 )
 @source.framing
 @source.quiet
-@library_option(
-    "types",
-    "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
-    metavar="COLUMN=TYPE",
-)
-@library_option(
-    "unrepresentable",
-    "The policy for values that the Arrow type cannot hold: error (the default), null or "
-    "sentinel, for one column or all. Repeatable.",
-    metavar="[COLUMN=]POLICY",
-)
+@library_option("types")
+@library_option("unrepresentable")
 @library_option(
     "catalog", "User-defined types, from `walrow catalog` or walrow.Catalog.to_json."
 )
@@ -120,7 +111,7 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     "'DateStyle=SQL, DMY', client_encoding=LATIN1. Repeatable.",
     metavar="SETTING=VALUE",
 )
-@library_option("trim_bpchar", "Remove the trailing blanks of character(n).")
+@library_option("trim_bpchar")
 @library_option("metadata_prefix", "The prefix of the metadata columns' names.")
 def decode(
     *,

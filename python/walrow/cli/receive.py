@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt  # noqa: TC003 - click reads the annotations
 import sys
-import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ import click
 from walrow._log.retention import Retention
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
+from walrow._waiting import StopEvent
 from walrow.cli import log_options
 from walrow.cli.arguments import options_of
 from walrow.cli.configured import OrByFile, receive_by_file
@@ -68,7 +68,7 @@ def receive(
     lag_bytes, lag_seconds, kept_bytes, load and note.
     """
     retain = log_options.retention(kept, forget_after)
-    stop = threading.Event()
+    stop = StopEvent()
     with stopped_by_signals(stop), _shown(as_json=as_json) as status:
         received = receive_into_log(
             dsn,

@@ -39,12 +39,8 @@ if TYPE_CHECKING:
     help="The table after the transactions up to this LSN, or before the first one that was "
     "committed after this time. Default: all of the log.",
 )
-@library_option(
-    "columns",
-    "Only this column: total, orders.total. Repeatable.",
-    metavar="COLUMN",
-)
-@library_option("profile", "Native types, Spark's types, or PostgreSQL's text.")
+@library_option("columns")
+@library_option("profile")
 @click.option(
     "--to",
     default="-",
@@ -58,18 +54,9 @@ if TYPE_CHECKING:
     help="The output format. Default: from the extension of OUT; parquet for DIR/.",
 )
 @quiet
-@library_option(
-    "types",
-    "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
-    metavar="COLUMN=TYPE",
-)
-@library_option(
-    "unrepresentable",
-    "The policy for values that the Arrow type cannot hold: error (the default), null or "
-    "sentinel, for one column or all. Repeatable.",
-    metavar="[COLUMN=]POLICY",
-)
-@library_option("trim_bpchar", "Remove the trailing blanks of character(n).")
+@library_option("types")
+@library_option("unrepresentable")
+@library_option("trim_bpchar")
 def state(
     *,
     directory: str,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import select
 import signal
 import sys
@@ -18,9 +19,11 @@ __all__ = ["ended_with_its_reader", "stopped_by_signals"]
 @contextlib.contextmanager
 def stopped_by_signals(stop: threading.Event) -> Iterator[None]:
     """The first signal ends it in order, the second one at once."""
+    came = itertools.count()
 
     def handle(number: int, _frame: object) -> None:
-        if stop.is_set():
+        # The second one may come while the first one sets the event, which has a lock.
+        if next(came):
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
         stop.set()

@@ -9,13 +9,10 @@ from walrow import _late
 from walrow._apply import calls
 from walrow._apply.columns import own_columns
 from walrow._apply.items import Applied
-from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.parts import ends, first_end, halved
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict
-from walrow._apply.units import LogContents
 from walrow._lsn import Lsn
-from walrow._options import takes
 from walrow.delta.columns import check_new, evolved
 from walrow.delta.failures import by_spark, too_large
 from walrow.delta.guards import bad_partitions
@@ -33,7 +30,6 @@ from walrow.delta.rows import (
 from walrow.delta.snapshots import Place
 from walrow.delta.threads import refuse_fork
 from walrow.delta.writing import Writer
-from walrow.log import reopened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,47 +40,13 @@ if TYPE_CHECKING:
     from walrow._apply.columns import Evolution
     from walrow._apply.items import Token
     from walrow._apply.net_table import NetTable
+    from walrow._apply.options import DeltaApplyOptions
     from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
+    from walrow._apply.units import LogContents
     from walrow.delta.snapshots import Snapshot
 
-__all__ = ["Call", "apply_changes", "require"]
-
-
-@takes(DeltaApplyOptions)
-def apply_changes(options: DeltaApplyOptions) -> Applied:
-    """Applies the changes of a table of a log to a Delta table, without Spark.
-
-    The target has the same record as with `walrow.spark.apply_changes`, and either function
-    may make the next call. After a crash at any point, the next call goes on, and each
-    change is applied once.
-
-    ```python
-    applied = walrow.delta.apply_changes(
-        "log/", table="public.orders", target="delta:/lake/orders"
-    )
-    print(applied.net_rows, "rows, up to", applied.end)
-    ```
-
-    Ctrl-C ends the call within a second. The last commit may yet be made. Then the
-    target's record shows it, and the next call in this process waits for it.
-
-    Args:
-        options: As in the signature.
-
-    Returns:
-        The result, of all commits together.
-
-    Raises:
-        ApplyError: As in `walrow.spark.apply_changes`. With the code `engine`, deltalake would
-            not keep the target right, and Spark does. With `too_large`, one transaction does
-            not fit into the memory.
-        SchemaError: As in `walrow.spark.apply_changes`.
-        LogError: Changes that the target needs were removed from the log (`pruned`).
-        OptionError: The options are invalid, or the process was forked.
-    """
-    require()
-    return Call(LogContents(reopened(options.log)), options).run()
+__all__ = ["Call", "require"]
 
 
 def require() -> None:
@@ -135,7 +97,7 @@ class Call(calls.Call):
         """
         done = self.attempts(self._one)
         while done.committed and done.end < self.end:
-            done = _together(done, self.attempts(self._one))
+            done = done.then(self.attempts(self._one))
         return done
 
     def _one(self) -> Applied:
@@ -148,6 +110,10 @@ class Call(calls.Call):
             own = self.tried.get(found.token.run)
             if own is not None:
                 return own
+        if snapshot is not None and found is not None:
+            done = self._followed(snapshot, found, applied)
+            if done is not None:
+                return done
         whole = self.begin(applied, found, least_units=1)
         if snapshot is not None and not isinstance(whole, Applied):
             snapshot.guard(None if found is None else found.token)
@@ -155,14 +121,23 @@ class Call(calls.Call):
             if snapshot is None:
                 self._create(applied)
             return whole
+        return self._work(whole, snapshot)
+
+    def _work(self, whole: Work, snapshot: Snapshot | None) -> Applied:
+        """Makes one commit with as much of the work as fits into the memory."""
         part = self._part(whole)
         if snapshot is None:
             self._rehearse(part)
-            self._create(applied)
-            snapshot = self.place.look()
-            if snapshot is None:
-                raise Conflict
+            snapshot = self._created(whole.applied)
         return self._write(part, snapshot)
+
+    def _followed(
+        self, snapshot: Snapshot, found: Found, applied: AppliedTable
+    ) -> Applied | None:
+        """Removes rows that were erased from the log. None if the target has no such rows.
+
+        A current table has taken the deletes of these rows.
+        """
 
     # ------------------------------------------------------------------ the parts
 
@@ -225,6 +200,14 @@ class Call(calls.Call):
         properties = {_FILE_SIZE: str(_FILE_BYTES), **statistics(schema, partition_by)}
         self.place.create(schema, partition_by, properties)
 
+    def _created(self, applied: AppliedTable) -> Snapshot:
+        """Creates the target, and opens it."""
+        self._create(applied)
+        snapshot = self.place.look()
+        if snapshot is None:
+            raise Conflict
+        return snapshot
+
     def _rehearse(self, part: Part) -> None:
         """Looks whether rows can be written, so that no target is left that cannot be."""
         applied = part.work.applied
@@ -241,45 +224,61 @@ class Call(calls.Call):
     def _write(self, part: Part, snapshot: Snapshot) -> Applied:
         """Gives the target its columns, and then the changes."""
         work, applied = part.work, part.work.applied
-        name, rules = applied.table.name, self.rules
-        found = snapshot.find()
-        before = work.found
-        record = (None, None) if before is None else (before.token, before.refusal)
-        if (found.token, found.refusal) != record:
-            raise Conflict
-        if before is not None:
-            token = None if work.line is None else before.token
-            known = {it.lower() for it in snapshot.schema.names}
-            self.record.refuse_dropped(known, token, applied, work.batch)
-        wanted = own_columns(name, applied.own, rules)
-        change = evolved(
-            name,
-            self.target,
-            wanted,
-            snapshot.schema,
-            snapshot.state,
-            overwrites=self._is_streamed(work),
+        found, change = self._compared(
+            work, snapshot, overwrites=self._is_streamed(work)
         )
         if part.net is not None:
-            texts = path_texts(wanted, snapshot.state.partition_by)
-            refuse_lost_texts(part.net.rows, texts, applied, self.target)
+            texts = path_texts(change.schema, snapshot.state.partition_by)
+            own = [it for it in applied.columns if change.names[it] in texts]
+            refuse_lost_texts(part.net.rows, own, applied, self.target)
         net = self._shaped(part, snapshot, found, change)
-        if change.added:
-            snapshot.add_columns(change.added)
-            snapshot = self._again(record)
-        if snapshot.set_statistics(change.schema):
-            snapshot = self._again(record)
+        snapshot = self._evolved(work, snapshot, change)
         if snapshot.version != int(found.version):
             # The version before the batch is a new one, and so may be its rows.
             found = snapshot.find()
             change = change._replace(added=())
             net = self._shaped(part, snapshot, found, change)
         token = self.token(work, found)
+        self._refuse_repeated(snapshot, token)
+        return self._commit(part._replace(net=net), snapshot, found, token, change)
+
+    def _compared(
+        self, work: Work, snapshot: Snapshot, *, overwrites: bool
+    ) -> tuple[Found, Evolution]:
+        """The target as it is, unless others have written a record, and how its columns change."""
+        applied, before = work.applied, work.found
+        found = snapshot.find()
+        if (found.token, found.refusal) != _record(work):
+            raise Conflict
+        if before is not None:
+            token = None if work.line is None else before.token
+            known = {it.lower() for it in snapshot.schema.names}
+            self.record.refuse_dropped(known, token, applied, work.batch)
+        name = applied.table.name
+        change = evolved(
+            name,
+            self.target,
+            own_columns(name, applied.own, self.rules),
+            snapshot.schema,
+            snapshot.state,
+            overwrites=overwrites,
+        )
+        return found, change
+
+    def _evolved(self, work: Work, snapshot: Snapshot, change: Evolution) -> Snapshot:
+        """The target with its new columns, and with right statistics."""
+        if change.added:
+            snapshot.add_columns(change.added)
+            snapshot = self._again(_record(work))
+        if snapshot.set_statistics(change.schema):
+            snapshot = self._again(_record(work))
+        return snapshot
+
+    def _refuse_repeated(self, snapshot: Snapshot, token: Token) -> None:
+        """Raises `Conflict` if the target has the work: deltalake would commit it again."""
         done_before = snapshot.transaction(token)
         if done_before is not None and done_before >= int(token.end):
-            # deltalake would commit it again.
             raise Conflict
-        return self._commit(part._replace(net=net), snapshot, found, token, change)
 
     def _again(self, record: tuple[Any, Any]) -> Snapshot:
         """The target after a commit of this call, unless another call has written a record."""
@@ -365,25 +364,10 @@ class Call(calls.Call):
             self.progress(self.rows_read)
 
 
-def _together(one: Applied, other: Applied) -> Applied:
-    """The result of two commits, or of one commit if no work was left."""
-    if not other.committed:
-        return replace(one, end=other.end)
-
-    def added(a: int | None, b: int | None) -> int | None:
-        return None if a is None or b is None else a + b
-
-    return replace(
-        other,
-        start=one.start,
-        overwritten=one.overwritten or other.overwritten,
-        rows=one.rows + other.rows,
-        net_rows=one.net_rows + other.net_rows,
-        inserted=added(one.inserted, other.inserted),
-        updated=added(one.updated, other.updated),
-        deleted=added(one.deleted, other.deleted),
-        never_sent=one.never_sent + other.never_sent,
-    )
+def _record(work: Work) -> tuple[Token | None, str | None]:
+    """The record that the target had before the work."""
+    before = work.found
+    return (None, None) if before is None else (before.token, before.refusal)
 
 
 _SHARES = 8

@@ -8,7 +8,8 @@ from walrow._apply.many import AllApplied, given_of
 from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.units import LogContents
 from walrow._calls import explained
-from walrow.delta.applying import Call, require
+from walrow.delta.applying import require
+from walrow.delta.modes import call_of
 from walrow.log import reopened
 
 if TYPE_CHECKING:
@@ -90,6 +91,6 @@ def _applied(
     contents: LogContents, options: DeltaApplyOptions, known: Applied | None
 ) -> Applied:
     """Applies what a target lacks."""
-    call = Call(contents, options)
+    call = call_of(contents, options)
     found = None if known is None else call.since(known)
     return call.run() if found is None else found

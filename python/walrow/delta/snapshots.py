@@ -29,10 +29,11 @@ from walrow.errors import OptionError
 if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import TypeVar
+    from typing import Literal, TypeVar
 
     import pyarrow as pa
 
+    from walrow.delta.keeping_clauses import KeepingClauses
     from walrow.delta.merging import Clauses
 
     T = TypeVar("T")
@@ -325,7 +326,7 @@ class Snapshot:
     def merge(
         self,
         rows: pa.Table,
-        parts: Clauses,
+        parts: Clauses | KeepingClauses,
         token: Token,
         *,
         streamed: bool,
@@ -364,21 +365,23 @@ class Snapshot:
             self.record_only(token)
         return counts
 
-    def overwrite(
+    def write(
         self,
         schema: pa.Schema,
         batches: Callable[[threading.Event], Iterator[pa.RecordBatch]],
         token: Token,
         *,
-        widens: bool,
+        mode: Literal["overwrite", "append"],
+        widens: bool = False,
         **wrapping: Any,
     ) -> None:
-        """Replaces all rows, in one commit with the record.
+        """Replaces all rows, or adds rows, in one commit with the record.
 
         Args:
             schema: The columns of the rows.
             batches: Returns the rows, until its event is set.
             token: The record.
+            mode: The effect on other rows.
             widens: Whether columns get other types.
             **wrapping: As in `wrapped`.
         """
@@ -390,9 +393,9 @@ class Snapshot:
             write_deltalake(
                 self.table,
                 pa.RecordBatchReader.from_batches(schema, batches(stopped)),
-                mode="overwrite",
+                mode=mode,
                 # Without it, rows stay that another writer has just appended.
-                predicate="true",
+                predicate="true" if mode == "overwrite" else None,
                 schema_mode="overwrite" if widens else None,
                 writer_properties=writer_properties(schema),
                 commit_properties=_properties(token),

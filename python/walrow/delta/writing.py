@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walrow._apply.items import NetChanges
 from walrow._apply.merges import merge_of
+from walrow._apply.modes import beside
 from walrow._apply.statistics import has_wrong_statistics
 from walrow._apply.targets import Commit
 from walrow.delta.merging import clauses
@@ -94,6 +95,17 @@ class Writer(NamedTuple):
 
     def overwrite(self, rows: Iterator[pa.RecordBatch]) -> Commit:
         """Replaces all rows of the target."""
+        self._stream(rows, "overwrite")
+        return Commit(True)
+
+    def append(self, rows: Iterator[pa.RecordBatch]) -> Commit:
+        """Adds rows to the target."""
+        self._stream(rows, "append")
+        return Commit(True, updated=0, deleted=0)
+
+    def _stream(
+        self, rows: Iterator[pa.RecordBatch], mode: Literal["overwrite", "append"]
+    ) -> None:
         failures: list[BaseException] = []
 
         def batches(stopped: threading.Event) -> Iterator[pa.RecordBatch]:
@@ -106,10 +118,11 @@ class Writer(NamedTuple):
                 raise
 
         try:
-            self.snapshot.overwrite(
+            self.snapshot.write(
                 self.change.schema,
                 batches,
                 self.token,
+                mode=mode,
                 widens=bool(self.change.widened),
                 table=self.applied.table.name,
                 columns=self.applied.columns,
@@ -120,10 +133,9 @@ class Writer(NamedTuple):
             if failures:
                 raise failures[0] from None
             raise
-        return Commit(True)
 
     def _whole(self, batch: pa.RecordBatch, stopped: threading.Event) -> pa.RecordBatch:
-        """A batch with all columns of the target. Others than the table's are NULL."""
+        """A batch with all columns of the target. Others than walrow's are NULL."""
         import pyarrow as pa
 
         if stopped.is_set():
@@ -131,8 +143,12 @@ class Writer(NamedTuple):
         texts = path_texts(self.applied.own, self.snapshot.state.partition_by)
         refuse_lost_texts(batch, texts, self.applied, self.snapshot.place.target)
         own = dict(columns_of(batch, self.applied, self.change))
+        for name in beside(self.rules.mode).names:
+            own[self.change.names[name]] = batch.column(name)
         columns = [
-            own[it.name] if it.name in own else pa.nulls(len(batch), it.type)
+            own[it.name].cast(it.type)
+            if it.name in own
+            else pa.nulls(len(batch), it.type)
             for it in self.change.schema
         ]
         return pa.record_batch(columns, schema=self.change.schema)

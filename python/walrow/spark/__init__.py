@@ -39,9 +39,9 @@ from __future__ import annotations
 from walrow._apply.items import Applied
 from walrow._apply.many import AllApplied
 from walrow.spark.apply_all import apply_all
-from walrow.spark.applying import apply_changes
 from walrow.spark.changes import changes
 from walrow.spark.decoding import decode
+from walrow.spark.modes import apply_changes
 from walrow.spark.schemas import schema
 
 __all__ = [

@@ -15,7 +15,7 @@ from walrow._calls import explained
 from walrow.errors import OptionError
 from walrow.log import reopened
 from walrow.spark.apply_shared import Share, stage, waves
-from walrow.spark.applying import Call
+from walrow.spark.modes import call_of
 from walrow.spark.schemas import require
 from walrow.spark.sessions import OwnSessions, parallelism
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from walrow._apply.calls import Work
     from walrow.log import Log
+    from walrow.spark.applying import Call
     from walrow.typing import TableName
 
 __all__ = ["apply_all"]
@@ -122,7 +123,7 @@ class _Pass(NamedTuple):
         calls: dict[TableName, tuple[Call, Work]] = {}
 
         def look(table: TableName) -> Applied | None:
-            call = Call(self.log, given[table])
+            call = call_of(self.log, given[table])
             found: Applied | Work | None = None
             if table in self.previous:
                 found = call.since(self.previous[table])

@@ -9,19 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply import calls
 from walrow._apply.items import Applied, NetChanges
-from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict, never_sent_error, violated
-from walrow._apply.units import LogContents
-from walrow._options import takes
-from walrow.log import reopened
 from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_net import Net
-from walrow.spark.schemas import fields_of, require
-from walrow.spark.sessions import own_session, parallelism
-from walrow.spark.targets import check_target, target_of
+from walrow.spark.schemas import fields_of
+from walrow.spark.sessions import parallelism
+from walrow.spark.targets import target_of
 from walrow.spark.targets.evolving import evolve
 from walrow.spark.targets.path_values import path_error, path_texts
-from walrow.spark.targets.sql import quoted
+from walrow.spark.targets.sql import quoted, writing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,53 +26,13 @@ if TYPE_CHECKING:
 
     from walrow._apply.calls import Work
     from walrow._apply.items import Token
+    from walrow._apply.options import SparkApplyOptions
     from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
+    from walrow._apply.units import LogContents
     from walrow.spark.targets.sql import Target
 
-__all__ = ["Call", "apply_changes"]
-
-
-@takes(SparkApplyOptions)
-def apply_changes(options: SparkApplyOptions) -> Applied:
-    """Applies the changes of a table of a log to a Delta or Iceberg table.
-
-    The target records up to where it has the changes, in the same commit as the changes
-    themselves. So call it again and again: from a loop, from `foreachBatch`, by cron. After
-    a crash at any point, the next call goes on, and each change is applied once.
-
-    ```python
-    applied = walrow.spark.apply_changes(
-        spark, "log/", table="public.orders", target="delta:/lake/orders"
-    )
-    print(applied.net_rows, "rows, up to", applied.end)
-    ```
-
-    Args:
-        options: As in the signature.
-
-    Returns:
-        The result.
-
-    Raises:
-        ApplyError: The target's record does not fit, or the changes do not give the rows.
-            `ApplyError.code` says which, and the text says what to do.
-        SchemaError: The log has no such table, nothing says which row a change is about, or
-            the target refuses a column: see `types`, or cannot be partitioned by it.
-        LogError: Changes that the target needs were removed from the log (`pruned`).
-        OptionError: The options are invalid, or the session lacks Iceberg's SQL extensions.
-    """
-    require("pyarrow", "pyspark")
-    call = Call(LogContents(reopened(options.log)), options)
-    with own_session(options.spark) as session:
-        return call.run(session)
-
-
-def check_call(log: str, **options: Any) -> None:
-    """Raises what `apply_changes` would refuse without a session, before one is started."""
-    call = Call(LogContents(reopened(log)), SparkApplyOptions(None, log, **options))
-    check_target(call.target)
-    call.applied()
+__all__ = ["Call", "observe"]
 
 
 class Call(calls.Call):
@@ -223,7 +179,7 @@ class Call(calls.Call):
                 overwrites=net.overwrites,
                 lacks_marks=self.lacks_marks(work, before),
             )
-            commit = target.commit(view, changes, token, before, self.rules)
+            commit = target.commit(writing(view, changes, self.rules), token, before)
         if not commit.is_first:
             if target.find().token is None:
                 text = "it has changes up to the log's end, and lost the record of them"
@@ -245,7 +201,7 @@ class Call(calls.Call):
             never_sent=net.never_sent,
             token=token.to_json(),
         )
-        _observe(target.session, done)
+        observe(target.session, done)
         return done
 
     @contextlib.contextmanager
@@ -253,8 +209,17 @@ class Call(calls.Call):
         """A view of net changes, until they are written. Errors of tasks become walrow's own."""
         view = f"walrow_net_{uuid.uuid4().hex[:12]}"
         try:
-            net.view(view)
-            yield view
+            with self._errors(applied):
+                net.view(view)
+                yield view
+        finally:
+            target.session.catalog.dropTempView(view)
+
+    @contextlib.contextmanager
+    def _errors(self, applied: AppliedTable) -> Iterator[None]:
+        """Raises errors of tasks as walrow's own."""
+        try:
+            yield
         except Conflict:
             raise
         except Exception as error:
@@ -267,11 +232,9 @@ class Call(calls.Call):
             if own is not None:
                 raise own from None
             raise
-        finally:
-            target.session.catalog.dropTempView(view)
 
 
-def _observe(session: Any, done: Applied) -> None:
+def observe(session: Any, done: Applied) -> None:
     """Gives the result to Spark's listeners, as the metrics of a query without rows."""
     from pyspark.sql import functions as f
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from walrow._amounts import at
+from walrow._amounts import at, size
 from walrow._core import Catalog
 from walrow._secrets import is_conninfo
 from walrow._sources.urls import is_url
@@ -228,12 +228,13 @@ def _flag(option: str, text: str) -> bool:
 
 
 def _number(option: str, text: str) -> int:
-    """A positive number, as bytes also `64k`, `32m` or `1g`."""
-    match = _NUMBER.fullmatch(text.strip().lower())
-    if match is None or not int(match[1]):
-        reason = f"{option} must be a positive number, such as 1000000, or 32m"
-        raise OptionError(reason)
-    return int(match[1]) << _SHIFTS[match[2]]
+    """A positive number, as bytes also `32m` or `64MiB`. Spark makes a text of a number."""
+    text = text.strip()
+    number = int(text) if text.isdecimal() and text.isascii() else size(text, option)
+    if number > 0:
+        return number
+    reason = f"{option} must be a positive number, such as 1000000, or 32m"
+    raise OptionError(reason)
 
 
 def _point(option: str, text: str) -> Lsn | dt.datetime:
@@ -266,8 +267,6 @@ _BY_TYPE: list[tuple[Any, Callable[[str, str], Any]]] = [
 ]
 # `dbfs:/data` is a path of Spark's own.
 _HADOOP = re.compile(r"[A-Za-z][\w+.-]+:/")
-_NUMBER = re.compile(r"(\d{1,18})([kmg]?)b?")
-_SHIFTS = {"": 0, "k": 10, "m": 20, "g": 30}
 # The options of the data source: their attributes, and the readers of their texts.
 _OWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "path": ("path", _path),

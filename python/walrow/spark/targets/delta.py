@@ -16,10 +16,11 @@ from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
 from walrow.spark.schemas import arrow_schema
 from walrow.spark.targets.sql import (
+    Appending,
+    Merging,
     Target,
     condition_of,
     defined,
-    merge,
     name_parts,
     quoted,
 )
@@ -27,7 +28,8 @@ from walrow.spark.targets.sql import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walrow._apply.items import NetChanges, Rules, Token
+    from walrow._apply.items import Token
+    from walrow.spark.targets.sql import Replacing, Writing
 
 __all__ = ["DeltaTarget"]
 
@@ -125,10 +127,8 @@ class DeltaTarget(Target):
             f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
         )
 
-    def commit(
-        self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules
-    ) -> Commit:
-        """Writes net changes and the token, in one commit."""
+    def commit(self, writing: Writing, token: Token, found: Found) -> Commit:
+        """Writes rows and the token, in one commit."""
         if str(self._history(1)[0].version) != found.version:
             # Delta itself would only refuse an older batch, and accept a RESTORE in between.
             now = self.find()
@@ -146,9 +146,9 @@ class DeltaTarget(Target):
         try:
             for name, value in settings.items():
                 self.session.conf.set(name, value)
-            if changes.overwrites and rules.deletes != "soft":
-                return self._overwrite(view, token)
-            counts = self.session.sql(merge(self.table, view, changes, rules)).collect()
+            if not isinstance(writing, Merging):
+                return self._write(writing, token)
+            counts = self.session.sql(writing.statement(self.table)).collect()
         except Exception as error:
             if self.is_conflict(error):
                 raise Conflict from error
@@ -168,12 +168,15 @@ class DeltaTarget(Target):
             row["num_deleted_rows"],
         )
 
-    def _overwrite(self, view: str, token: Token) -> Commit:
+    def _write(self, writing: Replacing | Appending, token: Token) -> Commit:
         from pyspark.sql.functions import lit
 
-        rows = self.session.table(view).writeTo(self.table)
-        # Without a predicate, Delta takes it for a new table, which is not clustered.
-        rows.option("replaceWhere", "true").overwrite(lit(True))
+        rows = self.session.table(writing.view).writeTo(self.table)
+        if isinstance(writing, Appending):
+            rows.append()
+        else:
+            # Without a predicate, Delta takes it for a new table, which is not clustered.
+            rows.option("replaceWhere", "true").overwrite(lit(True))
         runs = (it.run for it in map(token_of, self._history(FEW)) if it is not None)
         return Commit(is_first=token.run in runs)
 

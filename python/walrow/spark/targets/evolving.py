@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply.columns import evolution, fits, misfit, not_widened, plain
 from walrow._apply.items import COLUMNS
+from walrow._apply.modes import beside
 from walrow._apply.targets import Conflict, refuse_marker, refuse_unknown
 from walrow.errors import Remedy, SchemaError
 from walrow.spark.schemas import arrow_schema, fields_of, spark_schema
@@ -66,6 +67,7 @@ def evolve(
     refuse_marker(name, applied.columns, rules)
     if rules.deletes == "soft":
         fields.append(StructField(rules.deleted_column, BooleanType()))
+    fields += spark_schema(beside(rules.mode)).fields
     reserved = _reserved(target, applied, rules, target.reserved, "its format")
     if reserved is not None:
         raise reserved
@@ -73,7 +75,8 @@ def evolve(
     if columns is None:
         _check_layout(name, fields, layout)
         paths = layout[0] if target.has_path_values else ()
-        texts = path_texts(name, target.name, fields_of(applied), paths)
+        texts = path_texts(name, target.name, fields, paths)
+        texts = [it for it in texts if it in applied.columns]
         if texts and rehearse is not None:
             rehearse(texts)
         text = f"{name}: {target.name} cannot be created with its columns, see the cause above"
@@ -170,6 +173,7 @@ def _reserved(
     chosen = [(name, COLUMNS) for name in applied.columns]
     if rules.deletes == "soft":
         chosen.append((rules.deleted_column, Remedy("deleted_column")))
+    chosen += [(it, Remedy("mode")) for it in beside(rules.mode).names]
     for name, remedy in chosen:
         if name.lower() in names:
             table = applied.table.name

@@ -19,11 +19,12 @@ from walrow._apply.items import Token
 from walrow._apply.targets import Commit, Conflict, Found
 from walrow.errors import OptionError
 from walrow.spark.targets.sql import (
+    Appending,
+    Merging,
     Target,
     condition_of,
     defined,
     literal,
-    merge,
     name_parts,
     quoted,
 )
@@ -31,7 +32,7 @@ from walrow.spark.targets.sql import (
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from walrow._apply.items import NetChanges, Rules
+    from walrow.spark.targets.sql import Writing
 
 __all__ = ["IcebergTarget"]
 
@@ -170,10 +171,8 @@ class IcebergTarget(Target):
             f"ALTER TABLE {self.table} ALTER COLUMN {quoted(column)} TYPE {kind}"
         )
 
-    def commit(
-        self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules
-    ) -> Commit:
-        """Writes net changes and the token to a branch, and makes it the table's."""
+    def commit(self, writing: Writing, token: Token, found: Found) -> Commit:
+        """Writes rows and the token to a branch, and makes it the table's."""
         branch = f"{TAG}_{token.run}"
         setting = f"spark.sql.iceberg.snapshot-property.{_PROPERTY}"
         # A call that dies here leaves the branch, which expire_snapshots removes.
@@ -182,7 +181,7 @@ class IcebergTarget(Target):
         )
         try:
             self.session.conf.set(setting, token.to_json())
-            self._write(f"{self.table}.branch_{branch}", view, changes, rules)
+            self._write(f"{self.table}.branch_{branch}", writing)
             self._refuse_moved(found)
             self._keep(self._fast_forward(branch))
         finally:
@@ -233,13 +232,17 @@ class IcebergTarget(Target):
                 return rows
         raise AssertionError
 
-    def _write(self, branch: str, view: str, changes: NetChanges, rules: Rules) -> None:
+    def _write(self, branch: str, writing: Writing) -> None:
         from pyspark.sql.functions import lit
 
-        if changes.overwrites and rules.deletes != "soft":
-            self.session.table(view).writeTo(branch).overwrite(lit(True))
+        if isinstance(writing, Merging):
+            self._commit_again(writing.statement(branch))
+            return
+        rows = self.session.table(writing.view).writeTo(branch)
+        if isinstance(writing, Appending):
+            rows.append()
         else:
-            self._commit_again(merge(branch, view, changes, rules))
+            rows.overwrite(lit(True))
 
     def _fast_forward(self, branch: str) -> int:
         """Makes a branch the table's, and returns its snapshot."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from walrow._apply.items import Op
 from walrow._apply.merges import merge_of
@@ -15,13 +15,17 @@ from walrow._apply.targets import NEVER_SENT
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from walrow._apply.items import NetChanges, Rules, Token
     from walrow._apply.targets import Commit, Found
 
 __all__ = [
+    "Appending",
+    "Merging",
+    "Replacing",
     "Target",
+    "Writing",
     "condition_of",
     "defined",
     "filter_by_keys",
@@ -29,6 +33,7 @@ __all__ = [
     "merge",
     "name_parts",
     "quoted",
+    "writing",
 ]
 
 
@@ -108,14 +113,53 @@ class Target(ABC):
         return self.session.sql(f"SELECT * FROM {self.table} VERSION AS OF {version}")
 
     @abstractmethod
-    def commit(
-        self, view: str, changes: NetChanges, token: Token, found: Found, rules: Rules
-    ) -> Commit:
-        """Writes net changes and the token, in one commit.
+    def commit(self, writing: Writing, token: Token, found: Found) -> Commit:
+        """Writes rows and the token, in one commit.
 
         Raises:
             Conflict: Another writer was first. Nothing is written.
         """
+
+
+class Merging(NamedTuple):
+    """Rows are merged into the target.
+
+    Attributes:
+        statement: The MERGE, by the name of the table in SQL.
+    """
+
+    statement: Callable[[str], str]
+
+
+class Replacing(NamedTuple):
+    """Rows replace all rows of the target.
+
+    Attributes:
+        view: The view that has them.
+    """
+
+    view: str
+
+
+class Appending(NamedTuple):
+    """Rows are added to the target.
+
+    Attributes:
+        view: The view that has them.
+    """
+
+    view: str
+
+
+#: How rows are written.
+Writing: TypeAlias = Merging | Replacing | Appending
+
+
+def writing(view: str, changes: NetChanges, rules: Rules) -> Writing:
+    """How a view with net changes is written."""
+    if changes.overwrites and rules.deletes != "soft":
+        return Replacing(view)
+    return Merging(lambda table: merge(table, view, changes, rules))
 
 
 def filter_by_keys(session: Any, rows: int) -> None:

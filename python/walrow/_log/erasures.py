@@ -1,0 +1,79 @@
+"""The record of erasures of a log, for targets that keep old versions of rows.
+
+The log itself notes the last transaction whose rows were erased. A later erasure of earlier rows does
+not change that, and erased columns are not part of it. So each erasure is counted here, when it
+begins and when it has ended: a target that follows it in between follows it again.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, NamedTuple
+
+from walrow._core import LogObjects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from pathlib import Path
+
+__all__ = ["Erasures", "counts", "note_erasure", "read_erasures"]
+
+
+class Erasures(NamedTuple):
+    """The erasures of a table.
+
+    Attributes:
+        number: How many have begun and ended.
+        columns: Where the log ended when columns were erased, by their names.
+    """
+
+    number: int
+    columns: Mapping[str, int]
+
+
+def read_erasures(read: Callable[[str], bytes]) -> dict[int, Erasures]:
+    """The erasures of each table, by OID.
+
+    Args:
+        read: Reads an object of the log, as `Log.read_object`.
+    """
+    try:
+        found = json.loads(read(_ERASED))
+    except FileNotFoundError:
+        return {}
+    return {
+        int(oid): Erasures(
+            int(number), {str(name): int(end) for name, end in columns.items()}
+        )
+        for oid, (number, columns) in found.items()
+    }
+
+
+def counts(erasures: Mapping[int, Erasures]) -> dict[int, int]:
+    """The number of erasures of each table."""
+    return {oid: it.number for oid, it in erasures.items()}
+
+
+def note_erasure(
+    log: Path, oids: Collection[int], columns: Mapping[int, Collection[str]], end: int
+) -> None:
+    """Counts an erasure that begins or has ended.
+
+    Args:
+        log: The log.
+        oids: The tables.
+        columns: The names of columns that the log no longer has, by OID.
+        end: Where the log ends.
+    """
+    objects = LogObjects(log)
+    with objects.lock():
+        known = read_erasures(lambda name: objects.read(name)[0])
+        for oid in oids:
+            number, ends = known.get(oid, Erasures(0, {}))
+            ends = {**ends, **dict.fromkeys(columns.get(oid, ()), end)}
+            known[oid] = Erasures(number + 1, ends)
+        record = {str(oid): [it.number, dict(it.columns)] for oid, it in known.items()}
+        objects.replace(_ERASED, json.dumps(record).encode())
+
+
+_ERASED = "_load-erased"

@@ -1,0 +1,333 @@
+"""A replication connection of a receiver, and its steps, in a separate thread. Nothing is decided here."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import psycopg
+from psycopg import sql
+
+from walrow._lsn import Lsn
+from walrow._postgres.commands import (
+    alter_slot,
+    create_slot,
+    drop_slot,
+    identify_system,
+    timeline_history,
+)
+from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.failures import OBJECT_IN_USE
+from walrow._postgres.preflight import preflight
+from walrow._postgres.replication import ReplicationStream
+from walrow._postgres.server_errors import replication_error
+from walrow._postgres.slots import slots
+from walrow._postgres.temporary_publication import create_if_missing, named
+from walrow._receive.askers import asking_thread
+from walrow._receive.events import (
+    Check,
+    Checked,
+    Found,
+    Heard,
+    Linked,
+    Made,
+    Part,
+    Started,
+)
+from walrow._receive.resuming import SlotFound, SlotStart, XidStatus
+from walrow._receive.same_server import full_xid
+from walrow.errors import ConnectionLostError, OptionError, ReplicationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+
+    from walrow._postgres.commands import CreatedSlot, IdentifySystem
+    from walrow._postgres.waiting import Waiting
+    from walrow._receive.goal import Goal
+    from walrow._receive.same_server import Last
+    from walrow.typing import TableName
+
+__all__ = ["Connector", "Server", "slot_now"]
+
+
+class Server(NamedTuple):
+    """The options about a receiver's server.
+
+    Attributes:
+        given: The connection parameters.
+        slot: The slot.
+        publications: The publications.
+        tables: The tables that the publication must have, or gets if it is created.
+        failover: Whether the server copies the slot to standbys.
+        two_phase: Whether prepared transactions come at PREPARE.
+        binary: Whether values come in binary.
+    """
+
+    given: dict[str, Any]
+    slot: str
+    publications: tuple[str, ...]
+    tables: Sequence[TableName] | None
+    failover: bool
+    two_phase: bool
+    binary: bool
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The parameters of connections for questions."""
+        return {**self.given, "connect_timeout": 5}
+
+    @property
+    def slot_options(self) -> dict[str, Any]:
+        """The options of a slot that is created."""
+        return {"two_phase": self.two_phase, "failover": self.failover}
+
+
+class Connector:
+    """One connection. Its thread closes it, so nobody waits for the end."""
+
+    def __init__(
+        self, server: Server, wakeup: int, heard: Callable[[Heard], None]
+    ) -> None:
+        """Stores the arguments.
+
+        Args:
+            server: The server.
+            wakeup: A descriptor that ends the waits for the stream.
+            heard: Is called when the server has answered in a step that takes long.
+        """
+        self._server, self._slot = server, server.slot
+        self._wakeup, self._heard = wakeup, heard
+        self._thread = asking_thread("walrow-connect", self._close)
+        self._stream: ReplicationStream | None = None
+
+    @property
+    def stream(self) -> ReplicationStream:
+        """The stream, once it is connected."""
+        if self._stream is None:
+            text = "there is no connection yet"
+            raise ConnectionLostError(text)
+        return self._stream
+
+    def do(self, step: Callable[..., Any], *arguments: Any) -> Future[Any]:
+        """Does a step in the thread, after the earlier ones."""
+        return self._thread.do(partial(self._do, step, *arguments))
+
+    def use(self, do: Callable[..., None], **options: Any) -> None:
+        """Lets somebody use the connection in the thread. Errors are theirs."""
+        self._thread.do(lambda: do(self.stream.connection, **options))
+
+    def leave(self) -> None:
+        """Closes it, as soon as its thread can."""
+        self._thread.close()
+
+    def _close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+
+    def _do(self, step: Callable[..., Any], *arguments: Any) -> Any:
+        try:
+            return step(*arguments)
+        except psycopg.Error as error:
+            failed = "the stream cannot be prepared"
+            raise replication_error(error, failed, slot=self._slot) from error
+
+    # The steps.
+
+    def connect(self, number: int, connected: Callable[[], None]) -> Linked:
+        """Connects."""
+        self._stream = ReplicationStream.connect(
+            **self._server.given, wakeup_fd=self._wakeup
+        )
+        connected()
+        return Linked(number, identify_system(self._stream.connection))
+
+    def inspect(self, number: int, system: IdentifySystem, last: Last | None) -> Found:
+        """Reads what shows whether the server and the slot continue a log."""
+        conn = self.stream.connection
+        history: Any = ()
+        if system.timeline > 1:
+            try:
+                switches = timeline_history(conn, system.timeline).switches
+                history = [(it.timeline, it.lsn, it.reason) for it in switches]
+            except ReplicationError as error:
+                history = error
+        row = conn.execute("SELECT pg_catalog.pg_is_in_recovery()").fetchone()
+        # A walsender accepts no bound parameters.
+        found = conn.execute(sql.SQL(_SLOT).format(self._slot)).fetchone()
+        slot = None
+        if found is not None:
+            confirmed = None if found[2] is None else Lsn(int(found[2]))
+            slot = SlotFound(found[0], found[1], confirmed, found[3], found[4])
+        status = None if slot is None else _status(conn, system, slot, last)
+        is_standby = row is None or bool(row[0])
+        return Found(number, system, history, is_standby, slot, status)
+
+    def make(
+        self, number: int, parts: frozenset[Part], began: Callable[[CreatedSlot], None]
+    ) -> Made:
+        """Drops and creates a slot, and creates a publication."""
+        conn, server = self.stream.connection, self._server
+        if Part.DROP in parts:
+            drop_slot(conn, self._slot, wait=True)
+        if Part.PUBLICATION in parts and server.tables is not None:
+            self._heard(Heard())
+            if len(server.publications) != 1:
+                text = "tables creates one publication: name one"
+                raise OptionError(text)
+            create_if_missing(server.asked, server.publications[0], server.tables)
+            self._heard(Heard())
+        if Part.SLOT not in parts:
+            return Made(number, None)
+        created = create_slot(
+            conn,
+            self._slot,
+            snapshot="export",
+            waiting=self.waiting,
+            **server.slot_options,
+        )
+        began(created)
+        return Made(number, SlotStart(created.consistent_point))
+
+    def check(self, wanted: Check, goal: Goal) -> Checked:
+        """Checks what would fail later, and finds the goal."""
+        conn, parts = self.stream.connection, wanted.parts
+        notes, start, findings, position = [], None, None, None
+        if Part.FAILOVER in parts and self._copy_to_standbys():
+            notes.append(f'slot "{self._slot}" is copied to standbys now')
+        if Part.SLOT_START in parts:
+            start = _slot_start(conn, self._slot, wanted.confirmed)
+        if Part.PREFLIGHT in parts:
+            findings = self._preflight()
+        if Part.GOAL in parts:
+            position = goal.find()
+        return Checked(wanted.number, tuple(notes), start, findings, position)
+
+    def start(self, number: int, start: Lsn, options: dict[str, Any]) -> Started:
+        """Starts the stream."""
+        try:
+            self.stream.start(self._slot, start, **options)
+        except ReplicationError as error:
+            if error.sqlstate != OBJECT_IN_USE:
+                raise
+            text = _in_use(self._server.asked, self._slot)
+            raise ReplicationError(
+                text, sqlstate=OBJECT_IN_USE, slot=self._slot
+            ) from error
+        return Started(number)
+
+    def waiting(self, waits: Waiting) -> None:
+        """Says what the creation of the slot waits for."""
+        self._heard(Heard(str(waits)))
+
+    def _copy_to_standbys(self) -> bool:
+        """Makes the server copy the slot to its standbys. Returns whether it did not before."""
+        conn = self.stream.connection
+        if any(each.name == self._slot and each.failover for each in slots(conn)):
+            return False
+        alter_slot(conn, self._slot, failover=True)
+        return True
+
+    def _preflight(self) -> Any:
+        server = self._server
+        try:
+            with connect_for_sql(server.asked) as conn:
+                tables = [named(conn, each) for each in server.tables or ()]
+                return tuple(
+                    preflight(
+                        conn,
+                        slot=self._slot,
+                        publications=server.publications,
+                        tables=tables or None,
+                        two_phase=server.two_phase,
+                        binary=server.binary,
+                    )
+                )
+        except ReplicationError as error:
+            return error
+
+
+def slot_now(conn: psycopg.Connection[Any], slot: str) -> Lsn | None:
+    """Up to where a slot is confirmed. None if it does not exist."""
+    found = [each for each in slots(conn) if each.name == slot]
+    return Lsn(found[0].confirmed_flush or 0) if found else None
+
+
+def _status(
+    conn: psycopg.Connection[Any],
+    system: IdentifySystem,
+    slot: SlotFound,
+    last: Last | None,
+) -> XidStatus | None:
+    """The status of a transaction that a slot does not send again. A standby may be behind."""
+    if last is None or last.xid is None or (slot.confirmed or 0) <= last.lsn:
+        return None
+    row = conn.execute(_NEXT_XID).fetchone() if system.xlogpos >= last.lsn else None
+    if row is None:
+        return None
+    next_xid, waits = int(row[0]), bool(row[1])
+    query = _XID_STATUS.format(full_xid(last.xid, next_xid)).encode()
+    try:
+        found = conn.execute(query).fetchone()
+    except psycopg.errors.InvalidParameterValue:
+        return XidStatus("future", waits)
+    return XidStatus(None if found is None else found[0], waits)
+
+
+def _slot_start(conn: psycopg.Connection[Any], slot: str, confirmed: Lsn) -> SlotStart:
+    """Finds what may have been prepared before the position of a slot that exists.
+
+    The server does not send the rows of such a transaction again, only its commit. Up to
+    PostgreSQL 17, it sends the same for one without changes.
+    """
+    row = conn.execute(sql.SQL(_PREPARED).format(slot)).fetchone()
+    has_two_phase, enabled, is_standby, prepared = row or (False, None, False, [])
+    if not has_two_phase or (enabled is not None and enabled >= confirmed):
+        return SlotStart(confirmed)
+    if is_standby:
+        # It does not show prepared transactions.
+        return SlotStart(confirmed, _LAST)
+    # After the question: transactions that were decided by then were committed up to
+    # here.
+    row = conn.execute(_END_OF_WAL).fetchone()
+    return SlotStart(confirmed, _LAST if row is None else Lsn(int(row[0])), prepared)
+
+
+def _in_use(given: dict[str, Any], slot: str) -> str:
+    """Says who uses a slot."""
+    with connect_for_sql(given) as conn:
+        found = next((each for each in slots(conn) if each.name == slot), None)
+    if found is None or found.active_pid is None:
+        return f'slot "{slot}" was in use until now'
+    name = found.active_application
+    return (
+        f'slot "{slot}" is in use by process {found.active_pid} of the server'
+        f"{f' ({name})' if name else ''}: stop that client"
+    )
+
+
+_LAST = Lsn(2**64 - 1)
+# The columns depend on the version.
+_PREPARED = """
+SELECT (to_jsonb(slot) ->> 'two_phase')::boolean,
+    (to_jsonb(slot) ->> 'two_phase_at')::pg_lsn - '0/0',
+    pg_catalog.pg_is_in_recovery(),
+    ARRAY(
+        SELECT transaction::text::bigint FROM pg_catalog.pg_prepared_xacts
+        WHERE database = pg_catalog.current_database()
+    )
+FROM pg_catalog.pg_replication_slots AS slot
+WHERE slot_name = {}
+"""
+_NEXT_XID = """
+SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint,
+    pg_catalog.current_setting('synchronous_standby_names') <> ''
+"""
+_XID_STATUS = "SELECT pg_catalog.pg_xact_status('{}'::xid8)"
+_END_OF_WAL = "SELECT pg_catalog.pg_current_wal_insert_lsn() - '0/0'"
+_SLOT = """
+SELECT plugin, database, confirmed_flush_lsn - '0/0', wal_status,
+    pg_catalog.to_jsonb(s) ->> 'invalidation_reason'
+FROM pg_catalog.pg_replication_slots s
+WHERE slot_name = {}
+"""

@@ -1,0 +1,444 @@
+"""The events of a receiver, and its actions: frozen values.
+
+`disk_states.py` and `orders.py` have the events and orders of the log's thread, and `load.py` has the events and actions of loads.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from walrow._receive import load
+from walrow._receive.disk_states import LandingEvent, ReadCatalog
+from walrow._receive.orders import Order
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from walrow._core import Catalog
+    from walrow._lsn import Lsn
+    from walrow._postgres.commands import IdentifySystem
+    from walrow._postgres.preflight import Finding
+    from walrow._receive.orders import LogState, Session
+    from walrow._receive.resuming import SlotFound, SlotStart, XidStatus
+    from walrow._receive.same_server import Last
+    from walrow._receive.status import State as Word
+    from walrow.errors import Error
+
+__all__ = [
+    "AbandonLog",
+    "Action",
+    "AskLast",
+    "BeginFirst",
+    "BeginSession",
+    "CatalogAged",
+    "Check",
+    "Checked",
+    "Confirm",
+    "Connect",
+    "DropSlot",
+    "Event",
+    "Failed",
+    "Found",
+    "HangUp",
+    "Heard",
+    "Inspect",
+    "Judge",
+    "Judged",
+    "LastAnswered",
+    "Leave",
+    "LinkEvent",
+    "Linked",
+    "LogOpened",
+    "LookAtTimeline",
+    "Made",
+    "Make",
+    "OpenLog",
+    "Part",
+    "Promote",
+    "RecordStop",
+    "RequestAll",
+    "Say",
+    "SlotDropped",
+    "StartStream",
+    "Started",
+    "StopRecorded",
+    "StopWanted",
+    "Ticked",
+    "TimelineSeen",
+    "WatchTimeline",
+    "Wish",
+]
+
+
+# Events of the connection.
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """A connection is made to this server."""
+
+    number: int
+    system: IdentifySystem
+
+
+@dataclass(frozen=True, slots=True)
+class LogOpened:
+    """The log is open.
+
+    Attributes:
+        number: The connection that waits for it.
+        log: Its state.
+        known: Its definitions.
+        found: The definitions that were read from the server before.
+        failure: Why they could not be read.
+        timeline: The timeline of its end.
+        timeline_start: The beginning of that timeline.
+    """
+
+    number: int
+    log: LogState
+    known: Catalog
+    found: Catalog | None
+    failure: Error | None
+    timeline: int | None
+    timeline_start: Lsn | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The state of a server and of the slot.
+
+    Attributes:
+        number: The connection.
+        system: The server.
+        history: The ends of its earlier timelines, or why they cannot be read.
+        is_standby: Whether it is a standby.
+        slot: The slot. None if it does not exist.
+        status: The status of the log's last transaction, if the slot does not send it again.
+    """
+
+    number: int
+    system: IdentifySystem
+    history: Sequence[Any] | Error
+    is_standby: bool
+    slot: SlotFound | None
+    status: XidStatus | None
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The slot and the publication exist. A new slot begins there."""
+
+    number: int
+    start: SlotStart | None
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """The results of checks.
+
+    Attributes:
+        number: The connection.
+        notes: Messages for people.
+        slot_start: Where a slot is that the log begins with.
+        findings: The findings of the preflight, or the error that prevents it.
+        goal: A position after all transactions that are committed by now.
+    """
+
+    number: int
+    notes: tuple[str, ...] = ()
+    slot_start: SlotStart | None = None
+    findings: tuple[Finding, ...] | Error | None = None
+    goal: Lsn | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The stream comes."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The connection is lost, or a step of it has failed."""
+
+    number: int
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The server has answered in a step that takes long. The note says why it waits."""
+
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineSeen:
+    """The server's timeline now, if it is a standby that has said so."""
+
+    timeline: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Up to where the slot is confirmed now. None if it is gone."""
+
+    confirmed: Lsn | Error | None
+
+
+@dataclass(frozen=True, slots=True)
+class StopRecorded:
+    """It is recorded that the log must not go on, or why that is not possible."""
+
+    note: str | None
+
+
+LinkEvent = (
+    Linked
+    | LogOpened
+    | Found
+    | Made
+    | Checked
+    | Started
+    | Failed
+    | Heard
+    | TimelineSeen
+    | Judged
+    | StopRecorded
+)
+
+
+# Other events.
+
+
+@dataclass(frozen=True, slots=True)
+class Ticked:
+    """Time has passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class StopWanted:
+    """Somebody wants the end. From now on, that may take so many seconds."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogAged:
+    """A type was altered: the log needs the catalog again."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastAnswered:
+    """The last questions before the end are answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotDropped:
+    """A useless slot is dropped, or not."""
+
+    error: BaseException | None
+
+
+Event = (
+    LinkEvent
+    | LandingEvent
+    | load.Event
+    | Ticked
+    | StopWanted
+    | CatalogAged
+    | LastAnswered
+    | SlotDropped
+)
+
+
+# Actions for the connection.
+
+
+class Part(enum.Enum):
+    """A part of making or checking."""
+
+    DROP = enum.auto()
+    PUBLICATION = enum.auto()
+    SLOT = enum.auto()
+    FAILOVER = enum.auto()
+    SLOT_START = enum.auto()
+    PREFLIGHT = enum.auto()
+    GOAL = enum.auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Connect:
+    """Connects. The answer is `Linked` or `Failed`, as for the other steps."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenLog:
+    """Opens the log, which comes from this server. The answer is `LogOpened` or `Failed`."""
+
+    number: int
+    system: IdentifySystem
+
+
+@dataclass(frozen=True, slots=True)
+class Inspect:
+    """Reads what shows whether the server and the slot continue the log. The answer is `Found`."""
+
+    number: int
+    system: IdentifySystem
+    last: Last | None
+
+
+@dataclass(frozen=True, slots=True)
+class Make:
+    """Drops the slot, creates the publication, creates the slot. The answer is `Made`."""
+
+    number: int
+    parts: frozenset[Part]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Checks what would fail later, and finds the goal. The answer is `Checked`."""
+
+    number: int
+    parts: frozenset[Part]
+    confirmed: Lsn
+
+
+@dataclass(frozen=True, slots=True)
+class StartStream:
+    """Starts the stream. The answer is `Started`."""
+
+    number: int
+    start: Lsn
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class WatchTimeline:
+    """Notices a promotion of this connection's server."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LookAtTimeline:
+    """Asks a standby once more for its timeline, for a moment only. The answer is `TimelineSeen`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Confirm:
+    """Confirms a position to the server. It may be asked for an answer, too."""
+
+    position: Lsn
+    reply: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """Ends a stream in order."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """Waits for a connection no more. Its thread closes it."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Asks where the slot is confirmed now. The answer is `Judged`."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordStop:
+    """Records why the log must not go on. The answer is `StopRecorded`."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropSlot:
+    """Drops the slot. The answer is `SlotDropped`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskLast:
+    """Asks for open work, and looks at the tables once more. The answer is `LastAnswered`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Say:
+    """Reports a new state at once."""
+
+    word: Word
+    note: str | None = None
+
+
+# Actions of the core for the log and the loads.
+
+
+@dataclass(frozen=True, slots=True)
+class BeginSession:
+    """The log gets a session of the server."""
+
+    session: Session
+
+
+@dataclass(frozen=True, slots=True)
+class Promote:
+    """The server of the session was promoted."""
+
+    timeline: int
+
+
+@dataclass(frozen=True, slots=True)
+class AbandonLog:
+    """Closes the log without another try. It is opened again later."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeginFirst:
+    """Begins the load that the log begins with."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestAll:
+    """Loads all published tables as soon as the stream runs."""
+
+
+#: The core does these itself.
+Wish = BeginSession | Promote | AbandonLog | BeginFirst | RequestAll
+
+#: The driver does these.
+Action = (
+    Connect
+    | OpenLog
+    | Inspect
+    | Make
+    | Check
+    | StartStream
+    | WatchTimeline
+    | LookAtTimeline
+    | Confirm
+    | HangUp
+    | Leave
+    | Judge
+    | RecordStop
+    | DropSlot
+    | AskLast
+    | Say
+    | ReadCatalog
+    | Order
+    | load.Action
+)

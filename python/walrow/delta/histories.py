@@ -1,0 +1,245 @@
+"""Targets with `mode="history"`, without Spark: all versions of a table's rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from walrow._apply.columns import own_columns
+from walrow._apply.histories import dated, opened_by_load
+from walrow._apply.load_versions import compared
+from walrow._apply.modes import IS_CURRENT, beside
+from walrow._apply.statistics import has_wrong_statistics
+from walrow._apply.targets import Commit
+from walrow._apply.version_parts import LoadPart, loaded_columns, loaded_rows, next_part
+from walrow._apply.versions import Fold, key_values
+from walrow.delta.failures import too_large
+from walrow.delta.keeping import KeepingCall
+from walrow.delta.keeping_clauses import versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from walrow._apply.calls import Work
+    from walrow._apply.items import Applied
+    from walrow._apply.tables import AppliedTable
+    from walrow._apply.version_parts import TransactionsPart
+    from walrow._apply.versions import Source
+    from walrow.delta.keeping import Ready
+    from walrow.delta.snapshots import Snapshot
+    from walrow.delta.writing import Writer
+
+__all__ = ["HistoryCall"]
+
+
+class HistoryCall(KeepingCall):
+    """One call that brings a history up to the end of a log, in one commit or several."""
+
+    def _work(self, whole: Work, snapshot: Snapshot | None) -> Applied:
+        """Takes the next load, or as many transactions as fit into the memory."""
+        part = next_part(whole, self.limit)
+        if part is None:
+            raise too_large(
+                self.target, self.table.name, "the changes of a transaction"
+            )
+        if isinstance(part, LoadPart):
+            return self._load(whole, snapshot, part)
+        return self._transactions(whole, snapshot, part)
+
+    # ------------------------------------------------------------------ transactions
+
+    def _transactions(
+        self, work: Work, snapshot: Snapshot | None, part: TransactionsPart
+    ) -> Applied:
+        applied = work.applied
+        fold = Fold(applied, self.rules, part.changes, part.times)
+        if snapshot is None:
+            # The target has nothing yet, so what cannot be written is refused before it is made.
+            plain = self._kinds(
+                applied, own_columns(applied.table.name, applied.own, self.rules)
+            )
+            source = fold.source(plain, None)
+            self._rehearsed(applied, lambda: [source.rows])
+        ready = self._ready(work, snapshot)
+        kinds = self._kinds(applied, ready.change.schema, ready.names())
+        keys, columns = fold.needs()
+        found = self._open_rows(ready, applied, keys, columns)
+        source = fold.source(kinds, found)
+        self._refuse_lost(ready, applied, source)
+        count = len(part.changes)
+        self._read(count)
+        return self._written(work, ready, part, source, count)
+
+    def _open_rows(
+        self,
+        ready: Ready,
+        applied: AppliedTable,
+        keys: pa.Table,
+        columns: Sequence[str],
+    ) -> pa.Table | None:
+        """The open rows with some keys, and the values of some columns."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not len(keys):
+            return None
+        names = ready.names()
+        added = {it.name for it in ready.change.added}
+        chosen = [it for it in (*applied.keys, *columns) if names[it] not in added]
+        chosen = list(dict.fromkeys(chosen))
+        wanted = set(key_values([keys.column(it) for it in applied.keys]))
+        first = keys.column(applied.keys[0])
+        kind = ready.snapshot.schema.field(names[applied.keys[0]]).type
+        values = pc.unique(first.cast(kind))
+        rows = []
+        for opened in self._opened(ready, [names[it] for it in chosen]):
+            batch = opened.rename_columns(chosen)
+            if not pa.types.is_floating(kind):
+                # Quicker than Python's keys.
+                is_near = pc.is_in(batch.column(applied.keys[0]), value_set=values)
+                batch = batch.filter(is_near)
+            found = key_values([batch.column(it) for it in applied.keys])
+            rows.append(
+                batch.filter(pa.array([it in wanted for it in found], pa.bool_()))
+            )
+        return pa.Table.from_batches(rows) if rows else None
+
+    def _opened(self, ready: Ready, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Columns of the open versions."""
+        is_current = ready.names()[IS_CURRENT]
+        for batch in ready.snapshot.scan(list(dict.fromkeys([*columns, is_current]))):
+            yield batch.filter(batch.column(is_current)).select(list(columns))
+
+    # ------------------------------------------------------------------------ a load
+
+    def _load(self, work: Work, snapshot: Snapshot | None, part: LoadPart) -> Applied:
+        applied = work.applied
+        if snapshot is None:
+            self._rehearsed(applied, lambda: loaded_rows(applied, part.lsn))
+        ready = self._ready(work, snapshot)
+        if ready.found.is_empty:
+            return self._first_load(work, ready, part)
+        names = ready.names()
+        kinds = self._kinds(applied, ready.change.schema, names)
+        own = [names[it] for it in applied.columns]
+        present = [it for it in own if it in ready.snapshot.schema.names]
+        size = sum(size for begin, _, size in work.batch.pieces if begin <= part.lsn)
+        source = compared(
+            applied,
+            kinds,
+            loaded_rows(applied, part.lsn),
+            (_named(it, kinds, names) for it in self._opened(ready, present)),
+            part.time,
+            columns=loaded_columns(applied, part.lsn),
+            parts=1 + _GROWTH * size // self.limit,
+            limit=self.limit,
+        )
+        if source is None:
+            rows = "the differences of a load from the history"
+            raise too_large(self.target, self.table.name, rows)
+        self._refuse_lost(ready, applied, source)
+        return self._written(work, ready, part, source, len(source.rows))
+
+    def _first_load(self, work: Work, ready: Ready, part: LoadPart) -> Applied:
+        """Writes the rows of a load as they are read: the target has no open version."""
+        applied, count = work.applied, 0
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for batch in opened_by_load(applied, part):
+                count += len(batch)
+                self._read(len(batch))
+                yield batch
+
+        def append(writer: Writer) -> Commit:
+            writer.append(rows())
+            return Commit(True, count, 0, 0)
+
+        token = dated(self.token(work, ready.found), part)
+        done = self._committed(ready, token, work.nothing, append, applied)
+        return replace(done, rows=count, net_rows=count)
+
+    # ---------------------------------------------------------------------- the commit
+
+    def _written(
+        self,
+        work: Work,
+        ready: Ready,
+        part: LoadPart | TransactionsPart,
+        source: Source,
+        count: int,
+    ) -> Applied:
+        applied = work.applied
+        token = dated(self.token(work, ready.found), part)
+
+        def write(_writer: Writer) -> Commit:
+            snapshot = ready.snapshot
+            if not len(source.rows) and source.closed is None:
+                snapshot.record_only(token)
+                return Commit(True, 0, 0, 0)
+            names = ready.names()
+            inserted = [*applied.columns, *beside(self.rules.mode).names]
+            is_doubtful = any(
+                has_wrong_statistics(ready.change.schema.field(names[key]).type)
+                for key in applied.keys
+            )
+            counts = snapshot.merge(
+                source.rows,
+                versions(names, applied.keys, inserted, source.closed),
+                token,
+                streamed=is_doubtful or source.closed is not None,
+                table=applied.table.name,
+                columns=applied.columns,
+            )
+            return Commit(
+                True,
+                counts["num_target_rows_inserted"],
+                counts["num_target_rows_updated"],
+                counts["num_target_rows_deleted"],
+            )
+
+        done = self._committed(ready, token, work.nothing, write, applied)
+        return replace(
+            done, rows=count, net_rows=source.opened, never_sent=source.never_sent
+        )
+
+    # ------------------------------------------------------------------------- columns
+
+    def _kinds(
+        self,
+        applied: AppliedTable,
+        schema: pa.Schema,
+        names: dict[str, str] | None = None,
+    ) -> pa.Schema:
+        """The types that the target has for the table's columns."""
+        import pyarrow as pa
+
+        own = names or {it: it for it in applied.columns}
+        return pa.schema([(it, schema.field(own[it]).type) for it in applied.columns])
+
+    def _refuse_lost(self, ready: Ready, applied: AppliedTable, source: Source) -> None:
+        from walrow.delta.rows import path_texts, refuse_lost_texts
+
+        texts = path_texts(applied.own, ready.snapshot.state.partition_by)
+        refuse_lost_texts(source.rows, texts, applied, self.target)
+
+
+def _named(
+    batch: pa.RecordBatch, kinds: pa.Schema, names: dict[str, str]
+) -> pa.RecordBatch:
+    """The table's columns of a batch of the target. New columns are NULL."""
+    import pyarrow as pa
+
+    columns: list[Any] = [
+        batch.column(names[it.name])
+        if names[it.name] in batch.schema.names
+        else pa.nulls(len(batch), it.type)
+        for it in kinds
+    ]
+    return pa.record_batch(columns, schema=kinds)
+
+
+#: The bytes in Arrow of a byte of the stream, at most, about, and of Python's values.
+_GROWTH = 8

@@ -1,0 +1,217 @@
+"""Histories and changes in Spark: the common parts of targets that keep old rows."""
+
+from __future__ import annotations
+
+import contextlib
+import uuid
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
+from walrow._apply.items import Applied
+from walrow._apply.modes import LSN, SEQ
+from walrow._apply.targets import Conflict
+from walrow.spark.applying import Call, observe
+from walrow.spark.schemas import fields_of
+from walrow.spark.targets import target_of
+from walrow.spark.targets.evolving import evolve
+from walrow.spark.targets.keeping_sql import erasing
+from walrow.spark.targets.path_values import checked, path_texts
+from walrow.spark.targets.sql import Merging, quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    import pyarrow as pa
+
+    from walrow._apply.calls import Work
+    from walrow._apply.items import Token
+    from walrow._apply.tables import AppliedTable
+    from walrow._apply.targets import Found
+    from walrow.spark.targets.sql import Target, Writing
+
+__all__ = ["KeepingCall"]
+
+
+class KeepingCall(Call):
+    """One call for a target that keeps old rows."""
+
+    def look(self, session: Any) -> Applied:
+        """Applies what the target lacks: it takes no part in a pass for many tables."""
+        return self.run(session)
+
+    def run(self, session: Any) -> Applied:
+        """Makes one commit after the other, until the target has everything.
+
+        Raises:
+            ApplyError: As in `apply_changes`.
+        """
+
+        def attempt() -> Applied:
+            target = target_of(session, self.target)
+            try:
+                return self._one(target)
+            finally:
+                # Lets the caller's session see what the target has now: catalogs keep tables.
+                with contextlib.suppress(Exception):
+                    self.caller.catalog.refreshTable(target.table)
+
+        done = self.attempts(attempt)
+        while done.committed and done.end < self.end:
+            done = done.then(self.attempts(attempt))
+        return done
+
+    def _one(self, target: Target) -> Applied:
+        """Makes one commit, if the target lacks anything."""
+        applied = self.applied()
+        found = target.look()
+        token = None if found is None else found.token
+        if found is not None and token is not None and self.record.lacks_erasure(token):
+            return self._erase(target, found, token, applied)
+        work = self.begin(applied, found, least_units=1)
+        if not isinstance(work, Applied):
+            return self._work(target, work)
+        if found is None:
+            evolve(target, applied, self.rules, self.layout)
+        return work
+
+    def _work(self, target: Target, work: Work) -> Applied:
+        """Makes one commit with work that the target lacks."""
+        raise NotImplementedError
+
+    def _ready(
+        self, target: Target, work: Work, rows: Callable[[], Any]
+    ) -> tuple[Found, Collection[str]]:
+        """Creates the target, or gives it its columns.
+
+        Args:
+            target: The target.
+            work: The work.
+            rows: Returns rows with the table's columns, for a target that is created.
+
+        Returns:
+            Its record, and the columns with texts that become parts of its paths.
+        """
+        applied, before = work.applied, work.found
+        record = (None, None) if before is None else (before.token, before.refusal)
+        known = None
+        texts: Collection[str] = ()
+        if before is not None:
+            known = target.columns()
+            names = {field.name.lower() for field in known}
+            token = None if work.line is None else before.token
+            self.record.refuse_dropped(names, token, applied, work.batch)
+            texts = path_texts(
+                self.table.name, self.target, fields_of(applied), target.partitions()
+            )
+
+        def rehearse(names: Collection[str]) -> None:
+            """Computes what would be written, so that no target is left that cannot be."""
+            nonlocal texts
+            texts = names
+            with self._errors(applied):
+                chosen = self._checked(applied, rows(), names).select(
+                    *map(quoted, names)
+                )
+                chosen.write.format("noop").mode("overwrite").save()
+
+        has_changed = evolve(
+            target,
+            applied,
+            self.rules,
+            self.layout,
+            columns=known,
+            widen_types=self.widen_types,
+            rehearse=rehearse,
+        )
+        if before is None or has_changed:
+            # The version before the batch is a new one.
+            before = target.find()
+            if (before.token, before.refusal) != record:
+                raise Conflict
+        return before, texts
+
+    def _recorded(self, target: Target, work: Work, before: Found) -> Token:
+        """The record of the work, with the features of the target."""
+        return self.token(work, before)._replace(features=target.features())
+
+    def _checked(self, applied: AppliedTable, rows: Any, texts: Collection[str]) -> Any:
+        """Rows that raise an error where a value would not come back from a path."""
+        from pyspark.sql import functions as f
+
+        return rows.withColumns(
+            {
+                name: checked(f.col(quoted(name)), applied.columns.index(name))
+                for name in texts
+            }
+        )
+
+    @contextlib.contextmanager
+    def _shown(self, target: Target, applied: AppliedTable, rows: Any) -> Iterator[str]:
+        """A view of rows, until they are written. Errors of tasks become walrow's own."""
+        view = f"walrow_rows_{uuid.uuid4().hex[:12]}"
+        try:
+            with self._errors(applied):
+                rows.createOrReplaceTempView(view)
+                yield view
+        finally:
+            target.session.catalog.dropTempView(view)
+
+    def _committed(
+        self,
+        target: Target,
+        writing: Writing,
+        token: Token,
+        before: Found,
+        done: Applied,
+    ) -> Applied:
+        """Writes rows and the record, in one commit."""
+        self.record.refuse_erased_meanwhile()
+        commit = target.commit(writing, token, before)
+        if not commit.is_first:
+            # Another driver has done the same.
+            raise Conflict
+        return replace(
+            done,
+            committed=True,
+            end=token.end,
+            token=token.to_json(),
+            since=token.true_since,
+            inserted=commit.inserted,
+            updated=commit.updated,
+            deleted=commit.deleted,
+        )
+
+    def _noted(self, target: Target, done: Applied) -> Applied:
+        """Reports a result to Spark's listeners."""
+        observe(target.session, done)
+        return done
+
+    # ---------------------------------------------------------------- erasures
+
+    def _erase(
+        self, target: Target, found: Found, token: Token, applied: AppliedTable
+    ) -> Applied:
+        """Removes the rows that were erased from the log, and the values of erased columns."""
+        from pyspark.sql import functions as f
+
+        self.record.start(found, applied.keys)
+        has_images = self.rules.mode == "changes"
+        is_old = f.col("_change_type").isin(*OLD_IMAGES) if has_images else f.lit(False)
+        places = target.at(found.version).select(LSN, SEQ, is_old.alias(IMAGE))
+        own: pa.Table = places.toArrow()
+        rows = erased_rows(self.record, applied, token, own.to_batches())
+        names = [field.name for field in target.columns()]
+        columns = erased_columns(self.record, names, applied.keys)
+        token, done = self.erased(token, found, len(rows))
+        frame = target.session.createDataFrame(
+            rows, f"{LSN} bigint, {SEQ} bigint, {IMAGE} boolean"
+        )
+        with self._shown(target, applied, frame) as view:
+            merging = Merging(
+                lambda table: erasing(table, view, columns, has_images=has_images)
+            )
+            commit = target.commit(merging, token, found)
+        if not commit.is_first:
+            raise Conflict
+        return self._noted(target, done)
