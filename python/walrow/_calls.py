@@ -17,7 +17,9 @@ __all__ = ["explained", "is_no_option"]
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-def explained(function: F, elsewhere: Collection[str] = ()) -> F:
+def explained(
+    function: F, elsewhere: Collection[str] = (), handed_on: Collection[str] = ()
+) -> F:
     """Explains a call with wrong names, too few or too many arguments.
 
     >>> @explained
@@ -30,17 +32,24 @@ def explained(function: F, elsewhere: Collection[str] = ()) -> F:
     Args:
         function: The function.
         elsewhere: Options of other functions, which the function itself refuses.
+        handed_on: Options that it hands on to another function.
     """
     signature = inspect.signature(function)
     parameters = signature.parameters
+    known = [
+        name
+        for name, it in parameters.items()
+        if it.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
+    known += [name for name in handed_on if name not in parameters]
     where = f"{function.__qualname__.removesuffix('.__init__').rpartition('.')[2]}()"
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
         # Some functions take all names, and hand them on.
-        for name in named.keys() - parameters.keys():
+        for name in named.keys() - {*known}:
             if name not in elsewhere:
-                text = is_no_option(name, parameters, where)
+                text = is_no_option(name, known, where)
                 raise TypeError(text)
         try:
             return function(*given, **named)

@@ -118,7 +118,7 @@ def conflict() -> walrow.errors.ApplyError:
         ),
         (
             ["--table", "item", "--target", "delta:a.b.c", "--column", "x"],
-            "No such option",
+            "no column x",
         ),
     ],
     ids=lambda it: " ".join(it) if isinstance(it, list) else "",

@@ -12,6 +12,7 @@ from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
 from walrow._calls import explained
+from walrow._options import declared
 from walrow.errors import OptionError
 from walrow.log import reopened
 from walrow.spark.apply_shared import Share, stage, waves
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["apply_all"]
 
 
-@explained
+@partial(explained, handed_on=declared(SparkApplyOptions))
 def apply_all(
     spark: Any,
     log: Log | str | os.PathLike[str],
