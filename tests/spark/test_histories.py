@@ -153,13 +153,14 @@ def test_targets_of_several_kinds(lakehouse: SparkSession, tmp_path: Path) -> No
     for mode, count in (("history", 1), ("changes", 2), ("current", 0)):
         target = f"delta:{tmp_path}/{mode}"
         given = {"public.t": target}
+        own = {"public.t": {"mode": mode}}
         for committed in (True, False):
-            done = walrow.spark.apply_all(lakehouse, log.path, given, mode=mode)
+            done = walrow.spark.apply_all(lakehouse, log.path, given, options=own)
             assert not done.failed
             found = done.applied["public.t"]
             assert (found.committed, found.mode) == (committed, mode)
         done = walrow.spark.apply_all(
-            lakehouse, log.path, given, mode=mode, previous=done
+            lakehouse, log.path, given, options=own, previous=done
         )
         assert not done.failed
         assert lakehouse.table(f"delta.`{tmp_path}/{mode}`").count() == count
