@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from spark.lakes import Lake
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
 UNSENT = streams.UNSENT
 SECRET = "4711 is a value"  # noqa: S105 - it must not be in errors
@@ -148,17 +148,19 @@ def test_changes(lake: Lake, tmp_path: Path) -> None:
 def test_targets_of_several_kinds(lakehouse: SparkSession, tmp_path: Path) -> None:
     log = WrittenLog(tmp_path, id="int")
     log.insert(["1"])
+    log.time += SECOND
     log.delete("1")
     for mode, count in (("history", 1), ("changes", 2), ("current", 0)):
         target = f"delta:{tmp_path}/{mode}"
         given = {"public.t": target}
+        own = {"public.t": {"mode": mode}}
         for committed in (True, False):
-            done = walrow.spark.apply_all(lakehouse, log.path, given, mode=mode)
+            done = walrow.spark.apply_all(lakehouse, log.path, given, options=own)
             assert not done.failed
             found = done.applied["public.t"]
             assert (found.committed, found.mode) == (committed, mode)
         done = walrow.spark.apply_all(
-            lakehouse, log.path, given, mode=mode, previous=done
+            lakehouse, log.path, given, options=own, previous=done
         )
         assert not done.failed
         assert lakehouse.table(f"delta.`{tmp_path}/{mode}`").count() == count
