@@ -176,9 +176,9 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         (
             {"start": "1A2B"},
             walrow.errors.OptionError,
-            "start: an LSN is two hexadecimal",
+            "start must be an LSN",
         ),
-        ({"start": "yesterday"}, walrow.errors.OptionError, "start: an LSN"),
+        ({"start": "yesterday"}, walrow.errors.OptionError, "start"),
         ({"start": -1}, walrow.errors.OptionError, "start: an LSN is a number from 0"),
         ({"start": 1.5}, TypeError, "start must be an LSN"),
         ({"start": True}, TypeError, "start must be an LSN"),
