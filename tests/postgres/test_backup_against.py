@@ -179,7 +179,7 @@ def test_a_backup_beside_changes_equals_the_log_at_its_end(
     }
     assert rows != then
     assert next(it.step for it in steps if it.step != "copy") == "recovery"
-    assert steps[-1] == ("compare", 3, 3, None)
+    assert steps[-1] == backups.AgainstProgress("compare", 3, 3, None)
 
 
 @pytest.mark.slow

@@ -423,7 +423,7 @@ def test_what_is_not_confirmed_comes_again(shop: str, seed: int) -> None:
 
 def test_a_frame_of_the_rest_is_not_confirmed_by_itself(shop: str) -> None:
     slot = named_slot(shop)
-    options: dict[str, Any] = {"slot": slot, "publication": "p", "table": "t"}
+    options: dict[str, Any] = {"slot": slot, "publications": "p", "table": "t"}
     with changes(shop, **options, until=3) as reader:
         insert(shop, 1)
         assert keys(next(reader)) == [1]
@@ -636,9 +636,9 @@ def test_a_name_that_two_tables_have(shop: str) -> None:
         ({"table": "walrow.transactions"}, OptionError, "choose table="),
         ({"table": "t", "slot": "s"}, OptionError, "a slot needs publications="),
         ({"table": "t", "peek": True}, OptionError, "peek=True needs slot="),
-        ({"table": "t", "until": "later"}, OptionError, "until must be"),
-        ({"table": "t", "until": True}, OptionError, "until must be"),
-        ({"table": "t", "framing": "wire"}, TypeError, "no option framing"),
+        ({"table": "t", "until": "later"}, OptionError, 'it must be "now", a number'),
+        ({"table": "t", "until": True}, OptionError, 'it must be "now", a number'),
+        ({"table": "t", "framing": "wire"}, TypeError, "framing is not an option"),
         ({"publications": "missing"}, OptionError, "no publication missing"),
         ({"table": "missing"}, SchemaError, "no table missing"),
         ({"table": "t", "unrepresentable": "x"}, OptionError, "unrepresentable"),

@@ -37,18 +37,15 @@ fn is_ascii(cell: &[u8]) -> bool {
 pub fn short_ascii(text: &[u8]) -> Option<[u8; 16]> {
     let length = u32::try_from(text.len()).ok().filter(|it| *it <= 16)?;
     let bits = length.wrapping_mul(8);
-    let words = match (text.first_chunk(), text.last_chunk()) {
-        (Some(first), Some(last)) => {
-            let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
-            // Of 8 bytes, the second word is not used.
-            [first, last.wrapping_shr(128_u32.wrapping_sub(bits))]
-        }
-        _ => {
-            let (first, last) = (text.first_chunk()?, text.last_chunk()?);
-            let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
-            let last = u64::from(last).wrapping_shl(bits.wrapping_sub(32));
-            [u64::from(first) | last, 0]
-        }
+    let words = if let (Some(first), Some(last)) = (text.first_chunk(), text.last_chunk()) {
+        let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
+        // Of 8 bytes, the second word is not used.
+        [first, last.wrapping_shr(128_u32.wrapping_sub(bits))]
+    } else {
+        let (first, last) = (text.first_chunk()?, text.last_chunk()?);
+        let (first, last) = (u32::from_le_bytes(*first), u32::from_le_bytes(*last));
+        let last = u64::from(last).wrapping_shl(bits.wrapping_sub(32));
+        [u64::from(first) | last, 0]
     };
     let [first, second] = words;
     if (first | second) & HIGH != 0 {

@@ -97,14 +97,18 @@ mod tests {
             more: Vec<bool>,
         ) {
             let mut validity = Validity::new();
-            let append = |validity: &mut Validity, is_valid: &bool| if *is_valid {
-                validity.append_non_null();
-            } else {
-                validity.append_null();
+            let append = |validity: &mut Validity, rows: &[bool]| {
+                for is_valid in rows {
+                    if *is_valid {
+                        validity.append_non_null();
+                    } else {
+                        validity.append_null();
+                    }
+                }
             };
-            rows.iter().for_each(|it| append(&mut validity, it));
+            append(&mut validity, &rows);
             validity.truncate(kept);
-            more.iter().for_each(|it| append(&mut validity, it));
+            append(&mut validity, &more);
             let expected: Vec<bool> = rows.iter().take(kept).chain(&more).copied().collect();
             prop_assert_eq!(validity.rows(), expected.len());
             let found = validity.finish();
