@@ -16,26 +16,7 @@ import click
 
 from walrow import __version__
 from walrow._secrets import is_secret, shown
-from walrow.cli.apply import apply
-from walrow.cli.arguments import Commands
-from walrow.cli.backup import backup
-from walrow.cli.catalog import catalog
-from walrow.cli.ddl_trigger import ddl_trigger
-from walrow.cli.decode import INSTEAD, decode
-from walrow.cli.follow import follow
-from walrow.cli.identify import identify, show, timeline
-from walrow.cli.init import init
-from walrow.cli.inspect import inspect
-from walrow.cli.load import load
-from walrow.cli.log import log
-from walrow.cli.preflight import preflight
-from walrow.cli.receive import receive
-from walrow.cli.run import run as run_file
-from walrow.cli.seal import seal
-from walrow.cli.slot import slot
-from walrow.cli.state import state
-from walrow.cli.status import status
-from walrow.cli.tables import tables
+from walrow.cli.arguments import ByName, Commands
 from walrow.cli.terminal import say
 from walrow.errors import (
     Error,
@@ -49,33 +30,40 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+#: The modules of the commands.
+_COMMANDS = {
+    "apply": "apply",
+    "backup": "backup",
+    "catalog": "catalog",
+    "ddl-trigger": "ddl_trigger",
+    "decode": "decode",
+    "follow": "follow",
+    "identify": "identify",
+    "init": "init",
+    "inspect": "inspect",
+    "load": "load",
+    "log": "log",
+    "preflight": "preflight",
+    "receive": "receive",
+    "run": "run",
+    "seal": "seal",
+    "show": "identify:show",
+    "slot": "slot",
+    "state": "state",
+    "status": "status",
+    "tables": "tables",
+    "timeline": "identify:timeline",
+}
+
+
+@click.group(
+    cls=Commands,
+    commands=ByName(_COMMANDS),
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.version_option(__version__, prog_name="walrow")
 def cli() -> None:
     """PostgreSQL's logical replication stream as typed Arrow."""
-
-
-cli.add_command(inspect)
-cli.add_command(tables)
-cli.add_command(decode)
-cli.add_command(catalog)
-cli.add_command(preflight)
-cli.add_command(identify)
-cli.add_command(timeline)
-cli.add_command(show)
-cli.add_command(slot)
-cli.add_command(receive)
-cli.add_command(init)
-cli.add_command(run_file)
-cli.add_command(status)
-cli.add_command(backup)
-cli.add_command(seal)
-cli.add_command(ddl_trigger)
-cli.add_command(load)
-cli.add_command(log)
-cli.add_command(follow)
-cli.add_command(state)
-cli.add_command(apply)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -208,7 +196,7 @@ def _fail(
 def _parameters(context: click.Context | None) -> dict[str, click.Parameter]:
     """The parameters of the running command. Those of `walrow decode` if it is not known."""
     name = context.invoked_subcommand if context is not None else None
-    command = cli.commands.get(name or "", decode)
+    command = cli.commands.get(name or "") or cli.commands["decode"]
     commands = (
         command.commands.values() if isinstance(command, click.Group) else [command]
     )
@@ -228,6 +216,8 @@ def _spelled(parameters: dict[str, click.Parameter], remedy: Remedy) -> str | No
         name = ".".join(remedy.value)
         return None if name.count(".") > 1 else f"--table {shlex.quote(name)}"
     if remedy.option not in parameters:
+        from walrow.cli.decode import INSTEAD
+
         return INSTEAD.get(remedy.option)
     parameter = parameters[remedy.option]
     name = parameter.opts[0]

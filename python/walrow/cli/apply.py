@@ -15,8 +15,14 @@ from click.core import ParameterSource
 from walrow._apply.engines import choose
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
 from walrow._options import DURATION, Option
-from walrow.cli.arguments import TEXT, Value, library_option, options_of, pairs
-from walrow.cli.configured import OrByFile, apply_by_file
+from walrow.cli.arguments import (
+    TEXT,
+    OrByFile,
+    Value,
+    library_option,
+    options_of,
+    pairs,
+)
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import count, print_json, say
 from walrow.errors import ApplyError, OptionError
@@ -28,7 +34,7 @@ if TYPE_CHECKING:
     from walrow._apply.items import Applied
 
 
-@click.command(cls=OrByFile, by_file=apply_by_file)
+@click.command(cls=OrByFile, by_file="apply_by_file")
 @click.argument("log", metavar="LOG")
 @options_of(ApplyOptions)
 @click.option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -20,14 +21,16 @@ from walrow.errors import OptionError
 from walrow.typing import Options
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 __all__ = [
     "LSN_OR_TIME",
     "TABLE",
     "TEXT",
+    "ByName",
     "Commands",
     "Number",
+    "OrByFile",
     "Value",
     "library_option",
     "options_of",
@@ -53,6 +56,65 @@ class Text(click.types.StringParamType):
 
 
 TEXT = Text()
+
+
+class ByName(Mapping[str, click.Command]):
+    """Commands by name. A module is imported when its command is asked for."""
+
+    def __init__(self, places: Mapping[str, str]) -> None:
+        """Stores the module of each command, such as `slot`, or `identify:show`."""
+        self._places = places
+
+    def __getitem__(self, name: str) -> click.Command:
+        """The command."""
+        place = self._places[name]
+        module, _, attribute = place.partition(":")
+        found = importlib.import_module(f"walrow.cli.{module}")
+        command: click.Command = getattr(found, attribute or module)
+        return command
+
+    def __iter__(self) -> Iterator[str]:
+        """The names."""
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._places)
+
+
+class OrByFile(click.Command):
+    """A command that takes either its options or `--config FILE`."""
+
+    def __init__(self, *given: Any, by_file: str, **options: Any) -> None:
+        """Adds the option to the help.
+
+        Args:
+            *given: As for a command.
+            by_file: The command with `--config`, of `walrow.cli.configured`.
+            **options: As for a command.
+        """
+        super().__init__(*given, **options)
+        self._by_file = by_file
+        text = "Do so as the file of walrow run says. Only --json and -q are for both."
+        self.params.append(click.Option(["--config"], metavar="FILE", help=text))
+
+    def make_context(
+        self,
+        info_name: str | None,
+        args: list[str],
+        parent: click.Context | None = None,
+        **extra: Any,
+    ) -> click.Context:
+        """The context of the command that is meant."""
+        if any(it.partition("=")[0] == "--config" for it in args):
+            command = ByName({"": f"configured:{self._by_file}"})[""]
+            return command.make_context(info_name, args, parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Invokes the command, whose function has no `--config`."""
+        ctx.params.pop("config", None)
+        return super().invoke(ctx)
 
 
 class Commands(click.Group):

@@ -36,41 +36,7 @@ if TYPE_CHECKING:
     from walrow._run.config import Loaded
     from walrow._run.engines import Tables
 
-__all__ = ["OrByFile", "apply_by_file", "receive_by_file"]
-
-
-class OrByFile(click.Command):
-    """A command that takes either its options or `--config FILE`."""
-
-    def __init__(self, *given: Any, by_file: click.Command, **options: Any) -> None:
-        """Adds the option to the help.
-
-        Args:
-            *given: As for a command.
-            by_file: The command with `--config`.
-            **options: As for a command.
-        """
-        super().__init__(*given, **options)
-        self._by_file = by_file
-        text = "Do so as the file of walrow run says. Only --json and -q are for both."
-        self.params.append(click.Option(["--config"], metavar="FILE", help=text))
-
-    def make_context(
-        self,
-        info_name: str | None,
-        args: list[str],
-        parent: click.Context | None = None,
-        **extra: Any,
-    ) -> click.Context:
-        """The context of the command that is meant."""
-        if any(it.partition("=")[0] == "--config" for it in args):
-            return self._by_file.make_context(info_name, args, parent, **extra)
-        return super().make_context(info_name, args, parent, **extra)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Invokes the command, whose function has no `--config`."""
-        ctx.params.pop("config", None)
-        return super().invoke(ctx)
+__all__ = ["apply_by_file", "receive_by_file"]
 
 
 def _by_file(function: F) -> F:

@@ -15,8 +15,7 @@ from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
 from walrow._waiting import StopEvent
 from walrow.cli import log_options
-from walrow.cli.arguments import options_of
-from walrow.cli.configured import OrByFile, receive_by_file
+from walrow.cli.arguments import OrByFile, options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from walrow._receive.status import Status
 
 
-@click.command(cls=OrByFile, by_file=receive_by_file)
+@click.command(cls=OrByFile, by_file="receive_by_file")
 @dsn
 @options_of(ReceiveOptions, "conninfo")
 @click.option(
