@@ -56,7 +56,7 @@ class Result:
         return {name: as_json(getattr(self, name)) for name in _names(type(self))}
 
     def _row(self) -> dict[str, Any]:
-        """What a table of several results shows of this one, by column."""
+        """The cells of this result in a table of several, by column."""
         return self.to_dict()
 
     def _repr_html_(self) -> str:

@@ -98,7 +98,7 @@ class LogTable(Result):
     name: str
 
     def _row(self) -> dict[str, Any]:
-        """What a notebook shows."""
+        """The cells of this table in a notebook."""
         return {
             "table": self.name,
             "versions": len(self.versions),
