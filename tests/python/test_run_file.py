@@ -377,7 +377,7 @@ def test_defaults_are_those_of_the_functions(kind: Any, options: Any) -> None:
     for field in dataclasses.fields(kind):
         option = known.get(field.name)
         if option is None or option.is_required or field.default in (None, ()):
-            continue  # What is empty is left to the function.
+            continue  # The function has the default of an empty value.
         if field.default is dataclasses.MISSING or field.name == "unrepresentable":
             continue
         assert field.default == option.parse(option.default), field.name
