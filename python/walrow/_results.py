@@ -26,7 +26,15 @@ from walrow.errors import Error
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-__all__ = ["Result", "Results", "as_json", "html_table", "result", "table"]
+__all__ = [
+    "Result",
+    "Results",
+    "as_json",
+    "counted",
+    "html_table",
+    "result",
+    "table",
+]
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Result")
@@ -47,6 +55,10 @@ class Result:
         """Returns the fields as JSON has them: LSNs, times and paths are texts."""
         return {name: as_json(getattr(self, name)) for name in _names(type(self))}
 
+    def _row(self) -> dict[str, Any]:
+        """The cells of this result in a table of several, by column."""
+        return self.to_dict()
+
     def _repr_html_(self) -> str:
         rows = [(name, _shown(value)) for name, value in self.to_dict().items()]
         return html_table(f"<b>{type(self).__name__}</b>", ("", ""), rows)
@@ -56,10 +68,17 @@ class Results(list[R]):
     """Several results of one kind, which notebooks show as a table."""
 
     def _repr_html_(self) -> str:
-        found = [each.to_dict() for each in self]
+        return self._html(counted(len(self), "result"))
+
+    def _html(self, caption: str) -> str:
+        found = [as_json(each._row()) for each in self]
         heads = list(found[0]) if found else []
-        caption = f"{len(self)} result{'s' * (len(self) != 1)}"
         return html_table(caption, heads, (map(_shown, it.values()) for it in found))
+
+
+def counted(count: int, what: str) -> str:
+    """The count of something, in words."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def html_table(

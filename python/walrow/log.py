@@ -34,7 +34,7 @@ from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
 from walrow._read import reading, schemas
 from walrow._read.signatures import with_options
-from walrow._results import Results, html_table
+from walrow._results import Results, counted
 from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of
@@ -176,30 +176,9 @@ class Log(OpenedLog):
 
     def _repr_html_(self) -> str:
         """Shows the tables, for notebooks."""
-        heads = [
-            "table",
-            "versions",
-            "rows changed",
-            "truncates",
-            "loaded",
-            "needs a load",
-        ]
-        rows = [
-            [
-                table.name,
-                len(table.versions),
-                f"{table.rows:,}",
-                f"{table.truncates:,}",
-                "" if table.loaded is None else table.loaded,
-                table.needs_load or "",
-            ]
-            for table in self.tables()
-        ]
-        caption = (
-            f"<b>{escape(self.location)}</b>: {self.start} to {self.end}, "
-            f"{len(self._log):,} segments"
-        )
-        return html_table(caption, heads, rows)
+        segments = counted(len(self._log), "segment")
+        place = f"<b>{escape(self.location)}</b>"
+        return self.tables()._html(f"{place}: {self.start} to {self.end}, {segments}")
 
     @property
     def source(self) -> SourceIdentity:

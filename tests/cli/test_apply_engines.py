@@ -124,7 +124,7 @@ def test_options_of_an_object_store(s3: S3, log: Path) -> None:
             timeout=60,
         )
 
-    # What is on the command line counts more than the environment.
+    # An option on the command line overrides the environment.
     region = ("--storage-option", "AWS_REGION=us-east-1")
     done = apply("--json", *region, AWS_DEFAULT_REGION="nowhere")
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""`walrow.delta.apply_all`: many tables, of which few have changed, and one that fails."""
+"""`walrow.delta.apply_all`: many tables, few with changes, and one that fails."""
 
 from __future__ import annotations
 

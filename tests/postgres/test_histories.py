@@ -3,7 +3,7 @@
 The seed of a random workload is in the name of the test; `WALROW_SEED=NUMBER` sets one.
 """
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_receiver_starts_and_stops_while_a_table_is_locked(
 
 
 def test_who_has_a_lock_is_not_waited_for() -> None:
-    """A server that accepts and does not answer must not delay what was read."""
+    """A server that accepts a connection and does not answer must not delay its caller."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         asking = _Asking(1, {"host": "127.0.0.1", "port": port, "dbname": "d"})

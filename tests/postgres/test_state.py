@@ -7,7 +7,7 @@ rows in turn, and loads between them.
 A failure names the seed. `WALROW_SEED=NUMBER` sets the seed of the random workload.
 """
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

@@ -398,7 +398,7 @@ _PYTHON_ROOMS = {
     "_apply": _LOGS,
     "spark": (*_LOGS, "_apply"),
     "delta": (*_LOGS, "_late", "_apply"),
-    "_run": (*_LOGS, "_apply", "delta", "_postgres", "spark"),
+    "_run": (*_LOGS, "_apply", "delta", "_postgres", "_receive", "spark"),
     "cli": (
         *_LOGS,
         "",

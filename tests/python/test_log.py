@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -103,5 +104,23 @@ def test_a_notebook_shows_its_tables(tmp_path: Path) -> None:
     folder = tmp_path / "<b>"
     walrow.seal("tests/data/18/rows.text.wire", log=folder)
     shown = walrow.Log(folder)._repr_html_()
-    assert "&lt;b&gt;</b>: 0/0 to 0/886B280, 1 segments" in shown
+    assert "&lt;b&gt;</b>: 0/0 to 0/886B280, 1 segment<" in shown
     assert "<td>public.item</td><td>1</td><td>9</td><td>0</td>" in shown
+
+
+def test_a_notebook_shows_tables_as_their_log() -> None:
+    log = walrow.Log("tests/data/log-2/log")
+    shown = log.tables()._repr_html_()
+    assert shown.startswith("<table><caption>2 results</caption>")
+    heads = re.findall("<th>(.*?)</th>", shown)
+    assert heads[:3] == ["table", "versions", "rows changed"]
+    assert heads[3:] == ["truncates", "loaded", "needs a load"]
+    cells = [
+        re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr>(.+?)</tr>", shown)
+    ]
+    assert cells[1:] == [
+        ["public.t", "1", "69", "0", "", ""],
+        ["public.loaded", "1", "90", "1", "0/4800", ""],
+    ]
+    # The log shows the same rows.
+    assert log._repr_html_().endswith(shown.partition("<thead>")[2])

@@ -13,6 +13,9 @@ pytest.importorskip("psycopg")
 
 from secret_texts import CANARY
 from walrow._amounts import duration, size
+from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
+from walrow._options import declared
+from walrow._receive.options import ReceiveOptions
 from walrow._run.config import Loaded, LogPart, RunFile, Source, Target
 from walrow._run.drafting import draft
 from walrow._run.matching import Table, claims, unmatched
@@ -83,13 +86,15 @@ def test_a_file_is_typed() -> None:
         ('["shop"]', '"shop"', 'line 4: source.publications: it must be a list of texts: ["…"], not a text'),
         ('["shop"]', "[]", "line 4: source.publications: name at least one"),
         ('["shop"]', '["shop"]\njobs = true', "line 5: source.jobs: it must be a whole number, not true or false"),
-        ('["shop"]', '["shop"]\njobs = 0', "line 5: source.jobs: it must be at least 1"),
+        ('["shop"]', '["shop"]\njobs = 0', "line 5: source.jobs: it is 0: it must be from 1 on"),
         ('["shop"]', '["shop"]\nsnapshot = true', "line 5: source.snapshot: the log begins with rows only if the slot is created: add create = true"),
         ('["shop"]', '["shop"]\norigin = "all"', 'line 5: source.origin: it must be one of "any", "none"'),
         ('"7d"', '"7 days"', "line 8: log.retain_age: it must be a duration"),
         ('"7d"', "-1", "line 8: log.retain_age: it must be a duration"),
         ('"64MiB"', '"64 miles"', "line 9: log.segment_size: it must be a size"),
         ('"64MiB"', "1.5", "line 9: log.segment_size: it must be a size"),
+        ('"64MiB"', '"64MiB"\ncompression_level = 23', "line 10: log.compression_level: it is 23: it must be from -131072 to 22"),
+        ('"64MiB"', '"64MiB"\npublish_after = 0', "line 10: log.publish_after: it is 0.0: it must be from 0.1 to 1000000000"),
         ('path = "log"', 'path = "s3://bucket/log"', "line 7: log.path: a log is written into a local directory"),
         ('"spark.jars.packages" = "a:b:c"', "spark.jars = 1", 'line 12: spark.spark: names with a dot need quotes: "spark.…" = "…"'),
         ('"spark.jars.packages" = "a:b:c"', '"spark.x" = 1', "line 12: spark.spark.x: it must be a text in quotes, not a number"),
@@ -356,6 +361,28 @@ def test_each_key_is_described(kind: type) -> None:
     names = [it.name for it in dataclasses.fields(kind)]
     assert list(descriptions(kind)) == sorted(names, key=list(descriptions(kind)).index)
     assert set(descriptions(kind)) == set(names)
+
+
+@pytest.mark.parametrize(
+    ("kind", "options"),
+    [
+        (Source, ReceiveOptions),
+        (LogPart, ReceiveOptions),
+        (Target, SparkApplyOptions),
+        (Target, DeltaApplyOptions),
+    ],
+)
+def test_defaults_are_those_of_the_functions(kind: Any, options: Any) -> None:
+    known, compared = declared(options), 0
+    for field in dataclasses.fields(kind):
+        option = known.get(field.name)
+        if option is None or option.is_required or field.default in (None, ()):
+            continue  # The function has the default of an empty value.
+        if field.default is dataclasses.MISSING or field.name == "unrepresentable":
+            continue
+        assert field.default == option.parse(option.default), field.name
+        compared += 1
+    assert compared >= 5
 
 
 def test_the_schema_says_what_the_reader_takes() -> None:

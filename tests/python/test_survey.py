@@ -282,3 +282,5 @@ def test_tables_show_themselves() -> None:
     assert stock.split()[:7] == ["public.stock", "1", "default", "3", "2", "1", "0"]
     shown: Any = found._repr_html_()
     assert "<td>public.item</td>" in shown
+    assert shown.startswith("<table><caption><b>2 tables</b></caption>")
+    assert type(found)(found[:1])._repr_html_()[16:].startswith("<b>1 table</b>")

@@ -1,6 +1,6 @@
 """A live database whose changes are taken into a log, step by step."""
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ connection writes rows with its own ids, changes only its own tables, and does n
 rows or tables of a prepared transaction before its end.
 """
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`walrow.spark.apply_changes` on clusters: executors that die, Connect, streams, the command."""
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

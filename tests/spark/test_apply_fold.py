@@ -3,7 +3,7 @@
 A seed determines random transactions on a live server. `WALROW_SEED=NUMBER` sets another one.
 """
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Names and texts in Spark's SQL keep their meaning, whatever the session's settings."""
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`walrow.spark.apply_changes` is exactly once, whatever happens to it and to its targets."""
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Targets that are partitioned: their values come back as they were, or are refused by name."""
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

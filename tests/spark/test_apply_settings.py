@@ -1,6 +1,6 @@
 """`walrow.spark.apply_changes` with other settings of sessions, calls and targets than before."""
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """docs/types.md says what becomes of a column whose type changes. Each of its rows is tried."""
 
-# ruff: noqa: S608  (statements are put together here, from parts of its own)
+# ruff: noqa: S608  (the statements have only the test's own parts)
 
 from __future__ import annotations
 

@@ -5,6 +5,14 @@
 //! [`RecordBatch`](arrow_array::RecordBatch): the table's own columns, then metadata columns that
 //! describe the change ([`MetadataColumn`]).
 //!
+//! This is the one crate to add: the others come with it, as modules. Until it is published, it comes
+//! from a checkout:
+//!
+//! ```toml
+//! [dependencies]
+//! walrow = { path = "walrow/crates/walrow" } # the features `log` and `file-spool` are on
+//! ```
+//!
 //! There are two ways in. Both are set up with a [`DecoderBuilder`]:
 //!
 //! - [`Reader`]: an iterator over the batches of a file or any other [`std::io::Read`].
@@ -25,6 +33,49 @@
 //! println!("complete up to {}", reader.decoder().position());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Read a log
+//!
+//! `walrow receive` and `walrow seal` write logs. A [`log::Log`] has the segments, and a [`Decoder`]
+//! makes batches of their stream.
+//!
+//! ```
+//! # #[cfg(feature = "log")] {
+//! use std::sync::Arc;
+//! use walrow::arrow_array::RecordBatch;
+//! use walrow::log::{Directory, Log, Plan};
+//! use walrow::{Decoder, DecoderBuilder, Lsn};
+//!
+//! fn take(decoder: &mut Decoder, batches: &mut Vec<RecordBatch>) -> Result<(), walrow::Error> {
+//!     while let Some(batch) = decoder.next_batch()? {
+//!         batches.push(batch.into_record_batch());
+//!     }
+//!     Ok(())
+//! }
+//!
+//! # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/log-2/log");
+//! let log = Log::open(Arc::new(Directory::open(path)?))?; // the log's directory
+//! let mut decoder = DecoderBuilder::new().with_table("public.loaded").build()?;
+//! let mut batches = Vec::new();
+//! let mut segments = log.read(&log.plan(&Plan::default())?, Lsn::INVALID);
+//! let mut chunk = Vec::new();
+//! while let Some(mut segment) = segments.open_next()? {
+//!     while segment.read(&mut chunk)? {
+//!         decoder.decode_chunk(&chunk)?;
+//!         take(&mut decoder, &mut batches)?;
+//!     }
+//! }
+//! decoder.finish()?;
+//! take(&mut decoder, &mut batches)?;
+//! println!("{} batches, up to {}", batches.len(), decoder.position());
+//! # assert_eq!(batches.iter().map(RecordBatch::num_rows).sum::<usize>(), 91);
+//! # assert_eq!(decoder.position(), log.end());
+//! # }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! A [`log::Plan`] with a table leaves out the segments without it. With the position as the next
+//! [`log::Plan::start`] and [`DecoderBuilder::with_start`], the next run goes on there.
 //!
 //! # Decode a driver's payloads
 //!

@@ -146,7 +146,7 @@ def misfit(
 def not_widened(
     table: str, target: str, wider: Wider, *, by_load: bool = True
 ) -> ApplyError:
-    """The error of a Delta table that would have to be widened, which nobody has asked for.
+    """The error of a Delta table that needs a wider type, without `widen_types`.
 
     Args:
         table: The table.

@@ -1,4 +1,4 @@
-"""The features of Delta tables that both engines keep right, and those that only Spark does."""
+"""The features of Delta tables that each engine supports."""
 
 from __future__ import annotations
 

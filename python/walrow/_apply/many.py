@@ -57,7 +57,7 @@ def given_of(
         common: Options for all tables.
 
     Raises:
-        OptionError: Two tables have one target, or options are for none of the tables.
+        OptionError: Two tables have the same target, or `own` names a table without one.
     """
     if len(set(targets.values())) < len(targets):
         text = "two tables have one target: each needs its own"

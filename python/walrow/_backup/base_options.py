@@ -112,7 +112,7 @@ class BackupOptions:
         default=(),
     )
     manifest: Option[WithManifest, WithManifest] = Option(
-        "Without a manifest, nothing can be verified. `force-encode` writes all names as "
+        "A backup without a manifest cannot be verified. `force-encode` writes all names as "
         "hexadecimal digits.",
         choice(WithManifest),
         default="yes",

@@ -97,6 +97,17 @@ class LogTable(Result):
     marks: tuple[Mark, ...]
     name: str
 
+    def _row(self) -> dict[str, Any]:
+        """The cells of this table in a notebook."""
+        return {
+            "table": self.name,
+            "versions": len(self.versions),
+            "rows changed": self.rows,
+            "truncates": self.truncates,
+            "loaded": self.loaded,
+            "needs a load": self.needs_load,
+        }
+
     @property
     def rows(self) -> int:
         """The number of rows that were inserted, updated or deleted."""

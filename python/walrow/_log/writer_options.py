@@ -1,4 +1,4 @@
-"""The options of all that writes a log."""
+"""The options that `receive` and `seal` share."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["WriterOptions"]
 
 @options
 class WriterOptions:
-    """The options of all that writes a log."""
+    """The options that `receive` and `seal` share."""
 
     _: KW_ONLY
     log: Option[str | os.PathLike[str], Path] = Option(

@@ -25,7 +25,9 @@ from typing import (
 from walrow._amounts import duration, size
 from walrow._apply.engines import is_path
 from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
-from walrow._run.config import Amount, Loaded, Options, RunFile, Target
+from walrow._options import declared
+from walrow._receive.options import ReceiveOptions
+from walrow._run.config import Amount, Loaded, LogPart, Options, RunFile, Source, Target
 from walrow._run.engines import options_of
 from walrow._run.lines import Place, line_of, places
 from walrow._run.matching import refuse_pattern
@@ -223,14 +225,24 @@ class _Reader:
         if file.source.snapshot and not file.source.create:
             text = "the log begins with rows only if the slot is created: add create = true"
             raise self.error((*source, "snapshot"), text)
-        if file.source.jobs < 1:
-            raise self.error((*source, "jobs"), "it must be at least 1")
         if is_url(file.log.path):
             text = "a log is written into a local directory: give its path"
             raise self.error(("log", "path"), text)
+        self._check_receiving(file)
         self._check_dsn(file.source.dsn, is_private=is_private)
         for at, target in enumerate(file.target):
             self._check_target(target, ("target", at), is_private=is_private)
+
+    def _check_receiving(self, file: RunFile) -> None:
+        """Checks the values, as `receive` does."""
+        known = declared(ReceiveOptions)
+        parts: dict[str, Source | LogPart] = {"source": file.source, "log": file.log}
+        for name, part in parts.items():
+            for key in known.keys() & {it.name for it in dataclasses.fields(part)}:
+                try:
+                    known[key].parse(getattr(part, key), "it")
+                except OptionError as error:
+                    raise self.error((name, key), str(error)) from None
 
     def _check_dsn(self, dsn: str, *, is_private: bool) -> None:
         from walrow._postgres.connecting import parameters_of

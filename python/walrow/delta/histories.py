@@ -185,19 +185,13 @@ class HistoryCall(KeepingCall):
                 has_wrong_statistics(ready.change.schema.field(names[key]).type)
                 for key in applied.keys
             )
-            counts = snapshot.merge(
+            return snapshot.merge(
                 source.rows,
                 versions(names, applied.keys, inserted, source.closed),
                 token,
                 streamed=is_doubtful or source.closed is not None,
                 table=applied.table.name,
                 columns=applied.columns,
-            )
-            return Commit(
-                True,
-                counts["num_target_rows_inserted"],
-                counts["num_target_rows_updated"],
-                counts["num_target_rows_deleted"],
             )
 
         done = self._committed(ready, token, work.nothing, write, applied)

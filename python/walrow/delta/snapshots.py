@@ -13,7 +13,7 @@ from walrow._apply.engines import is_path
 from walrow._apply.history import FEW, Entry, recorded
 from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
-from walrow._apply.targets import Conflict, Found
+from walrow._apply.targets import Commit, Conflict, Found
 from walrow.delta.failures import by_spark, wrapped
 from walrow.delta.files import writer_properties
 from walrow.delta.guards import (
@@ -331,7 +331,7 @@ class Snapshot:
         *,
         streamed: bool,
         **wrapping: Any,
-    ) -> Mapping[str, int]:
+    ) -> Commit:
         """Merges rows, in one commit with the record.
 
         Args:
@@ -340,9 +340,6 @@ class Snapshot:
             token: The record.
             streamed: Whether all files are read, and no file is left out for its keys.
             **wrapping: As in `wrapped`.
-
-        Returns:
-            deltalake's counts.
         """
         before = self.version
 
@@ -363,7 +360,12 @@ class Snapshot:
         if self.version == before:
             # deltalake makes no commit if nothing changes.
             self.record_only(token)
-        return counts
+        return Commit(
+            True,
+            counts["num_target_rows_inserted"],
+            counts["num_target_rows_updated"],
+            counts["num_target_rows_deleted"],
+        )
 
     def write(
         self,

@@ -78,19 +78,13 @@ class Writer(NamedTuple):
             has_wrong_statistics(self.change.schema.field(names[key]).type)
             for key in applied.keys
         )
-        counts = self.snapshot.merge(
+        return self.snapshot.merge(
             rows,
             parts,
             self.token,
             streamed=is_doubtful or bool(parts.others),
             table=applied.table.name,
             columns=applied.columns,
-        )
-        return Commit(
-            True,
-            counts["num_target_rows_inserted"],
-            counts["num_target_rows_updated"],
-            counts["num_target_rows_deleted"],
         )
 
     def overwrite(self, rows: Iterator[pa.RecordBatch]) -> Commit:

@@ -69,11 +69,10 @@ def apply_all(
         targets: The target of each table, as in `apply_changes`.
         threads: How many of them are looked at and written at once.
         options: Options of `apply_changes` for single tables.
-        previous: The result of an earlier call. A target of it is not even looked at,
-            if the log has nothing new for it: what it records counts as soon as there
-            is.
-        listener: Is called with each table and what was done, or its error, as soon as it is
-            known, by one of the threads. Its errors end the call.
+        previous: The result of an earlier call. It saves the look at targets without
+            new changes in the log. All other targets continue at their own records.
+        listener: The function that one of the threads calls after each table, with its name
+            and its result or its error. Errors of the function end the call.
         **common: Options of `apply_changes` for all tables.
 
     Returns:

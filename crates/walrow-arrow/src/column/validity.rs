@@ -1,4 +1,4 @@
-//! Which rows of a column are null.
+//! The rows of a column that are null.
 
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_buffer::NullBuffer;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from typing import TYPE_CHECKING, Any
 
-from walrow._results import Result, as_json, html_table, result
+from walrow._results import Result, as_json, counted, html_table, result
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -23,7 +23,6 @@ __all__ = [
     "Table",
     "Tables",
     "Version",
-    "counted",
     "lines_of",
 ]
 
@@ -274,7 +273,7 @@ class Tables(tuple[Table, ...]):
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        caption = f"<b>{len(self)} tables</b>"
+        caption = f"<b>{counted(len(self), 'table')}</b>"
         return html_table(caption, HEADS, lines_of(self))
 
 
@@ -313,11 +312,6 @@ def lines_of(tables: Tables) -> Iterator[list[str]]:
             "" if last is None else f"{last.lsn} {_seconds(last.time)}".strip(),
             ", ".join(dict.fromkeys(note.code for note in table.notes)),
         ]
-
-
-def counted(count: int, what: str) -> str:
-    """The count of something, in words."""
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _seconds(time: dt.datetime | None) -> str:

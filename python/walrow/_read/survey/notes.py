@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING
 
-from walrow._read.survey.items import counted
+from walrow._results import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
