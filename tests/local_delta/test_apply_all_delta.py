@@ -94,6 +94,17 @@ def test_each_table_has_its_own_result(tmp_path: Path, looks: list[str]) -> None
     assert len(rows_of(targets["sales.t1"])) == 2
 
 
+def test_another_mode_is_noticed_without_changes(tmp_path: Path) -> None:
+    log = WrittenTables(tmp_path / "log")
+    log.insert(1)
+    targets = targets_of(tmp_path, 1)
+    first = walrow.delta.apply_all(log.path, targets, mode="history")
+    again = walrow.delta.apply_all(log.path, targets, mode="history", previous=first)
+    assert not again.applied["sales.t1"].committed
+    other = walrow.delta.apply_all(log.path, targets, previous=first)
+    assert other.failed["sales.t1"].code == "other_mode"  # type: ignore[attr-defined]
+
+
 def test_options_are_looked_at_first(tmp_path: Path) -> None:
     log = WrittenTables(tmp_path / "log")
     log.insert(1, 2)

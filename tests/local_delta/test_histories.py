@@ -267,6 +267,28 @@ def test_a_new_column_is_null_in_closed_versions(tmp_path: Path) -> None:
     ]
 
 
+def test_a_dropped_column_keeps_its_values(tmp_path: Path) -> None:
+    """So a current target does. A row that is inserted or changed by a load has NULL."""
+    log = Told(tmp_path, id="int", old="int", big="text")
+    log.at(1).insert(["1", "1", "a"], ["2", "2", "b"], ["3", "3", "c"])
+    log.apply()
+    del log.columns["old"]
+    log.at(2).update(["1", UNSENT])
+    log.insert(["4", "d"])
+    log.at(3).load(["1", "a"], ["2", "x"], ["3", "c"], ["4", "d"])
+    log.apply()
+    log.columns = {"id": "int", "big": "text", "old": "int"}
+    rows = [(row[0], row[2], *row[3:]) for row in log.versions()]
+    assert rows == [
+        (1, 1, 1, 2),
+        (1, 1, 2, None),
+        (2, 2, 1, 3),
+        (2, None, 3, None),
+        (3, 3, 1, None),
+        (4, None, 2, None),
+    ]
+
+
 def test_values_that_were_never_sent(tmp_path: Path) -> None:
     log = Told(tmp_path, id="int", n="int", big="text")
     log.at(1).insert(["1", "1", "a"])
