@@ -11,6 +11,7 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
 import deltalake
+import pyarrow as pa
 
 import streams
 import walrow
@@ -421,6 +422,41 @@ def test_a_target_has_one_mode(tmp_path: Path) -> None:
             assert f'mode="{own}"' in str(caught.value)
             assert log.commits() == before
         assert log.apply(mode=own).committed
+
+
+@pytest.mark.parametrize("mode", ["history", "changes"])
+def test_rows_of_others_are_no_versions(tmp_path: Path, mode: str) -> None:
+    log = Told(tmp_path, id="int")
+    log.insert(["1"])
+    place = log.target.partition(":")[2]
+    plain = pa.table({"id": pa.array([5], pa.int32())})
+    deltalake.write_deltalake(place, plain)
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply(mode=mode, resume_from=0x1001)
+    assert caught.value.code == "other_mode"
+    assert log.rows() == [(5,)]
+    # Without rows, the table gets the columns.
+    deltalake.DeltaTable(place).delete()
+    assert log.apply(mode=mode).committed
+    assert log.rows("id") == [(1,)]
+
+
+@pytest.mark.parametrize("mode", ["history", "changes"])
+def test_a_load_is_no_remedy_for_old_rows(tmp_path: Path, mode: str) -> None:
+    log = Told(tmp_path, id="int", n="int", more="int")
+    log.insert(["1", "1", "1"])
+    log.apply(mode=mode, columns=["id", "n"])
+    log.load(["1", "2", "1"])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply(mode=mode)
+    assert caught.value.code == "other_options"
+    assert "load the table" not in str(caught.value)
+    log.columns["n"] = "bigint"
+    log.insert(["3", "3", "3"])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply(mode=mode, columns=["id", "n"])
+    assert caught.value.code == "widening"
+    assert "load the table" not in str(caught.value)
 
 
 def test_options_and_names_that_are_refused(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import COLUMNS
+from walrow._apply.modes import beside
 from walrow._log.erasures import counts, read_erasures
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, OptionError, Remedy
@@ -250,6 +251,30 @@ class Record(NamedTuple):
         if column is not None:
             raise self._other_rows(text, column)
 
+    def refuse_other_kind(self, known: Collection[str], found: Found) -> None:
+        """Refuses rows that are no versions or changes: they would be among those for good.
+
+        Args:
+            known: The target's columns, in lower case.
+            found: The target.
+        """
+        mode = self.rules.mode
+        lacking = (it for it in beside(mode).names if it.lower() not in known)
+        column = next(lacking, None)
+        if column is None or found.is_empty:
+            return
+        text = (
+            f'{self.target}: it has rows, and lacks column {column} of a target with mode="{mode}": '
+            "use another target"
+        )
+        raise ApplyError(
+            text,
+            code="other_mode",
+            table=self.table.name,
+            target=self.target,
+            column=column,
+        )
+
     def refuse_dropped(
         self,
         known: Collection[str],
@@ -294,10 +319,11 @@ class Record(NamedTuple):
 
     def _other_rows(self, text: str, column: str, **advice: Any) -> ApplyError:
         """The error of a target whose rows lack what a column would need."""
-        text = (
-            f"{self.target}: {text} use a new target, or load the table: walrow load "
-            f"{self.contents.log.location} {self.table.name}"
-        )
+        text = f"{self.target}: {text} use a new target"
+        if self.rules.mode == "current":
+            # A load replaces the rows of no other target.
+            log = self.contents.log.location
+            text += f", or load the table: walrow load {log} {self.table.name}"
         return ApplyError(
             text,
             code="other_options",
