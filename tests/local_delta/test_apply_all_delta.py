@@ -114,6 +114,12 @@ def test_options_are_looked_at_first(tmp_path: Path) -> None:
     targets = targets_of(tmp_path, 1)
     with pytest.raises(walrow.errors.OptionError, match=r"sales\.t2"):
         walrow.delta.apply_all(log.path, targets, options={"sales.t2": {}})
+    with pytest.raises(walrow.errors.OptionError, match="target is not an option"):
+        walrow.delta.apply_all(
+            log.path, targets, options={"sales.t1": {"target": f"{one}/other"}}
+        )
+    with pytest.raises(walrow.errors.OptionError, match="table is not an option"):
+        walrow.delta.apply_all(log.path, targets, table="sales.t2")
     with pytest.raises(TypeError, match="cluster_by"):
         walrow.delta.apply_all(log.path, targets, cluster_by=["id"])
     assert not (tmp_path / "t1").exists()

@@ -338,6 +338,20 @@ def test_a_gap_ends_with_a_load(tmp_path: Path) -> None:
     assert after.versions() == [(1, 1, 1, None), (2, 2, 1, 6), (3, 3, 6, None)]
 
 
+def test_a_gap_in_changes_stays(tmp_path: Path) -> None:
+    log = Told(tmp_path, id="int")
+    log.insert(["1"])
+    log.apply(mode="changes")
+    after = Told(tmp_path / "again", id="int")
+    after.target, after.lsn = log.target, log.lsn + 0x1000
+    after.writer.set_slot_start(after.lsn)
+    after.load(["1"])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        after.apply(mode="changes")
+    assert caught.value.code == "not_received"
+    assert str(caught.value).endswith("Use another target")
+
+
 def test_erasure_reaches_closed_versions(tmp_path: Path) -> None:
     log = Told(tmp_path, id="int", name="text")
     for at in (1, 2, 3):

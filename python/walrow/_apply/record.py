@@ -138,11 +138,15 @@ class Record(NamedTuple):
         begin = self.contents.log.slot_start
         if not self.has_gap(start) or batch.barrier is not None:
             return
+        log = self.contents.log.location
+        remedy = f"Load the table: walrow load {log} {self.table.name}"
+        if self.rules.mode == "changes":
+            # A load gives the rows, and not the changes.
+            remedy = "Use another target"
         text = (
             f"{self.target}: it has the changes up to {start}, and the log those from "
             f"{begin} on, where its slot was when the log was begun: what was committed "
-            f"between may be missing. Load the table: walrow load "
-            f"{self.contents.log.location} {self.table.name}"
+            f"between may be missing. {remedy}"
         )
         raise ApplyError(
             text, code="not_received", table=self.table.name, target=self.target
