@@ -57,8 +57,8 @@ def given_of(
         common: Options for all tables.
 
     Raises:
-        OptionError: Two tables have one target, or options are for none of the tables, or
-            name a table or a target again.
+        OptionError: Two tables have one target. Or options name a table that is not in `targets`,
+            or have `table` or `target`.
     """
     if len(set(targets.values())) < len(targets):
         text = "two tables have one target: each needs its own"
