@@ -17,6 +17,7 @@ import streams
 import walrow
 import walrow.delta
 from local_delta.written_log import WrittenLog
+from local_delta.written_tables import WrittenTables
 from walrow._apply import version_parts
 from walrow._apply.items import Token
 from walrow.delta import histories
@@ -385,6 +386,35 @@ def test_erasure_reaches_closed_versions(tmp_path: Path) -> None:
     # The record has begun another line, and goes on.
     log.at(10).delete("9")
     assert log.apply().updated == 1
+
+
+@pytest.mark.parametrize("mode", ["history", "changes"])
+def test_an_erasure_of_another_table_takes_nothing(tmp_path: Path, mode: str) -> None:
+    """Also if the wrong table is named, or the table was created again."""
+    log = WrittenTables(tmp_path / "log")
+    log.insert(1, 2)
+    log.insert(1, 2, row=("2", "2"))
+    target = f"delta:{tmp_path}/t1"
+    given: dict[str, Any] = {"target": target, "mode": mode}
+    walrow.delta.apply_changes(log.path, table="sales.t1", **given)
+    log.writer.close()
+    walrow.Log(log.path).erase("sales.t2", keys=[{"id": 1}])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        walrow.delta.apply_changes(log.path, table="sales.t2", **given)
+    assert caught.value.code == "other_table"
+    # A log of another server, whose table has the same OID.
+    other = WrittenTables(tmp_path / "other", system="8")
+    other.insert(1)
+    other.insert(1, row=("2", "2"))
+    other.writer.close()
+    walrow.Log(other.path).erase("sales.t1", keys=[{"id": 1}])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        walrow.delta.apply_changes(other.path, table="sales.t1", **given)
+    assert caught.value.code == "other_source"
+    end = walrow.Log(other.path).end
+    given["resume_from"] = end
+    walrow.delta.apply_changes(other.path, table="sales.t1", **given)
+    assert deltalake.DeltaTable(target.partition(":")[2]).count() == 2
 
 
 def test_an_erasure_before_the_target_has_the_delete(tmp_path: Path) -> None:

@@ -128,8 +128,11 @@ class Record(NamedTuple):
 
         A current table has taken the deletes of the rows.
         """
-        mode = self.rules.mode
+        mode, source = self.rules.mode, self.contents.log.source
         if mode == "current" or token.mode != mode:
+            return False
+        if (token.source, token.oid) != (source, self.table.oid):
+            # The log does not have the changes of such rows, and nobody has erased them.
             return False
         return token.erasures != self.contents.erasures.get(self.table.oid, 0)
 
