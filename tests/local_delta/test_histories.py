@@ -417,6 +417,28 @@ def test_an_erasure_of_another_table_takes_nothing(tmp_path: Path, mode: str) ->
     assert deltalake.DeltaTable(target.partition(":")[2]).count() == 2
 
 
+def test_a_log_that_was_begun_again_erases_no_older_rows(tmp_path: Path) -> None:
+    log = Told(tmp_path, id="int", n="int")
+    log.at(1).insert(["1", "1"], ["2", "2"])
+    log.apply()
+    log.erase(keys=[{"id": 1}])
+    assert log.apply().erased == 1
+    after = Told(tmp_path / "again", id="int", n="int")
+    after.target, after.lsn = log.target, log.lsn + 0x1000
+    after.writer.set_slot_start(after.lsn)
+    after.at(5).load(["2", "2"], ["3", "3"])
+    assert after.apply().erased == 0
+    wanted = [(2, 2, 1, None), (3, 3, 5, None)]
+    assert after.versions() == wanted
+    after.at(6).insert(["4", "4"])
+    # Now something is erased from that log, too: older rows may be of the same person.
+    after.erase(keys=[{"id": 4}])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        after.apply()
+    assert caught.value.code == "erased"
+    assert after.versions() == wanted
+
+
 def test_an_erasure_before_the_target_has_the_delete(tmp_path: Path) -> None:
     log = Told(tmp_path, id="int", name="text")
     log.at(1).insert(["1", SECRET], ["2", "b"])

@@ -134,7 +134,9 @@ class Record(NamedTuple):
         if (token.source, token.oid) != (source, self.table.oid):
             # The log does not have the changes of such rows, and nobody has erased them.
             return False
-        return token.erasures != self.contents.erasures.get(self.table.oid, 0)
+        count = self.contents.erasures.get(self.table.oid, 0)
+        # A log without any may have been begun after the target followed another log's.
+        return count > 0 and token.erasures != count
 
     def refuse_gap(self, start: Lsn, batch: Batch) -> None:
         """Refuses a log that begins after the target's rows, unless they are replaced anyway."""
