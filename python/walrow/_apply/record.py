@@ -132,7 +132,7 @@ class Record(NamedTuple):
         if mode == "current" or token.mode != mode:
             return False
         if (token.source, token.oid) != (source, self.table.oid):
-            # The log does not have the changes of such rows, and nobody has erased them.
+            # The changes of these rows are elsewhere.
             return False
         count = self.contents.erasures.get(self.table.oid, 0)
         # A log without any may have been begun after the target followed another log's.
