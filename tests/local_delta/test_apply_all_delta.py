@@ -94,6 +94,17 @@ def test_each_table_has_its_own_result(tmp_path: Path, looks: list[str]) -> None
     assert len(rows_of(targets["sales.t1"])) == 2
 
 
+def test_another_mode_is_noticed_without_changes(tmp_path: Path) -> None:
+    log = WrittenTables(tmp_path / "log")
+    log.insert(1)
+    targets = targets_of(tmp_path, 1)
+    first = walrow.delta.apply_all(log.path, targets, mode="history")
+    again = walrow.delta.apply_all(log.path, targets, mode="history", previous=first)
+    assert not again.applied["sales.t1"].committed
+    other = walrow.delta.apply_all(log.path, targets, previous=first)
+    assert other.failed["sales.t1"].code == "other_mode"  # type: ignore[attr-defined]
+
+
 def test_options_are_looked_at_first(tmp_path: Path) -> None:
     log = WrittenTables(tmp_path / "log")
     log.insert(1, 2)
@@ -103,6 +114,12 @@ def test_options_are_looked_at_first(tmp_path: Path) -> None:
     targets = targets_of(tmp_path, 1)
     with pytest.raises(walrow.errors.OptionError, match=r"sales\.t2"):
         walrow.delta.apply_all(log.path, targets, options={"sales.t2": {}})
+    with pytest.raises(walrow.errors.OptionError, match="target is not an option"):
+        walrow.delta.apply_all(
+            log.path, targets, options={"sales.t1": {"target": f"{one}/other"}}
+        )
+    with pytest.raises(walrow.errors.OptionError, match="table is not an option"):
+        walrow.delta.apply_all(log.path, targets, table="sales.t2")
     with pytest.raises(TypeError, match="cluster_by"):
         walrow.delta.apply_all(log.path, targets, cluster_by=["id"])
     assert not (tmp_path / "t1").exists()

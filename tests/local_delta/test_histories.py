@@ -11,11 +11,13 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
 import deltalake
+import pyarrow as pa
 
 import streams
 import walrow
 import walrow.delta
 from local_delta.written_log import WrittenLog
+from local_delta.written_tables import WrittenTables
 from walrow._apply import version_parts
 from walrow._apply.items import Token
 from walrow.delta import histories
@@ -267,6 +269,28 @@ def test_a_new_column_is_null_in_closed_versions(tmp_path: Path) -> None:
     ]
 
 
+def test_a_dropped_column_keeps_its_values(tmp_path: Path) -> None:
+    """So a current target does. A row that is inserted or changed by a load has NULL."""
+    log = Told(tmp_path, id="int", old="int", big="text")
+    log.at(1).insert(["1", "1", "a"], ["2", "2", "b"], ["3", "3", "c"])
+    log.apply()
+    del log.columns["old"]
+    log.at(2).update(["1", UNSENT])
+    log.insert(["4", "d"])
+    log.at(3).load(["1", "a"], ["2", "x"], ["3", "c"], ["4", "d"])
+    log.apply()
+    log.columns = {"id": "int", "big": "text", "old": "int"}
+    rows = [(row[0], row[2], *row[3:]) for row in log.versions()]
+    assert rows == [
+        (1, 1, 1, 2),
+        (1, 1, 2, None),
+        (2, 2, 1, 3),
+        (2, None, 3, None),
+        (3, 3, 1, None),
+        (4, None, 2, None),
+    ]
+
+
 def test_values_that_were_never_sent(tmp_path: Path) -> None:
     log = Told(tmp_path, id="int", n="int", big="text")
     log.at(1).insert(["1", "1", "a"])
@@ -315,6 +339,20 @@ def test_a_gap_ends_with_a_load(tmp_path: Path) -> None:
     assert after.versions() == [(1, 1, 1, None), (2, 2, 1, 6), (3, 3, 6, None)]
 
 
+def test_a_gap_in_changes_stays(tmp_path: Path) -> None:
+    log = Told(tmp_path, id="int")
+    log.insert(["1"])
+    log.apply(mode="changes")
+    after = Told(tmp_path / "again", id="int")
+    after.target, after.lsn = log.target, log.lsn + 0x1000
+    after.writer.set_slot_start(after.lsn)
+    after.load(["1"])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        after.apply(mode="changes")
+    assert caught.value.code == "not_received"
+    assert str(caught.value).endswith("Use another target")
+
+
 def test_erasure_reaches_closed_versions(tmp_path: Path) -> None:
     log = Told(tmp_path, id="int", name="text")
     for at in (1, 2, 3):
@@ -348,6 +386,57 @@ def test_erasure_reaches_closed_versions(tmp_path: Path) -> None:
     # The record has begun another line, and goes on.
     log.at(10).delete("9")
     assert log.apply().updated == 1
+
+
+@pytest.mark.parametrize("mode", ["history", "changes"])
+def test_an_erasure_of_another_table_takes_nothing(tmp_path: Path, mode: str) -> None:
+    """Also if the wrong table is named, or the table was created again."""
+    log = WrittenTables(tmp_path / "log")
+    log.insert(1, 2)
+    log.insert(1, 2, row=("2", "2"))
+    target = f"delta:{tmp_path}/t1"
+    given: dict[str, Any] = {"target": target, "mode": mode}
+    walrow.delta.apply_changes(log.path, table="sales.t1", **given)
+    log.writer.close()
+    walrow.Log(log.path).erase("sales.t2", keys=[{"id": 1}])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        walrow.delta.apply_changes(log.path, table="sales.t2", **given)
+    assert caught.value.code == "other_table"
+    # A log of another server, whose table has the same OID.
+    other = WrittenTables(tmp_path / "other", system="8")
+    other.insert(1)
+    other.insert(1, row=("2", "2"))
+    other.writer.close()
+    walrow.Log(other.path).erase("sales.t1", keys=[{"id": 1}])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        walrow.delta.apply_changes(other.path, table="sales.t1", **given)
+    assert caught.value.code == "other_source"
+    end = walrow.Log(other.path).end
+    given["resume_from"] = end
+    walrow.delta.apply_changes(other.path, table="sales.t1", **given)
+    assert deltalake.DeltaTable(target.partition(":")[2]).count() == 2
+
+
+def test_a_log_that_was_begun_again_erases_no_older_rows(tmp_path: Path) -> None:
+    log = Told(tmp_path, id="int", n="int")
+    log.at(1).insert(["1", "1"], ["2", "2"])
+    log.apply()
+    log.erase(keys=[{"id": 1}])
+    assert log.apply().erased == 1
+    after = Told(tmp_path / "again", id="int", n="int")
+    after.target, after.lsn = log.target, log.lsn + 0x1000
+    after.writer.set_slot_start(after.lsn)
+    after.at(5).load(["2", "2"], ["3", "3"])
+    assert after.apply().erased == 0
+    wanted = [(2, 2, 1, None), (3, 3, 5, None)]
+    assert after.versions() == wanted
+    after.at(6).insert(["4", "4"])
+    # Now something is erased from that log, too: older rows may be of the same person.
+    after.erase(keys=[{"id": 4}])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        after.apply()
+    assert caught.value.code == "erased"
+    assert after.versions() == wanted
 
 
 def test_an_erasure_before_the_target_has_the_delete(tmp_path: Path) -> None:
@@ -399,6 +488,41 @@ def test_a_target_has_one_mode(tmp_path: Path) -> None:
             assert f'mode="{own}"' in str(caught.value)
             assert log.commits() == before
         assert log.apply(mode=own).committed
+
+
+@pytest.mark.parametrize("mode", ["history", "changes"])
+def test_rows_of_others_are_no_versions(tmp_path: Path, mode: str) -> None:
+    log = Told(tmp_path, id="int")
+    log.insert(["1"])
+    place = log.target.partition(":")[2]
+    plain = pa.table({"id": pa.array([5], pa.int32())})
+    deltalake.write_deltalake(place, plain)
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply(mode=mode, resume_from=0x1001)
+    assert caught.value.code == "other_mode"
+    assert log.rows() == [(5,)]
+    # Without rows, the table gets the columns.
+    deltalake.DeltaTable(place).delete()
+    assert log.apply(mode=mode).committed
+    assert log.rows("id") == [(1,)]
+
+
+@pytest.mark.parametrize("mode", ["history", "changes"])
+def test_a_load_is_no_remedy_for_old_rows(tmp_path: Path, mode: str) -> None:
+    log = Told(tmp_path, id="int", n="int", more="int")
+    log.insert(["1", "1", "1"])
+    log.apply(mode=mode, columns=["id", "n"])
+    log.load(["1", "2", "1"])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply(mode=mode)
+    assert caught.value.code == "other_options"
+    assert "load the table" not in str(caught.value)
+    log.columns["n"] = "bigint"
+    log.insert(["3", "3", "3"])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply(mode=mode, columns=["id", "n"])
+    assert caught.value.code == "widening"
+    assert "load the table" not in str(caught.value)
 
 
 def test_options_and_names_that_are_refused(tmp_path: Path) -> None:

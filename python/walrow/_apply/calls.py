@@ -117,6 +117,7 @@ class Call:
         if (
             token is None
             or (token.source, token.oid) != (self.log.source, self.table.oid)
+            or token.mode != self.rules.mode
             or self.record.lacks_erasure(token)
             or known.target != self.target
             or known.end > self.log.end

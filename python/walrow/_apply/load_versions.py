@@ -20,6 +20,7 @@ from walrow._apply.versions import (
     bad_key,
     key_values,
     merge_rows,
+    numbered,
 )
 
 if TYPE_CHECKING:
@@ -131,7 +132,10 @@ def _equal(one: Any, other: Any) -> Any:
     if isinstance(one, pa.ChunkedArray):
         one = one.combine_chunks()
     if pa.types.is_nested(one.type):
-        pairs = zip(one.to_pylist(), other.to_pylist(), strict=True)
+        kind = numbered(one.type)
+        pairs = zip(
+            one.cast(kind).to_pylist(), other.cast(kind).to_pylist(), strict=True
+        )
         # NaN in a list has a text that equals itself.
         return pa.array([a == b or repr(a) == repr(b) for a, b in pairs], pa.bool_())
     found = pc.fill_null(pc.equal(one, other), fill_value=False)

@@ -57,7 +57,8 @@ def given_of(
         common: Options for all tables.
 
     Raises:
-        OptionError: Two tables have the same target, or `own` names a table without one.
+        OptionError: Two tables have the same target, `own` names a table without one, or options
+            have `table` or `target`.
     """
     if len(set(targets.values())) < len(targets):
         text = "two tables have one target: each needs its own"
@@ -66,6 +67,11 @@ def given_of(
     if unknown := own.keys() - targets.keys():
         text = f"options= names {next(iter(unknown))!r}, which is not in targets"
         raise OptionError(text)
+    for each in (common, *own.values()):
+        for name in ("table", "target"):
+            if name in each:
+                text = f"{name} is not an option here: targets= has each table and its target"
+                raise OptionError(text)
     return {
         table: {**common, **own.get(table, {}), "table": table, "target": target}
         for table, target in targets.items()

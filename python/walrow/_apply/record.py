@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import COLUMNS
+from walrow._apply.modes import beside
 from walrow._log.erasures import counts, read_erasures
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, OptionError, Remedy
@@ -127,21 +128,30 @@ class Record(NamedTuple):
 
         A current table has taken the deletes of the rows.
         """
-        mode = self.rules.mode
+        mode, source = self.rules.mode, self.contents.log.source
         if mode == "current" or token.mode != mode:
             return False
-        return token.erasures != self.contents.erasures.get(self.table.oid, 0)
+        if (token.source, token.oid) != (source, self.table.oid):
+            # The changes of these rows are elsewhere.
+            return False
+        count = self.contents.erasures.get(self.table.oid, 0)
+        # A log without any may have been begun after the target followed another log's.
+        return count > 0 and token.erasures != count
 
     def refuse_gap(self, start: Lsn, batch: Batch) -> None:
         """Refuses a log that begins after the target's rows, unless they are replaced anyway."""
         begin = self.contents.log.slot_start
         if not self.has_gap(start) or batch.barrier is not None:
             return
+        log = self.contents.log.location
+        remedy = f"Load the table: walrow load {log} {self.table.name}"
+        if self.rules.mode == "changes":
+            # A load gives the rows, and not the changes.
+            remedy = "Use another target"
         text = (
             f"{self.target}: it has the changes up to {start}, and the log those from "
             f"{begin} on, where its slot was when the log was begun: what was committed "
-            f"between may be missing. Load the table: walrow load "
-            f"{self.contents.log.location} {self.table.name}"
+            f"between may be missing. {remedy}"
         )
         raise ApplyError(
             text, code="not_received", table=self.table.name, target=self.target
@@ -250,6 +260,30 @@ class Record(NamedTuple):
         if column is not None:
             raise self._other_rows(text, column)
 
+    def refuse_other_kind(self, known: Collection[str], found: Found) -> None:
+        """Refuses rows that are no versions or changes: they would be among those for good.
+
+        Args:
+            known: The target's columns, in lower case.
+            found: The target.
+        """
+        mode = self.rules.mode
+        lacking = (it for it in beside(mode).names if it.lower() not in known)
+        column = next(lacking, None)
+        if column is None or found.is_empty:
+            return
+        text = (
+            f'{self.target}: it has rows, and lacks column {column} of a target with mode="{mode}": '
+            "use another target"
+        )
+        raise ApplyError(
+            text,
+            code="other_mode",
+            table=self.table.name,
+            target=self.target,
+            column=column,
+        )
+
     def refuse_dropped(
         self,
         known: Collection[str],
@@ -294,10 +328,11 @@ class Record(NamedTuple):
 
     def _other_rows(self, text: str, column: str, **advice: Any) -> ApplyError:
         """The error of a target whose rows lack what a column would need."""
-        text = (
-            f"{self.target}: {text} use a new target, or load the table: walrow load "
-            f"{self.contents.log.location} {self.table.name}"
-        )
+        text = f"{self.target}: {text} use a new target"
+        if self.rules.mode == "current":
+            # A load replaces the rows of no other target.
+            log = self.contents.log.location
+            text += f", or load the table: walrow load {log} {self.table.name}"
         return ApplyError(
             text,
             code="other_options",

@@ -37,6 +37,7 @@ __all__ = [
     "bad_key",
     "key_values",
     "merge_rows",
+    "numbered",
 ]
 
 #: Before the number of a column of the key, in rows that close a version. NULL in others.
@@ -234,7 +235,7 @@ class Fold:
                 if at is None or at < 0:
                     continue
                 column = columns.column(name)
-                if not _same(column[at].as_py(), column[row].as_py()):
+                if not _same(column[at], column[row]):
                     break
             else:
                 return place
@@ -478,26 +479,40 @@ def bad_key(applied: AppliedTable, code: str, what: str) -> ApplyError:
     )
 
 
-def _plain(column: Any) -> list[Any]:
+def numbered(kind: pa.DataType) -> pa.DataType:
+    """A type with numbers for times and dates: Python has no years before 1 and after 9999.
+
+    >>> import pyarrow as pa
+    >>> numbered(pa.list_(pa.field("element", pa.date32())))
+    ListType(list<element: int32>)
+    """
     import pyarrow as pa
 
-    kind = column.type
+    if pa.types.is_list(kind):
+        return pa.list_(pa.field("element", numbered(kind.value_type)))
+    if pa.types.is_struct(kind):
+        parts = (kind.field(at) for at in range(kind.num_fields))
+        return pa.struct([pa.field(it.name, numbered(it.type)) for it in parts])
     if (
         pa.types.is_timestamp(kind)
         or pa.types.is_time64(kind)
         or pa.types.is_duration(kind)
     ):
-        # Python has no years after 9999.
-        return list(column.cast(pa.int64()).to_pylist())
-    if pa.types.is_date32(kind):
-        return list(column.cast(pa.int32()).to_pylist())
+        return pa.int64()
+    return pa.int32() if pa.types.is_date32(kind) else kind
+
+
+def _plain(column: Any) -> list[Any]:
+    import pyarrow as pa
+
+    kind = column.type
     if pa.types.is_floating(kind):
         # NaN equals NaN, and -0.0 is 0.0.
         return [
             None if it is None else it + 0.0 if it == it else "NaN"  # noqa: PLR0124
             for it in column.to_pylist()
         ]
-    return list(column.to_pylist())
+    return list(column.cast(numbered(kind)).to_pylist())
 
 
 def _at(table: pa.Table, rows: Sequence[int]) -> pa.Table:
@@ -518,9 +533,12 @@ def _lists(unsent: Any) -> list[tuple[int, list[str]]]:
     return list(zip(places.to_pylist(), kept.to_pylist(), strict=True))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: pa.Scalar[Any], other: pa.Scalar[Any]) -> bool:
     """Whether two values of one column are equal. NaN equals NaN."""
-    return bool(one == other or (one != one and other != other))  # noqa: PLR0124
+    first, second = (it.cast(numbered(it.type)).as_py() for it in (one, other))
+    return bool(
+        first == second or (first != first and second != second)  # noqa: PLR0124
+    )
 
 
 def _cast(column: Any, kind: pa.DataType) -> Any:

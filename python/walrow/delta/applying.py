@@ -253,6 +253,7 @@ class Call(calls.Call):
         if before is not None:
             token = None if work.line is None else before.token
             known = {it.lower() for it in snapshot.schema.names}
+            self.record.refuse_other_kind(known, before)
             self.record.refuse_dropped(known, token, applied, work.batch)
         name = applied.table.name
         change = evolved(
@@ -262,6 +263,7 @@ class Call(calls.Call):
             snapshot.schema,
             snapshot.state,
             overwrites=overwrites,
+            has_old_rows=self.rules.mode != "current",
         )
         return found, change
 

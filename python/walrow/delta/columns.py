@@ -53,6 +53,7 @@ def evolved(
     state: State,
     *,
     overwrites: bool,
+    has_old_rows: bool = False,
 ) -> Evolution:
     """Decides what becomes of the columns of a target.
 
@@ -63,6 +64,7 @@ def evolved(
         schema: The columns that the target has.
         state: The target.
         overwrites: Whether all rows of the target are replaced.
+        has_old_rows: Whether its mode keeps old rows, so that no load replaces them.
 
     Raises:
         SchemaError: The target refuses a column or a type.
@@ -87,7 +89,8 @@ def evolved(
         text = f"the table has column mapping, and needs column {change.added[0].name}"
         raise by_spark(target, text, table=table)
     if change.widened and (state.is_mapped or not overwrites):
-        raise not_widened(table, target, change.widened[0], by_load=not state.is_mapped)
+        by_load = not (state.is_mapped or has_old_rows)
+        raise not_widened(table, target, change.widened[0], by_load=by_load)
     return change
 
 

@@ -437,19 +437,17 @@ def _properties(token: Token) -> Any:
 
 
 def _with_numbers(files: pa.Table) -> pa.Table:
-    """Times as numbers: Python has no years after 9999."""
+    """Files with the statistics of times, as numbers: Python has no years before 1 and after 9999."""
     import pyarrow as pa
 
-    return pa.table(
-        {
-            name: files.column(name).cast(pa.timestamp("us", "UTC")).cast(pa.int64())
-            if pa.types.is_timestamp(files.schema.field(name).type)
-            else files.column(name)
-            for name in files.column_names
-            if name in ("path", "num_records")
-            or name.startswith(("null_count.", "min.", "max."))
-        }
-    )
+    found = {}
+    for field in files.schema:
+        name, column = field.name, files.column(field.name)
+        if pa.types.is_timestamp(field.type):
+            found[name] = column.cast(pa.timestamp("us", "UTC")).cast(pa.int64())
+        elif name in ("path", "num_records") or name.startswith("null_count."):
+            found[name] = column
+    return pa.table(found)
 
 
 def _text(value: Any) -> str | None:

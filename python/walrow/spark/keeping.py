@@ -100,6 +100,7 @@ class KeepingCall(Call):
             known = target.columns()
             names = {field.name.lower() for field in known}
             token = None if work.line is None else before.token
+            self.record.refuse_other_kind(names, before)
             self.record.refuse_dropped(names, token, applied, work.batch)
             texts = path_texts(
                 self.table.name, self.target, fields_of(applied), target.partitions()

@@ -91,7 +91,8 @@ def evolve(
         return True
     change = _evolution(target, name, fields, columns)
     if change.widened and not (widen_types or target.is_widened()):
-        raise not_widened(name, target.name, change.widened[0])
+        by_load = rules.mode == "current"
+        raise not_widened(name, target.name, change.widened[0], by_load=by_load)
     of_table = {field.name: field for field in fields}
     added = [of_table[it.name] for it in change.added]
     if added:
