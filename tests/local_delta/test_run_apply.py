@@ -28,6 +28,7 @@ from walrow._run.records import (
     FOLDER,
     TARGETS,
     Failure,
+    Recorded,
     RunFolder,
     forget_target,
     read_targets,
@@ -98,6 +99,18 @@ def foreign(log: WrittenTables, table: int) -> Path:
     path = log.path.parent / "lake" / f"t{table}"
     deltalake.write_deltalake(path, pa.table({"id": [9], "n": [9]}))
     return path
+
+
+class _KilledError(BaseException):
+    """Instead of kill -9."""
+
+
+def _killed(*_: Any) -> None:
+    raise _KilledError
+
+
+def recorded_in(log: WrittenTables) -> list[Recorded]:
+    return read_targets(walrow.Log(log.path).read_object)
 
 
 def test_tables_are_applied_and_recorded(log: WrittenTables) -> None:
@@ -310,6 +323,70 @@ def test_a_changed_place_or_key_is_an_error_of_its_tables(log: WrittenTables) ->
     problem = round_of(made)["sales.t1"]
     assert problem is not None
     assert "old images lack the key (n)" in problem
+
+
+def test_a_new_place_survives_a_kill_before_it_is_recorded(
+    log: WrittenTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log.insert(1)
+    made, _ = applier_of(log)
+    round_of(made)
+    for other in (
+        TARGET + 'mode = "changes"\n',
+        TARGET.replace("lake/{table}", "other/{table}"),
+    ):
+        shutil.rmtree(log.path.parent / "lake", ignore_errors=True)
+        made, _ = applier_of(log, other)
+        with monkeypatch.context() as patch:
+            patch.setattr(Applier, "_record", _killed)
+            with pytest.raises(_KilledError):
+                made.round()
+        log.insert(1, row=("2", "2"))
+        made, _ = applier_of(log, other)
+        assert round_of(made) == {"sales.t1": None}
+    assert {(it.place, it.mode, it.in_file) for it in recorded_in(log)} == {
+        (f"delta:{log.path.parent}/lake/t1", "changes", False),
+        (f"delta:{log.path.parent}/other/t1", "current", True),
+    }
+
+
+def test_an_error_is_over_when_the_file_does_not_mean_its_table(
+    log: WrittenTables,
+) -> None:
+    log.insert(1, 2)
+    foreign(log, 2)
+    made, _ = applier_of(log)
+    round_of(made)
+    assert len(status_of(log.path).reasons) == 1
+    made, _ = applier_of(log, TARGET + 'exclude = ["sales.t2"]\n')
+    round_of(made)
+    found = status_of(log.path)
+    assert found.reasons == ()
+    assert [(it.table, it.in_file, it.error) for it in found.targets] == [
+        ("sales.t1", True, None),
+        ("sales.t2", False, None),
+    ]
+
+
+def test_a_table_that_is_refused_keeps_what_it_needs(log: WrittenTables) -> None:
+    log.insert(1)
+    made, _ = applier_of(log)
+    round_of(made)
+    (kept,) = walrow.Log(log.path).readers()
+    log.insert(1, 2, row=("2", "2"))
+    twice = 'tables = ["sales.t1"]\nto = "delta:other/{table}"\n'
+    made, _ = applier_of(log, f"{TARGET}[[target]]\n{twice}")
+    problems = round_of(made)
+    assert "both claim it" in (problems["sales.t1"] or "")
+    assert problems["sales.t2"] is None
+    (reader,) = walrow.Log(log.path).readers()
+    assert (reader.name, reader.position) == (READER, kept.position)
+    # It is over.
+    made, _ = applier_of(log)
+    assert round_of(made) == {"sales.t1": None, "sales.t2": None}
+    (reader,) = walrow.Log(log.path).readers()
+    assert reader.position == walrow.Log(log.path).end
+    assert len(rows(log, 1)) == 2
 
 
 def test_tables_that_need_a_load(

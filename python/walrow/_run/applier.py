@@ -21,7 +21,7 @@ from walrow.errors import ApplyError, Error, LogError, OptionError
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from walrow._log.readers import LogReader
     from walrow._run.config import Loaded, Target
@@ -102,6 +102,8 @@ class Applier:
         #: The tables whose targets wait for a load.
         self._waiting: set[int] = set()
         self._asked: dict[int, _Asked] = {}
+        #: The tables that the file meant when it was compared last. None before.
+        self._meant: frozenset[int] | None = None
         self._reader: LogReader | None = None
         self._recorded = self._released = float("-inf")
 
@@ -148,8 +150,14 @@ class Applier:
             has_requested = False
             trouble = f". It cannot be requested: {text_of(error)}"
         self._hold(log)
+        self._clear_others(found)
         reports: dict[int, Report] = {}
         recorded = {it.place: it for it in facts.recorded}
+        anew = [it for it in found.apply if it.place in places]
+        if anew:
+            # Before their first commit: after a crash, their places are not new any more.
+            recorded |= {it.place: _begun(targets[it.at], it) for it in anew}
+            write_targets(self._loaded.log, recorded.values())
         for refused in found.refused:
             self._take(reports, refused.claim, OptionError(refused.text))
         claims = [it for it in found.apply if it.at in due]
@@ -167,7 +175,9 @@ class Applier:
             # So that `walrow status` knows that somebody wants it.
             recorded.setdefault(claim.place, _begun(targets[claim.at], claim))
         self._record(found, facts.recorded, recorded)
-        self._advance(log, found, recorded)
+        refused = [it.claim for it in found.refused]
+        needed = [it for it in refused if it.table.oid in facts.changed]
+        self._advance(log, (*found.apply, *needed), recorded)
         if gone is not None:
             raise gone
         return Outcome(reports=tuple(reports.values()), has_requested=has_requested)
@@ -272,6 +282,16 @@ class Applier:
         )
         self._folder.note(key, failure)
 
+    def _clear_others(self, found: Plan) -> None:
+        """Removes the errors of tables that the file does not mean any more."""
+        meant = frozenset(it.table.oid for it in found.claims)
+        if meant == self._meant:
+            return
+        self._meant = meant
+        for key, failure in self._folder.failures().items():
+            if failure.place is not None and key not in map(str, meant):
+                self._folder.clear(key)
+
     def _record(
         self, found: Plan, before: Sequence[Recorded], now: dict[str, Recorded]
     ) -> None:
@@ -298,21 +318,25 @@ class Applier:
     def _advance(
         self,
         log: Log,
-        found: Plan,
+        claims: Iterable[Claim],
         recorded: dict[str, Recorded],
     ) -> None:
-        """Releases the segments that all targets have."""
+        """Releases the segments that the targets of all these tables have."""
         reader = self._reader
         now = time.monotonic()
         if reader is None or now < self._released + _RECORD_SECONDS:
             return
         ends = [log.end]
-        for claim in found.apply:
+        for claim in claims:
             known = recorded.get(claim.place)
             if claim.table.oid in self._waiting:
                 # Nothing before the load is needed.
                 continue
-            ends.append(Lsn(0) if known is None or known.end is None else known.end)
+            # Two tables may mean one place.
+            if known is None or known.end is None or known.oid != claim.table.oid:
+                ends.append(Lsn(0))
+            else:
+                ends.append(known.end)
         try:
             reader.advance(max(min(ends), reader.position))
         except LogError as error:
