@@ -280,6 +280,12 @@ def test_a_changed_file_is_refused_until_the_target_is_new(shop: Shop) -> None:
 @pytest.mark.slow
 def test_init_writes_a_file_that_runs(shop: Shop) -> None:
     shop.sql("CREATE TABLE sales.keyless (n int)")
+    shop.sql("CREATE TABLE sales.whole (n int)")
+    shop.sql(
+        "ALTER TABLE sales.whole REPLICA IDENTITY FULL",
+        "ALTER PUBLICATION shop ADD TABLE sales.whole",
+    )
+    shop.sql("INSERT INTO sales.whole VALUES (1)")
     shop.file.unlink()
     code, said = shop.call("init", "--dsn", shop.dsn, "-o", str(shop.file))
     assert code == 0, said

@@ -196,6 +196,34 @@ def test_a_secret_of_an_object_store(tmp_path: Path) -> None:
         read(path)
 
 
+@pytest.mark.parametrize(
+    ("key", "is_secret"),
+    [
+        ("spark.hadoop.fs.s3a.secret.key", True),
+        ("spark.hadoop.fs.s3a.access.key", True),
+        ("spark.hadoop.fs.azure.account.key.x.dfs.core.windows.net", True),
+        ("spark.hadoop.javax.jdo.option.ConnectionPassword", True),
+        ("spark.hadoop.fs.s3a.aws.credentials.provider", False),
+        ("spark.sql.catalog.lake.type", False),
+    ],
+)
+def test_a_secret_of_spark(tmp_path: Path, key: str, *, is_secret: bool) -> None:
+    path = tmp_path / "shop.toml"
+    path.write_text(
+        GOOD.replace('"spark.jars.packages" = "a:b:c"', f'"{key}" = "{CANARY}"')
+    )
+    path.chmod(0o644)
+    if is_secret:
+        with pytest.raises(OptionError) as caught:
+            read(path)
+        assert f"line 12: spark.{key}: it may be secret, and others" in str(
+            caught.value
+        )
+        assert CANARY not in str(caught.value)
+        path.chmod(0o600)
+    assert read(path).file.spark == {key: CANARY}
+
+
 def test_no_message_has_a_part_of_the_connection_string() -> None:
     for dsn in (f"host=db pasword={CANARY}", f"postgresql://me:{CANARY}@[", CANARY):
         with pytest.raises(OptionError) as caught:
@@ -433,6 +461,7 @@ def test_a_first_file_of_a_publication() -> None:
         [Publication("empty", []), Publication("mine", published)],
         [ORDERS, *published],
         {7},
+        set(),
     )
     loaded, notes, text = drafted(f"host=db password={CANARY} user='a b'", server)
     assert CANARY not in text
@@ -450,10 +479,22 @@ def test_a_first_file_of_a_publication() -> None:
 
 
 def test_a_first_file_without_a_publication() -> None:
-    odd = Table(8, 'a"b', "T")
-    loaded, notes, _ = drafted("", Server("shop", [], [ORDERS, odd], set()))
+    odd, keyless = Table(8, 'a"b', "T"), Table(9, "public", "keyless")
+    server = Server("shop", [], [ORDERS, odd, keyless], {9}, {8})
+    loaded, notes, _ = drafted("", server)
     assert loaded.file.source.publications == ("shop",)
+    # The server refuses updates and deletes of a published table without a key.
     assert notes == [
-        'create the publication first: CREATE PUBLICATION shop FOR TABLE public.orders, "a""b"."T";'
+        "create the publication first: CREATE PUBLICATION shop FOR TABLE public.orders, "
+        '"a""b"."T" WITH (publish_via_partition_root = true);',
+        "these have no key, and are left out: public.keyless. Give them a primary key, or "
+        "REPLICA IDENTITY FULL and keys = […]. If they are published without one, the server "
+        "refuses their updates and deletes",
     ]
-    assert [it.table for it in claims(loaded, [ORDERS, odd])] == [odd, ORDERS]
+    published = [ORDERS, odd]
+    assert [it.table for it in claims(loaded, published)] == [odd, ORDERS]
+    assert unmatched(loaded, published) == []
+    _, notes, _ = drafted("", Server("shop", [], [ORDERS], set(), set()))
+    assert notes == [
+        "create the publication first: CREATE PUBLICATION shop FOR TABLE public.orders;"
+    ]

@@ -10,7 +10,7 @@ from walrow._postgres.connecting import parameters_of
 from walrow._secrets import is_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
     from walrow._run.matching import Table
     from walrow._run.server import Publication, Server
@@ -50,22 +50,24 @@ def draft(dsn: str, server: Server) -> Draft:
     name = _WORD.sub("_", server.database.lower()) or "walrow"
     # Not the publication of another program, if there are several.
     chosen = _chosen(server.publications, name)
+    published = server.tables if chosen is None else chosen.tables
+    keyless = [it for it in published if it.oid in server.without_key]
+    names = ", ".join(it.name for it in keyless)
+    remedy = "Give them a primary key, or REPLICA IDENTITY FULL and keys = […]"
     if chosen is None:
-        tables, publication = server.tables, name
-        quoted = ", ".join(f"{_sql(it.schema)}.{_sql(it.table)}" for it in tables)
-        notes.append(
-            "create the publication first: CREATE PUBLICATION "
-            f"{_sql(publication)} FOR TABLE {quoted or '…'};"
-        )
+        # The server refuses updates and deletes of published tables that have no key.
+        tables = [it for it in published if it not in keyless]
+        keyless, publication = [], name
+        notes.append(_creation(publication, tables, server.partitioned))
+        if names:
+            notes.append(
+                f"these have no key, and are left out: {names}. {remedy}. If they are published "
+                "without one, the server refuses their updates and deletes"
+            )
     else:
         tables, publication = chosen.tables, chosen.name
-    keyless = [it for it in tables if it.oid in server.without_key]
-    if keyless:
-        names = ", ".join(it.name for it in keyless)
-        notes.append(
-            f"these have no key, and are excluded: {names}. Give them a primary key, or "
-            "REPLICA IDENTITY FULL and keys = […]"
-        )
+        if names:
+            notes.append(f"these have no key, and are excluded: {names}. {remedy}")
     lines = [
         "# The tables of a server as Delta tables: `walrow run --check FILE`, then `walrow run FILE`.",
         "# For editors: `walrow init --schema -o walrow.schema.json`, and this as the first line:",
@@ -93,6 +95,22 @@ def draft(dsn: str, server: Server) -> Draft:
             'every = "1m"',
         ]
     return Draft("\n".join(lines) + "\n", notes)
+
+
+def _creation(
+    publication: str, tables: Collection[Table], partitioned: Collection[int]
+) -> str:
+    """How to create the publication. A partitioned table is one table."""
+    names = ", ".join(f"{_sql(it.schema)}.{_sql(it.table)}" for it in tables)
+    options = (
+        " WITH (publish_via_partition_root = true)"
+        if any(it.oid in partitioned for it in tables)
+        else ""
+    )
+    return (
+        f"create the publication first: CREATE PUBLICATION {_sql(publication)} FOR TABLE "
+        f"{names or '…'}{options};"
+    )
 
 
 def _chosen(publications: Iterable[Publication], name: str) -> Publication | None:

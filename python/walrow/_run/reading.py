@@ -230,6 +230,9 @@ class _Reader:
             raise self.error(("log", "path"), text)
         self._check_receiving(file)
         self._check_dsn(file.source.dsn, is_private=is_private)
+        self._check_secrets(
+            file.spark, ("spark",), _SPARK_SECRET, is_private=is_private
+        )
         for at, target in enumerate(file.target):
             self._check_target(target, ("target", at), is_private=is_private)
 
@@ -243,6 +246,22 @@ class _Reader:
                     known[key].parse(getattr(part, key), "it")
                 except OptionError as error:
                     raise self.error((name, key), str(error)) from None
+
+    def _check_secrets(
+        self,
+        options: Options,
+        place: Place,
+        secret: re.Pattern[str],
+        *,
+        is_private: bool,
+    ) -> None:
+        for key in options:
+            if not is_private and secret.search(key):
+                text = (
+                    "it may be secret, and others may read the file: use the environment, or "
+                    f"make the file private with chmod 600 {self._name}"
+                )
+                raise self.error((*place, key), text)
 
     def _check_dsn(self, dsn: str, *, is_private: bool) -> None:
         from walrow._postgres.connecting import parameters_of
@@ -260,9 +279,7 @@ class _Reader:
             )
             raise self.error(place, text)
 
-    def _check_target(  # noqa: PLR0912 - one after the other
-        self, target: Target, place: Place, *, is_private: bool
-    ) -> None:
+    def _check_target(self, target: Target, place: Place, *, is_private: bool) -> None:
         for key in ("tables", "exclude"):
             patterns: tuple[str, ...] = getattr(target, key)
             if key == "tables" and not patterns:
@@ -287,13 +304,9 @@ class _Reader:
             if getattr(target, key) and target.engine != "spark":
                 text = 'only Spark has it: add engine = "spark"'
                 raise self.error((*place, key), text)
-        for key in target.storage_options:
-            if not is_private and _SECRET.search(key):
-                text = (
-                    "it may be secret, and others may read the file: use the environment, or "
-                    f"make the file private with chmod 600 {self._name}"
-                )
-                raise self.error((*place, "storage_options", key), text)
+        options = target.storage_options
+        where = (*place, "storage_options")
+        self._check_secrets(options, where, _SECRET, is_private=is_private)
         self._check_options(target, place, "spark" if is_of_spark else "delta")
 
     def _check_options(self, target: Target, place: Place, engine: Engine) -> None:
@@ -385,6 +398,10 @@ def _is(found: Any) -> str:
 
 #: Names of options of object stores whose values may be secret.
 _SECRET = re.compile("key|secret|token|password|credential", re.IGNORECASE)
+#: Names of Spark's settings with such values: as `spark.redaction.regex`, and keys of Azure.
+_SPARK_SECRET = re.compile(
+    "secret|password|token|(access|account)[.]?key", re.IGNORECASE
+)
 _WORDS = {str: "a text in quotes", bool: "true or false", int: "a whole number"}
 _FOUND = {
     bool: "true or false",

@@ -48,13 +48,16 @@ class Server(NamedTuple):
         database: Its name.
         publications: Its publications.
         tables: Its tables, without the tables of the system.
-        without_key: The OIDs of tables without a primary key or another replica identity.
+        without_key: The OIDs of tables without a primary key or an index as replica identity. A target
+            of them needs `keys`.
+        partitioned: The OIDs of partitioned tables.
     """
 
     database: str
     publications: list[Publication]
     tables: list[Table]
     without_key: set[int]
+    partitioned: set[int]
 
 
 def publications_of(source: Source) -> Publications:
@@ -83,8 +86,9 @@ def server_of(conn: psycopg.Connection[Any]) -> Server:
     return Server(
         conn.info.dbname,
         _publications(conn),
-        [_table(it) for it in tables],
+        [_table(it) for it in tables if not it["is_partition"]],
         {it["oid"] for it in tables if not it["has_key"]},
+        {it["oid"] for it in tables if it["is_partitioned"]},
     )
 
 
@@ -113,17 +117,18 @@ LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
 GROUP BY p.pubname
 ORDER BY p.pubname
 """
-# Without partitions: the publication may have them or their partitioned table.
+# A publication has partitions or their partitioned table.
 _TABLES = """
 SELECT jsonb_build_object(
     'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname,
-    'has_key', c.relreplident IN ('f', 'i') OR c.relreplident = 'd' AND EXISTS (
+    'is_partition', c.relispartition, 'is_partitioned', c.relkind = 'p',
+    'has_key', c.relreplident = 'i' OR c.relreplident IN ('d', 'f') AND EXISTS (
         SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary
     )
 )::text
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace
-WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p' AND NOT c.relispartition
+WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
 ORDER BY n.nspname, c.relname
 """
