@@ -175,8 +175,8 @@ class Applier:
             # So that `walrow status` knows that somebody wants it.
             recorded.setdefault(claim.place, _begun(targets[claim.at], claim))
         self._record(found, facts.recorded, recorded)
-        refused = [it.claim for it in found.refused]
-        needed = [it for it in refused if it.table.oid in facts.changed]
+        also = [it.claim for it in found.refused]
+        needed = [it for it in also if it.table.oid in facts.changed]
         self._advance(log, (*found.apply, *needed), recorded)
         if gone is not None:
             raise gone
