@@ -22,6 +22,7 @@ from local_delta.written_tables import WrittenTables
 from walrow._log.requests import cancel_load, pending
 from walrow._run import applier as applier_module
 from walrow._run.applier import READER, Applier, Report
+from walrow._run.checking import check
 from walrow._run.engines import Tables, _refuse_gone
 from walrow._run.reading import parse
 from walrow._run.records import (
@@ -387,6 +388,16 @@ def test_a_table_that_is_refused_keeps_what_it_needs(log: WrittenTables) -> None
     (reader,) = walrow.Log(log.path).readers()
     assert reader.position == walrow.Log(log.path).end
     assert len(rows(log, 1)) == 2
+
+
+def test_a_server_that_is_away_makes_no_pattern_wrong(log: WrittenTables) -> None:
+    log.insert(1)
+    target = TARGET.replace('["sales.*"]', '["sales.*", "new.*"]')
+    text = (HEAD + target).replace("[log]", 'dsn = "host=/nowhere"\n[log]')
+    checked = check(parse(text, log.path.parent / "shop.toml", is_private=True))
+    assert checked.problems == []
+    assert "/nowhere" in (checked.unasked or "")
+    assert [it.table.name for it in checked.plan.claims] == ["sales.t1"]
 
 
 def test_tables_that_need_a_load(

@@ -52,7 +52,8 @@ def check(loaded: Loaded) -> Checked:
             for it in found.missing
         ]
     facts = _facts(loaded, published)
-    if facts.tables:
+    # The log alone does not know a table that has joined the publication since.
+    if facts.tables and unasked is None:
         problems += unmatched(loaded, facts.tables)
     places = doubtful(loaded, facts)
     made = plan(loaded, facts, existing(places) if places else ())
