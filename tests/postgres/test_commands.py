@@ -15,6 +15,7 @@ from psycopg import pq
 from psycopg.rows import dict_row
 
 import walrow
+from servers.receiving import drop_if_there
 from walrow import postgres
 
 if TYPE_CHECKING:
@@ -41,14 +42,15 @@ def sql(server: EmbeddedServer) -> Iterator[Connection]:
 
 
 @pytest.fixture
-def name(sql: Connection) -> Iterator[str]:
+def name(server: EmbeddedServer, sql: Connection) -> Iterator[str]:
     """A slot's name. The test may leave the slot."""
     name = f"s_{uuid.uuid4().hex[:12]}"
     yield name
     # A temporary slot ends with its connection.
     for slot in slots(sql, name):
         if not slot["temporary"]:
-            postgres.drop_slot(sql, name)
+            # The server may not have seen yet that its connection is closed.
+            drop_if_there(server.dsn, name)
 
 
 def slots(sql: Connection, name: str) -> list[dict[str, Any]]:

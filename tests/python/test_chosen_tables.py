@@ -153,7 +153,7 @@ def test_other_types_are_refused(tables: Any) -> None:
 
 def test_a_schema_takes_one_table() -> None:
     options: Any = {"tables": ["item", "stock"]}
-    with pytest.raises(walrow.errors.OptionError, match="a schema is for one table"):
+    with pytest.raises(TypeError, match="tables is not an option of schema"):
         walrow.schema(ROWS.path, **options)
 
 
