@@ -458,7 +458,7 @@ def test_a_target_that_lacks_erased_changes(
     source.sql(f"DELETE FROM {table} WHERE id = 5")
     source.take().erase(table, id=5)
     # The log has nothing new, as the delete was erased, too.
-    with pytest.raises(walrow.errors.ApplyError, match="walrow load --log") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="walrow load ") as raised:
         lake.apply(source)
     assert raised.value.code == "erased"
     (remedy,) = raised.value.remedies
@@ -533,7 +533,7 @@ def test_a_target_that_continues_somewhere_else(
     source.sql(f"INSERT INTO {table} VALUES (99, 99)")
     source.begin_again(tmp_path / "again")
     source.sql(f"UPDATE {table} SET n = -1 WHERE id = 99")
-    with pytest.raises(walrow.errors.ApplyError, match="walrow load --log") as raised:
+    with pytest.raises(walrow.errors.ApplyError, match="walrow load ") as raised:
         copy.apply(source.take())
     assert raised.value.code == "not_received"
     source.load(table)

@@ -13,7 +13,7 @@ from walrow._sources.chunks import Chunks
 from walrow.errors import DecodeError, Error, SchemaError
 from walrow.spark.paths import local
 from walrow.spark.schemas import (
-    FIXED,
+    REFUSED,
     arrow_schema,
     check_options,
     compare,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["capture_column", "decode"]
 
 
-@with_options(SparkOptions, elsewhere=FIXED)
+@with_options(SparkOptions, elsewhere=REFUSED)
 def decode(
     *,
     table: TableName | None = None,

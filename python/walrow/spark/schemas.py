@@ -42,9 +42,11 @@ SIDE_TABLES = frozenset(
 
 #: Options of `walrow.read` that Spark determines.
 FIXED = ("framing", "profile")
+#: Options of `walrow.read` whose refusal says more than their name.
+REFUSED = (*FIXED, "side_tables")
 
 
-@with_options(SparkSchemaOptions, elsewhere=FIXED)
+@with_options(SparkSchemaOptions, elsewhere=REFUSED)
 def schema(
     source: Any,
     table: TableName | None = None,
