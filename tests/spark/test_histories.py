@@ -145,6 +145,7 @@ def test_changes(lake: Lake, tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_targets_of_several_kinds(lakehouse: SparkSession, tmp_path: Path) -> None:
     log = WrittenLog(tmp_path, id="int")
     log.insert(["1"])
@@ -166,6 +167,7 @@ def test_targets_of_several_kinds(lakehouse: SparkSession, tmp_path: Path) -> No
         assert lakehouse.table(f"delta.`{tmp_path}/{mode}`").count() == count
 
 
+@pytest.mark.slow
 def test_parts_of_the_driver(
     lakehouse: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
