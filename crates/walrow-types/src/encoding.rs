@@ -115,8 +115,8 @@ mod tests {
             }
             // Each place is checked.
             if !other.is_ascii() {
-                let at = at.min(text.len());
-                let mixed = [&text[..at], &other, &text[at..]].concat();
+                let (before, after) = text.split_at(at.min(text.len()));
+                let mixed = [before, &other, after].concat();
                 prop_assert_eq!(short_ascii(mixed.as_bytes()), None);
             }
         }
