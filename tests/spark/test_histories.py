@@ -66,6 +66,10 @@ def second(micros: int | None) -> float | None:
     return (micros - streams.EPOCH - streams.TIME) / SECOND
 
 
+# In Delta, each of its many commits takes seconds: the same is tested there without Spark.
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
 def test_versions(lake: Lake, tmp_path: Path) -> None:
     told = Told(lake, tmp_path, id="int", n="int", big="text")
     told.at(0).insert(["9", "9", "from before the first load"])
