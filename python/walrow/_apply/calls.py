@@ -101,6 +101,17 @@ class Call:
         text = f"{self.target}: other writers were always first; call it again"
         raise ApplyError(text, code="conflict", target=self.target) from cause
 
+    def commits(self, one: Callable[[], Applied]) -> Applied:
+        """Makes one commit after the other, until the target has everything.
+
+        Raises:
+            ApplyError: As in `attempts`.
+        """
+        done = self.attempts(one)
+        while done.committed and done.end < self.end:
+            done = done.then(self.attempts(one))
+        return done
+
     def since(self, known: Applied) -> Applied | None:
         """The result, if the log has nothing new since an earlier call. None if it has.
 

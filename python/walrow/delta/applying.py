@@ -95,10 +95,7 @@ class Call(calls.Call):
         Raises:
             ApplyError: As in `apply_changes`.
         """
-        done = self.attempts(self._one)
-        while done.committed and done.end < self.end:
-            done = done.then(self.attempts(self._one))
-        return done
+        return self.commits(self._one)
 
     def _one(self) -> Applied:
         """Makes one commit, if the target lacks anything."""

@@ -20,7 +20,7 @@ from walrow.spark.targets.path_values import path_error, path_texts
 from walrow.spark.targets.sql import quoted, writing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     import pyarrow as pa
 
@@ -90,36 +90,54 @@ class Call(calls.Call):
         Raises:
             Conflict: Another writer was first.
         """
-        target = target_of(session, self.target)
-        try:
+        with self._refreshed(session) as target:
             return self._write(target, work, staged)
-        finally:
-            # Lets the caller's session see what the target has now: catalogs keep tables.
-            with contextlib.suppress(Exception):
-                self.caller.catalog.refreshTable(target.table)
 
     def _write(self, target: Target, work: Work, staged: pa.Table | None) -> Applied:
+        applied = work.applied
+
+        def rehearse(texts: Collection[str]) -> None:
+            net = self._net(target, work, None, texts, staged)
+            with self._viewed(target, applied, net.view) as view:
+                rows = target.session.table(view).select(*map(quoted, texts))
+                rows.write.format("noop").mode("overwrite").save()
+
+        before, texts = self._ready(target, work, rehearse)
+        token = self._recorded(target, work, before)
+        return self._commit(target, work, before, token, texts=texts, staged=staged)
+
+    def _ready(
+        self, target: Target, work: Work, rehearse: Callable[[Collection[str]], None]
+    ) -> tuple[Found, Collection[str]]:
+        """Creates the target, or gives it its columns.
+
+        Args:
+            target: The target.
+            work: The work.
+            rehearse: Computes the first rows of a new target before it is created: they may be
+                refused. It gets the columns with texts in its paths.
+
+        Returns:
+            Its record, and the columns with texts that become parts of its paths.
+        """
         applied, before = work.applied, work.found
-        record = None if before is None else (before.token, before.refusal)
+        record = (None, None) if before is None else (before.token, before.refusal)
         known = None
-        texts: Sequence[str] = ()
+        texts: Collection[str] = ()
         if before is not None:
             known = target.columns()
             names = {field.name.lower() for field in known}
             token = None if work.line is None else before.token
+            self.record.refuse_other_kind(names, before)
             self.record.refuse_dropped(names, token, applied, work.batch)
             texts = path_texts(
                 self.table.name, self.target, fields_of(applied), target.partitions()
             )
 
-        def rehearse(names: Sequence[str]) -> None:
-            """Computes what would be written, so that no target is left that cannot be."""
+        def rehearsed(names: Sequence[str]) -> None:
             nonlocal texts
             texts = names
-            net = self._net(target, work, None, texts, staged)
-            with self._viewed(target, applied, net) as view:
-                rows = target.session.table(view).select(*map(quoted, texts))
-                rows.write.format("noop").mode("overwrite").save()
+            rehearse(names)
 
         has_changed = evolve(
             target,
@@ -128,22 +146,35 @@ class Call(calls.Call):
             self.layout,
             columns=known,
             widen_types=self.widen_types,
-            rehearse=rehearse,
+            rehearse=rehearsed,
         )
         if before is None or has_changed:
             # The version before the batch is a new one.
             before = target.find()
-            if (before.token, before.refusal) != (record or (None, None)):
+            if (before.token, before.refusal) != record:
                 raise Conflict
-        token = self.token(work, before)._replace(features=target.features())
-        return self._commit(target, work, before, token, texts=texts, staged=staged)
+        return before, texts
+
+    def _recorded(self, target: Target, work: Work, before: Found) -> Token:
+        """The record of the work, with the features of the target."""
+        return self.token(work, before)._replace(features=target.features())
+
+    @contextlib.contextmanager
+    def _refreshed(self, session: Any) -> Iterator[Target]:
+        """The target. At the end, the caller's session forgets what its catalog knows of it."""
+        target = target_of(session, self.target)
+        try:
+            yield target
+        finally:
+            with contextlib.suppress(Exception):
+                self.caller.catalog.refreshTable(target.table)
 
     def _net(
         self,
         target: Target,
         work: Work,
         before: Found | None,
-        texts: Sequence[str],
+        texts: Collection[str],
         staged: pa.Table | None,
     ) -> Net:
         return Net(
@@ -163,12 +194,12 @@ class Call(calls.Call):
         before: Found,
         token: Token,
         *,
-        texts: Sequence[str],
+        texts: Collection[str],
         staged: pa.Table | None,
     ) -> Applied:
         applied = work.applied
         net = self._net(target, work, before, texts, staged)
-        with self._viewed(target, applied, net) as view:
+        with self._viewed(target, applied, net.view) as view:
             # By now, they were read.
             self.record.refuse_erased_meanwhile()
             changes = NetChanges(
@@ -205,12 +236,20 @@ class Call(calls.Call):
         return done
 
     @contextlib.contextmanager
-    def _viewed(self, target: Target, applied: AppliedTable, net: Net) -> Iterator[str]:
-        """A view of net changes, until they are written. Errors of tasks become walrow's own."""
-        view = f"walrow_net_{uuid.uuid4().hex[:12]}"
+    def _viewed(
+        self, target: Target, applied: AppliedTable, create: Callable[[str], None]
+    ) -> Iterator[str]:
+        """A view of rows, until they are written. Errors of tasks become walrow's own.
+
+        Args:
+            target: The target.
+            applied: The table.
+            create: Creates the view with this name.
+        """
+        view = f"walrow_rows_{uuid.uuid4().hex[:12]}"
         try:
             with self._errors(applied):
-                net.view(view)
+                create(view)
                 yield view
         finally:
             target.session.catalog.dropTempView(view)

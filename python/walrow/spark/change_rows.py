@@ -62,13 +62,13 @@ class ChangesCall(KeepingCall):
             places = target.session.range(0, len(units), 1, count)
             return places.mapInArrow(Reporting(_Units(applied, units)), schema)
 
-        before, texts = self._ready(target, work, rows)
+        before, texts = self._ready_for(target, work, rows)
         token = self._recorded(target, work, before)
         observation = Observation()
         counted = self._checked(applied, rows(), texts).observe(
             observation, f.count(f.lit(1)).alias("rows")
         )
-        with self._shown(target, applied, counted) as view:
+        with self._viewed(target, applied, counted.createOrReplaceTempView) as view:
             done = self._committed(target, Appending(view), token, before, work.nothing)
         # Spark Connect has no metrics of the query behind a view.
         count = observation.get.get("rows") if units else 0

@@ -82,14 +82,15 @@ class HistoryCall(KeepingCall):
             source = fold.source(_kinds(fields), None)
             return session.createDataFrame(source.rows, _schema(applied, fields))
 
-        before, texts = self._ready(target, work, rows)
+        before, texts = self._ready_for(target, work, rows)
         fields = _fields(applied, target)
         found = self._open_rows(target, before, fields, fold.needs())
         source = fold.source(_kinds(fields), found)
         filter_by_keys(session, len(source.rows))
         frame = session.createDataFrame(source.rows, _schema(applied, fields))
         token = dated(self._recorded(target, work, before), part)
-        with self._shown(target, applied, self._checked(applied, frame, texts)) as view:
+        checked = self._checked(applied, frame, texts)
+        with self._viewed(target, applied, checked.createOrReplaceTempView) as view:
             done = self._committed(
                 target,
                 self._merging(applied, view, source.closed),
@@ -150,11 +151,11 @@ class HistoryCall(KeepingCall):
             one = target.session.range(0, 1, 1, 1)
             return one.mapInArrow(Reporting(_Load(applied, part)), schema)
 
-        before, texts = self._ready(target, work, rows)
+        before, texts = self._ready_for(target, work, rows)
         token = dated(self._recorded(target, work, before), part)
         loaded = self._checked(applied, rows(), texts)
         if before.is_empty:
-            with self._shown(target, applied, loaded) as view:
+            with self._viewed(target, applied, loaded.createOrReplaceTempView) as view:
                 done = self._committed(
                     target, Appending(view), token, before, work.nothing
                 )
@@ -164,7 +165,7 @@ class HistoryCall(KeepingCall):
         with self._errors(applied):
             source = self._differences(target, before, applied, part, loaded)
             opened = source.where(f"{VALID_FROM} IS NOT NULL").count()
-        with self._shown(target, applied, source) as view:
+        with self._viewed(target, applied, source.createOrReplaceTempView) as view:
             done = self._committed(
                 target, self._merging(applied, view, None), token, before, work.nothing
             )

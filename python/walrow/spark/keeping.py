@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +10,13 @@ from walrow._apply.items import Applied
 from walrow._apply.modes import LSN, SEQ
 from walrow._apply.targets import Conflict
 from walrow.spark.applying import Call, observe
-from walrow.spark.schemas import fields_of
-from walrow.spark.targets import target_of
 from walrow.spark.targets.evolving import evolve
 from walrow.spark.targets.keeping_sql import erasing
-from walrow.spark.targets.path_values import checked, path_texts
+from walrow.spark.targets.path_values import checked
 from walrow.spark.targets.sql import Merging, quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection
 
     import pyarrow as pa
 
@@ -47,19 +43,11 @@ class KeepingCall(Call):
             ApplyError: As in `apply_changes`.
         """
 
-        def attempt() -> Applied:
-            target = target_of(session, self.target)
-            try:
+        def one() -> Applied:
+            with self._refreshed(session) as target:
                 return self._one(target)
-            finally:
-                # Lets the caller's session see what the target has now: catalogs keep tables.
-                with contextlib.suppress(Exception):
-                    self.caller.catalog.refreshTable(target.table)
 
-        done = self.attempts(attempt)
-        while done.committed and done.end < self.end:
-            done = done.then(self.attempts(attempt))
-        return done
+        return self.commits(one)
 
     def _one(self, target: Target) -> Applied:
         """Makes one commit, if the target lacks anything."""
@@ -79,62 +67,18 @@ class KeepingCall(Call):
         """Makes one commit with work that the target lacks."""
         raise NotImplementedError
 
-    def _ready(
+    def _ready_for(
         self, target: Target, work: Work, rows: Callable[[], Any]
     ) -> tuple[Found, Collection[str]]:
-        """Creates the target, or gives it its columns.
-
-        Args:
-            target: The target.
-            work: The work.
-            rows: Returns rows with the table's columns, for a target that is created.
-
-        Returns:
-            Its record, and the columns with texts that become parts of its paths.
-        """
-        applied, before = work.applied, work.found
-        record = (None, None) if before is None else (before.token, before.refusal)
-        known = None
-        texts: Collection[str] = ()
-        if before is not None:
-            known = target.columns()
-            names = {field.name.lower() for field in known}
-            token = None if work.line is None else before.token
-            self.record.refuse_other_kind(names, before)
-            self.record.refuse_dropped(names, token, applied, work.batch)
-            texts = path_texts(
-                self.table.name, self.target, fields_of(applied), target.partitions()
-            )
+        """As `_ready`, with what returns rows that have the table's columns."""
 
         def rehearse(names: Collection[str]) -> None:
-            """Computes what would be written, so that no target is left that cannot be."""
-            nonlocal texts
-            texts = names
-            with self._errors(applied):
-                chosen = self._checked(applied, rows(), names).select(
-                    *map(quoted, names)
-                )
+            with self._errors(work.applied):
+                checked_rows = self._checked(work.applied, rows(), names)
+                chosen = checked_rows.select(*map(quoted, names))
                 chosen.write.format("noop").mode("overwrite").save()
 
-        has_changed = evolve(
-            target,
-            applied,
-            self.rules,
-            self.layout,
-            columns=known,
-            widen_types=self.widen_types,
-            rehearse=rehearse,
-        )
-        if before is None or has_changed:
-            # The version before the batch is a new one.
-            before = target.find()
-            if (before.token, before.refusal) != record:
-                raise Conflict
-        return before, texts
-
-    def _recorded(self, target: Target, work: Work, before: Found) -> Token:
-        """The record of the work, with the features of the target."""
-        return self.token(work, before)._replace(features=target.features())
+        return self._ready(target, work, rehearse)
 
     def _checked(self, applied: AppliedTable, rows: Any, texts: Collection[str]) -> Any:
         """Rows that raise an error where a value would not come back from a path."""
@@ -146,17 +90,6 @@ class KeepingCall(Call):
                 for name in texts
             }
         )
-
-    @contextlib.contextmanager
-    def _shown(self, target: Target, applied: AppliedTable, rows: Any) -> Iterator[str]:
-        """A view of rows, until they are written. Errors of tasks become walrow's own."""
-        view = f"walrow_rows_{uuid.uuid4().hex[:12]}"
-        try:
-            with self._errors(applied):
-                rows.createOrReplaceTempView(view)
-                yield view
-        finally:
-            target.session.catalog.dropTempView(view)
 
     def _committed(
         self,
@@ -208,7 +141,7 @@ class KeepingCall(Call):
         frame = target.session.createDataFrame(
             rows, f"{LSN} bigint, {SEQ} bigint, {IMAGE} boolean"
         )
-        with self._shown(target, applied, frame) as view:
+        with self._viewed(target, applied, frame.createOrReplaceTempView) as view:
             merging = Merging(
                 lambda table: erasing(table, view, columns, has_images=has_images)
             )
