@@ -12,16 +12,12 @@ use std::io::Write as _;
 )]
 pub(crate) fn decimal_digits(digits: &[u8]) -> Option<u64> {
     match digits.as_chunks::<8>() {
-        ([], []) => None,
-        ([], tail) => up_to_seven_digits(tail),
-        ([a], []) => eight_digits(*a),
-        ([a], tail) => {
-            Some(eight_digits(*a)? * power_of_ten(tail.len())? + up_to_seven_digits(tail)?)
-        }
+        ([], _) | ([_], []) => short_digits(digits),
+        ([a], tail) => Some(eight_digits(*a)? * power_of_ten(tail.len())? + short_digits(tail)?),
         ([a, b], []) => Some(eight_digits(*a)? * 100_000_000 + eight_digits(*b)?),
         ([a, b], tail) if tail.len() <= 3 => {
             let head = eight_digits(*a)? * 100_000_000 + eight_digits(*b)?;
-            Some(head * power_of_ten(tail.len())? + up_to_seven_digits(tail)?)
+            Some(head * power_of_ten(tail.len())? + short_digits(tail)?)
         }
         _ => None,
     }
@@ -44,38 +40,14 @@ pub(crate) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
     Some((fours * 10_000 + (fours >> 32)) & 0xffff_ffff)
 }
 
-#[inline]
-#[expect(
-    clippy::arithmetic_side_effects,
-    reason = "at most 7 digits, shifts of at most 56 bits"
-)]
-fn up_to_seven_digits(digits: &[u8]) -> Option<u64> {
-    if let (Some(first), Some(last)) = (digits.first_chunk::<4>(), digits.last_chunk::<4>()) {
-        // Both loads see the digits in the middle; or-ing the same bits twice changes nothing.
-        let bits = u32::try_from(digits.len()).ok()? * 8;
-        let head = u64::from(u32::from_le_bytes(*first));
-        let tail = u64::from(u32::from_le_bytes(*last)) << (bits - 32);
-        return eight_digits(((head | tail) << (64 - bits) | ZEROS >> bits).to_le_bytes());
-    }
-    let mut value = 0_u64;
-    for byte in digits {
-        let digit = byte.wrapping_sub(b'0');
-        if digit > 9 {
-            return None;
-        }
-        value = value * 10 + u64::from(digit);
-    }
-    Some(value)
-}
-
 /// The value of 1 to 8 digits. It has no call: `decimal_digits` is for any number of digits.
 #[inline]
 #[expect(
     clippy::arithmetic_side_effects,
-    reason = "8 digits are less than 2^31, and shifts are at most 56 bits"
+    reason = "three digits are less than 2^64, and shifts are at most 56 bits"
 )]
-pub(crate) fn short_digits(digits: &[u8]) -> Option<i32> {
-    let digit = |byte: u8| Some(i32::from(byte.wrapping_sub(b'0'))).filter(|it| *it <= 9);
+pub(crate) fn short_digits(digits: &[u8]) -> Option<u64> {
+    let digit = |byte: u8| Some(u64::from(byte.wrapping_sub(b'0'))).filter(|it| *it <= 9);
     match *digits {
         [a] => digit(a),
         [a, b] => Some(digit(a)? * 10 + digit(b)?),
@@ -86,8 +58,7 @@ pub(crate) fn short_digits(digits: &[u8]) -> Option<i32> {
             let head = u64::from(u32::from_le_bytes(*digits.first_chunk()?));
             let tail = u64::from(u32::from_le_bytes(*digits.last_chunk()?)) << (bits - 32);
             let zeros = (ZEROS >> 8) >> (bits - 8);
-            let value = eight_digits(((head | tail) << (64 - bits) | zeros).to_le_bytes())?;
-            i32::try_from(value).ok()
+            eight_digits(((head | tail) << (64 - bits) | zeros).to_le_bytes())
         }
     }
 }

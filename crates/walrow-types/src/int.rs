@@ -217,7 +217,7 @@ fn short_integer<T: TryFrom<i32>>(cell: &[u8]) -> Option<T> {
     };
     let value = match digits {
         [b'0', _, ..] => return None,
-        _ => short_digits(digits)?,
+        _ => i32::try_from(short_digits(digits)?).ok()?,
     };
     let value = match (is_negative, value) {
         (true, 0) => return None,
