@@ -118,11 +118,4 @@ def _unknown(record: Record, token: Token, start: int) -> ApplyError:
         "go on once"
     )
     remedies: Any = (Remedy("resume_from", None, str(token.end)),)
-    return ApplyError(
-        text,
-        code="erased",
-        table=record.table.name,
-        target=record.target,
-        advice=" with ",
-        remedies=remedies,
-    )
+    return record.error(text, code="erased", advice=" with ", remedies=remedies)

@@ -27,6 +27,8 @@ __all__ = [
     "COMMIT_DATE",
     "IS_CURRENT",
     "LSN",
+    "NET_METADATA",
+    "READ_METADATA",
     "SEQ",
     "VALID_FROM",
     "VALID_TO",
@@ -41,8 +43,8 @@ VALID_FROM, VALID_TO, IS_CURRENT = "_valid_from", "_valid_to", "_is_current"
 LSN, SEQ = "_commit_lsn", "_seq"
 #: The day of the commit in UTC, for partitions.
 COMMIT_DATE = "_commit_date"
-#: The metadata columns of changes.
-CHANGE_METADATA = (
+#: The metadata columns that `walrow.read` gives by default.
+READ_METADATA = (
     "change_type",
     "commit_lsn",
     "seq",
@@ -50,15 +52,16 @@ CHANGE_METADATA = (
     "xid",
     "key_only",
     "unsent",
-    "loaded",
 )
+#: The metadata columns of changes.
+CHANGE_METADATA = (*READ_METADATA, "loaded")
 #: The metadata columns that net changes need.
-_NET_METADATA = ("change_type", "commit_lsn", "key_only", "unsent")
+NET_METADATA = ("change_type", "commit_lsn", "key_only", "unsent")
 
 
 def metadata_of(mode: Mode) -> tuple[str, ...]:
     """The metadata columns of the decoder that a target needs."""
-    return _NET_METADATA if mode == "current" else CHANGE_METADATA
+    return NET_METADATA if mode == "current" else CHANGE_METADATA
 
 
 def beside(mode: Mode) -> pa.Schema:

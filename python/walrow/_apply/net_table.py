@@ -18,6 +18,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import PREFIX, Op
+from walrow._apply.modes import NET_METADATA
 from walrow._core import NetJoin, Reader
 from walrow._log.net_refusals import as_refusal
 from walrow.errors import LogError
@@ -34,7 +35,6 @@ __all__ = [
     "DATA",
     "GONE",
     "HEAD",
-    "METADATA",
     "OP",
     "PREIMAGE",
     "TRUNCATE",
@@ -43,8 +43,6 @@ __all__ = [
     "Tally",
 ]
 
-#: The metadata columns that the decoder adds.
-METADATA = ("change_type", "commit_lsn", "key_only", "unsent")
 OP, UNSENT, GONE, HEAD, DATA = (
     PREFIX + name for name in ("op", "unsent", "gone", "head", "data")
 )
@@ -219,7 +217,7 @@ class NetTable(NamedTuple):
             "table": self.oid,
             "schema": self.schema,
             "profile": "spark",
-            "metadata": METADATA,
+            "metadata": NET_METADATA,
             "metadata_prefix": PREFIX,
             "missing_table": "ignore",
             **self.options,
@@ -283,13 +281,13 @@ class NetTable(NamedTuple):
     @property
     def columns(self) -> list[str]:
         """The names of the table's own columns."""
-        return list(self.schema.names[: -len(METADATA)])
+        return list(self.schema.names[: -len(NET_METADATA)])
 
     def other(self, op: int, data: bytes) -> pa.RecordBatch:
         """A row for a tally or for entangled changes, without the table's values."""
         import pyarrow as pa
 
-        own = list(self.schema)[: -len(METADATA)]
+        own = list(self.schema)[: -len(NET_METADATA)]
         return pa.RecordBatch.from_arrays(
             [
                 *(pa.nulls(1, field.type) for field in own),

@@ -89,17 +89,21 @@ class Record(NamedTuple):
         code, text = problem or ("no_token", "")
         raise self.unknown_rows(text, code=code)
 
+    def error(self, text: str, *, code: str, **more: Any) -> ApplyError:
+        """The error of this call, with its table and target."""
+        return ApplyError(
+            text, code=code, table=self.table.name, target=self.target, **more
+        )
+
     def unknown_rows(self, text: str, *, code: str = "no_token") -> ApplyError:
         """The error of a target whose record does not say what its rows are."""
         text = (
             f"{self.target}: {text}: use an empty target. Or, if its rows have all changes "
             "up to an LSN, name that once"
         )
-        return ApplyError(
+        return self.error(
             text,
             code=code,
-            table=self.table.name,
-            target=self.target,
             advice=" with ",
             remedies=(Remedy("resume_from", code="LSN"),),
         )
@@ -109,11 +113,9 @@ class Record(NamedTuple):
             f'{self.target}: it is a target with mode="{token.mode}", and this call is for '
             f'mode="{self.rules.mode}": use another target'
         )
-        return ApplyError(
+        return self.error(
             text,
             code="other_mode",
-            table=self.table.name,
-            target=self.target,
             advice=", or go on with ",
             remedies=(Remedy("mode", None, token.mode),),
         )
@@ -153,9 +155,7 @@ class Record(NamedTuple):
             f"{begin} on, where its slot was when the log was begun: what was committed "
             f"between may be missing. {remedy}"
         )
-        raise ApplyError(
-            text, code="not_received", table=self.table.name, target=self.target
-        )
+        raise self.error(text, code="not_received")
 
     def refuse_erased(self, start: Lsn, batch: Batch) -> None:
         """Refuses a target that lacks changes which were erased, unless its rows are replaced.
@@ -199,9 +199,7 @@ class Record(NamedTuple):
             f"{self.target}: changes of {self.table.name} were erased from the log while "
             "they were read: call it again"
         )
-        raise ApplyError(
-            text, code="conflict", table=self.table.name, target=self.target
-        )
+        raise self.error(text, code="conflict")
 
     def _lacks_erased(self, start: Lsn) -> bool:
         return 0 < start < self.contents.erased.get(self.table.oid, 0)
@@ -230,7 +228,7 @@ class Record(NamedTuple):
             )
         else:
             return
-        raise ApplyError(text, code="other_table", table=name, target=self.target)
+        raise self.error(text, code="other_table")
 
     def refuse_other_rows(
         self, found: Found | None, applied: AppliedTable, batch: Batch
@@ -276,13 +274,7 @@ class Record(NamedTuple):
             f'{self.target}: it has rows, and lacks column {column} of a target with mode="{mode}": '
             "use another target"
         )
-        raise ApplyError(
-            text,
-            code="other_mode",
-            table=self.table.name,
-            target=self.target,
-            column=column,
-        )
+        raise self.error(text, code="other_mode", column=column)
 
     def refuse_dropped(
         self,
@@ -333,11 +325,9 @@ class Record(NamedTuple):
             # A load replaces the rows of no other target.
             log = self.contents.log.location
             text += f", or load the table: walrow load {log} {self.table.name}"
-        return ApplyError(
+        return self.error(
             text,
             code="other_options",
-            table=self.table.name,
-            target=self.target,
             column=column,
             **advice,
         )

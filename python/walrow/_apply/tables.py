@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import COLUMNS, PREFIX
-from walrow._apply.modes import metadata_of
-from walrow._apply.net_table import METADATA, NetTable
+from walrow._apply.modes import NET_METADATA, metadata_of
+from walrow._apply.net_table import NetTable
 from walrow._log.marks import Why
 from walrow._log.tables import KEYS, find_table, identity, keys_of
 from walrow._read import schemas
@@ -47,7 +47,7 @@ class AppliedTable(NamedTuple):
     schema: pa.Schema
     nullable: tuple[str, ...]
     options: dict[str, Any]
-    metadata: tuple[str, ...] = METADATA
+    metadata: tuple[str, ...] = NET_METADATA
 
     @property
     def columns(self) -> list[str]:

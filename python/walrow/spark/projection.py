@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from walrow._apply.modes import READ_METADATA
 from walrow._core import OPTIONS, Decoder
 from walrow._read.reading import read
 from walrow.errors import LogError, SchemaError
@@ -140,7 +141,7 @@ def projection(
     if is_fixed(options.table, envelope=options.read.get("envelope", False)):
         return Projection(options, source, schema, read, has_all=False)
     prefix = read.get("metadata_prefix", OPTIONS["metadata_prefix"])
-    metadata = [f"{prefix}{name}" for name in _METADATA]
+    metadata = [f"{prefix}{name}" for name in READ_METADATA]
     columns = [
         name for name in own.names if name in schema.names and name not in metadata
     ]
@@ -154,17 +155,6 @@ def projection(
         "missing_table": "ignore",
     }
     return Projection(options, source, schema, read, has_all=has_all)
-
-
-_METADATA = (
-    "change_type",
-    "commit_lsn",
-    "seq",
-    "commit_timestamp",
-    "xid",
-    "key_only",
-    "unsent",
-)
 
 
 def _of_columns(own: pa.Schema, names: list[str]) -> pa.Schema:
