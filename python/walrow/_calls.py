@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import re
@@ -42,15 +41,15 @@ def explained(
         if it.kind is not inspect.Parameter.VAR_KEYWORD
     ]
     known += [name for name in handed_on if name not in parameters]
+    taken = {*known, *elsewhere}
     where = f"{function.__qualname__.removesuffix('.__init__').rpartition('.')[2]}()"
 
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
         # Some functions take all names, and hand them on.
-        for name in named.keys() - {*known}:
-            if name not in elsewhere:
-                text = is_no_option(name, known, where)
-                raise TypeError(text)
+        for name in named.keys() - taken:
+            text = is_no_option(name, known, where)
+            raise TypeError(text)
         try:
             return function(*given, **named)
         except TypeError:
@@ -75,6 +74,8 @@ def _fits(signature: inspect.Signature, given: Any, named: Any) -> bool:
 
 def is_no_option(name: str, known: Collection[str], where: str) -> str:
     """Says that there is no such option, and which one it may mean."""
+    import difflib
+
     close = difflib.get_close_matches(name, known, 1)
     options = ", ".join(each for each in known if each != "self")
     hint = f"did you mean {close[0]}?" if close else f"its options are {options}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import sys
 import threading
 from dataclasses import fields
 from pathlib import Path
@@ -140,8 +139,7 @@ def apply_by_file(
             try:
                 outcome = applier.round()
             except FileNotFoundError:
-                text = f"there is no log in {loaded.log} yet: run walrow receive first"
-                raise Error(text) from None
+                raise _no_log(loaded) from None
         else:
             applier.keep(lambda: folder.clear(Part.APPLY.value))
     folder.clear(Part.APPLY.value)
@@ -158,11 +156,14 @@ def _loaded(path: str, *, is_supervised: bool) -> Loaded:
     return from_parent(Path(path)) if is_supervised else read(path)
 
 
+def _no_log(loaded: Loaded) -> Error:
+    return Error(f"there is no log in {loaded.log} yet: run walrow receive first")
+
+
 @contextlib.contextmanager
 def _locked(loaded: Loaded, folder: RunFolder) -> Iterator[None]:
     if not loaded.log.is_dir():
-        text = f"there is no log in {loaded.log} yet: run walrow receive first"
-        raise Error(text)
+        raise _no_log(loaded)
     with folder.locked():
         yield
 
@@ -198,7 +199,6 @@ class _Receiving:
             record = {name: getattr(status, name) for name in _SHOWN}
             record |= {"part": Part.RECEIVE.value, "position": str(status.position)}
             print_json(record)
-            sys.stdout.flush()
         elif status.note != self._note and (
             status.note is not None or status.state == "streaming"
         ):
@@ -210,7 +210,6 @@ class _Receiving:
 def _show(report: Report, *, as_json: bool) -> None:
     if as_json:
         print_json(record_of(report))
-        sys.stdout.flush()
     elif report.problem is not None:
         say(f"walrow apply: {report.table}: {report.problem}")
     elif report.applied is not None and not is_quiet():
