@@ -69,6 +69,13 @@ def main() -> None:
             if table is not None:
                 state = f"{count(valgrind, once, 'state', log, table) / rows:.0f}"
         print(f"{name:<10}{append:>10.0f}{read:>10.0f}{state:>8}")
+    path = directory / "pgbench.wire"
+    if path.exists():
+        rows = sum(len(batch) for batch in walrow.read(path))
+        with tempfile.TemporaryDirectory(dir=directory) as log:
+            subprocess.run([once, "segments", path, log], check=True)  # noqa: S603
+            read = count(valgrind, once, "read", log) / rows
+        print(f"{'pgbench, small segments':<28}{read:>10.0f}")
 
 
 #: Captures that a log is made of, and the table of its state.

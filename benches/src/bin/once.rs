@@ -1,20 +1,25 @@
 //! Does one thing once, for a counter of instructions.
 //!
-//! `once floor|walrow FILE` reads a capture. `once append FILE LOG` writes it to a new log, `once read
-//! LOG` decodes a log, `once state LOG TABLE` makes the rows of a table, and `once net LOG TABLE` its
-//! net changes. `once write FOLDER` writes all captures there.
+//! `once floor|walrow FILE` reads a capture. `once append FILE LOG` writes it to a new log, `once
+//! segments FILE LOG` too, as many small segments, `once read LOG` decodes a log, `once state LOG TABLE`
+//! makes the rows of a table, and `once net LOG TABLE` its net changes. `once write FOLDER` writes all
+//! captures there.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use walrow::log::{Directory, Log, LogNetOptions, Plan, StateOptions, Writer, WriterOptions};
-use walrow::stream::Assembler;
+use walrow::stream::{Assembler, Catalog, CatalogColumn, CatalogTable, Event};
 use walrow::{DecoderBuilder, cell_text, key_bytes};
 use walrow_benches::{captures::captures, decode, floor};
 
 /// The bytes that a receiver gives to a writer at once.
 const BLOCK: usize = 4 << 20;
+
+/// The bytes of a small segment.
+const SMALL: usize = 100_000;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -32,12 +37,14 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["walrow", file] => {
             decode::rows(&std::fs::read(file)?)?;
         }
-        ["append", file, log] => append(&std::fs::read(file)?, log)?,
+        ["append", file, log] => append(&std::fs::read(file)?, log, None)?,
+        ["segments", file, log] => append(&std::fs::read(file)?, log, Some(SMALL))?,
         ["read", log] => read(log)?,
         ["state", log, table] => state(log, table)?,
         ["net", log, table] => net(log, table)?,
         _ => {
-            let usage = "once floor|walrow FILE, append FILE LOG, read LOG, state|net LOG TABLE";
+            let usage =
+                "once floor|walrow FILE, append|segments FILE LOG, read LOG, state|net LOG TABLE";
             return Err(usage.into());
         }
     }
@@ -45,20 +52,43 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Writes a log as a receiver does. Its frames are stored: zstd's own instructions would be most.
-fn append(bytes: &[u8], log: &str) -> Result<(), Box<dyn Error>> {
+/// Each segment has about `segment` bytes, or as many as usual.
+fn append(bytes: &[u8], log: &str, segment: Option<usize>) -> Result<(), Box<dyn Error>> {
     let mut options = WriterOptions::default();
     options.level = None;
     let mut writer = Writer::open(Arc::new(Directory::create(log)?), options)?;
     let mut assembler = writer.resume(Assembler::default())?;
-    for block in bytes.chunks(BLOCK) {
+    writer.extend_catalog(&catalog(bytes)?)?;
+    for block in bytes.chunks(segment.unwrap_or(BLOCK)) {
         writer.append(&mut assembler, &mut &*block)?;
         writer.sync(&mut assembler)?;
-        if writer.is_full()? {
+        if segment.is_some() || writer.is_full()? {
             writer.publish(&mut assembler)?;
         }
     }
     writer.publish(&mut assembler)?;
     Ok(())
+}
+
+/// The tables of a capture, as a receiver reads them from the server.
+fn catalog(bytes: &[u8]) -> Result<Catalog, Box<dyn Error>> {
+    let (mut assembler, mut tables, mut rest) = (Assembler::default(), BTreeMap::new(), bytes);
+    while let Some(event) = assembler.next_with(&mut rest, |_| Ok::<_, ()>(()))? {
+        if let Event::Relation { relation, .. } = event {
+            let columns = relation.columns.iter().zip(1_i16..).map(|(it, number)| {
+                let mut column = CatalogColumn::new(&*it.name, it.type_oid, it.type_modifier);
+                column.key = it.is_key;
+                column.number = Some(number);
+                column.not_null = Some(it.is_key);
+                column
+            });
+            let columns = columns.collect();
+            let table =
+                CatalogTable::new(relation.oid, &*relation.namespace, &*relation.name, columns);
+            tables.insert(relation.oid, table);
+        }
+    }
+    Ok(Catalog::new(Vec::new(), tables.into_values().collect()))
 }
 
 /// Decodes a log, as `walrow.read` does.

@@ -564,20 +564,19 @@ impl Catalog {
         self.types.iter().find(|entry| entry.oid == oid)
     }
 
-    /// Adds the entries of another catalog, which replace entries with the same OID.
-    pub fn extend(&mut self, other: &Self) {
-        for entry in &other.types {
-            match self.types.iter_mut().find(|it| it.oid == entry.oid) {
-                Some(known) => known.clone_from(entry),
-                None => self.types.push(entry.clone()),
-            }
-        }
-        for entry in &other.tables {
-            match self.tables.iter_mut().find(|it| it.oid == entry.oid) {
-                Some(known) => known.clone_from(entry),
-                None => self.tables.push(entry.clone()),
-            }
-        }
+    /// Adds the entries of another catalog, which replace entries with the same OID. Returns whether
+    /// an entry is new or differs.
+    pub fn extend(&mut self, other: &Self) -> bool {
+        let types = extend(&mut self.types, &other.types, |it| it.oid);
+        let tables = extend(&mut self.tables, &other.tables, |it| it.oid);
+        types || tables
+    }
+
+    /// Whether it has an entry for each entry of another catalog, by OID.
+    pub fn has_each_of(&self, other: &Self) -> bool {
+        let has_type = |entry: &CatalogType| self.types.iter().any(|it| it.oid == entry.oid);
+        let has_table = |entry: &CatalogTable| self.tables.iter().any(|it| it.oid == entry.oid);
+        other.types.iter().all(has_type) && other.tables.iter().all(has_table)
     }
 
     /// The entries of these tables, and of these types with all types inside them.
@@ -618,6 +617,24 @@ impl Catalog {
         let mut found = self.types.iter().filter(same);
         found.next().filter(|_| found.next().is_none())
     }
+}
+
+/// [`Catalog::extend`] for one list.
+fn extend<T: Clone + PartialEq>(
+    entries: &mut Vec<T>,
+    others: &[T],
+    oid: impl Fn(&T) -> Oid,
+) -> bool {
+    let mut has_changed = false;
+    for entry in others {
+        match entries.iter_mut().find(|it| oid(it) == oid(entry)) {
+            Some(known) if known == entry => continue,
+            Some(known) => known.clone_from(entry),
+            None => entries.push(entry.clone()),
+        }
+        has_changed = true;
+    }
+    has_changed
 }
 
 #[cfg(test)]

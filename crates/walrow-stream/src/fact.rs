@@ -6,7 +6,8 @@
 
 use crate::catalog::{Catalog, part};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 use walrow_wire::{LogicalMessage, Lsn, Message, PgString, Timestamp, Xid};
 
 /// The prefix of the logical messages.
@@ -29,7 +30,7 @@ pub enum Fact {
     /// A segment of a log begins.
     Segment(#[serde(deserialize_with = "part")] Box<Segment>),
     /// Types that the stream does not define.
-    Catalog(Catalog),
+    Catalog(Arc<Catalog>),
     /// How the next transaction was prepared.
     Prepared {
         /// The GID from PREPARE TRANSACTION.
@@ -367,8 +368,51 @@ impl Fact {
 
     /// The fact in a logical message. `None` if it is a user's message.
     pub fn of(message: &LogicalMessage<'_>) -> Option<Self> {
-        let is_own = message.lsn == Lsn::INVALID && message.prefix.0 == PREFIX.as_bytes();
-        is_own.then(|| serde_json::from_slice(message.content).ok())?
+        is_own(message).then(|| serde_json::from_slice(message.content).ok())?
+    }
+}
+
+fn is_own(message: &LogicalMessage<'_>) -> bool {
+    message.lsn == Lsn::INVALID && message.prefix.0 == PREFIX.as_bytes()
+}
+
+/// The catalogs of a stream by their JSON. Each segment of a log repeats the catalog of its tables:
+/// identical bytes are parsed once.
+#[derive(Debug, Default)]
+pub(crate) struct ReadCatalogs {
+    by_json: HashMap<Box<[u8]>, Arc<Catalog>>,
+    /// Bytes of JSON.
+    bytes: usize,
+}
+
+impl ReadCatalogs {
+    /// The most bytes of JSON that are kept.
+    const MOST: usize = 4 << 20;
+
+    /// As [`Fact::of`].
+    pub(crate) fn fact_of(&mut self, message: &LogicalMessage<'_>) -> Option<Fact> {
+        if !is_own(message) {
+            return None;
+        }
+        let json = message.content;
+        if let Some(catalog) = self.by_json.get(json) {
+            return Some(Fact::Catalog(Arc::clone(catalog)));
+        }
+        let fact = Fact::of(message)?;
+        if let Fact::Catalog(catalog) = &fact {
+            self.keep(json, catalog);
+        }
+        Some(fact)
+    }
+
+    fn keep(&mut self, json: &[u8], catalog: &Arc<Catalog>) {
+        if self.bytes.saturating_add(json.len()) > Self::MOST {
+            *self = Self::default();
+        }
+        if json.len() <= Self::MOST {
+            self.bytes = self.bytes.saturating_add(json.len());
+            self.by_json.insert(json.into(), Arc::clone(catalog));
+        }
     }
 }
 
@@ -424,5 +468,66 @@ pub mod lsn {
             struct Text(#[serde(with = "super")] Lsn);
             Ok(Option::<Text>::deserialize(deserializer)?.map(|it| it.0))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn message(content: &[u8]) -> LogicalMessage<'_> {
+        LogicalMessage {
+            xid: None,
+            transactional: false,
+            lsn: Lsn::INVALID,
+            prefix: PgString(PREFIX.as_bytes()),
+            content,
+        }
+    }
+
+    fn json(name: &str) -> Vec<u8> {
+        format!(
+            r#"{{"fact":"catalog","types":[{{"oid":20000,"schema":"s","name":"{name}","kind":"base"}}]}}"#
+        )
+        .into_bytes()
+    }
+
+    #[test]
+    fn identical_catalogs_are_parsed_once() {
+        let mut catalogs = ReadCatalogs::default();
+        let mut of = |json: &[u8]| match catalogs.fact_of(&message(json)) {
+            Some(Fact::Catalog(catalog)) => catalog,
+            other => panic!("{other:?}"),
+        };
+        let (first, other) = (of(&json("a")), of(&json("b")));
+        assert_eq!(first.types[0].name, "a");
+        assert_eq!(other.types[0].name, "b");
+        assert!(Arc::ptr_eq(&first, &of(&json("a"))));
+        assert!(Arc::ptr_eq(&other, &of(&json("b"))));
+    }
+
+    #[test]
+    fn the_catalogs_of_a_stream_stay_small() {
+        let mut catalogs = ReadCatalogs::default();
+        for number in 0..20 {
+            let name = format!("{number}{}", "x".repeat(ReadCatalogs::MOST / 3));
+            assert!(catalogs.fact_of(&message(&json(&name))).is_some());
+            assert!(catalogs.bytes <= ReadCatalogs::MOST);
+            let kept: usize = catalogs.by_json.keys().map(|json| json.len()).sum();
+            assert_eq!(catalogs.bytes, kept);
+        }
+        let large = json(&"x".repeat(ReadCatalogs::MOST));
+        assert!(catalogs.fact_of(&message(&large)).is_some());
+        assert!(catalogs.by_json.is_empty());
+    }
+
+    #[test]
+    fn messages_of_users_are_no_facts() {
+        let json = json("a");
+        let of_user = LogicalMessage {
+            lsn: Lsn(1),
+            ..message(&json)
+        };
+        assert_eq!(ReadCatalogs::default().fact_of(&of_user), None);
     }
 }

@@ -70,9 +70,9 @@ impl Resolver {
     /// Takes the definitions of a catalog in the stream. Those of the option `catalog` have
     /// precedence, and stay.
     pub(crate) fn learn(&mut self, found: &Catalog) {
-        let mut catalog = found.clone();
-        catalog.extend(&self.catalog);
-        if catalog != *self.catalog {
+        if !self.catalog.has_each_of(found) {
+            let mut catalog = found.clone();
+            catalog.extend(&self.catalog);
             self.catalog = Arc::new(catalog);
         }
     }

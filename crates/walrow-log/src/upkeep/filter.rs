@@ -8,6 +8,7 @@ use crate::format::whole_frames::WholeFrames;
 use crate::upkeep::columns::ErasedColumns;
 use crate::upkeep::erase::{Erase, Images};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 use walrow_stream::Fact;
 use walrow_wire::{
     Cell, Columns, Delete, Kind, Lsn, Message, Oid, OldTuple, Peek, Relation, ReplicaIdentity,
@@ -175,7 +176,7 @@ impl<'a> Filter<'a> {
 
     fn message(&mut self, peek: &Peek<'_>, mut fact: Option<Fact>, out: &mut Vec<u8>) {
         if let Some(Fact::Catalog(catalog)) = &mut fact
-            && self.columns.leave_out(catalog)
+            && self.columns.leave_out(Arc::make_mut(catalog))
         {
             self.has_changed = true;
             Fact::Catalog(std::mem::take(catalog)).encode(self.is_inside, out);

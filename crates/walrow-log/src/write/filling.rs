@@ -63,7 +63,7 @@ impl Filling {
             return Ok(());
         }
         let mut fact = Vec::new();
-        Fact::Catalog(catalog).encode(false, &mut fact);
+        Fact::Catalog(Arc::new(catalog)).encode(false, &mut fact);
         self.file.append(fact)
     }
 

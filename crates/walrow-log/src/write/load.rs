@@ -212,7 +212,7 @@ impl Load {
         let mut begin = Vec::new();
         let catalog = &self.options.catalog;
         if !catalog.is_empty() {
-            Fact::Catalog(catalog.clone()).encode(false, &mut begin);
+            Fact::Catalog(Arc::new(catalog.clone())).encode(false, &mut begin);
         }
         if number > 0 {
             let first_seq = state.next_seq;

@@ -6,7 +6,7 @@ use super::reading::{Reading, Source};
 use super::search::{Found, Search, Searcher};
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Fault, MessagePlace};
-use crate::fact::Fact;
+use crate::fact::{Fact, ReadCatalogs};
 use crate::frames::{Frames, Place};
 use crate::relation::Relation;
 use crate::transaction::{Change, Context, Event, Message, Prepared, Transaction, Unread};
@@ -159,9 +159,12 @@ impl Core {
     #[cold]
     fn fact_or_message<'i>(&mut self, at: At<'i>, outside: Outside) -> Next<'i> {
         let next = Next::Message(at, outside);
+        let in_stream = self.context.in_stream && !outside;
+        let mut catalogs = std::mem::take(&mut self.session.catalogs);
         let peek = self.peek(at);
-        let Some(fact) = peek.and_then(|peek| fact(&peek, self.context.in_stream && !outside))
-        else {
+        let found = peek.and_then(|peek| fact(&peek, in_stream, &mut catalogs));
+        self.session.catalogs = catalogs;
+        let Some(fact) = found else {
             return next;
         };
         let facts = self.session.facts.get_or_insert_default();
@@ -424,11 +427,11 @@ impl Core {
 }
 
 /// The fact in a message.
-fn fact(peek: &Peek<'_>, in_stream: bool) -> Option<Fact> {
+fn fact(peek: &Peek<'_>, in_stream: bool, catalogs: &mut ReadCatalogs) -> Option<Fact> {
     let Ok(wire::Message::Message(message)) = peek.message(in_stream) else {
         return None;
     };
-    Fact::of(&message)
+    catalogs.fact_of(&message)
 }
 
 /// Parses a logical message. `place` says whether it is inside or outside a transaction.

@@ -2,6 +2,7 @@
 
 use super::interrupted::Interrupted;
 use super::unmarked::Unmarked;
+use crate::fact::ReadCatalogs;
 use crate::relation::Relations;
 use crate::transaction::{Prepared, Transaction};
 use crate::undecided::Undecided;
@@ -25,6 +26,7 @@ pub(super) struct Session {
     pub(super) interrupted: Interrupted,
     /// The facts about the current and the next transaction. `None` before the first fact.
     pub(super) facts: Option<Box<Facts>>,
+    pub(super) catalogs: ReadCatalogs,
     /// Only if the stream does not mark where sessions begin.
     pub(super) unmarked: Option<Box<Unmarked>>,
 }

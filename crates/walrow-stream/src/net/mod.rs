@@ -266,8 +266,9 @@ impl Net {
 
     /// Takes a fact. A catalog contains the types of the rows.
     pub fn fact(&mut self, fact: &Fact) {
-        if let Fact::Catalog(catalog) = fact {
-            self.table.catalog.extend(catalog);
+        if let Fact::Catalog(catalog) = fact
+            && self.table.catalog.extend(catalog)
+        {
             match &self.base {
                 Base::Empty(_) => self.table.identity.forget_types(),
                 Base::Unknown(changes) => changes.layout.forget_types(&mut self.table),

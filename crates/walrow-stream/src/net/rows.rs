@@ -140,7 +140,7 @@ impl NetRows {
         let (end, time) = (self.end, self.table.time);
         let commit_lsn = Lsn(end.0.saturating_sub(1));
         if !self.is_begun && !self.table.catalog.is_empty() {
-            Fact::Catalog(self.table.catalog.clone()).encode(false, out);
+            Fact::Catalog(Arc::new(self.table.catalog.clone())).encode(false, out);
         }
         if self.is_begun {
             let first_seq = self.rows;
