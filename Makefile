@@ -41,7 +41,13 @@ help: ## shows this list
 demo: build ## a live server followed into Delta tables with a kill -9, and compared: a minute
 	$(TIMED) $(BIN)/python examples/demo.py
 
-test: lint test-rust test-python-postgres test-spark test-examples ## all checks of a change
+# Cargo compiles what it checks while pip downloads, and while the linker optimises walrow on one core.
+# The log is for nobody: the stages run the same commands again, and say what is wrong.
+test: .venv/.created ## all checks of a change
+	@mkdir -p target; set -m; \
+	( $(CLIPPY); $(RUST_TESTS) --no-run ) > target/compiling.log 2>&1 & beside=$$!; \
+	trap 'kill -- -$$beside 2>/dev/null || :' EXIT; \
+	$(MAKE) --no-print-directory lint test-rust test-python-postgres test-spark test-examples
 
 test-all: ## as test, and the slow tests
 	@$(MAKE) --no-print-directory test WALROW_SLOW=1
@@ -54,15 +60,15 @@ lint: build ## formatting, ruff, mypy, stubs and clippy
 	ruff format --check .; \
 	mypy; \
 	python -m mypy.stubtest walrow._core; \
-	cargo clippy --workspace --all-targets --all-features --locked -- -D warnings )
+	$(CLIPPY) )
 
 # One test counts the bytes of its whole process, on one core: the others run beside it.
 test-rust: build ## tests of all crates; fuzz targets are checked
 	$(TIMED) ( set -x; mkdir -p target; \
-	cargo test --workspace --locked --no-run; \
-	cargo test --workspace --test memory --locked > target/memory.log 2>&1 & beside=$$!; \
+	$(RUST_TESTS) --no-run; \
+	$(RUST_TESTS) --test memory > target/memory.log 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null || :' EXIT; \
-	cargo test --workspace --locked -- --skip memory_does_not_grow \
+	$(RUST_TESTS) -- --skip memory_does_not_grow \
 		$(if $(WALROW_SLOW),--include-ignored); \
 	wait $$beside || { cat target/memory.log; exit 1; }; \
 	$(if $(WALROW_SLOW),cargo test -p walrow --no-default-features --tests --locked;) \
@@ -156,6 +162,8 @@ clean: ## removes what was built and installed here
 
 # Names a target, and says how long it took even when it failed.
 TIMED = @echo '== $@'; TIMEFORMAT='== $@: %0lR'; time
+CLIPPY := cargo clippy --workspace --all-targets --all-features --locked -- -D warnings
+RUST_TESTS := cargo test --workspace --locked
 # A process for each core. Files that share a server or a session stay whole: loadfile.
 PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
