@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from types import ModuleType
 
 __all__ = ["late", "require"]
 
@@ -27,13 +28,24 @@ def late(
             return import_module(f"{module}.{name}")
         for place, names in places.items():
             if name in names:
-                found = getattr(import_module(place), name)
+                found = getattr(_import(place), name)
                 setattr(import_module(module), name, found)
                 return found
         text = f"module {module!r} has no attribute {name!r}"
         raise AttributeError(text)
 
     return get
+
+
+def _import(place: str) -> ModuleType:
+    """Imports a module of walrow, which may import psycopg."""
+    try:
+        return import_module(place)
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "psycopg":
+            raise
+        text = "this needs psycopg: pip install 'walrow[postgres]'"
+        raise ModuleNotFoundError(text, name="psycopg") from None
 
 
 def require(*packages: str, part: str) -> None:

@@ -70,6 +70,23 @@ print(sum(batch.num_rows for batch in walrow.read({str(capture("rows").path)!r})
     assert int(run(code)) > 0
 
 
+@pytest.mark.parametrize(
+    "name", ["postgres.preflight", "postgres.changes", "backup.base_backup"]
+)
+def test_connections_without_psycopg_say_what_to_install(name: str) -> None:
+    code = f"""
+import sys
+sys.modules["psycopg"] = None
+import walrow.postgres, walrow.backup
+try:
+    walrow.{name}
+except ModuleNotFoundError as error:
+    print(error, error.name)
+"""
+    text = "this needs psycopg: pip install 'walrow[postgres]' psycopg"
+    assert run(code) == text
+
+
 def test_url_without_fsspec_says_what_to_install() -> None:
     code = """
 import sys

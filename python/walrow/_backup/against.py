@@ -14,6 +14,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psycopg
+
 from walrow._backup.against_items import (
     AgainstProgress,
     Comparison,
@@ -49,8 +51,6 @@ from walrow.log import reopened
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
-
-    import psycopg
 
     from walrow._backup.programs import Control
     from walrow._log.items import LogTable
@@ -325,8 +325,6 @@ def _configurations(*places: Path) -> list[str]:
 
 def _has_money(conn: psycopg.Connection[Any], locale: str) -> bool:
     """Whether the text of money is as on the backup's server."""
-    import psycopg
-
     try:
         conn.execute("SELECT set_config('lc_monetary', %s, false)", [locale])
     except psycopg.Error:

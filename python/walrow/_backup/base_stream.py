@@ -11,6 +11,9 @@ import re
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psycopg
+from psycopg import errors, pq
+
 from walrow._core import (
     parse_backup_data,
     parse_backup_position,
@@ -26,8 +29,6 @@ from walrow.errors import BackupError, ConnectionLostError, ReplicationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import NoReturn, Self
-
-    import psycopg
 
 __all__ = [
     "BackupStream",
@@ -127,8 +128,6 @@ class BackupStream:
             self._cancel()
 
     def _cancel(self) -> None:
-        import psycopg
-
         # Closing alone would be noticed by the server only when it sends.
         with contextlib.suppress(psycopg.Error):
             self._conn.cancel_safe(timeout=_CANCEL_SECONDS)
@@ -140,8 +139,6 @@ class BackupStream:
         Raises:
             ReplicationError: The server refused it, or the connection broke.
         """
-        from psycopg import pq
-
         with self._broken():
             self._send(command)
             result = self._result(command)
@@ -207,8 +204,6 @@ class BackupStream:
 
     def _copy(self) -> Iterator[bytes]:
         """The messages of one COPY."""
-        from psycopg import pq
-
         result = self._result(_NAME)
         if result is None or result.status != pq.ExecStatus.COPY_OUT:
             _unexpected(_NAME, result)
@@ -229,24 +224,18 @@ class BackupStream:
         return _cells(result, 0)
 
     def _rows(self, command: str) -> Any:
-        from psycopg import pq
-
         result = self._result(command)
         if result is None or result.status != pq.ExecStatus.TUPLES_OK:
             _unexpected(command, result)
         return result
 
     def _until_end(self, command: str) -> None:
-        from psycopg import pq
-
         ends = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}
         while (result := self._result(command)) is not None:
             if result.status not in ends:
                 _unexpected(command, result)
 
     def _result(self, command: str) -> Any:
-        from psycopg import errors, pq
-
         while self._pgconn.is_busy():
             self._wait(READ)
         result = self._pgconn.get_result()
@@ -275,8 +264,6 @@ class BackupStream:
 
     @contextlib.contextmanager
     def _broken(self) -> Iterator[None]:
-        import psycopg
-
         try:
             yield
         except psycopg.Error as error:
@@ -297,8 +284,6 @@ def _event(payload: bytes) -> Event:
 
 
 def _sqlstate(result: Any) -> bytes | None:
-    from psycopg import pq
-
     found: bytes | None = result.error_field(pq.DiagnosticField.SQLSTATE)
     return found
 

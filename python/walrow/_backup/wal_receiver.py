@@ -7,6 +7,8 @@ import enum
 import time
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
+import psycopg
+
 from walrow._backup.wal_attempts import Attempts, Failed
 from walrow._backup.wal_beginning import begin, save_history
 from walrow._backup.wal_landing import Position, WalLanding
@@ -133,8 +135,6 @@ class WalReceiver:
         return Ended.STOPPED if self._stop.is_set() else None
 
     def _connect(self, _step: Step[Begun]) -> Begun:
-        import psycopg
-
         known = None if self._begun is None else self._begun.system.system_identifier
         descriptor = self._waiter.descriptor
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from psycopg import errors
+
 from walrow._calls import explained
 from walrow._core import Catalog
 from walrow._postgres.session import SAME_NAMES, no_text, texts, transaction
@@ -49,8 +51,6 @@ def catalog(
             encoding, which SQL_ASCII allows.
         psycopg.Error: A query failed.
     """
-    from psycopg import errors
-
     names = [publications] if isinstance(publications, str) else publications
     parameters = {"publications": None if names is None else list(names)}
     with transaction(conn) as cursor:

@@ -8,6 +8,8 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
 from walrow._core import end_of_wal, status_update
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import closed_after_error
@@ -18,7 +20,6 @@ from walrow.errors import ConnectionLostError, Error, OptionError
 if TYPE_CHECKING:
     from typing import Self
 
-    import psycopg
     from psycopg import pq
 
 __all__ = ["ASYNC", "CopyBoth", "lost", "now_of_postgres", "ping_interval_of"]
@@ -42,8 +43,6 @@ class CopyBoth(ABC):
         wakeup_fd: int | None,
     ) -> None:
         """Takes a replication connection."""
-        import psycopg
-
         self._error: type[psycopg.Error] = psycopg.Error
         self.connection = connection
         self.server_lsn = Lsn(0)

@@ -6,6 +6,9 @@ import itertools
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psycopg
+from psycopg import errors, pq
+
 from walrow._postgres.failures import INSUFFICIENT_PRIVILEGE
 from walrow._postgres.server_errors import copy_error, replication_error
 from walrow._waiting import READ, Waiter
@@ -13,8 +16,6 @@ from walrow.errors import ConnectionLostError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    import psycopg
 
     from walrow._postgres.published import PublishedTable
 
@@ -54,8 +55,6 @@ def lock(
     Raises:
         ReplicationError: Somebody has a table locked, or it does not exist any more.
     """
-    import psycopg
-
     quoted = dict.fromkeys(part.quoted for table in tables for part in table.parts)
     if not quoted:
         return
@@ -138,9 +137,6 @@ def copy(
         ReplicationError: The server refused it, or the connection broke.
         Stopped: It was given up.
     """
-    import psycopg
-    from psycopg import pq
-
     pgconn = conn.pgconn
     wait = _waits(pgconn, waiter, is_stopped)
     form = "BINARY" if binary else "TEXT"
@@ -165,9 +161,6 @@ def _finish(
     pgconn: Any, failed: str, wait: Callable[[], None], last: Any = None
 ) -> psycopg.Error | None:
     """Takes the results of a command. Returns the server's error if it failed."""
-    import psycopg
-    from psycopg import errors, pq
-
     try:
         while (result := _result(pgconn, wait)) is not None:
             last = result

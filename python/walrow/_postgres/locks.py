@@ -6,6 +6,8 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
+from psycopg.errors import LockNotAvailable
+
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.failures import LOCK_NOT_AVAILABLE
 from walrow._postgres.session import transaction
@@ -44,8 +46,6 @@ def waiting_shortly(
     Raises:
         ReplicationError: Somebody has a lock. Its SQLSTATE is `LOCK_NOT_AVAILABLE`.
     """
-    from psycopg.errors import LockNotAvailable
-
     asking = _Asking(conn.info.backend_pid, parameters)
     try:
         with asking, transaction(conn) as cursor:

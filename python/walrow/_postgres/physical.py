@@ -16,6 +16,8 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
+from psycopg import errors, pq
+
 from walrow._core import (
     WAL_HEADER,
     hot_standby_feedback,
@@ -322,8 +324,6 @@ class PhysicalStream(CopyBoth):
 
     def _take_copy_end(self) -> None:
         """Learns why the server ended the copy: a timeline, a shutdown or an error."""
-        from psycopg import pq
-
         result = self._pgconn.get_result()
         if result is not None and result.status == pq.ExecStatus.COPY_IN:
             # The timeline has ended. The next one follows when we have ended the copy, too.
@@ -350,8 +350,6 @@ class PhysicalStream(CopyBoth):
         self._end(failure)
 
     def _failure_in(self, result: PGresult | None) -> Error | None:
-        from psycopg import errors, pq
-
         if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
             return None
         if result.error_field(pq.DiagnosticField.SQLSTATE) is None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._calls import explained
 from walrow._postgres.running import run
-from walrow._postgres.session import records
+from walrow._postgres.session import quote, records
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
@@ -114,15 +114,6 @@ def drop_publication(conn: psycopg.Connection[Any], name: str) -> None:
     (name_sql,) = quote(conn, [name])
     command = f"DROP PUBLICATION {name_sql}"
     run(conn, command, f'cannot drop publication "{name}"', publication=name)
-
-
-def quote(conn: psycopg.Connection[Any], names: Sequence[str]) -> list[str]:
-    """The names as SQL, with quotes where they are needed."""
-    query = "SELECT to_jsonb(quote_ident(it)) FROM unnest(%(names)s::text[]) it"
-    if any("\0" in name for name in names):
-        text = "a name contains a NUL character"
-        raise OptionError(text)
-    return records(conn, query, {"names": list(names)})
 
 
 def resolve(

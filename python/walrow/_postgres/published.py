@@ -5,14 +5,14 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import psycopg
+
 from walrow._lsn import Lsn
 from walrow._postgres.session import records
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
-
-    import psycopg
 
 __all__ = [
     "Membership",
@@ -174,8 +174,6 @@ def with_rows(
     A table that cannot be looked at, as it is locked or must not be read, counts as one. The
     transaction's `lock_timeout` should be short.
     """
-    import psycopg
-
     found = set()
     for table in tables:
         for part in table.parts:

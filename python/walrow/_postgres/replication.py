@@ -16,6 +16,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Literal
 
+from psycopg import pq
+
 from walrow._core import (
     KEEPALIVE_SIZE,
     copy_data_header,
@@ -275,8 +277,6 @@ class ReplicationStream(CopyBoth):
 
     def _take_result(self) -> None:
         """Learns why the server ended the copy."""
-        from psycopg import pq
-
         result = self._pgconn.get_result()
         if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
             self._end(None)

@@ -6,6 +6,9 @@ import contextlib
 import time
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+from psycopg import errors, pq
+
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.session import check_usable
 from walrow._waiting import READ, WRITE, Waiter
@@ -14,7 +17,6 @@ from walrow.errors import OptionError, ReplicationError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    import psycopg
     from psycopg.pq.abc import PGresult
 
 
@@ -93,9 +95,6 @@ def run(
     Raises:
         ReplicationError: The server refused the command, or the connection broke.
     """
-    import psycopg
-    from psycopg import errors, pq
-
     check_usable(conn)
     encoding = encoding_of(conn)
     with conn.lock:
@@ -154,9 +153,6 @@ def _wait(
 
 def _cancel(waiter: Waiter, conn: psycopg.Connection[Any], undo: str | None) -> None:
     """Cancels the running command, or undoes it if it was faster."""
-    import psycopg
-    from psycopg import pq
-
     with contextlib.suppress(psycopg.Error):
         conn.cancel_safe(timeout=_CANCEL_SECONDS)
         deadline = time.monotonic() + _CANCEL_SECONDS
@@ -176,8 +172,6 @@ def _cancel(waiter: Waiter, conn: psycopg.Connection[Any], undo: str | None) -> 
 
 def _last_result(conn: psycopg.Connection[Any]) -> PGresult:
     """The result of a command whose results have all arrived."""
-    import psycopg
-
     last = None
     while (result := conn.pgconn.get_result()) is not None:
         last = result

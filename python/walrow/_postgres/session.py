@@ -10,7 +10,7 @@ from walrow._calls import explained
 from walrow.errors import OptionError, SchemaError, SettingError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     import psycopg
 
@@ -160,6 +160,15 @@ def records(
         # With parameters, even an empty list, psycopg reads %% as %.
         found = texts(conn, cursor.execute(query.encode(), parameters or {}))
     return [json.loads(text) for text in found]
+
+
+def quote(conn: psycopg.Connection[Any], names: Sequence[str]) -> list[str]:
+    """The names as SQL, with quotes where they are needed."""
+    query = "SELECT to_jsonb(quote_ident(it)) FROM unnest(%(names)s::text[]) it"
+    if any("\0" in name for name in names):
+        text = "a name contains a NUL character"
+        raise OptionError(text)
+    return records(conn, query, {"names": list(names)})
 
 
 def check_usable(conn: Any) -> None:

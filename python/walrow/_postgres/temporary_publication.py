@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import psycopg
+
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.failures import (
     LOCK_NOT_AVAILABLE,
@@ -23,8 +25,6 @@ from walrow.errors import OptionError, ReplicationError, SchemaError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    import psycopg
-
     from walrow.typing import TableName
 
 __all__ = ["create_if_missing", "drop_if_exists", "named"]
@@ -43,8 +43,6 @@ def create_if_missing(
     Raises:
         ReplicationError: Also if somebody has one of the tables locked for too long.
     """
-    import psycopg
-
     chosen = list(tables)
     with connect_for_sql({**parameters, "connect_timeout": 5}) as conn:
         conn.execute(f"SET lock_timeout = '{_LOCK_SECONDS}s'".encode())

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import psycopg
 
 from walrow._postgres import open_connections
 from walrow._postgres.connecting import with_jit_off
 from walrow._postgres.session import records
 from walrow._results import Result, result
-
-if TYPE_CHECKING:
-    import psycopg
 
 
 @result
@@ -111,8 +110,6 @@ class Observer:
 
     def look(self, seconds: float) -> Waiting:
         """Reads which transactions are open."""
-        import psycopg
-
         try:
             if self._conn is None:
                 self._conn = psycopg.connect(

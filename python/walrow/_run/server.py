@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._postgres.connecting import connect_for_sql, parameters_of
-from walrow._postgres.publications import quote
-from walrow._postgres.session import records
+from walrow._postgres.session import quote, records
 from walrow._run.matching import Table
 
 if TYPE_CHECKING:

@@ -22,8 +22,9 @@ from walrow._postgres.preflight.server import (
 )
 from walrow._postgres.preflight.slot import check_slot, check_standby_slots
 from walrow._postgres.preflight.tables import check_binary, check_tables
-from walrow._postgres.publications import quote, resolve
+from walrow._postgres.publications import resolve
 from walrow._postgres.running import major_version
+from walrow._postgres.session import quote
 from walrow._postgres.slots import slots
 
 if TYPE_CHECKING:

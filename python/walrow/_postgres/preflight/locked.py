@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+from psycopg.errors import LockNotAvailable
+
 from walrow._postgres.failures import LOCK_NOT_AVAILABLE
 from walrow._postgres.locks import spoken
 from walrow._postgres.session import records, transaction
@@ -25,8 +27,6 @@ def reading_tables(
     Raises:
         ReplicationError: Somebody has one of them locked. It says who.
     """
-    from psycopg.errors import LockNotAvailable
-
     try:
         with transaction(conn) as cursor:
             cursor.execute(f"SET LOCAL lock_timeout = '{_LOCK_SECONDS}s'".encode())
