@@ -6,6 +6,7 @@ import _thread
 import os
 import signal
 import socket
+import statistics
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -61,6 +62,24 @@ def test_signal_publishes_and_confirms_the_end(
         assert receiver.errors == "" or "warning" in receiver.errors
     check_log(server.dsn, log, Load.TABLES)
     assert confirmed(server, slot) == walrow.Log(log).end
+
+
+@pytest.mark.slow
+def test_an_idle_one_ends_within_a_tenth_of_a_second(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    # The median of a machine that does nothing else. A wait with a timeout would look every 50 ms.
+    times = []
+    for _ in range(20):
+        log = tmp_path / "log"
+        with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+            receiver.until_streaming()
+            time.sleep(0.5)
+            begin = time.monotonic()
+            receiver.process.send_signal(signal.SIGTERM)
+            assert receiver.process.wait() == 0
+            times.append(time.monotonic() - begin)
+    assert statistics.median(times) <= 0.1, times
 
 
 def test_signal_under_load(server: EmbeddedServer, slot: str, tmp_path: Path) -> None:
