@@ -209,8 +209,8 @@ import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 target/ivy/.fetched: tests/table_formats.py examples/stream_to_delta.py | .venv/.built
 	@echo 'fetching the jars of Delta and Iceberg for Spark (once, 134 MB)'
 	@mkdir -p target/ivy; : > target/ivy/nothing.py; \
-	packages=$$(PYTHONPATH=tests:examples python -c \
-		'from table_formats import table_formats; print(table_formats()["spark.jars.packages"])'); \
+	rm -rf target/ivy/jars $@; \
+	packages=$$(PYTHONPATH=tests:examples python -c 'import table_formats as it; print(it.PACKAGES)'); \
 	if spark-submit --packages "$$packages" --conf spark.jars.ivy="$(CURDIR)/target/ivy" \
 		target/ivy/nothing.py > target/ivy/fetch.log 2>&1; \
 	then touch $@; else echo 'not fetched: see target/ivy/fetch.log'; fi

@@ -22,7 +22,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import psycopg
 import pyarrow as pa
@@ -31,11 +31,13 @@ from psycopg.conninfo import make_conninfo
 from psycopg.types.string import TextLoader
 from rich.table import Table as Grid
 
+import stream_to_delta
 import walrow
 import walrow.postgres
 from fold import fold
 from screen import Screen
 from server import running_server
+from small_spark import JAVA, SMALL, with_fetched_jars
 from workload import make_tables, workload
 
 if TYPE_CHECKING:
@@ -47,7 +49,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "demo-output"
 LOG, LAKE, EMBEDDED = OUTPUT / "log", OUTPUT / "delta", OUTPUT / "deltalake"
-SECONDS = float(os.environ.get("DEMO_SECONDS", "5"))
+SECONDS = float(os.environ.get("DEMO_SECONDS", "2"))
 #: Those that become Delta tables.
 FOLLOWED = ("public.documents", "public.orders")
 
@@ -91,7 +93,8 @@ def main() -> int:
                     " wal_level = logical"
                 )
             _preflight(server, screen)
-            followed = _follow(server, scratch, screen, times)
+            followed = running.enter_context(_OwnQuery(scratch))
+            _follow(server, scratch, followed, screen, times)
             with screen.step(
                 "PostgreSQL: reading its tables for the comparison"
             ) as step:
@@ -99,10 +102,11 @@ def main() -> int:
                 total = sum(sum(rows.values()) for _, rows in truth.values())
                 step.done(f"PostgreSQL has {total:,} rows in {len(truth)} tables")
             outcomes = {table: Outcome() for table in sorted(truth)}
+            _apply_without_spark(screen)
+            followed.finish(screen)
             _decode(outcomes, screen, times)
             _fold_and_compare(truth, outcomes, screen)
-            _apply_without_spark(screen)
-            _compare_delta(server, followed, outcomes, screen)
+            _compare_delta(server, followed.spark, outcomes, screen)
     except KeyboardInterrupt:
         screen.console.print("stopped; the server and its files were removed")
         return 130
@@ -128,15 +132,16 @@ def _preflight(server: Server, screen: Screen) -> None:
         )
 
 
-def _follow(server: Server, scratch: Path, screen: Screen, times: Times) -> Any:
+def _follow(
+    server: Server, scratch: Path, again: _OwnQuery, screen: Screen, times: Times
+) -> None:
     """Receives a workload and streams it into Delta, with a kill -9 of both in the middle.
 
-    Returns:
-        A Spark session for Delta.
+    The second query runs in this process, and goes on.
     """
     began, stop = time.monotonic(), threading.Event()
     with ExitStack() as running:
-        pool = running.enter_context(ThreadPoolExecutor(2))
+        pool = running.enter_context(ThreadPoolExecutor(1))
         running.callback(stop.set)
         with screen.step("loading the tables, and following them into Delta") as step:
             receiver = running.enter_context(_Receiver(server))
@@ -145,7 +150,7 @@ def _follow(server: Server, scratch: Path, screen: Screen, times: Times) -> Any:
             query = running.enter_context(_Query(scratch))
             _wait(lambda: query.reached is not None, receiver, query, load, step=step)
             # The kill comes while the next micro-batch is applied.
-            time.sleep(SECONDS / 2)
+            time.sleep(SECONDS)
             step.done(f"the Delta tables are current up to {query.reached}")
         with screen.step("kill -9 of the receiver and of Spark; both again") as step:
             receiver.kill()
@@ -153,8 +158,8 @@ def _follow(server: Server, scratch: Path, screen: Screen, times: Times) -> Any:
             killed_at, had = walrow.Log(LOG).end, query.reached
             # What is committed now waits at the server.
             receiver = running.enter_context(_Receiver(server))
-            query = running.enter_context(_Query(scratch))
-            _wait(lambda: query.reached is not None, receiver, query, load, step=step)
+            again.start()
+            _wait(lambda: again.reached is not None, receiver, again, load, step=step)
             time.sleep(SECONDS)
             stop.set()
             load.result()
@@ -164,16 +169,12 @@ def _follow(server: Server, scratch: Path, screen: Screen, times: Times) -> Any:
             )
             found = walrow.Log(LOG)
             times.received = time.monotonic() - began
-            session = pool.submit(_session, scratch)
-            _wait(lambda: (query.reached or 0) >= found.end, query, step=step)
-            query.stop()
             transactions = sum(segment.transactions for segment in found.segments())
             size = sum(segment.stream_bytes for segment in found.segments())
             step.done(
                 f"received {transactions:,} transactions, {size / 1e6:.1f} MB; killed when"
                 f" the log ended at {killed_at} and the tables at {had}, started again"
             )
-        return session.result()
 
 
 class _Process:
@@ -239,7 +240,9 @@ class _Query(_Process):
 
     def __init__(self, scratch: Path) -> None:
         script = str(ROOT / "examples" / "stream_to_delta.py")
-        super().__init__(script, str(LOG), str(LAKE), *FOLLOWED, **_settings(scratch))
+        super().__init__(
+            script, str(LOG), str(LAKE), *FOLLOWED, **_environment(scratch)
+        )
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -248,8 +251,55 @@ class _Query(_Process):
                 self.reached = walrow.Lsn(line.removeprefix("up to ").strip())
 
 
+class _OwnQuery:
+    """The same query in this process, which compares with its session afterwards."""
+
+    #: Up to where its tables are.
+    reached: walrow.Lsn | None = None
+
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
+        self._ends = ExitStack()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ends.close()
+
+    def start(self) -> None:
+        """Starts a session, and the query."""
+        self.spark = _session(self._scratch)
+        self._ends.callback(self.spark.stop)
+        self._query = stream_to_delta.follow(
+            self.spark, LOG, LAKE, FOLLOWED, self._listen
+        )
+        self._ends.callback(self._query.stop)
+
+    def _listen(self, done: walrow.spark.AllApplied) -> None:
+        self.reached = stream_to_delta.up_to(done)
+        with (OUTPUT / "spark.log").open("a", encoding="utf-8") as log:
+            for table, error in (done.failed | done.waiting).items():
+                print(f"{table}: {error}", file=log)
+
+    def finish(self, screen: Screen) -> None:
+        """Waits until its tables have the whole log."""
+        with screen.step("Spark: following the log to its end") as step:
+            end = walrow.Log(LOG).end
+            _wait(lambda: (self.reached or 0) >= end, self, step=step)
+            self._query.stop()
+            step.done(f"Spark: the Delta tables are current up to {self.reached}")
+
+    def check(self) -> None:
+        """Raises the error that ended the query."""
+        if (error := self._query.exception()) is not None:
+            raise error
+
+
 def _wait(
-    is_done: Any, *running: _Process | Future[None], step: Step | None = None
+    is_done: Any,
+    *running: _Process | _OwnQuery | Future[None],
+    step: Step | None = None,
 ) -> None:
     """Waits, as long as all of these run."""
     deadline = time.monotonic() + 300
@@ -263,9 +313,9 @@ def _wait(
         if time.monotonic() > deadline:
             msg = f"nothing happened for 300 s; see {OUTPUT.name}/*.log"
             raise TimeoutError(msg)
-        if step is not None and LOG.exists():
+        if step is not None and step.is_shown and LOG.exists():
             step.update(f"{walrow.Log(LOG)}")
-        time.sleep(0.1)
+        time.sleep(0.2)
 
 
 Truth = dict[str, tuple[list[str], "Counter[tuple[str | None, ...]]"]]
@@ -382,60 +432,53 @@ def _compare_delta(
         for name in ("jsonb", "uuid"):
             # They are text in Spark.
             connection.adapters.register_loader(name, TextLoader)
-        try:
-            for table in FOLLOWED:
-                rows = connection.execute(f"SELECT * FROM {table} ORDER BY id")  # noqa: S608
-                columns = [column.name for column in rows.description or ()]
-                expected = rows.fetchall()
-                outcome = outcomes[table]
-                for lake in (LAKE, EMBEDDED):
-                    frame = spark.read.format("delta").load(str(lake / table))
-                    ours = frame.select(columns).orderBy("id").toArrow().to_pylist()
-                    outcome.in_delta = len(ours)
-                    if [tuple(row.values()) for row in ours] != expected:
-                        text = f"{lake.name}/ has other rows"
-                        outcome.differences.append(text)
-        finally:
-            spark.stop()
+        for table in FOLLOWED:
+            rows = connection.execute(f"SELECT * FROM {table} ORDER BY id")  # noqa: S608
+            columns = [column.name for column in rows.description or ()]
+            expected = rows.fetchall()
+            outcome = outcomes[table]
+            for lake in (LAKE, EMBEDDED):
+                frame = spark.read.format("delta").load(str(lake / table))
+                ours = frame.select(columns).orderBy("id").toArrow().to_pylist()
+                outcome.in_delta = len(ours)
+                if [tuple(row.values()) for row in ours] != expected:
+                    text = f"{lake.name}/ has other rows"
+                    outcome.differences.append(text)
         total = sum(outcome.in_delta or 0 for outcome in outcomes.values())
         step.done(f"Delta: {total:,} rows compared, every row and column")
 
 
-def _settings(scratch: Path) -> dict[str, str]:
+def _environment(scratch: Path) -> dict[str, str]:
     """What a session on this machine needs: all its files are in directories of the demo."""
     home = scratch / "spark"
     home.mkdir(exist_ok=True)
+    java = f"{JAVA} -XX:-UsePerfData -Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}"
     settings = {
-        "spark.master": "local[2]",
-        "spark.driver.host": "127.0.0.1",
-        "spark.jars.ivy": str(ROOT / "target" / "ivy"),
+        **with_fetched_jars({**stream_to_delta.DELTA, **SMALL}),
+        "spark.driver.extraJavaOptions": java,
         "spark.sql.session.timeZone": "UTC",
-        # The defaults are for large tables.
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
+        # Plans of two tasks are not worth a second look between their stages.
+        "spark.sql.adaptive.enabled": "false",
         "spark.sql.warehouse.dir": f"{scratch}/warehouse",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
     }
     text = "".join(f"{name} {value}\n" for name, value in settings.items())
     (home / "spark-defaults.conf").write_text(text, "utf-8")
-    java = f"-XX:-UsePerfData -Djava.io.tmpdir={scratch} -Dderby.system.home={scratch}"
+    packages = f"--conf spark.jars.packages={settings['spark.jars.packages']}"
     return {
         "PYSPARK_PYTHON": sys.executable,
+        # They come after the example's own.
+        "PYSPARK_SUBMIT_ARGS": f"{packages} pyspark-shell",
         "SPARK_CONF_DIR": str(home),
-        "SPARK_LAUNCHER_OPTS": "-XX:-UsePerfData",
+        "SPARK_LAUNCHER_OPTS": f"{JAVA} -XX:-UsePerfData",
         "SPARK_LOCAL_DIRS": str(scratch),
         "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_SUBMIT_OPTS": java,
     }
 
 
 def _session(scratch: Path) -> Any:
     """Starts a session with Delta, whose messages go to a file."""
-    os.environ.update(_settings(scratch))
-    import stream_to_delta
-
-    with (OUTPUT / "comparison.log").open("wb") as log:
+    os.environ.update(_environment(scratch))
+    with (OUTPUT / "spark.log").open("ab") as log:
         saved = os.dup(2)
         os.dup2(log.fileno(), 2)
         try:

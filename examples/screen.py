@@ -43,9 +43,14 @@ class Step:
         self.result = ""
         self._text, self._show = text, show
 
+    @property
+    def is_shown(self) -> bool:
+        """Whether progress is shown."""
+        return self._show is not None
+
     def update(self, detail: str) -> None:
         """Shows the current progress."""
-        if self._show is not None:
+        if self.is_shown:
             self._show(f"{self._text}: {detail}")
 
     def done(self, result: str) -> None:

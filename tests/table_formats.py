@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+from small_spark import IVY, with_fetched_jars
 
 # From the example, which has what Delta needs.
 from stream_to_delta import DELTA
 
-IVY = Path(__file__).resolve().parent.parent / "target" / "ivy"
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: `make` fetches them.
+PACKAGES = (
+    f"{DELTA['spark.jars.packages']},"
+    "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
+)
 
 
 def table_formats(warehouse: Path | None = None) -> dict[str, str]:
     """Settings with Delta, as the example has it, and with Iceberg in the catalog `ice`."""
     settings = {
         **DELTA,
-        "spark.jars.packages": f"{DELTA['spark.jars.packages']},"
-        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+        "spark.jars.packages": PACKAGES,
         "spark.sql.extensions": f"{DELTA['spark.sql.extensions']},"
         "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.jars.ivy": str(IVY),
@@ -26,4 +34,4 @@ def table_formats(warehouse: Path | None = None) -> dict[str, str]:
     }
     if warehouse is not None:
         settings["spark.sql.catalog.ice.warehouse"] = str(warehouse)
-    return settings
+    return with_fetched_jars(settings)

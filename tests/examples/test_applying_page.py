@@ -16,7 +16,8 @@ import walrow
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
 import streams
-from table_formats import IVY, table_formats
+from small_spark import IVY
+from table_formats import PACKAGES, table_formats
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs/applying.md").read_text("utf-8")
@@ -90,7 +91,7 @@ def settings_of(command: list[str]) -> dict[str, str]:
 
 def test_the_settings_of_the_commands_are_those_of_the_tests() -> None:
     plain, delta, iceberg, history = map(settings_of, COMMANDS)
-    tested = table_formats()
+    tested = {**table_formats(), "spark.jars.packages": PACKAGES}
     assert plain == history == {}
     catalog = "spark.sql.catalog.lake"
     assert iceberg.pop(f"{catalog}.warehouse") == "/lake"

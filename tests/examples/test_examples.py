@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from small_spark import JAVA, SMALL
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 # `make demo` runs the demo, which uses the modules. Other tests run follow.py and sqlite_target.py.
 NOT_SCRIPTS = {
-    *("demo.py", "screen.py", "server.py", "stream_to_delta.py", "workload.py"),
+    *("demo.py", "screen.py", "server.py", "small_spark.py"),
+    *("stream_to_delta.py", "workload.py"),
     *("airflow_dag.py", "capture.py", "fold.py", "follow.py", "sqlite_target.py"),
 }
 SCRIPTS = [
@@ -33,14 +36,7 @@ SAID = {
 @pytest.fixture(autouse=True)
 def small_spark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Settings for a small machine. Spark's files are not in the reader's home."""
-    settings = {
-        "spark.master": "local[2]",
-        "spark.jars.ivy": ROOT / "target" / "ivy",
-        "spark.sql.shuffle.partitions": 2,
-        "spark.databricks.delta.snapshotPartitions": 2,
-        "spark.sql.warehouse.dir": tmp_path / "warehouse",
-        "spark.ui.enabled": "false",
-    }
+    settings = {**SMALL, "spark.sql.warehouse.dir": tmp_path / "warehouse"}
     text = "".join(f"{name} {value}\n" for name, value in settings.items())
     (tmp_path / "spark-defaults.conf").write_text(text)
     monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
@@ -56,7 +52,7 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
             **os.environ,
             "PYTHONWARNINGS": "error::DeprecationWarning:__main__",
             # A session is too short for Java's second compiler.
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+            "JDK_JAVA_OPTIONS": JAVA,
         },
         text=True,
     )

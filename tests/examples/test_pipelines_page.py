@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import walrow
+from small_spark import JAVA
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs/pipelines.md").read_text("utf-8")
@@ -44,7 +45,7 @@ def test_the_pipeline_runs(tmp_path: Path) -> None:
             **os.environ,
             "PATH": path,
             "PYSPARK_PYTHON": sys.executable,
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1",
+            "JDK_JAVA_OPTIONS": JAVA,
         },
         text=True,
     )

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data" / "18"
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -32,6 +31,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
             )
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_java() -> None:
+    """Starts each Java of a test quickly, also in other processes."""
+    from small_spark import JAVA
+
+    os.environ.setdefault("JDK_JAVA_OPTIONS", JAVA)
 
 
 @pytest.fixture(scope="session")
@@ -46,8 +53,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
         SparkSession.builder.master("local[2]")
         .appName("walrow")
         .config("spark.ui.enabled", "false")
-        # Sessions are too short for the second compiler, which took a seventh of their CPU time.
-        .config("spark.driver.extraJavaOptions", QUICK)
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "2")
         # Spark does not take it for its own UTC: what depends on the zone's name is seen.

@@ -327,6 +327,7 @@ def session(warehouse: Path, master: str) -> Any:
     """A session with both formats."""
     from pyspark.sql import SparkSession
 
+    from small_spark import JAVA
     from table_formats import table_formats
 
     os.environ["PYSPARK_PYTHON"] = sys.executable
@@ -337,7 +338,7 @@ def session(warehouse: Path, master: str) -> Any:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.driver.extraJavaOptions": JAVA,
         "spark.executorEnv.PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
         "spark.executorEnv.PYSPARK_PYTHON": sys.executable,
     }.items():

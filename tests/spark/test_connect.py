@@ -85,8 +85,6 @@ def run(code: str, *arguments: Path) -> list[str]:
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
             "SPARK_TESTING": "1",
-            # As the other sessions have it.
-            "JDK_JAVA_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
     )
     assert done.returncode == 0, done.stderr[-3000:]
