@@ -109,6 +109,7 @@ def test_floats_are_found(lakehouse: SparkSession, tmp_path: Path) -> None:
                 assert both.sql(f"SELECT id FROM {{t}} WHERE f {text}") == [(key,)]
 
 
+@pytest.mark.slow
 def test_far_times(lakehouse: SparkSession, tmp_path: Path) -> None:
     both = Both(lakehouse, tmp_path, id="int", at="timestamptz")
     times = (
@@ -202,6 +203,7 @@ def test_partitions_of_spark(
     both.refused("engine", "partitioned by column p")
 
 
+@pytest.mark.slow
 def test_what_makes_a_table_spark_s_is_asked_for(
     lakehouse: SparkSession, tmp_path: Path
 ) -> None:
