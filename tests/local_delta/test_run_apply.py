@@ -586,6 +586,33 @@ def test_wrong_words(words: list[str], said: str) -> None:
     assert said in done.output
 
 
+def test_one_process_applies_and_the_next_one_waits(tmp_path: Path) -> None:
+    stop, waits = threading.Event(), threading.Event()
+    times = []
+
+    def second() -> None:
+        with RunFolder(tmp_path).applying(stop, waits.set):
+            times.append(time.monotonic())
+
+    thread = threading.Thread(target=second)
+    with RunFolder(tmp_path).applying(stop, waits.set):
+        assert not waits.is_set()
+        thread.start()
+        assert waits.wait(10)
+        time.sleep(0.2)
+        left = time.monotonic()
+    thread.join(10)
+    assert times[0] >= left
+    # One that is stopped meanwhile applies nothing.
+    with RunFolder(tmp_path).applying(stop, waits.set):
+        stop.set()
+        with (
+            pytest.raises(walrow.Error, match="it was stopped while it waited"),
+            RunFolder(tmp_path).applying(stop, waits.set),
+        ):
+            pytest.fail("two apply")
+
+
 def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     pytest.importorskip("click")
     from click.testing import CliRunner

@@ -8,6 +8,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -311,10 +312,16 @@ def test_it_follows_and_stops_in_order(shop: Shop) -> None:
         shop.sql("INSERT INTO sales.items VALUES (1, 1)", "DELETE FROM sales.orders")
         until(lambda: shop.is_current("orders", "items"), 60)
         # A second process and an applier alone are refused at once.
-        for words in (["run", str(shop.file)], ["apply", "--config", str(shop.file)]):
+        file = str(shop.file)
+        first = f"(process {running.process.pid} on {socket.gethostname()})"
+        for words in (
+            ["run", file],
+            ["run", file, "--once"],
+            ["apply", "--config", file],
+        ):
             code, said = shop.call(*words)
             assert code == 1
-            assert "keeps the targets of" in said
+            assert f"{first} keeps the targets of {shop.log} current: stop it" in said
         found = status_of(shop.log)
         assert (found.is_receiving, found.is_running) == (True, True)
         # Both are processes of their own, in groups of their own.
@@ -359,11 +366,15 @@ def test_without_the_parent_its_processes_end(shop: Shop) -> None:
     with Running(shop) as running:
         until(lambda: shop.is_current("orders"), 60)
         running.process.kill()
-        until(lambda: not processes(shop), 20)
-    with Running(shop) as running:
-        shop.sql("INSERT INTO sales.items VALUES (1, 1)")
-        until(lambda: shop.is_current("items"), 60)
-        running.stop()
+        running.process.wait()
+        before = processes(shop)
+        # At once: they end, and the next ones meet no lock and no slot of theirs.
+        with Running(shop) as again:
+            until(lambda: not set(before.values()) & set(processes(shop).values()), 2)
+            shop.sql("INSERT INTO sales.items VALUES (1, 1)")
+            until(lambda: shop.is_current("items"), 60)
+            assert "has ended" not in again.said
+            again.stop()
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The records beside the segments: the targets of a log, and in `_run`, a lock and the last errors.
+"""The records beside the segments: the targets of a log, and in `_run`, two locks and the last errors.
 
 The targets are an object of the log, because no other place names a target that was removed from the
 file. The position here is the last known one, and the record in the target itself counts. `_run`
@@ -12,6 +12,7 @@ import dataclasses
 import datetime as dt
 import json
 import os
+import socket
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from walrow._lsn import Lsn
 from walrow.errors import Error, LogError
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
@@ -144,7 +146,7 @@ def forget_target(log: Path, place: str) -> bool:
 
 
 class RunFolder:
-    """`_run` in a log's directory: a lock, and the last errors."""
+    """`_run` in a log's directory: two locks, and the last errors."""
 
     def __init__(self, log: Path) -> None:
         """Creates nothing yet."""
@@ -153,21 +155,82 @@ class RunFolder:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the lock, so that one process at a time keeps the targets of a log current.
+        """Holds the first lock, so that one command at a time keeps the targets of a log current.
 
         Raises:
             LogError: Another process holds it, or it cannot be written.
         """
-        if is_locked(self._path / _LOCK):
-            raise _in_use(self._log)
+        self.refuse_used()
         try:
-            lock = self._objects().lock()
+            objects = self._objects()
+            lock = objects.lock()
         except LogError as error:
             if error.code == "busy":
-                raise _in_use(self._log) from None
+                raise self._in_use() from None
             raise
         with lock:
+            holder = {"pid": os.getpid(), "host": socket.gethostname()}
+            objects.replace(_HOLDER, json.dumps(holder).encode())
             yield
+
+    def refuse_used(self) -> None:
+        """Refuses a log that another command keeps the targets of.
+
+        Raises:
+            LogError: There is one.
+        """
+        if is_locked(self._path / _LOCK):
+            raise self._in_use()
+
+    def _in_use(self) -> LogError:
+        who = ""
+        with contextlib.suppress(Error, OSError, ValueError, TypeError, KeyError):
+            holder = json.loads(LogObjects(self._path).read(_HOLDER)[0])
+            who = f" (process {int(holder['pid'])} on {holder['host']})"
+        text = (
+            f"another `walrow run` or `walrow apply --config`{who} keeps the targets of {self._log} "
+            "current: stop it first"
+        )
+        return LogError(text, code="locked")
+
+    @contextlib.contextmanager
+    def applying(
+        self, stop: threading.Event, wait: Callable[[], None]
+    ) -> Iterator[None]:
+        """Holds the lock of the one process that applies.
+
+        An applier whose parent was killed may need a moment for its end. The next one waits for it.
+
+        Args:
+            stop: Ends the wait.
+            wait: Is called once, if it must wait.
+
+        Raises:
+            Error: It was stopped while it waited.
+            OSError: The lock cannot be written.
+        """
+        import fcntl
+
+        self._objects()
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        file = os.open(self._path / _APPLIER, flags, 0o600)
+        try:
+            has_said = False
+            while True:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if not has_said:
+                        wait()
+                        has_said = True
+                else:
+                    break
+                if stop.wait(_PAUSE_SECONDS):
+                    text = "it was stopped while it waited for an earlier applier"
+                    raise Error(text)
+            yield
+        finally:
+            os.close(file)
 
     def note(self, key: str, failure: Failure) -> None:
         """Keeps an error. Nothing depends on it, so it is no error if it cannot be kept."""
@@ -220,17 +283,13 @@ def is_locked(path: Path) -> bool:
     return False
 
 
-def _in_use(log: Path) -> LogError:
-    text = (
-        f"another `walrow run` or `walrow apply --config` keeps the targets of {log} current: stop "
-        "it first"
-    )
-    return LogError(text, code="locked")
-
-
 #: The object of a log that names its targets.
 TARGETS = "_targets"
 #: The directory of what may be removed.
 FOLDER = "_run"
 _LOCK = "_lock"
+#: Who holds it, for a message.
+_HOLDER = "holder"
+_APPLIER = "applier"
+_PAUSE_SECONDS = 0.05
 _ERROR = "error-"

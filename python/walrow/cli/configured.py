@@ -119,6 +119,7 @@ def apply_by_file(
         if not is_supervised:
             stack.enter_context(_locked(loaded, folder))
         stack.enter_context(stopped_by_signals(stop))
+        stack.enter_context(folder.applying(stop, _wait))
         stack.enter_context(_noted(folder, Part.APPLY))
 
         def spark() -> Tables:
@@ -150,6 +151,10 @@ def apply_by_file(
     _summary(outcome, as_json=as_json)
     if outcome.behind:
         raise click.exceptions.Exit(1)
+
+
+def _wait() -> None:
+    say("walrow apply: waits for the end of an earlier applier of this log")
 
 
 def _loaded(path: str, *, is_supervised: bool) -> Loaded:

@@ -54,6 +54,9 @@ def run(*, file: str, check: bool, once: bool, as_json: bool) -> None:
     if check:
         _check(loaded, as_json=as_json)
         return
+    folder = RunFolder(loaded.log)
+    # Before the server is asked, which may take long.
+    folder.refuse_used()
     checked = check_file(loaded)
     if checked.problems:
         _refuse(checked)
@@ -64,7 +67,6 @@ def run(*, file: str, check: bool, once: bool, as_json: bool) -> None:
         parents=True,
         exist_ok=True,
     )
-    folder = RunFolder(loaded.log)
     words = [*(["--json"] if as_json else []), *(["--quiet"] if is_quiet() else [])]
     with folder.locked():
         parent = Parent(
