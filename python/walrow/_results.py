@@ -7,8 +7,8 @@
 >>> done = Copied(5, dt.datetime(2026, 1, 31, tzinfo=dt.UTC))
 >>> done.to_dict()
 {'rows': 5, 'time': '2026-01-31T00:00:00+00:00'}
->>> Results([done])._repr_html_()[:60]
-'<table><caption>1 result</caption><thead><tr><th>rows</th><t'
+>>> Results([done], "copy")._repr_html_()[:58]
+'<table><caption>1 copy</caption><thead><tr><th>rows</th><t'
 """
 
 from __future__ import annotations
@@ -67,8 +67,13 @@ class Result:
 class Results(list[R]):
     """Several results of one kind, which notebooks show as a table."""
 
+    def __init__(self, results: Iterable[R], what: str) -> None:
+        """Has the results. `what` is the word for one of them."""
+        super().__init__(results)
+        self._what = what
+
     def _repr_html_(self) -> str:
-        return self._html(counted(len(self), "result"))
+        return self._html(counted(len(self), self._what))
 
     def _html(self, caption: str) -> str:
         found = [as_json(each._row()) for each in self]

@@ -137,11 +137,16 @@ class Log(OpenedLog):
         try:
             self._log = self._opened()
         except FileNotFoundError as error:
-            text = (
-                "No such file or directory: walrow receive and walrow seal write logs"
-            )
-            error.strerror = text
+            error.strerror = f"No such file or directory: {_WRITERS}"
             raise
+        except NotADirectoryError as error:
+            error.strerror = "It is a file, and a log is a directory: name the log's"
+            raise
+        except LogError as error:
+            if error.code != "not_a_log":
+                raise
+            text = f"there is no log in {self.location}: {_WRITERS}"
+            raise LogError(text, code="not_a_log") from None
 
     def _opened(self) -> LogDirectory:
         return LogDirectory(self._location, self._store)
@@ -172,7 +177,8 @@ class Log(OpenedLog):
         return opened, ()
 
     def __repr__(self) -> str:
-        return f"<walrow.Log {self.start} to {self.end}: {len(self._log)} segments>"
+        segments = counted(len(self._log), "segment")
+        return f"<walrow.Log {self.start} to {self.end}: {segments}>"
 
     def _repr_html_(self) -> str:
         """Shows the tables, for notebooks."""
@@ -216,8 +222,11 @@ class Log(OpenedLog):
             else without_credentials(self._store.root)
         )
         return Results(
-            Segment.of(root / found["name"], found)
-            for found in map(self._dict, range(len(self._log)))
+            (
+                Segment.of(root / found["name"], found)
+                for found in map(self._dict, range(len(self._log)))
+            ),
+            "segment",
         )
 
     def read_object(self, name: str) -> bytes:
@@ -264,16 +273,19 @@ class Log(OpenedLog):
             if not is_later and (oid in names or needs is not None):
                 names[oid] = picture["name"]
         return Results(
-            LogTable(
-                oid,
-                tuple(tables.get(oid, ())),
-                last.get(oid, Lsn(0)),
-                loads.get(oid),
-                needs_of(record.marks.get(oid, ())),
-                tuple(record.marks.get(oid, ())),
-                name,
-            )
-            for oid, name in names.items()
+            (
+                LogTable(
+                    oid,
+                    tuple(tables.get(oid, ())),
+                    last.get(oid, Lsn(0)),
+                    loads.get(oid),
+                    needs_of(record.marks.get(oid, ())),
+                    tuple(record.marks.get(oid, ())),
+                    name,
+                )
+                for oid, name in names.items()
+            ),
+            "table",
         )
 
     def _record(self) -> Published:
@@ -801,3 +813,6 @@ def reopened(log: str | os.PathLike[str]) -> Log:
 def _had_name(table: TableName, version: tuple[int, str, str, Any, Any]) -> bool:
     oid, schema, name, *_ = version
     return is_named(table, oid, f"{schema}.{name}")
+
+
+_WRITERS = "walrow run, walrow receive and walrow seal write logs"

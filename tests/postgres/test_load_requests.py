@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING
@@ -375,4 +378,40 @@ def test_a_table_that_is_locked_for_long_ends_only_the_load(
                 assert "lock timeout" in str(caught.value)
         until(lambda: not requests(log))
         walrow.load("public.item", log=log, timeout=60)
+    check_log(server.dsn, log, Load.TABLES)
+
+
+@pytest.mark.slow
+def test_a_load_behind_a_prepared_transaction_names_it_again_and_again(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+        receiver.until(is_loaded)
+        with psycopg.connect(server.dsn, autocommit=True) as conn:
+            conn.execute("BEGIN")
+            conn.execute("INSERT INTO audit (what) VALUES ('prepared')")
+            conn.execute("PREPARE TRANSACTION 'the truck'")
+        said = tmp_path / "said"
+        command = [sys.executable, "-m", "walrow", "load", str(log), "public.item"]
+        with said.open("w") as file:
+            asked = subprocess.Popen(command, stdout=file, stderr=subprocess.STDOUT)  # noqa: S603
+        try:
+            named = "prepared transaction 'the truck'"
+            until(lambda: named in said.read_text(), 20)
+            until(lambda: said.read_text().count(named) >= 3, 90)
+            assert asked.poll() is None
+            # The stream goes on meanwhile.
+            before = walrow.Log(log).end
+            execute(server.dsn, "INSERT INTO audit (what) VALUES ('meanwhile')")
+            until(lambda: walrow.Log(log).end > before)
+            execute(server.dsn, "COMMIT PREPARED 'the truck'")
+            assert asked.wait(60) == 0
+        finally:
+            asked.kill()
+            asked.wait()
+            with contextlib.suppress(psycopg.errors.UndefinedObject):
+                execute(server.dsn, "ROLLBACK PREPARED 'the truck'")
+        assert said.read_text().splitlines()[-1] == "walrow: loaded public.item"
+    receive_rest(server, log, slot)
     check_log(server.dsn, log, Load.TABLES)

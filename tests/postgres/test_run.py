@@ -26,6 +26,7 @@ import pyarrow as pa
 import walrow
 from servers.loads import until
 from servers.receiving import drop_if_there, execute
+from walrow._log.requests import pending
 from walrow._run.status import status_of
 
 if TYPE_CHECKING:
@@ -88,6 +89,13 @@ class Shop:
         with psycopg.connect(self.dsn) as conn:
             query = f"SELECT * FROM sales.{table}"
             return sorted(conn.execute(query.encode()).fetchall())
+
+    def reasons(self) -> tuple[str, ...]:
+        """The reasons of `walrow status`. None before the log is there."""
+        try:
+            return status_of(self.log).reasons
+        except (walrow.errors.LogError, FileNotFoundError):
+            return ()
 
     def is_current(self, *tables: str) -> bool:
         try:
@@ -172,6 +180,13 @@ def test_once(shop: Shop) -> None:
     code, said = shop.call("run", str(shop.file), "--once")
     # Tables with earlier rows are loaded within the same call.
     assert code == 0, said
+    # Two receivers, and each warning about the server once.
+    assert said.count("max_slot_wal_keep_size is -1") == 1
+    assert "loaded 2 tables with 51 rows" in said
+    assert (
+        f"because it had rows before the slot was created: walrow load {shop.log} sales.orders"
+        in said
+    )
     assert "tables that are current: 2 of 2" in said
     assert shop.is_current("orders", "items")
     assert shop.call("status", str(shop.log))[0] == 0
@@ -253,6 +268,14 @@ def test_what_the_check_says(shop: Shop) -> None:
     assert (
         "sales.items: target 1 (line 10) and target 2 (line 14) both claim it" in said
     )
+    # A publication without a table, as a start refuses it, too.
+    shop.write()
+    shop.sql("DROP PUBLICATION shop", "CREATE PUBLICATION shop")
+    for words in (["--check"], ["--once"]):
+        code, said = shop.call("run", str(shop.file), *words)
+        assert code == 2
+        assert "no table is published by shop: ALTER PUBLICATION" in said
+    assert not shop.log.exists()
 
 
 @pytest.mark.slow
@@ -391,6 +414,44 @@ def test_a_table_that_joins_while_it_runs(shop: Shop) -> None:
         until(lambda: shop.is_current("late"), 90)
         shop.sql("INSERT INTO sales.late VALUES (2, 2)")
         until(lambda: shop.is_current("late"), 60)
+        running.stop()
+
+
+@pytest.mark.slow
+def test_a_table_that_joins_and_waits_until_its_load_is_asked_for(shop: Shop) -> None:
+    shop.write(target='load = "ask"')
+    with Running(shop) as running:
+        # The first one has rows, too.
+        until(shop.reasons, 60)
+        (advice,) = shop.reasons()
+        assert advice.startswith("sales.orders needs a load, because it had rows")
+        command = advice.rpartition(": walrow ")[2].split()
+        assert command == ["load", str(shop.log), "sales.orders"]
+        assert shop.call(*command)[0] == 0
+        until(lambda: shop.is_current("orders"), 60)
+        until(lambda: shop.reasons() == ())
+        shop.sql(
+            "CREATE TABLE sales.late (id int PRIMARY KEY, n int)",
+            "INSERT INTO sales.late VALUES (1, 1)",
+            "ALTER PUBLICATION shop ADD TABLE sales.late",
+            "INSERT INTO sales.late VALUES (2, 2)",
+        )
+        # The receiver looks each half minute.
+        until(shop.reasons, 60)
+        code, said = shop.call("status", str(shop.log))
+        assert code == 1
+        assert said.splitlines()[-1].startswith(
+            "to do: sales.late needs a load, because "
+        )
+        assert said.splitlines()[-1].endswith(f": walrow load {shop.log} sales.late")
+        # Others go on, and nothing is requested meanwhile.
+        shop.sql("INSERT INTO sales.items VALUES (1, 1)", "DELETE FROM sales.orders")
+        until(lambda: shop.is_current("orders", "items"), 60)
+        assert pending(shop.log) == []
+        assert not shop.is_current("late")
+        assert shop.call("load", str(shop.log), "sales.late")[0] == 0
+        until(lambda: shop.is_current("late"), 60)
+        until(lambda: shop.reasons() == ())
         running.stop()
 
 

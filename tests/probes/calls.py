@@ -201,7 +201,7 @@ CALLS = [
         ("walrow.Log('')", "empty", "log", "name a directory"),
         ("walrow.Log('dbname=x')", "a connection string", "the log", "its directory"),
         ("walrow.Log(7)", "not int", "log must be", "the path or the URL"),
-        ("walrow.Log(FOLDER)", "not a log", "directory", "choose an empty or new"),
+        ("walrow.Log(FOLDER)", "there is no log", "probes", "walrow seal write logs"),
         ("walrow.Log(LOG, storage_options={})", "a path", "storage_options", "a URL"),
         (
             "walrow.Log(LOG, storage_option={})",

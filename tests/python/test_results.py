@@ -49,11 +49,11 @@ def sealed(folder: Path) -> walrow.log.Log:
 
 def test_what_a_log_has_is_json_and_html(tmp_path: Path) -> None:
     opened = sealed(tmp_path)
-    for results in (opened.segments(), opened.tables()):
+    for results, what in ((opened.segments(), "segment"), (opened.tables(), "table")):
         assert isinstance(results, Results)
         assert results
         text = results._repr_html_()
-        assert text.startswith(f"<table><caption>{len(results)} result")
+        assert text.startswith(f"<table><caption>{len(results)} {what}")
         for each in results:
             assert pickle.loads(pickle.dumps(each)) == each
             found = each.to_dict()
@@ -79,4 +79,4 @@ def test_values_of_json() -> None:
     # The text of an error that is not walrow's may have values of rows.
     failed = {("s", "t"): errors.ApplyError("other"), "u": ValueError("secret")}
     assert as_json(failed) == {"s.t": "other", "u": "ValueError"}
-    assert Results([])._repr_html_().startswith("<table><caption>0 results")
+    assert Results([], "slot")._repr_html_().startswith("<table><caption>0 slots")

@@ -7,7 +7,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from walrow._log.net_refusals import as_refusal
-from walrow._results import Result, html_table, result
+from walrow._results import Result, counted, html_table, result
 from walrow.errors import LogError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Net:
         what = (
             "not read"
             if found is None
-            else f"{found.events} changes, {found.rows} rows"
+            else f"{counted(found.events, 'change')}, {counted(found.rows, 'row')}"
         )
         return (
             f"<walrow._log.net.Net of {self.table}, {self.start} to {self.end}: {what}>"

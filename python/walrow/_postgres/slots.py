@@ -84,7 +84,7 @@ def slots(conn: psycopg.Connection[Any]) -> Results[Slot]:
         OptionError: The connection cannot be used.
         psycopg.Error: The query failed.
     """
-    return Results(map(_slot, records(conn, _SLOTS)))
+    return Results(map(_slot, records(conn, _SLOTS)), "slot")
 
 
 def _slot(row: dict[str, Any]) -> Slot:

@@ -6,7 +6,7 @@ import html
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from walrow._results import html_table, table
+from walrow._results import counted, html_table, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,8 +36,8 @@ def batch(batch: Batch) -> str:
         rows = [list(row) for row in zip(*columns, strict=True)]
     shown = f"first {len(rows)} of " if len(rows) < batch.num_rows else ""
     caption = (
-        f"<b>{html.escape(batch.table)}</b>: {shown}{batch.num_rows:,} rows, "
-        f"{batch.num_columns} columns"
+        f"<b>{html.escape(batch.table)}</b>: {shown}{counted(batch.num_rows, 'row')}, "
+        f"{counted(batch.num_columns, 'column')}"
     )
     return table(caption, heads, rows)
 

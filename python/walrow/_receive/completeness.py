@@ -206,7 +206,7 @@ class Completeness:
             if new := [mark for mark in marks if mark not in known and mark.is_open]:
                 name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
                 reasons = "; ".join(mark.reason for mark in new)
-                text = f"{name} needs a load, because {reasons}: walrow load DIR {name}"
+                text = f"{name} needs a load, because {reasons}: walrow load {self._log} {name}"
                 self._note(text)
                 if any(mark.code == Why.TYPE for mark in new):
                     self._aged()

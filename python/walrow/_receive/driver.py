@@ -48,6 +48,7 @@ from walrow._receive.status import Received
 from walrow._receive.stopping import Stop
 from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch
+from walrow._results import counted
 from walrow._waiting import StopEvent, Waiter
 from walrow.errors import ConnectionLostError, Error, LogError
 
@@ -496,7 +497,8 @@ class Driver:
             load_requests.complete(self._log, request, failure)
         if done is not None:
             loaded = done.progress(0)
-            self._reports.add(f"loaded {loaded.tables} tables with {loaded.rows} rows")
+            tables, rows = counted(loaded.tables, "table"), counted(loaded.rows, "row")
+            self._reports.add(f"loaded {tables} with {rows}")
 
     def _received(self) -> Received:
         core = self._core

@@ -51,6 +51,12 @@ def check(loaded: Loaded) -> Checked:
             f"the publication {it} does not exist: CREATE PUBLICATION {it} FOR TABLE …"
             for it in found.missing
         ]
+        if not published and not found.missing:
+            names = ", ".join(loaded.file.source.publications)
+            problems.append(
+                f"no table is published by {names}: ALTER PUBLICATION … ADD TABLE …, or create "
+                "the tables first"
+            )
     facts = _facts(loaded, published)
     # The log alone does not know a table that has joined the publication since.
     if facts.tables and unasked is None:

@@ -156,6 +156,8 @@ class Parent:
             command += ["--until", "now"] if part is Part.RECEIVE else ["--once"]
         if step is Step.APPLY:
             command.append("--may-request")
+        if step is Step.LOAD:
+            command.append("--again")
         child = subprocess.Popen(  # noqa: S603 - walrow itself, with the path of the file
             command,
             stdin=subprocess.PIPE,

@@ -15,6 +15,7 @@ from click.core import ParameterSource
 from walrow._apply.engines import choose
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
 from walrow._options import DURATION, Option
+from walrow._results import counted
 from walrow.cli.arguments import (
     TEXT,
     OrByFile,
@@ -24,7 +25,7 @@ from walrow.cli.arguments import (
     pairs,
 )
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, print_json, say
+from walrow.cli.terminal import print_json, say
 from walrow.errors import ApplyError, OptionError
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ class _Progress:
         now = time.monotonic()
         if now - self._last >= _PAUSE:
             self._last = now
-            say(f"walrow: {count(rows, 'row')} read")
+            say(f"walrow: {counted(rows, 'row')} read")
 
 
 def _storage(items: Sequence[str]) -> dict[str, str]:
@@ -233,7 +234,7 @@ def _show(done: Applied, *, as_json: bool) -> None:
     if as_json:
         print_json(done.to_dict())
     elif not is_quiet():
-        what = count(done.net_rows, "row") if done.committed else "nothing new"
+        what = counted(done.net_rows, "row") if done.committed else "nothing new"
         since = "" if done.since is None else f", true since {done.since.isoformat()}"
         say(f"walrow: {what}, {done.target} is at {done.end}{since}")
 

@@ -11,10 +11,11 @@ import click
 
 from walrow import backup as of_python
 from walrow._backup.base_options import BackupOptions
+from walrow._results import counted
 from walrow.cli.arguments import TEXT, options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, print_json, say
+from walrow.cli.terminal import print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -80,7 +81,7 @@ def base(*, dsn: str, as_json: bool, **options: Any) -> None:
         print_json(done.to_dict())
     elif not is_quiet():
         say(
-            f"walrow: {done.path} has {count(done.files, 'file')}, from {done.start_lsn} to"
+            f"walrow: {done.path} has {counted(done.files, 'file')}, from {done.start_lsn} to"
             f" {done.end_lsn}{'' if done.verified else '; without a manifest, nothing was verified'}"
         )
     if done.wal == "missing":

@@ -12,10 +12,11 @@ import click
 from walrow import backup as of_python
 from walrow._amounts import duration
 from walrow._lsn import Lsn
+from walrow._results import counted
 from walrow.cli import grid
 from walrow.cli.arguments import TEXT
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, print_json, printable, say
+from walrow.cli.terminal import print_json, printable, say
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ def _verify_manifest(directory: Path, *, wal: bool, as_json: bool) -> None:
     if as_json:
         print_json(found.to_dict())
     elif not is_quiet():
-        say(f"walrow: {found.path} is complete: {count(found.files, 'file')}")
+        say(f"walrow: {found.path} is complete: {counted(found.files, 'file')}")
 
 
 def _show(found: Comparison) -> None:

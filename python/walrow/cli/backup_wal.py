@@ -11,11 +11,12 @@ import click
 
 from walrow import backup
 from walrow._backup.wal_receiving import WalOptions
+from walrow._results import counted
 from walrow.cli.arguments import options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
-from walrow.cli.terminal import count, print_json, printable, say
+from walrow.cli.terminal import print_json, printable, say
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
         received = backup.receive_wal(dsn, status=show, stop=stop, **options)
     if not (as_json or is_quiet()):
         say(
-            f"walrow: {count(received.segments, 'segment')} whole; "
+            f"walrow: {counted(received.segments, 'segment')} whole; "
             f"durable up to {received.end} of timeline {received.timeline}"
             if received.end is not None
             else "walrow: stopped before a server was reached"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 import threading
 from dataclasses import fields
 from pathlib import Path
@@ -14,6 +15,7 @@ from walrow._log.retention import Retention
 from walrow._options import declared
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
+from walrow._results import counted
 from walrow._run.applier import Applier, text_of
 from walrow._run.child import from_parent
 from walrow._run.engines import spark_tables
@@ -22,7 +24,7 @@ from walrow._run.records import Failure, RunFolder
 from walrow._run.supervisor import LEFT, REQUESTED, Part
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
-from walrow.cli.terminal import count, print_json, printable, say
+from walrow.cli.terminal import print_json, printable, say
 from walrow.errors import Error, OptionError
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -66,8 +68,15 @@ def _by_file(function: F) -> F:
     type=click.Choice(["now"]),
     help="End when everything that is committed by now is in the log.",
 )
+# Only `walrow run` gives it.
+@click.option("--again", "is_again", is_flag=True, hidden=True)
 def receive_by_file(
-    *, path: str, is_supervised: bool, until: Literal["now"] | None, as_json: bool
+    *,
+    path: str,
+    is_supervised: bool,
+    until: Literal["now"] | None,
+    is_again: bool,
+    as_json: bool,
 ) -> None:
     """Receives as the file of `walrow run` says, until it is stopped."""
     loaded = _loaded(path, is_supervised=is_supervised)
@@ -82,7 +91,7 @@ def receive_by_file(
         if each.name in known
     }
     stop = threading.Event()
-    shown = _Receiving(folder, as_json=as_json)
+    shown = _Receiving(folder, as_json=as_json, is_again=is_again)
     with stopped_by_signals(stop), _noted(folder, Part.RECEIVE):
         received = receive_into_log(
             source.dsn,
@@ -190,9 +199,11 @@ def _noted(folder: RunFolder, part: Part) -> Iterator[None]:
 class _Receiving:
     """Shows the states of a receiver, and forgets its last error once it streams."""
 
-    def __init__(self, folder: RunFolder, *, as_json: bool) -> None:
+    def __init__(self, folder: RunFolder, *, as_json: bool, is_again: bool) -> None:
         self._folder = folder
         self._as_json = as_json
+        #: Whether the receiver before this one, seconds ago, has said what it found on the server.
+        self._is_again = is_again
         self._note: str | None = None
         self._has_streamed = False
 
@@ -208,8 +219,13 @@ class _Receiving:
             status.note is not None or status.state == "streaming"
         ):
             self._note = status.note
-            words = "" if status.note is None else f": {printable(status.note)}"
-            say(f"walrow receive: {status.state}{words}")
+            if self._is_again and _FINDING.match(status.note or ""):
+                return
+            # A note of one that streams, or that has all, is about something else.
+            is_telling = status.note is None or status.state not in _AT_WORK
+            parts: list[str] = [status.state] if is_telling else []
+            parts += [] if status.note is None else [printable(status.note)]
+            say(": ".join(["walrow receive", *parts]))
 
 
 def _show(report: Report, *, as_json: bool) -> None:
@@ -218,7 +234,7 @@ def _show(report: Report, *, as_json: bool) -> None:
     elif report.problem is not None:
         say(f"walrow apply: {report.table}: {report.problem}")
     elif report.applied is not None and not is_quiet():
-        rows = count(report.applied.net_rows, "row")
+        rows = counted(report.applied.net_rows, "row")
         say(f"walrow apply: {report.table}: {rows}, up to {report.applied.end}")
 
 
@@ -250,6 +266,9 @@ def _summary(outcome: Outcome, *, as_json: bool) -> None:
         say(f"walrow: tables that are current: {current} of {len(outcome.reports)}")
 
 
+_AT_WORK = ("streaming", "stopping")
+#: A finding of the preflight, with its code.
+_FINDING = re.compile(r"warning: .* \[[a-z0-9-]+\](: |$)")
 #: The parts of a receiver's state that are printed as they are.
 _SHOWN = (
     *("state", "transactions", "rows", "bytes", "segments"),

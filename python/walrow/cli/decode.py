@@ -11,12 +11,13 @@ import click
 
 from walrow._core import Batch, Reader
 from walrow._read.schemas import schema_of_all
+from walrow._results import counted
 from walrow._secrets import is_conninfo
 from walrow._sources.logs import find_log, part_of
 from walrow.cli import source
 from walrow.cli.arguments import LSN_OR_TIME, library_option
 from walrow.cli.places import resolved, say_time
-from walrow.cli.terminal import count, say
+from walrow.cli.terminal import say
 from walrow.errors import (
     Error,
     OptionError,
@@ -334,13 +335,13 @@ class Counted:
     def written_rows(self, which: str) -> str:
         """Says that all rows were written."""
         were = "was" if self.rows == 1 else "were"
-        return f"{count(self.rows, 'row')} {which} {were} written"
+        return f"{counted(self.rows, 'row')} {which} {were} written"
 
     def explain(self, error: Exception) -> None:
         """Adds the files that stay on disk to an error."""
         note = self.written()
         if note is None:
-            note = f"{count(self.rows, 'row')} decoded, nothing written"
+            note = f"{counted(self.rows, 'row')} decoded, nothing written"
         if isinstance(error, OSError) and error.strerror:
             error.strerror = f"{error.strerror}; {note}"
         else:
@@ -368,7 +369,7 @@ def _warn(reader: Reader, options: Options, *, truncated: bool) -> None:
         )
     if number := reader.repeated_transactions:
         warnings.append(
-            f"{count(number, 'transaction')} came again after pg_recvlogical reconnected, and "
+            f"{counted(number, 'transaction')} came again after pg_recvlogical reconnected, and "
             f"{'was' if number == 1 else 'were'} skipped"
         )
     if reader.unresolved_types and options["profile"] != "text":
@@ -377,12 +378,12 @@ def _warn(reader: Reader, options: Options, *, truncated: bool) -> None:
             f"{_unresolved(reader.unresolved_types)}; use --catalog to define them"
         )
     warnings.extend(
-        f"{column}: {count(number, 'value')} became null because the column's type cannot hold "
+        f"{column}: {counted(number, 'value')} became null because the column's type cannot hold "
         f"{'it' if number == 1 else 'them'}"
         for column, number in reader.nulled.items()
     )
     warnings.extend(
-        f"{column}: {count(number, 'array')} lost subscripts that do not start at 1; "
+        f"{column}: {counted(number, 'array')} lost subscripts that do not start at 1; "
         "--profile text keeps them"
         for column, number in reader.dropped_lower_bounds.items()
     )
@@ -399,7 +400,7 @@ def _open(transactions: Sequence[Mapping[str, Any]]) -> str:
     if more := len(transactions) - len(shown):
         shown.append(f"{more:,} more")
     return (
-        f"{count(len(transactions), 'transaction')} of the capture neither committed nor "
+        f"{counted(len(transactions), 'transaction')} of the capture neither committed nor "
         f"rolled back: {', '.join(shown)}"
     )
 

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow._results import counted
 from walrow._run.records import forget_target
 from walrow.cli import grid, log_options
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands
 from walrow.cli.places import resolved
-from walrow.cli.terminal import count, print_json, printable, say
+from walrow.cli.terminal import print_json, printable, say
 from walrow.log import Log
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def list_segments(*, directory: str, as_json: bool) -> None:
 @_directory
 def verify(*, directory: str) -> None:
     """Reads all segments, and compares them with their checksums."""
-    click.echo(f"{count(Log(directory).verify(), 'segment')} verified")
+    click.echo(f"{counted(Log(directory).verify(), 'segment')} verified")
 
 
 @log.command()
@@ -136,7 +137,7 @@ def prune(*, directory: str, end: Lsn | dt.datetime, force: bool) -> None:
     """
     opened = Log(directory)
     removed = opened.prune(resolved(opened._log, "--end", end), force=force)
-    click.echo(f"{count(removed, 'segment')} removed")
+    click.echo(f"{counted(removed, 'segment')} removed")
 
 
 @log.command()
@@ -172,7 +173,7 @@ def retain(
     )
     for name in done.forgotten:
         click.echo(f"forgot the reader {printable(name)}")
-    click.echo(f"{count(done.segments, 'segment')}, {done.bytes:,} bytes removed")
+    click.echo(f"{counted(done.segments, 'segment')}, {done.bytes:,} bytes removed")
     for hold in done.held:
         say(f"walrow: held back: {printable(str(hold))}")
 
@@ -212,9 +213,9 @@ def rewrite(
     command if it is interrupted.
     """
     done = Log(directory).erase(table, columns=columns, keys=keys, force=force)
-    changes = f"{count(done.changes, 'change')} erased, " if keys else ""
+    changes = f"{counted(done.changes, 'change')} erased, " if keys else ""
     click.echo(
-        f"{changes}{count(done.rewritten, 'segment')} of {done.segments:,} rewritten"
+        f"{changes}{counted(done.rewritten, 'segment')} of {done.segments:,} rewritten"
     )
 
 
@@ -235,7 +236,7 @@ def compact(*, directory: str, segment_size: int) -> None:
     """
     done = Log(directory).compact(segment_size=segment_size)
     click.echo(
-        f"{count(done.segments, 'segment')} merged into {done.merged:,}, "
+        f"{counted(done.segments, 'segment')} merged into {done.merged:,}, "
         f"{done.bytes:,} bytes copied"
     )
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
+from walrow._results import counted
 from walrow.cli import jsonlines
-from walrow.cli.terminal import count
 from walrow.errors import Remedy, SchemaError
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Files:
             if error.errno in {errno.EMFILE, errno.ENFILE}:
                 tables = sum(file.writer is not None for file in self._files)
                 error.strerror = (
-                    f"{error.strerror} ({tables} tables): raise the limit with "
+                    f"{error.strerror} ({counted(tables, 'table')}): raise the limit with "
                     "ulimit -n, or choose one table with --table"
                 )
             # Not the temporary name, which means nothing to the user.
@@ -496,7 +496,7 @@ class Json:
     def written(self) -> str:
         """Says what the file has taken."""
         were = "was" if self._rows == 1 else "were"
-        rows = f"{count(self._rows, 'row')} {were} written before the error"
+        rows = f"{counted(self._rows, 'row')} {were} written before the error"
         return rows + (", and a part of the next one" if self._is_cut else "")
 
     def close(self) -> None:

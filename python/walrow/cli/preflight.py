@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 import click
 
 from walrow import postgres
+from walrow._results import counted
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import connected, dsn
-from walrow.cli.terminal import count, print_json, printable
+from walrow.cli.terminal import print_json, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -89,7 +90,7 @@ def preflight(
                 click.echo(
                     f"{head}: {more:,} more of this kind [{kind[1]}]: --all shows them"
                 )
-        click.echo(count(len(found.errors), "error"))
+        click.echo(counted(len(found.errors), "error"))
     if found.errors:
         raise click.exceptions.Exit(1)
 

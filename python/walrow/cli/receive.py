@@ -13,13 +13,14 @@ import click
 from walrow._log.retention import Retention
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
+from walrow._results import counted
 from walrow._waiting import StopEvent
 from walrow.cli import log_options
 from walrow.cli.arguments import OrByFile, options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import stopped_by_signals
-from walrow.cli.terminal import count, print_json, printable, say
+from walrow.cli.terminal import print_json, printable, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,8 +79,8 @@ def receive(
         )
     if not (as_json or is_quiet()):
         say(
-            f"walrow: {count(received.transactions, 'transaction')}, "
-            f"{count(received.rows, 'row')}; the log ends at {received.position}"
+            f"walrow: {counted(received.transactions, 'transaction')}, "
+            f"{counted(received.rows, 'row')}; the log ends at {received.position}"
         )
     for each in received.left:
         say(f"walrow: the log lacks {printable(str(each))}")
@@ -167,14 +168,14 @@ def _line(status: Status, rate: _Rate) -> str:
         status.state,
         f"{rows:,.0f} rows/s",
         f"{size / 1e6:,.1f} MB/s",
-        count(status.transactions, "transaction"),
+        counted(status.transactions, "transaction"),
         f"at {status.position}",
     ]
     if status.load is not None:
         done, every = status.load.pieces, status.load.pieces_in_all
         parts.append(
-            f"loads {count(status.load.tables, 'table')}: "
-            f"{100 * done // max(every, 1)} %, {status.load.rows:,} rows"
+            f"loads {counted(status.load.tables, 'table')}: "
+            f"{100 * done // max(every, 1)} %, {counted(status.load.rows, 'row')}"
             f", {status.load.held_bytes / 1e6:,.1f} MB wait"
         )
     if status.lag_bytes is not None:

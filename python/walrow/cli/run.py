@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from walrow._results import counted
 from walrow._run.applier import engine_of
 from walrow._run.checking import check as check_file
 from walrow._run.parent import Parent
@@ -14,7 +15,7 @@ from walrow._run.reading import read
 from walrow._run.records import RunFolder
 from walrow.cli import grid
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, print_json, say
+from walrow.cli.terminal import print_json, say
 from walrow.errors import Error, OptionError
 
 if TYPE_CHECKING:
@@ -128,7 +129,7 @@ def _check(loaded: Loaded, *, as_json: bool) -> None:
         text = f"the server was not asked for its tables: {checked.unasked}"
         raise Error(text)
     if not as_json and not is_quiet():
-        say(f"walrow: {loaded.path.name} is right: {count(len(rows), 'table')}")
+        say(f"walrow: {loaded.path.name} is right: {counted(len(rows), 'table')}")
 
 
 def _rows(loaded: Loaded, checked: Checked) -> list[dict[str, str]]:

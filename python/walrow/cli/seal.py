@@ -9,9 +9,10 @@ import click
 
 from walrow._log.sealing import SealOptions
 from walrow._log.sealing import seal as seal_into_log
+from walrow._results import counted
 from walrow.cli.arguments import options_of
 from walrow.cli.source import files, framing, is_quiet, quiet
-from walrow.cli.terminal import count, say
+from walrow.cli.terminal import say
 
 
 @click.command()
@@ -33,12 +34,12 @@ def seal(*, files: tuple[str, ...], **options: Any) -> None:
     sealed = seal_into_log(list(files), **options)
     if not is_quiet():
         repeated = (
-            f", {count(sealed.repeated, 'transaction')} that it had already"
+            f", {counted(sealed.repeated, 'transaction')} that it had already"
             if sealed.repeated
             else ""
         )
         say(
-            f"walrow: {count(sealed.transactions, 'transaction')}, "
-            f"{count(sealed.rows, 'row')} in {count(sealed.segments, 'segment')}"
+            f"walrow: {counted(sealed.transactions, 'transaction')}, "
+            f"{counted(sealed.rows, 'row')} in {counted(sealed.segments, 'segment')}"
             f"{repeated}; the log ends at {sealed.position}"
         )

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from walrow._results import counted
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option
 from walrow.cli.decode import Counted, format_of, require_pyarrow, write
 from walrow.cli.places import resolved
 from walrow.cli.source import is_quiet, quiet
-from walrow.cli.terminal import count, say
+from walrow.cli.terminal import say
 from walrow.errors import Error
 from walrow.log import Log
 
@@ -93,4 +94,4 @@ def state(
             batches.explain(error)
         raise
     if not is_quiet() and not (to == "-" and sys.stdout.isatty()):
-        say(f"walrow: {count(batches.rows, 'row')} as of {reader.position}")
+        say(f"walrow: {counted(batches.rows, 'row')} as of {reader.position}")

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow._results import counted
 from walrow._run.status import status_of
 from walrow.cli import grid
-from walrow.cli.terminal import count, print_json, printable
+from walrow.cli.terminal import print_json, printable
 
 if TYPE_CHECKING:
     from walrow._run.status import Status
@@ -50,7 +51,7 @@ def _show(found: Status) -> None:
         ),
         (
             "log",
-            f"{found.start} to {found.end}, {count(found.segments, 'segment')}, "
+            f"{found.start} to {found.end}, {counted(found.segments, 'segment')}, "
             f"{found.bytes:,} bytes{commit}",
         ),
     ):

@@ -65,11 +65,6 @@ class _JsonEscapes(dict[int, str]):
 _JSON_ESCAPES = _JsonEscapes()
 
 
-def count(number: int, what: str) -> str:
-    """Writes a number of things: `1 row`, `1,234 rows`."""
-    return f"{number:,} {what}{'s' * (number != 1)}"
-
-
 def line_printer(*, whole: bool) -> Callable[[str, str, str, bool], None]:
     """Prints lines to stdout: a head in a style, a text, and whether the line must be whole.
 

@@ -40,6 +40,10 @@ class Finding(Result):
 class Preflight(Results[Finding]):
     """The findings of `preflight`: errors first, then warnings and notes."""
 
+    def __init__(self, findings: Iterable[Finding] = ()) -> None:
+        """Has the findings, in this order."""
+        super().__init__(findings, "finding")
+
     @property
     def errors(self) -> list[Finding]:
         """The findings that prevent a complete stream."""
