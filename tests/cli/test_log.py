@@ -140,7 +140,10 @@ def test_what_is_not_a_log_is_an_error(
     tmp_path: Path, run: Callable[..., Any], command: list[str]
 ) -> None:
     (tmp_path / "notes.txt").touch()
-    for path, words in [(tmp_path, "there is no log"), (tmp_path / "none", "No such file")]:
+    for path, words in [
+        (tmp_path, "there is no log"),
+        (tmp_path / "none", "No such file"),
+    ]:
         result = run("log", *command, path, text=True)
         assert result.returncode == 1
         assert words in result.stderr

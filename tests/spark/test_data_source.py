@@ -225,7 +225,9 @@ def test_options_are_refused_by_name(
 
 def test_what_is_not_a_log_is_refused(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "nothing"):
-        with pytest.raises(walrow.errors.LogError, match="there is no log|cannot be opened"):
+        with pytest.raises(
+            walrow.errors.LogError, match=r"there is no log|cannot be opened"
+        ):
             source(path, "t").schema()
     log = dated(tmp_path / "log", "2024-02-29")
     with pytest.raises(walrow.errors.SchemaError, match="no table other") as raised:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,7 +19,12 @@ pytest.importorskip("pyarrow")
 pytest.importorskip("psycopg")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
+pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
+
 from local_delta.written_tables import WrittenTables
+from servers.loads import until
+from servers.receiving import drop_if_there
+from servers.shop import Running, Shop, children, processes
 from table_formats import table_formats
 from walrow._run.applier import Applier, Report
 from walrow._run.engines import Tables, spark_tables
@@ -25,9 +33,9 @@ from walrow._run.status import status_of
 from walrow.cli.apply_spark import without_text
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pyspark.sql import SparkSession
+
+    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -119,3 +127,65 @@ def test_a_process_with_settings_of_the_file(
         ("sales.t2", "spark"),
         ("sales.t3", "delta"),
     ]
+
+
+def has_ended(running: Running, times: int) -> bool:
+    """Whether the applier has ended with an error so often."""
+    return running.said.count("apply has ended with code 1") >= times
+
+
+@pytest.mark.timeout(1500)
+def test_java_that_is_killed_loses_nothing(
+    lakehouse: SparkSession, server: EmbeddedServer, tmp_path: Path
+) -> None:
+    del lakehouse  # It has fetched the jars.
+    settings = {
+        **table_formats(tmp_path / "warehouse"),
+        "spark.master": "local[2]",
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    }
+    lines = [f"{json.dumps(key)} = {json.dumps(it)}" for key, it in settings.items()]
+    slot = f"java_{time.monotonic_ns()}"
+    with server.database("java") as name:
+        shop = Shop(server.dsn_of(name), tmp_path, slot)
+        shop.write(target="\n".join(['engine = "spark"', "[spark]", *lines]))
+        shop.sql(
+            "CREATE SCHEMA sales",
+            "CREATE TABLE sales.orders (id int PRIMARY KEY, n int)",
+            "INSERT INTO sales.orders SELECT g, g FROM generate_series(1, 50) g",
+            "CREATE PUBLICATION shop FOR TABLE sales.orders",
+        )
+        try:
+            with Running(shop) as running:
+                until(lambda: shop.is_current("orders"), 300)
+                for number in range(2):
+                    applier = processes(shop)["apply"]
+                    (java,) = children(applier, "java")
+                    for each in range(5):
+                        key = 100 + 10 * number + each
+                        shop.sql(
+                            f"INSERT INTO sales.orders VALUES ({key}, 0)",  # noqa: S608
+                            f"UPDATE sales.orders SET n = n + 1 WHERE id <= {each}",  # noqa: S608
+                        )
+                        # The last one may be in the middle of a commit.
+                        time.sleep(0.3)
+                    os.kill(java, signal.SIGKILL)
+                    until(partial(has_ended, running, number + 1), 120)
+                    until(lambda: shop.is_current("orders"), 300)
+                assert has_ended(running, 2)
+                assert not has_ended(running, 3)
+                assert "its Java process is gone" in running.said
+                until(lambda: status_of(shop.log).reasons == (), 30)
+                # Java ends after an applier that is killed, too.
+                applier = processes(shop)["apply"]
+                (java,) = children(applier, "java")
+                os.kill(applier, signal.SIGKILL)
+                until(lambda: not Path(f"/proc/{java}").exists(), 30)
+                shop.sql("DELETE FROM sales.orders WHERE id < 10")
+                until(lambda: shop.is_current("orders"), 300)
+                running.stop()
+            shop.check_commits("orders")
+        finally:
+            drop_if_there(shop.dsn, slot)

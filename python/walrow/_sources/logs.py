@@ -84,7 +84,10 @@ def start_in(log: LogDirectory | None, start: Any) -> Any:
     return found
 
 
-_NO_LOG = "start is a time, which needs a log: pass the LSN, such as Reader.position"
+_NO_LOG = (
+    "start is a time, which needs a log: walrow.seal makes one of a capture. Or pass the LSN, such as "
+    "Reader.position: table='walrow.transactions' has the LSNs and times of a capture"
+)
 
 
 def log_of(source: Any) -> LogDirectory | None:

@@ -199,7 +199,10 @@ def _resolve_times(files: Sequence[str], options: Options) -> None:
         options["end"] = resolved(log, "--end", end)
         return
     if isinstance(start, dt.datetime):
-        text = "--start is a time, which needs a log: a capture takes an LSN"
+        text = (
+            "--start is a time, which needs a log, and a capture takes an LSN: walrow seal makes a "
+            "log of it, and --table walrow.transactions shows LSNs with their times"
+        )
         raise click.UsageError(text)
     say_time("--end", end)
 
