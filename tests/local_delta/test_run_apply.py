@@ -19,7 +19,7 @@ import pyarrow as pa
 
 import walrow
 from local_delta.written_tables import WrittenTables
-from walrow._log.requests import cancel_load, pending
+from walrow._log.requests import cancel_load, complete, pending, request
 from walrow._run import applier as applier_module
 from walrow._run.applier import READER, Applier, Report
 from walrow._run.checking import check
@@ -443,6 +443,62 @@ def test_a_load_that_somebody_must_ask_for(log: WrittenTables) -> None:
     assert not pending(log.path)
     assert [it.table for it in outcome.behind] == ["sales.t1"]
     assert status_of(log.path).needs_load[0].codes == ("new_in_publication",)
+
+
+def test_what_walrow_run_asks_for_needs_nobody(log: WrittenTables) -> None:
+    log.insert(1)
+    log.mark(1)
+    log.mark(2)
+    # The log is new: what the applier will ask for is not known yet.
+    with RunFolder(log.path).locked():
+        assert status_of(log.path).reasons == ()
+    assert len(status_of(log.path).reasons) == 2
+    made, _ = applier_of(log)
+    made.round()
+    assert cancel_load(log=log.path) == 1
+    with RunFolder(log.path).locked():
+        assert status_of(log.path).reasons == ()
+        # A load that was given up does.
+        complete(log.path, request(log.path, ["sales.t2"]), "it was given up")
+        (reason,) = status_of(log.path).reasons
+    assert reason == (
+        "sales.t2 needs a load, because it is new; it was given up. Then: walrow load "
+        f"{log.path} sales.t2"
+    )
+    # The file may change.
+    made, _ = applier_of(log, TARGET + 'load = "ask"\n')
+    made.round()
+    with RunFolder(log.path).locked():
+        assert len(status_of(log.path).reasons) == 2
+
+
+def test_the_first_rows_do_not_wait_for_the_whole_pause(
+    log: WrittenTables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(globals(), "HEAD", HEAD.replace("0.001", '"1m"'))
+    made, _ = applier_of(log)
+
+    def pause() -> float:
+        return min(made._due.values()) - time.monotonic()
+
+    # No table, or one that waits for its load: after 1 s, 2 s and so on.
+    made.round()
+    assert 0 < pause() <= 1
+    made._due.clear()
+    made.round()
+    assert 1 < pause() <= 2
+    log.mark(1)
+    made._due.clear()
+    assert made.round().has_requested
+    assert 0 < pause() <= 1
+    log.insert(2)
+    made._due.clear()
+    made.round()
+    assert 1 < pause() <= 2
+    for _ in range(10):
+        made._due.clear()
+        made.round()
+    assert 59 < pause() <= 60
 
 
 def test_what_may_be_removed_at_any_time(log: WrittenTables) -> None:

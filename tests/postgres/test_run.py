@@ -331,6 +331,37 @@ def test_a_table_that_joins_and_waits_until_its_load_is_asked_for(shop: Shop) ->
 
 
 @pytest.mark.slow
+def test_a_table_that_cannot_be_loaded_stops_no_other(shop: Shop) -> None:
+    role = f"reader_{time.monotonic_ns()}"
+    shop.sql(
+        "INSERT INTO sales.items VALUES (1, 1)",
+        f"CREATE ROLE {role} LOGIN REPLICATION",
+        f"GRANT USAGE ON SCHEMA sales TO {role}",
+        f"GRANT SELECT ON sales.orders TO {role}",
+    )
+    shop.file.write_text(shop.file.read_text().replace("user=postgres", f"user={role}"))
+    try:
+        # The load of both is given up, then each is loaded alone.
+        code, said = shop.call("run", str(shop.file), "--once")
+        assert code == 1, said
+        assert "sales.items is not current: it needs a load" in said
+        assert shop.is_current("orders")
+        code, said = shop.call("status", str(shop.log))
+        assert code == 1
+        (line,) = (it for it in said.splitlines() if it.startswith("to do: "))
+        assert "permission denied for table items; the role needs SELECT" in line
+        assert line.endswith(f"Then: walrow load {shop.log} sales.items")
+        shop.sql(f"GRANT SELECT ON sales.items TO {role}")
+        code, said = shop.call("run", str(shop.file), "--once")
+        assert code == 0, said
+        assert shop.is_current("orders", "items")
+        assert shop.reasons() == ()
+    finally:
+        drop_if_there(shop.dsn, shop.slot)
+        shop.sql(f"DROP OWNED BY {role}", f"DROP ROLE {role}")
+
+
+@pytest.mark.slow
 def test_the_parts_alone(shop: Shop) -> None:
     config = ["--config", str(shop.file)]
     code, said = shop.call("receive", *config, "--until", "now")

@@ -21,8 +21,10 @@ from walrow._log.requests import (
     Requests,
     _renew,
     complete,
+    failures,
     is_wanted,
     note,
+    pending,
     request,
     result_of,
     take,
@@ -37,14 +39,14 @@ def test_a_request_beside_a_writer_that_starts(tmp_path: Path) -> None:
     log = tmp_path / "log"
     walrow.seal(b"", log=log)
     stop = threading.Event()
-    failures: list[Exception] = []
+    refused: list[Exception] = []
 
     def open_again_and_again() -> None:
         while not stop.is_set():
             try:
                 walrow.seal(b"", log=log)
             except walrow.Error as error:
-                failures.append(error)
+                refused.append(error)
 
     writer = threading.Thread(target=open_again_and_again)
     writer.start()
@@ -56,7 +58,7 @@ def test_a_request_beside_a_writer_that_starts(tmp_path: Path) -> None:
     finally:
         stop.set()
         writer.join()
-    assert not failures
+    assert not refused
     assert not [*log.glob(".*"), *log.glob("_load-*")]
 
 
@@ -289,3 +291,46 @@ def test_a_timeout_is_both_errors(tmp_path: Path) -> None:
     assert isinstance(caught.value, TimeoutError | walrow.Error)
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value) != ""
+
+
+def test_a_load_of_several_that_is_given_up_goes_on_with_each_alone(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    joint = request(log, ["s.b", "s.a", "s.a"])
+    # After a crash in the middle, it is recorded once more.
+    for _ in range(2):
+        complete(log, joint, "no right to read s.a")
+    alone = [it.tables for it in pending(log)]
+    assert alone == [["s.a"], ["s.b"]]
+    # As the joint one, before what was requested later.
+    assert {it.time for it in pending(log)} == {joint.time}
+    assert failures(log) == {}
+    for failure in ("no right to read s.a", "still none"):
+        first = take(log)
+        assert first is not None
+        assert first.tables == ["s.a"]
+        complete(log, first, failure)
+        assert failures(log) == {"s.a": failure}
+        request(log, ["s.a"])
+        (second,) = (it for it in pending(log) if it.tables == ["s.b"])
+        complete(log, second, None)
+        assert failures(log) == {"s.a": failure}
+        request(log, ["s.b"])
+    for each in pending(log):
+        complete(log, each, None)
+    assert failures(log) == {}
+    assert not [*log.glob("_load-*")]
+
+
+def test_one_that_somebody_waits_for_is_not_divided(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    awaited = request(log, ["s.a", "s.b"], is_awaited=True)
+    complete(log, awaited, "it failed")
+    assert pending(log) == []
+    assert failures(log) == {}
+    found = result_of(log, awaited)
+    assert found is not None
+    assert found.failure == "it failed"

@@ -4,7 +4,9 @@ Each request is an object of the log, `_load-request-…`. The receiver loads th
 one, and removes the request when it is done. So a request survives a crash. A process that waits
 for the load renews it. The load is cancelled a minute after the last time, or once somebody removes the
 request. The receiver writes into it what the load waits for. The result is an object with the request's key, which the waiting process removes: a missing
-one never means success.
+one never means success. If nobody waits, and the load of several tables is given up, each of them
+gets a request of its own, so that one table's error stops no other. The failure of one stays as a
+result, for `walrow status`.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ __all__ = [
     "Requests",
     "cancel_load",
     "complete",
+    "failures",
     "is_wanted",
     "load",
     "note",
@@ -70,10 +73,14 @@ class LoadResult(NamedTuple):
     Attributes:
         failure: Why it was given up. None if the tables are loaded.
         time: When that was, in seconds since 1970.
+        tables: The tables of the request.
+        is_awaited: Whether a process waited for it.
     """
 
     failure: str | None
     time: float = 0.0
+    tables: list[str] | None = None
+    is_awaited: bool = True
 
 
 @explained
@@ -415,23 +422,51 @@ def _change(objects: LogObjects, wanted: LoadRequest, change: dict[str, Any]) ->
 
 
 def complete(log: Path, taken: LoadRequest, failure: str | None) -> None:
-    """Records the outcome of a request, for the process that waits for it.
+    """Records the outcome of a request, for the process that waits for it or for `failures`.
 
     Raises:
         LogError: It cannot be written.
         OSError: The directory cannot be opened.
     """
     objects = LogObjects(log)
-    for name in objects.list(_RESULT):
-        with contextlib.suppress(Error, OSError, *_DAMAGED):
-            if _result_at(objects, name).time < time.time() - _KEPT_SECONDS:
-                # Nobody waits for it.
+    done = {*(taken.tables or ())}
+    for name, found in _results(objects):
+        is_over = not found.is_awaited and done.issuperset(found.tables or ())
+        if is_over or found.time < time.time() - _KEPT_SECONDS:
+            with contextlib.suppress(Error, OSError):
                 objects.remove(name)
-    if taken.is_awaited:
-        result = LoadResult(failure, time.time())
+    if not taken.is_awaited and failure is not None and len(done) > 1:
+        for number, table in enumerate(sorted(done)):
+            # After a crash, the same ones again.
+            alone = taken._replace(key=f"{taken.key}{number}", tables=[table])
+            with contextlib.suppress(FileExistsError):
+                objects.create(_name(alone), _record(alone))
+    elif taken.is_awaited or failure is not None:
+        result = LoadResult(failure, time.time(), taken.tables, taken.is_awaited)
         objects.create(_result(taken), json.dumps(result._asdict()).encode())
     with objects.lock():
         objects.remove(_name(taken))
+
+
+def failures(log: Path) -> dict[str, str]:
+    """Why the last load of a table was given up, by table, if nobody waited for it.
+
+    Raises:
+        OSError: The directory cannot be opened.
+    """
+    return {
+        table: found.failure
+        for _, found in _results(LogObjects(log))
+        if found.failure is not None and not found.is_awaited
+        for table in found.tables or ()
+    }
+
+
+def _results(objects: LogObjects) -> Iterator[tuple[str, LoadResult]]:
+    """The results that can be read, by the names of their objects."""
+    for name in objects.list(_RESULT):
+        with contextlib.suppress(Error, OSError, *_DAMAGED):
+            yield name, _result_at(objects, name)
 
 
 def result_of(log: Path, wanted: LoadRequest) -> LoadResult | None:
@@ -450,7 +485,12 @@ def _result_of(objects: LogObjects, wanted: LoadRequest) -> LoadResult | None:
 
 def _result_at(objects: LogObjects, name: str) -> LoadResult:
     found = json.loads(objects.read(name)[0])
-    return LoadResult(found["failure"], float(found["time"]))
+    return LoadResult(
+        found["failure"],
+        float(found["time"]),
+        _names(found["tables"]),
+        bool(found["is_awaited"]),
+    )
 
 
 def _name(wanted: LoadRequest) -> str:

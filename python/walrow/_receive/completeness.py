@@ -6,6 +6,7 @@ that. A load makes a table whole again.
 
 from __future__ import annotations
 
+import shlex
 import threading
 import time
 from functools import partial
@@ -17,6 +18,7 @@ from walrow._log.needs import read_record, write_published
 from walrow._log.questions import first_xid, truncates
 from walrow._postgres import published
 from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.preflight.finding import listed
 from walrow._postgres.running import literal
 from walrow._receive.marks import (
     Look,
@@ -26,6 +28,7 @@ from walrow._receive.marks import (
     at_beginning,
     settled,
 )
+from walrow._results import counted
 from walrow.errors import Error, LogError
 from walrow.log import Log
 
@@ -201,15 +204,29 @@ class Completeness:
     def _store(self, before: Published, after: Published) -> None:
         """Stores a record, and notes its new marks."""
         write_published(self._log, after)
+        by_reasons: dict[str, list[str]] = {}
         for oid, marks in after.marks.items():
             known = before.marks.get(oid, [])
             if new := [mark for mark in marks if mark not in known and mark.is_open]:
                 name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
                 reasons = "; ".join(mark.reason for mark in new)
-                text = f"{name} needs a load, because {reasons}: walrow load {self._log} {name}"
-                self._note(text)
+                by_reasons.setdefault(reasons, []).append(name)
                 if any(mark.code == Why.TYPE for mark in new):
                     self._aged()
+        for reasons, names in by_reasons.items():
+            self._note(_said(names, reasons, self._log))
+
+
+def _said(names: list[str], reasons: str, log: Path) -> str:
+    """One line for tables that need a load for the same reasons."""
+    if len(names) == 1:
+        command = shlex.join(["walrow", "load", str(log), *names])
+        return f"{names[0]} needs a load, because {reasons}: {command}"
+    command = shlex.join(["walrow", "status", str(log)])
+    return (
+        f"{counted(len(names), 'table')} need a load, each because {reasons}: {listed(names)}. "
+        f"{command} has the command for each"
+    )
 
 
 _LOOK_SECONDS = 30.0

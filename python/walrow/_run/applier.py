@@ -97,6 +97,8 @@ class Applier:
         self._folder = RunFolder(loaded.log)
         self._engines: dict[Engine, Tables] = {"delta": delta_tables(stop)}
         self._due: dict[int, float] = {}
+        #: The pauses of targets that are looked at soon.
+        self._pauses: dict[int, float] = {}
         #: The last problem of each table. None without one.
         self._problems: dict[int, str | None] = {}
         #: The tables whose targets wait for a load.
@@ -140,7 +142,11 @@ class Applier:
         due = {at for at in range(len(targets)) if self._due.get(at, now) <= now}
         for at in due:
             self._due[at] = now + targets[at].every
-        log = opened(self._loaded.log)
+        try:
+            log = opened(self._loaded.log)
+        except FileNotFoundError:
+            self._look_soon(due, now)
+            raise
         facts = facts_of(log)
         places = doubtful(self._loaded, facts)
         found = plan(self._loaded, facts, existing(places) if places else ())
@@ -149,6 +155,10 @@ class Applier:
         except (Error, OSError) as error:
             has_requested = False
             trouble = f". It cannot be requested: {text_of(error)}"
+        if has_requested:
+            self._pauses.clear()
+        waiting = {it.claim.at for it in found.waiting}
+        self._look_soon(due - ({it.at for it in found.apply} - waiting), now)
         self._hold(log)
         self._clear_others(found)
         reports: dict[int, Report] = {}
@@ -173,7 +183,8 @@ class Applier:
                 )
         for claim in (*found.apply, *(it.claim for it in found.waiting)):
             # So that `walrow status` knows that somebody wants it.
-            recorded.setdefault(claim.place, _begun(targets[claim.at], claim))
+            known = recorded.get(claim.place) or _begun(targets[claim.at], claim)
+            recorded[claim.place] = replace(known, load=targets[claim.at].load)
         self._record(found, facts.recorded, recorded)
         also = [it.claim for it in found.refused]
         needed = [it for it in also if it.table.oid in facts.changed]
@@ -183,6 +194,18 @@ class Applier:
         return Outcome(reports=tuple(reports.values()), has_requested=has_requested)
 
     # ------------------------------------------------------------------ the steps
+
+    def _look_soon(self, at: Iterable[int], now: float) -> None:
+        """Looks soon at targets without a table yet, or with one that waits for its load.
+
+        The pauses grow to that of the target.
+        """
+        for each in at:
+            longest = self._loaded.file.target[each].every
+            self._pauses[each] = min(
+                self._pauses.get(each, _FIRST_LOOK / 2) * 2, longest
+            )
+            self._due[each] = now + self._pauses[each]
 
     def _apply(
         self,
@@ -401,6 +424,7 @@ def _recorded(
         mode=target.mode,
         keys=tuple(keys),
         end=result.end,
+        load=target.load,
     )
 
 
@@ -412,6 +436,7 @@ def _begun(target: Target, claim: Claim) -> Recorded:
         place=claim.place,
         engine=target.engine,
         mode=target.mode,
+        load=target.load,
     )
 
 
@@ -426,5 +451,6 @@ def text_of(error: Exception) -> str:
 #: The registered reader of a file's targets.
 READER = "walrow run"
 _RECORD_SECONDS = 1.0
+_FIRST_LOOK = 1.0
 #: The pauses between two requests for the load of one table.
 _FIRST_PAUSE, _LONGEST_PAUSE = 60.0, 3600.0

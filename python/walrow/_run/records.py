@@ -51,6 +51,7 @@ class Recorded:
         keys: The columns that identify a row. Empty before the first commit.
         end: Up to where it had all changes at least. None before the first commit.
         in_file: Whether the file had it when it was read last.
+        load: Whether the file lets `walrow run` ask for its loads, as the option `load`.
     """
 
     oid: int
@@ -61,6 +62,7 @@ class Recorded:
     keys: tuple[str, ...] = ()
     end: Lsn | None = None
     in_file: bool = True
+    load: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,6 +116,7 @@ def _target(found: dict[str, Any]) -> Recorded:
         keys=tuple(map(str, found["keys"])),
         end=None if end is None else Lsn(end),
         in_file=bool(found["in_file"]),
+        load=str(found["load"]),
     )
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
+from walrow._log.requests import failures as failures_of_loads
 from walrow._log.stopped import read_stopped
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
@@ -135,11 +137,13 @@ def status_of(path: str | os.PathLike[str]) -> Status:
     names = {it.oid: it.name for it in tables}
     failures: dict[str, Failure] = {}
     requested: frozenset[str] | None = frozenset()
+    given_up: dict[str, str] = {}
     is_receiving = is_running = False
     reasons = []
     if log._store is None:
         failures = RunFolder(log.path).failures()
         requested = requested_in(log)
+        given_up = failures_of_loads(log.path)
         is_receiving = is_locked(log.path / "_open")
         is_running = is_locked(log.path / FOLDER / "_lock")
         if (stopped := read_stopped(log.path)) is not None:
@@ -154,7 +158,15 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         if not (part == "receive" and is_receiving)
     ]
     needs = []
-    wanted = {it.oid for it in recorded if it.in_file}
+    wanted = {it.oid: it.load for it in recorded if it.in_file}
+
+    def needs_hand(oid: int) -> bool:
+        """Whether no process asks for the load of a table that somebody wants."""
+        if recorded:
+            return oid in wanted and not (is_running and wanted[oid] == "auto")
+        # Without targets, the log is for somebody else's readers.
+        return not is_running
+
     for table in tables:
         marks = [it for it in table.marks if it.is_open]
         if not marks:
@@ -169,11 +181,12 @@ def status_of(path: str | os.PathLike[str]) -> Status:
                 is_requested=is_requested,
             )
         )
-        # Without targets, the log is for somebody else's readers.
-        if not is_requested and (table.oid in wanted or not recorded):
+        failed = given_up.get(table.name)
+        if failed is not None or (not is_requested and needs_hand(table.oid)):
+            command = shlex.join(["walrow", "load", log.location, table.name])
+            why = "" if failed is None else f"; {failed}. Then"
             reasons.append(
-                f"{table.name} needs a load, because {table.needs_load}: "
-                f"walrow load {log.location} {table.name}"
+                f"{table.name} needs a load, because {table.needs_load}{why}: {command}"
             )
     last = {it.oid: it.last for it in tables}
     by_table = {

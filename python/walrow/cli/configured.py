@@ -206,6 +206,8 @@ class _Receiving:
         self._is_again = is_again
         self._note: str | None = None
         self._has_streamed = False
+        #: Whether the last line said so, or followed from it.
+        self._is_streaming = False
 
     def __call__(self, status: Status) -> None:
         if status.state == "streaming" and not self._has_streamed:
@@ -221,6 +223,9 @@ class _Receiving:
             self._note = status.note
             if self._is_again and _FINDING.match(status.note or ""):
                 return
+            if status.note is None and self._is_streaming:
+                return
+            self._is_streaming = status.state == "streaming"
             # A note of one that streams, or that has all, is about something else.
             is_telling = status.note is None or status.state not in _AT_WORK
             parts: list[str] = [status.state] if is_telling else []

@@ -35,7 +35,11 @@ def status(*, directory: str, as_json: bool) -> None:
 
 
 def _show(found: Status) -> None:
-    source = found.source
+    known = {
+        "database": found.source.database,
+        "slot": found.source.slot,
+        "system": found.source.system_identifier,
+    }
     commit = (
         ""
         if found.last_commit is None
@@ -46,8 +50,8 @@ def _show(found: Status) -> None:
         ("applier", "runs" if found.is_running else "does not run"),
         (
             "source",
-            f"database {source.database}, slot {source.slot}, system "
-            f"{source.system_identifier}",
+            ", ".join(f"{name} {it}" for name, it in known.items() if it is not None)
+            or "not known yet",
         ),
         (
             "log",
