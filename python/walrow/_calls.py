@@ -91,7 +91,9 @@ def _misfit(function: Callable[..., Any], count: int, named: AbstractSet[str]) -
         if it.kind is not inspect.Parameter.KEYWORD_ONLY
     ]
     if count > len(placed):
-        first = ", ".join(name for name in placed if name != "self") or "no argument"
+        first = ", ".join(name for name in placed if name != "self")
+        if not first:
+            return "takes no argument without a name: write name=value"
         return f"takes only {first} without a name: write name=value for the others"
     if twice := named & set(placed[:count]):
         return f"has {min(twice)} twice, without and with its name"

@@ -33,6 +33,7 @@ import functools
 import inspect
 import os
 import textwrap
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -291,8 +292,35 @@ def _of(type_: type, words: str) -> Callable[[Any, str], Any]:
     return parse
 
 
-def _names(value: Any, _name: str) -> tuple[Any, ...]:
+def of_kind(kind: str, is_one: Callable[[Any], bool], words: str) -> Kind:
+    """The values that a test accepts. `words` say what they are."""
+
+    def parse(value: Any, name: str) -> Any:
+        if is_one(value):
+            return value
+        text = f"{name} must be {words}, not {type(value).__name__}"
+        raise OptionError(text)
+
+    return Kind(kind, parse)
+
+
+def called(kind: str) -> Kind:
+    """Functions, as a signature shows them."""
+    return of_kind(kind, callable, "a function")
+
+
+def _tables(value: Any, _name: str) -> tuple[Any, ...]:
     return (value,) if isinstance(value, str | int) else tuple(value)
+
+
+def _names(value: Any, name: str) -> tuple[str, ...]:
+    names = (value,) if isinstance(value, str) else value
+    if isinstance(names, Iterable) and not isinstance(names, Mapping | bytes):
+        names = tuple(names)
+        if all(isinstance(it, str) for it in names):
+            return names
+    text = f"{name} must be a name or a sequence of names, not {type(value).__name__}"
+    raise OptionError(text)
 
 
 def _path(value: Any, name: str) -> Path:
@@ -323,7 +351,10 @@ COLUMNS = NAMES._replace(metavar="COLUMN")
 #: A table, as in `walrow.read`.
 TABLE = Kind("TableName")
 #: One table or several, as in `walrow.read`.
-TABLES = Kind("Sequence[TableName]", _names, metavar="TABLE")
+TABLES = Kind("Sequence[TableName]", _tables, metavar="TABLE")
+MAPPING = of_kind(
+    "Mapping[str, str]", lambda it: isinstance(it, Mapping), "names with their values"
+)
 #: A directory or a file.
 FOLDER = Kind("str | PathLike[str]", _path)
 SIZE = Kind("Size", size)

@@ -12,6 +12,7 @@ $ zstd -dc log/0000000000000000-00000.wire.zst | ...
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Mapping
 from functools import partial
 from html import escape
 from pathlib import Path
@@ -37,14 +38,14 @@ from walrow._read.signatures import with_options
 from walrow._results import Results, counted
 from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
-from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of
+from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of, opened
 from walrow._sources.urls import is_url
 from walrow.errors import LogError, OptionError, SchemaError
 from walrow.typing import NetOptions, Options, StateOptions
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Sequence
     from typing import Unpack
 
     from walrow._core import Schema
@@ -129,27 +130,20 @@ class Log(OpenedLog):
         self._location = location_of(path)
         self._storage_options = storage_options
         self._store: LogStore | None = None
+        given: Any = storage_options
+        if given is not None and not isinstance(given, Mapping):
+            kind = type(given).__name__
+            text = f"storage_options must be a mapping of fsspec's options, not {kind}"
+            raise TypeError(text)
         if is_url(self._location):
             self._store = LogStore(self._location, storage_options or {})
         elif storage_options is not None:
             text = "storage_options are those of a URL: a path has none"
             raise OptionError(text)
-        try:
-            self._log = self._opened()
-        except FileNotFoundError as error:
-            error.strerror = f"No such file or directory: {_WRITERS}"
-            raise
-        except NotADirectoryError as error:
-            error.strerror = "It is a file, and a log is a directory: name the log's"
-            raise
-        except LogError as error:
-            if error.code != "not_a_log":
-                raise
-            text = f"there is no log in {self.location}: {_WRITERS}"
-            raise LogError(text, code="not_a_log") from None
+        self._log = self._opened()
 
     def _opened(self) -> LogDirectory:
-        return LogDirectory(self._location, self._store)
+        return opened(self._location, self._store)
 
     @property
     def path(self) -> Path:
@@ -813,6 +807,3 @@ def reopened(log: str | os.PathLike[str]) -> Log:
 def _had_name(table: TableName, version: tuple[int, str, str, Any, Any]) -> bool:
     oid, schema, name, *_ = version
     return is_named(table, oid, f"{schema}.{name}")
-
-
-_WRITERS = "walrow run, walrow receive and walrow seal write logs"

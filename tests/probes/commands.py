@@ -7,6 +7,7 @@ from probes import Probe
 __all__ = ["COMMANDS"]
 
 _AT = 'such as "16/B374D848"'
+_COLUMNS = "its columns are id, label, amount"
 _NO_SERVER = "host=/nothing dbname=x"
 _CONNINFO = "write it as 'host=db dbname=shop'"
 _DURATION = "such as '12h' or '7d'"
@@ -326,5 +327,126 @@ COMMANDS = [
         ("backup verify no", "has no backup", "no", "neither PG_VERSION nor base.tar"),
         ("ddl-trigger x", "unexpected extra argument", "(x)", "ddl-trigger --help"),
         ("ddl-trigger --dorp", "No such option", "'--dorp'", "'--drop'"),
+        # run, init, receive and apply by a file
+        (
+            "run docs",
+            "Is a directory",
+            "docs",
+            "name the file, which walrow init writes",
+        ),
+        ("run CAP", "not UTF-8", "rows.text.wire, line 1", "save it as UTF-8"),
+        ("run no.toml more", "extra argument", "more", "See walrow run --help"),
+        ("run no.toml --check --once", "starts nothing", "--check", "without --once"),
+        ("init more", "extra argument", "more", "See walrow init --help"),
+        ("init -o CAP --schema", "exists", "rows.text.wire", "give another name"),
+        ("receive --config no.toml", "No such file", "no.toml", "walrow init writes"),
+        ("receive --config docs", "Is a directory", "docs", "walrow init writes"),
+        ("receive --config f --until later", "'later'", "'--until'", "is not 'now'"),
+        (
+            "apply --config no.toml --once",
+            "No such file",
+            "no.toml",
+            "walrow init writes",
+        ),
+        ("apply --config docs", "Is a directory", "docs", "walrow init writes"),
+        # status, follow and others of a place that is no log
+        ("status CAP", "is a file", "rows.text.wire", "name the log's"),
+        ("status docs", "there is no log", "docs", "walrow seal write logs"),
+        ("status LOG more", "extra argument", "more", "See walrow status --help"),
+        ("status LOG --jsno", "No such option", "'--jsno'", "'--json'"),
+        ("status dbname=x", "a connection string", "the log", "give its directory"),
+        ("follow CAP", "is a file", "rows.text.wire", "name the log's"),
+        ("follow docs", "there is no log", "docs", "walrow seal write logs"),
+        ("follow LOG --start 16/B374D84Z", "must be an LSN", "'--start'", _AT),
+        (
+            "follow --table t --dsn dbname=x --start -1h",
+            "needs a LOG",
+            "--start",
+            "from now on",
+        ),
+        ("state CAP --table item", "is a file", "rows.text.wire", "name the log's"),
+        ("state LOG --table a.b.c", "does not have", "a.b.c", "public.item"),
+        ("log list docs", "there is no log", "docs", "walrow seal write logs"),
+        ("log verify CAP", "is a file", "rows.text.wire", "name the log's"),
+        ("log forget no x", "No such file", "no:", "walrow seal write logs"),
+        (
+            "log accept no item --reason x",
+            "No such file",
+            "no:",
+            "walrow seal write logs",
+        ),
+        ("log retain LOG --keep -1d", "not a duration", "'--keep'", "such as 7d"),
+        ("log prune LOG --end 16/B374D84Z", "must be an LSN", "'--end'", _AT),
+        ("log compact CAP", "is a file", "rows.text.wire", "name the log's"),
+        ("load CAP a.b --no-wait", "is a file", "rows.text.wire", "name the log's"),
+        ("load docs a.b --no-wait", "there is no log", "docs", "walrow receive"),
+        ("load LOG nope --no-wait", "needs its schema", "nope", "as schema.name"),
+        ("load LOG --cancel", "name tables", "load", "pass --all"),
+        ("load LOG a.b --timeout -1", "must be a duration", "'--timeout'", _DURATION),
+        ("seal CAP --log CAP", "is a file", "rows.text.wire", "name another"),
+        ("seal CAP --log docs", "no log", "docs", "an empty or new directory"),
+        (
+            "seal CAP --log s3://x/y/",
+            "only be read",
+            "a log at a URL",
+            "local directory",
+        ),
+        # receive, apply and backups
+        (
+            "receive --log CAP --slot s --publication p",
+            *("is a file", "rows.text.wire", "name another"),
+        ),
+        (
+            "receive --log NEW --slot '' --publication p",
+            *("is empty", "slot", "name the slot"),
+        ),
+        (
+            "receive --log NEW --slot s --publication p --max-hold -1",
+            *("must be a size", "'--max-hold'", _SIZE),
+        ),
+        (
+            "receive --log NEW --slot s --publication p --retain 7",
+            *("not a duration", "'--retain'", "such as 7d"),
+        ),
+        (
+            "receive --log NEW --slot s --publication p --until later",
+            *("'later'", "'--until'", "is not 'now'"),
+        ),
+        (
+            "apply docs --table item --target delta:NEW",
+            *("there is no log", "docs", "walrow seal write logs"),
+        ),
+        (
+            "apply LOG --table item --target delta:CAP",
+            *("is a file", "rows.text.wire", "name another"),
+        ),
+        (
+            "apply LOG --table item --target delta:NEW --keys id",
+            *("No such option", "'--keys'", "'--key'"),
+        ),
+        (
+            "apply LOG --table item --target delta:NEW --key nope",
+            *("the table lacks", "nope", _COLUMNS),
+        ),
+        (
+            "apply LOG --table item --target delta:NEW --partition-by nope",
+            *("no such column", "partition_by", _COLUMNS),
+        ),
+        (
+            "apply LOG --table item --target delta:NEW --mode histry",
+            *("'histry'", "'--mode'", "'history'"),
+        ),
+        (
+            "apply LOG --table item --target delta:NEW --every x",
+            *("must be a duration", "'--every'", _DURATION),
+        ),
+        ("timeline 0 --dsn dbname=x", "not in the range", "NUMBER", "1<=x"),
+        ("slot list s", "extra argument", "(s)", "See walrow slot list --help"),
+        (
+            "identify --dsn postgres://u@/x?sslmod=1",
+            "not a connection string",
+            "this",
+            "write it as",
+        ),
     )
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import Applied
@@ -9,8 +10,6 @@ from walrow._results import Result, result
 from walrow.errors import ApplyError, OptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from walrow.typing import TableName
 
 __all__ = ["AllApplied", "given_of"]
@@ -45,7 +44,7 @@ class AllApplied(Result):
 
 
 def given_of(
-    targets: Mapping[Any, str],
+    targets: Any,
     own: Mapping[Any, Mapping[str, Any]] | None,
     common: Mapping[str, Any],
 ) -> dict[TableName, dict[str, Any]]:
@@ -60,6 +59,12 @@ def given_of(
         OptionError: Two tables have the same target, `own` names a table without one, or options
             have `table` or `target`.
     """
+    if not isinstance(targets, Mapping):
+        text = (
+            "targets must be a mapping, such as {'public.orders': 'delta:/lake/orders'}, not "
+            f"{type(targets).__name__}"
+        )
+        raise TypeError(text)
     if len(set(targets.values())) < len(targets):
         text = "two tables have one target: each needs its own"
         raise OptionError(text)

@@ -9,11 +9,13 @@ from walrow._options import (
     COLUMNS,
     FLAG,
     LSN,
+    MAPPING,
     SIZE,
     TABLE,
     TEXT,
     Kind,
     Option,
+    called,
     choice,
     options,
 )
@@ -175,7 +177,7 @@ class DeltaApplyOptions(ApplyOptions):
     storage_options: Option[Mapping[str, str] | None, Mapping[str, str] | None] = (
         Option(
             "Options of the object store, as deltalake takes them.",
-            Kind("Mapping[str, str]"),
+            MAPPING,
             default=None,
         )
     )
@@ -183,7 +185,7 @@ class DeltaApplyOptions(ApplyOptions):
         Option(
             "Is called with the number of net rows or loaded rows that were read so far. In a "
             "load, another thread calls it.",
-            Kind("Callable[[int], None]"),
+            called("Callable[[int], None]"),
             default=None,
         )
     )

@@ -108,10 +108,12 @@ def refuse_unknown(
     Raises:
         SchemaError: It lacks one.
     """
+    columns = [*columns]
     known = {it.lower() for it in columns}
     for name in names:
         if name.lower() not in known:
-            text = f"{option} names {name}, and {table} has no such column"
+            text = f"{option} names {name}, and {table} has no such column; its "
+            text += f"columns are {', '.join(columns)}"
             raise SchemaError(text, table=table, column=name)
 
 

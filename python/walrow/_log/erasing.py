@@ -51,6 +51,10 @@ def erase(
     if isinstance(keys, Mapping):
         text = "keys must be a list of keys, not one: [{'id': 5}]"
         raise OptionError(text)
+    given: Any = keys
+    if not all(isinstance(it, Mapping) for it in given):
+        text = "keys must be a list of keys, each with its columns: [{'id': 5}]"
+        raise OptionError(text)
     wanted = [{name: _text(value) for name, value in key.items()} for key in keys]
     if not columns and not any(wanted):
         text = "name a column, or a key with at least one column"

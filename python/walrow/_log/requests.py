@@ -17,15 +17,15 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import errors
 from walrow._amounts import duration
 from walrow._calls import explained
-from walrow._core import LogDirectory, LogObjects
+from walrow._core import LogObjects
 from walrow._log.needs import read_record
-from walrow._sources.logs import directory_of
+from walrow._sources.logs import directory_of, opened
 from walrow.errors import Error, LogError, OptionError
 
 if TYPE_CHECKING:
@@ -196,6 +196,11 @@ def _listed(tables: Any) -> list[str] | None:
     if tables is None:
         return None
     names = [tables] if isinstance(tables, str) else tables
+    if isinstance(names, Iterable) and not isinstance(names, Mapping):
+        names = [*names]
+        if not names:
+            text = "tables is empty: name a table, or leave it out for all tables"
+            raise OptionError(text)
     if not isinstance(names, Iterable) or not all(isinstance(it, str) for it in names):
         text = "tables must be names of tables, such as ['public.orders']"
         raise TypeError(text)
@@ -209,7 +214,7 @@ def _opened(log: str | os.PathLike[str]) -> Path:
         LogError: It is not a log.
     """
     path = directory_of(log)
-    LogDirectory(os.fspath(path))
+    opened(os.fspath(path))
     return path
 
 

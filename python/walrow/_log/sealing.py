@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from walrow._core import Catalog, LogWriter
 from walrow._log.writer_options import WriterOptions
-from walrow._options import Kind, Option, choice, options, takes
+from walrow._options import Kind, Option, called, choice, options, takes
 from walrow._results import Result, result
 from walrow._sources.chunks import Chunks
 from walrow.errors import LogError, UnfinishedError
@@ -68,7 +68,7 @@ class SealOptions(WriterOptions):
     progress: Option[Callable[[int], None] | None, Callable[[int], None] | None] = (
         Option(
             "Is called with the number of bytes of each block of a file.",
-            Kind("Callable[[int], None]"),
+            called("Callable[[int], None]"),
             default=None,
         )
     )
@@ -111,13 +111,21 @@ def seal(options: SealOptions) -> Sealed:
     )
     with closing(chunks):
         framing = chunks.begin()
-        writer = LogWriter(
-            options.log,
-            **options.writer(),
-            framing=framing,
-            syncs=False,
-            captures=True,
-        )
+        try:
+            writer = LogWriter(
+                options.log,
+                **options.writer(),
+                framing=framing,
+                syncs=False,
+                captures=True,
+            )
+        except LogError as error:
+            if error.code != "not_a_log":
+                raise
+            text = (
+                f"{options.log} has files, and no log: choose an empty or new directory"
+            )
+            raise LogError(text, code="not_a_log") from None
         with closing(writer):
             return _seal(chunks, writer, found, options.unfinished)
 

@@ -6,7 +6,7 @@ from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from typing import TYPE_CHECKING, Any
 
 from walrow._options import FLAG, FOLDER, NUMBER, SIZE, Kind, Option, options
-from walrow._sources.logs import directory_of
+from walrow._sources.logs import new_directory_of
 
 if TYPE_CHECKING:
     import os
@@ -24,8 +24,7 @@ class WriterOptions:
     _: KW_ONLY
     log: Option[str | os.PathLike[str], Path] = Option(
         "The log's directory. It is created if necessary, for its owner only.",
-        # The process may change its directory.
-        Kind(FOLDER.name, lambda value, _: directory_of(value).absolute()),
+        Kind(FOLDER.name, lambda value, _: new_directory_of(value)),
     )
     segment_size: Option[Size, int] = Option(
         "A segment ends at this size of the stream.",

@@ -236,7 +236,7 @@ def _open(
         )
     except library.Error as error:
         # The error itself holds the password, in the connection that failed.
-        reason, sqlstate = str(error).strip(), error.sqlstate
+        reason, sqlstate = " ".join(str(error).split()), error.sqlstate
     else:
         if owner is not None:
             owner.opened(conn)

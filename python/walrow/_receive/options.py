@@ -6,6 +6,7 @@ import math
 from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from typing import TYPE_CHECKING, Any, Literal
 
+from walrow._log.retention import Retention
 from walrow._log.writer_options import WriterOptions
 from walrow._options import (
     DURATION,
@@ -15,9 +16,10 @@ from walrow._options import (
     SIZE,
     TABLES,
     TEXT,
-    Kind,
     Option,
+    called,
     choice,
+    of_kind,
     options,
 )
 from walrow.errors import OptionError, Remedy
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Sequence
 
-    from walrow._log.retention import Retention
     from walrow._receive.status import Status
     from walrow.typing import Duration, Size, TableName
 
@@ -143,7 +144,11 @@ class ReceiveOptions(WriterOptions):
     )
     retain: Option[Retention | None, Retention | None] = Option(
         "The retention of the log: `walrow.log.Retention(age=..., bytes=...)`. Default: everything.",
-        Kind("Retention"),
+        of_kind(
+            "Retention",
+            lambda it: isinstance(it, Retention),
+            "a walrow.log.Retention(age=..., bytes=...)",
+        ),
         default=None,
         more="It is applied about once a minute, beside the writer, and at the end. See "
         "`Log.retain`.",
@@ -151,19 +156,24 @@ class ReceiveOptions(WriterOptions):
     status: Option[Callable[[Status], None] | None, Callable[[Status], None] | None] = (
         Option(
             "Is called about once a second.",
-            Kind("Callable[[Status], None]"),
+            called("Callable[[Status], None]"),
             default=None,
         )
     )
     stop: Option[threading.Event | None, threading.Event | None] = Option(
         "Ends it within two seconds when set, as Ctrl-C does. Several receivers may share it.",
-        Kind("threading.Event"),
+        of_kind(
+            "threading.Event", lambda it: hasattr(it, "is_set"), "a threading.Event()"
+        ),
         default=None,
     )
 
     def __post_init__(self) -> None:
         """Refuses options that contradict each other."""
         text = None
+        if not self.slot:
+            text = "slot is empty: name the slot"
+            raise OptionError(text)
         if not self.publications:
             text = "publications is missing: name at least one"
             raise OptionError(text)

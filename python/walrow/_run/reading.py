@@ -48,9 +48,13 @@ def read(path: str | os.PathLike[str]) -> Loaded:
         OptionError: It is not as it must be. It names file, line and key.
         OSError: It cannot be read.
     """
-    with Path(path).open("rb") as file:
-        mode = os.fstat(file.fileno()).st_mode
-        data = file.read()
+    try:
+        with Path(path).open("rb") as file:
+            mode = os.fstat(file.fileno()).st_mode
+            data = file.read()
+    except (FileNotFoundError, IsADirectoryError) as error:
+        error.strerror = f"{error.strerror}: name the file, which walrow init writes"
+        raise
     name = os.fsdecode(path)
     try:
         text = data.decode()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._amounts import at
 from walrow._core import LogDirectory
-from walrow._secrets import is_conninfo
+from walrow._secrets import is_conninfo, without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.urls import is_url
 from walrow.errors import LogError, OptionError
@@ -27,6 +27,8 @@ __all__ = [
     "is_named",
     "location_of",
     "log_of",
+    "new_directory_of",
+    "opened",
     "part_of",
     "refuse_conninfo",
     "start_in",
@@ -37,6 +39,47 @@ class OpenedLog:
     """The base of `walrow.Log`, by which functions that take paths recognise one."""
 
     _log: LogDirectory
+
+
+def opened(location: str, store: LogStore | None = None) -> LogDirectory:
+    """Opens the log at a path, or in a store.
+
+    Raises:
+        FileNotFoundError: There is no such directory.
+        NotADirectoryError: It is a file.
+        LogError: There is no log in it (`not_a_log`), or it is damaged.
+    """
+    try:
+        return LogDirectory(location, store)
+    except FileNotFoundError as error:
+        error.strerror = f"No such file or directory: {_WRITERS}"
+        raise
+    except NotADirectoryError as error:
+        error.strerror = "It is a file, and a log is a directory: name the log's"
+        raise
+    except LogError as error:
+        if error.code != "not_a_log":
+            raise
+        text = f"there is no log in {without_credentials(location)}: {_WRITERS}"
+        raise LogError(text, code="not_a_log") from None
+
+
+_WRITERS = "walrow run, walrow receive and walrow seal write logs"
+
+
+def new_directory_of(log: Any) -> Path:
+    """The directory of a log that is written, and that may be new.
+
+    Raises:
+        OptionError: It is a file, empty, or a connection string.
+        LogError: It is a URL (`read_only`).
+    """
+    # The process may change its directory.
+    found = directory_of(log).absolute()
+    if found.is_file():
+        text = f"log is a file, and a log is a directory: {found}; name another"
+        raise OptionError(text)
+    return found
 
 
 def find_log(source: str | os.PathLike[str]) -> LogDirectory | None:

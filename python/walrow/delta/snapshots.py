@@ -6,6 +6,7 @@ import datetime as dt
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -14,6 +15,7 @@ from walrow._apply.history import FEW, Entry, recorded
 from walrow._apply.items import Token
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
+from walrow._sources.urls import is_url
 from walrow.delta.failures import by_spark, wrapped
 from walrow.delta.files import writer_properties
 from walrow.delta.guards import (
@@ -69,6 +71,9 @@ class Place:
             raise OptionError(text)
         self.target = target
         self.uri = target.partition(":")[2]
+        if not is_url(self.uri) and Path(self.uri).is_file():
+            text = f"target {target} is a file, and a Delta table is a directory: name another"
+            raise OptionError(text)
         self.storage_options = dict(storage_options or {})
         reason = bad_storage(target, self.storage_options, os.environ)
         if reason is not None:
