@@ -293,7 +293,7 @@ def _of(type_: type, words: str) -> Callable[[Any, str], Any]:
 
 
 def of_kind(kind: str, is_one: Callable[[Any], bool], words: str) -> Kind:
-    """The values that a test accepts. `words` say what they are."""
+    """The values that a test accepts. `words` describe the values."""
 
     def parse(value: Any, name: str) -> Any:
         if is_one(value):

@@ -659,7 +659,7 @@ def test_one_process_applies_and_the_next_one_waits(tmp_path: Path) -> None:
         left = time.monotonic()
     thread.join(10)
     assert times[0] >= left
-    # One that is stopped meanwhile applies nothing.
+    # A process that is stopped meanwhile applies nothing.
     with RunFolder(tmp_path).applying(stop, waits.set):
         stop.set()
         with (

@@ -319,7 +319,7 @@ def test_a_table_that_joins_and_waits_until_its_load_is_asked_for(shop: Shop) ->
             "to do: sales.late needs a load, because "
         )
         assert said.splitlines()[-1].endswith(f": walrow load {shop.log} sales.late")
-        # Others go on, and nothing is requested meanwhile.
+        # Other tables go on, and no load is requested meanwhile.
         shop.sql("INSERT INTO sales.items VALUES (1, 1)", "DELETE FROM sales.orders")
         until(lambda: shop.is_current("orders", "items"), 60)
         assert pending(shop.log) == []

@@ -304,7 +304,7 @@ def test_a_load_of_several_that_is_given_up_goes_on_with_each_alone(
         complete(log, joint, "no right to read s.a")
     alone = [it.tables for it in pending(log)]
     assert alone == [["s.a"], ["s.b"]]
-    # As the joint one, before what was requested later.
+    # The time of the joint request, so later requests come later.
     assert {it.time for it in pending(log)} == {joint.time}
     assert failures(log) == {}
     for failure in ("no right to read s.a", "still none"):

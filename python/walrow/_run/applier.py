@@ -198,7 +198,7 @@ class Applier:
     def _look_soon(self, at: Iterable[int], now: float) -> None:
         """Looks soon at targets without a table yet, or with one that waits for its load.
 
-        The pauses grow to that of the target.
+        The pauses grow up to the option `every`.
         """
         for each in at:
             longest = self._loaded.file.target[each].every

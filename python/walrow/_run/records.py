@@ -291,7 +291,7 @@ TARGETS = "_targets"
 #: The directory of what may be removed.
 FOLDER = "_run"
 _LOCK = "_lock"
-#: Who holds it, for a message.
+#: The process that holds the first lock, for a message.
 _HOLDER = "holder"
 _APPLIER = "applier"
 _PAUSE_SECONDS = 0.05

@@ -202,7 +202,7 @@ class _Receiving:
     def __init__(self, folder: RunFolder, *, as_json: bool, is_again: bool) -> None:
         self._folder = folder
         self._as_json = as_json
-        #: Whether the receiver before this one, seconds ago, has said what it found on the server.
+        #: Whether an earlier receiver, seconds ago, has shown the findings of the preflight.
         self._is_again = is_again
         self._note: str | None = None
         self._has_streamed = False
