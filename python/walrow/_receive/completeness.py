@@ -224,7 +224,7 @@ def _said(names: list[str], reasons: str, log: Path) -> str:
         return f"{names[0]} needs a load, because {reasons}: {command}"
     command = shlex.join(["walrow", "status", str(log)])
     return (
-        f"{counted(len(names), 'table')} need a load, each because {reasons}: {listed(names)}. "
+        f"{counted(len(names), 'table')} need a load, each because {reasons}: {listed(sorted(names))}. "
         f"{command} has the command for each"
     )
 
