@@ -162,6 +162,13 @@ def test_a_changed_file_is_refused_until_the_target_is_new(shop: Shop) -> None:
     code, said = shop.call("run", str(shop.file), "--check")
     assert code == 2
     assert "the key of sales.orders was (id) so far, not (n)" in said
+    shop.file.write_text(text + 'mode = "history"\n')
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 2
+    assert 'mode was "current" so far for sales.orders' in said
+    # A place that is new may have another mode.
+    shop.file.write_text(text.replace("lake/", "versions/") + 'mode = "history"\n')
+    assert shop.call("run", str(shop.file), "--check")[0] == 0
     (shop.folder / "other").mkdir()
     os.rename(shop.folder / "lake" / "orders", shop.folder / "other" / "orders")  # noqa: PTH104
     shop.file.write_text(text.replace("lake/", "other/"))
