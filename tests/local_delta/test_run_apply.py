@@ -624,10 +624,11 @@ def test_the_commands(
     [
         (["apply"], "Missing argument 'LOG'"),
         (["apply", "--once"], "No such option '--once'"),
-        (["apply", "--config", "f", "--table", "t"], "No such option '--table'"),
+        (["apply", "--config", "f", "--table", "t"], "with --config, the file has --table: leave"),
         (["apply", "--config"], "Option '--config' requires an argument"),
         (["receive", "--log", "l", "--slot", "s"], "Missing option '--publication'"),
-        (["receive", "--config=f", "--slot", "s"], "No such option '--slot'"),
+        (["receive", "--config=f", "--slot", "s"], "with --config, the file has --slot: leave"),
+        (["receive", "--config=f", "--slto", "s"], "No such option '--slto'"),
         (["run", "f", "--check", "--once"], "--check starts nothing"),
     ],
 )  # fmt: skip

@@ -108,7 +108,13 @@ class OrByFile(click.Command):
         """The context of the command that is meant."""
         if any(it.partition("=")[0] == "--config" for it in args):
             command = ByName({"": f"configured:{self._by_file}"})[""]
-            return command.make_context(info_name, args, parent, **extra)
+            try:
+                return command.make_context(info_name, args, parent, **extra)
+            except click.NoSuchOption as error:
+                if not any(error.option_name in it.opts for it in self.params):
+                    raise
+                text = f"with --config, the file has {error.option_name}: leave it out here"
+                raise click.UsageError(text, error.ctx) from None
         return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
