@@ -31,8 +31,7 @@ import walrow
 import walrow.delta
 from spark.modelled import SHAPES, TYPES, Expected, Model, ModelLog, Moments
 from spark.modelled_history import changes_problem, history_problem, state_problem
-from walrow._apply import version_parts
-from walrow.delta import histories
+from walrow._apply import keys, version_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -114,7 +113,7 @@ def one_round(
     killed = 0
     # Small parts have their commits, as large ones do.
     version_parts._ROW_BYTES = source.choice((400, 1 << 20))
-    histories._GROWTH = source.choice((8, 1 << 17))
+    keys._GROWTH = source.choice((8, 1 << 17))
     for _ in range(batches):
         model.is_binary = source.random() < 0.3
         log.take(model, transactions=source.randint(1, 12))

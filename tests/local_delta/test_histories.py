@@ -18,9 +18,9 @@ import walrow
 import walrow.delta
 from local_delta.written_log import WrittenLog
 from local_delta.written_tables import WrittenTables
-from walrow._apply import version_parts
+from walrow._apply import keys, version_parts
 from walrow._apply.items import Token
-from walrow.delta import histories
+from walrow._apply.tables import AppliedTable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -169,7 +169,7 @@ def test_a_truncate_closes_everything(tmp_path: Path) -> None:
 def test_a_load_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int
 ) -> None:
-    monkeypatch.setattr(histories, "_GROWTH", parts)
+    monkeypatch.setattr(keys, "_GROWTH", parts)
     log = Told(tmp_path, id="int", n="int", f="float")
     log.at(1).insert(["7", "7", None])
     log.at(2).load(
@@ -246,7 +246,7 @@ def _in_small_batches(applied: Any, start: int, end: int) -> Any:
             yield batch.slice(at, 3)
 
 
-_CHANGES = walrow._apply.tables.AppliedTable.changes
+_CHANGES = AppliedTable.changes
 
 
 def test_a_new_column_is_null_in_closed_versions(tmp_path: Path) -> None:

@@ -7,24 +7,14 @@ one part, so that only one part of them is in memory.
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
+from walrow._apply.keys import KeyParts, bad_key, key_values, numbered
 from walrow._apply.modes import LSN, SEQ, named
-from walrow._apply.versions import (
-    Ended,
-    Opened,
-    Source,
-    bad_key,
-    key_values,
-    merge_rows,
-    numbered,
-)
+from walrow._apply.versions import Ended, Opened, Source, merge_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Sequence
 
     import pyarrow as pa
 
@@ -66,8 +56,8 @@ def compared(
         [*kinds, pa.field(LSN, pa.int64()), pa.field(SEQ, pa.int64())]
     )
     with (
-        _Parts(parts, applied, new_schema) as new,
-        _Parts(parts, applied, kinds) as old,
+        KeyParts(parts, applied.keys, new_schema) as new,
+        KeyParts(parts, applied.keys, kinds) as old,
     ):
         for batch in loaded:
             new.add(_shaped(batch, new_schema))
@@ -161,71 +151,3 @@ def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             column = column.cast(field.type, safe=True)
         columns.append(column)
     return pa.record_batch(columns, schema=schema)
-
-
-class _Parts:
-    """Rows, divided by the hashes of their keys: in memory, or if there are several, in files."""
-
-    def __init__(self, count: int, applied: AppliedTable, schema: pa.Schema) -> None:
-        """Has no rows yet."""
-        self._count, self._applied, self._schema = count, applied, schema
-        self._memory: list[pa.RecordBatch] = []
-        self._files: list[Any] = []
-        self._open = contextlib.ExitStack()
-
-    def __enter__(self) -> Self:
-        import pyarrow as pa
-
-        if self._count > 1:
-            folder = self._open.enter_context(
-                tempfile.TemporaryDirectory(
-                    prefix="walrow-", ignore_cleanup_errors=True
-                )
-            )
-            self._folder = Path(folder)
-            self._files = [
-                self._open.enter_context(
-                    pa.ipc.new_stream(self._place(at), self._schema)
-                )
-                for at in range(self._count)
-            ]
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._open.close()
-
-    def _place(self, at: int) -> str:
-        return str(self._folder / str(at))
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Adds rows."""
-        import pyarrow as pa
-
-        if self._count == 1:
-            self._memory.append(batch)
-            return
-        keys = key_values([batch.column(it) for it in self._applied.keys])
-        rows: list[list[int]] = [[] for _ in range(self._count)]
-        for row, key in enumerate(keys):
-            rows[hash(key) % self._count].append(row)
-        for file, each in zip(self._files, rows, strict=True):
-            if each:
-                file.write_batch(batch.take(pa.array(each, pa.int64())))
-
-    def batches(self, at: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a part. No more are added then."""
-        import pyarrow as pa
-
-        if self._count == 1:
-            yield from self._memory
-            return
-        for file in self._files:
-            file.close()
-        with pa.ipc.open_stream(self._place(at)) as reader:
-            yield from reader
-
-    def table(self, at: int) -> pa.Table:
-        """The rows of a part, as a table."""
-        import pyarrow as pa
-
-        return pa.Table.from_batches(self.batches(at), self._schema).combine_chunks()

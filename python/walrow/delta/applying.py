@@ -9,6 +9,7 @@ from walrow import _late
 from walrow._apply import calls
 from walrow._apply.columns import own_columns
 from walrow._apply.items import Applied
+from walrow._apply.keys import parts_of, with_unique_keys
 from walrow._apply.parts import ends, first_end, halved
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict
@@ -351,8 +352,13 @@ class Call(calls.Call):
         )
 
     def _streamed(self, work: Work, count: Count) -> Iterator[pa.RecordBatch]:
-        table = self._table(work)
-        for rows in streamed(table, work.batch, work.applied, self.rules, count):
+        table, batch, applied = self._table(work), work.batch, work.applied
+        found = streamed(table, batch, applied, self.rules, count)
+        if batch.is_plain_load and not applied.has_unique_keys:
+            # The fold, which finds equal keys, is left out.
+            parts = parts_of(batch.stream_bytes, self.limit)
+            found = with_unique_keys(found, applied, parts)
+        for rows in found:
             self._read(len(rows))
             yield rows
 

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply.columns import own_columns
 from walrow._apply.histories import dated, opened_by_load
+from walrow._apply.keys import key_values, parts_of, with_unique_keys
 from walrow._apply.load_versions import compared
 from walrow._apply.modes import IS_CURRENT, beside
 from walrow._apply.statistics import has_wrong_statistics
 from walrow._apply.targets import Commit
 from walrow._apply.version_parts import LoadPart, loaded_columns, loaded_rows, next_part
-from walrow._apply.versions import Fold, key_values
+from walrow._apply.versions import Fold
 from walrow.delta.failures import too_large
 from walrow.delta.keeping import KeepingCall
 from walrow.delta.keeping_clauses import versions
@@ -125,7 +126,7 @@ class HistoryCall(KeepingCall):
         kinds = self._kinds(applied, ready.change.schema, names)
         own = [names[it] for it in applied.columns]
         present = [it for it in own if it in ready.snapshot.schema.names]
-        size = sum(size for begin, _, size in work.batch.pieces if begin <= part.lsn)
+        size = _loaded_bytes(work, part)
         source = compared(
             applied,
             kinds,
@@ -133,7 +134,7 @@ class HistoryCall(KeepingCall):
             (_named(it, kinds, names) for it in self._opened(ready, present)),
             part.time,
             columns=loaded_columns(applied, part.lsn),
-            parts=1 + _GROWTH * size // self.limit,
+            parts=parts_of(size, self.limit),
             limit=self.limit,
         )
         if source is None:
@@ -145,10 +146,14 @@ class HistoryCall(KeepingCall):
     def _first_load(self, work: Work, ready: Ready, part: LoadPart) -> Applied:
         """Writes the rows of a load as they are read: the target has no open version."""
         applied, count = work.applied, 0
+        loaded = opened_by_load(applied, part)
+        if not applied.has_unique_keys:
+            parts = parts_of(_loaded_bytes(work, part), self.limit)
+            loaded = with_unique_keys(loaded, applied, parts)
 
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal count
-            for batch in opened_by_load(applied, part):
+            for batch in loaded:
                 count += len(batch)
                 self._read(len(batch))
                 yield batch
@@ -235,5 +240,6 @@ def _named(
     return pa.record_batch(columns, schema=kinds)
 
 
-#: The bytes in Arrow of a byte of the stream, at most, about, and of Python's values.
-_GROWTH = 8
+def _loaded_bytes(work: Work, part: LoadPart) -> int:
+    """The bytes of a load in the stream, at most."""
+    return sum(size for begin, _, size in work.batch.pieces if begin <= part.lsn)
