@@ -137,31 +137,32 @@ def numbered(kind: pa.DataType) -> pa.DataType:
 
 
 class KeyParts:
-    """Rows, divided by the hashes of their keys: in memory, or if there are several parts, in files."""
+    """Rows, divided by the hashes of their keys: in memory, or if there are several parts, in files.
+
+    Attributes:
+        count: The number of parts.
+    """
 
     def __init__(self, count: int, keys: Sequence[str], schema: pa.Schema) -> None:
         """Has no rows yet."""
-        self._count, self._keys, self._schema = count, keys, schema
+        import pyarrow as pa
+
+        self.count, self._keys, self._schema = count, keys, schema
         self._memory: list[pa.RecordBatch] = []
         self._files: list[Any] = []
         self._open = contextlib.ExitStack()
+        if count == 1:
+            return
+        folder = self._open.enter_context(
+            tempfile.TemporaryDirectory(prefix="walrow-", ignore_cleanup_errors=True)
+        )
+        self._folder = Path(folder)
+        self._files = [
+            self._open.enter_context(pa.ipc.new_stream(self._place(at), schema))
+            for at in range(count)
+        ]
 
     def __enter__(self) -> Self:
-        import pyarrow as pa
-
-        if self._count > 1:
-            folder = self._open.enter_context(
-                tempfile.TemporaryDirectory(
-                    prefix="walrow-", ignore_cleanup_errors=True
-                )
-            )
-            self._folder = Path(folder)
-            self._files = [
-                self._open.enter_context(
-                    pa.ipc.new_stream(self._place(at), self._schema)
-                )
-                for at in range(self._count)
-            ]
         return self
 
     def __exit__(self, *_exception: object) -> None:
@@ -174,13 +175,13 @@ class KeyParts:
         """Adds rows."""
         import pyarrow as pa
 
-        if self._count == 1:
+        if self.count == 1:
             self._memory.append(batch)
             return
         keys = key_values([batch.column(it) for it in self._keys])
-        rows: list[list[int]] = [[] for _ in range(self._count)]
+        rows: list[list[int]] = [[] for _ in range(self.count)]
         for row, key in enumerate(keys):
-            rows[hash(key) % self._count].append(row)
+            rows[hash(key) % self.count].append(row)
         for file, each in zip(self._files, rows, strict=True):
             if each:
                 file.write_batch(batch.take(pa.array(each, pa.int64())))
@@ -189,7 +190,7 @@ class KeyParts:
         """The rows of a part. No more are added then."""
         import pyarrow as pa
 
-        if self._count == 1:
+        if self.count == 1:
             yield from self._memory
             return
         for file in self._files:

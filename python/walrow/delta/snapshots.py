@@ -374,16 +374,18 @@ class Snapshot:
         token: Token,
         *,
         mode: Literal["overwrite", "append"],
+        replaced: str = "true",
         widens: bool = False,
         **wrapping: Any,
     ) -> None:
-        """Replaces all rows, or adds rows, in one commit with the record.
+        """Replaces rows, or adds rows, in one commit with the record.
 
         Args:
             schema: The columns of the rows.
             batches: Returns the rows, until its event is set.
             token: The record.
             mode: The effect on other rows.
+            replaced: The condition for rows that an overwrite replaces.
             widens: Whether columns get other types.
             **wrapping: As in `wrapped`.
         """
@@ -397,7 +399,7 @@ class Snapshot:
                 pa.RecordBatchReader.from_batches(schema, batches(stopped)),
                 mode=mode,
                 # Without it, rows stay that another writer has just appended.
-                predicate="true" if mode == "overwrite" else None,
+                predicate=replaced if mode == "overwrite" else None,
                 schema_mode="overwrite" if widens else None,
                 writer_properties=writer_properties(schema),
                 commit_properties=_properties(token),
