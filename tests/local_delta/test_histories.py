@@ -644,6 +644,20 @@ def test_keys_that_identify_nothing(tmp_path: Path) -> None:
     assert log.target == target
 
 
+def test_an_identity_that_changes(tmp_path: Path) -> None:
+    """An old image has the columns of the identity of its time."""
+    log = Told(tmp_path, id="int", n="int", big="text")
+    log.at(1).take(
+        streams.insert(["1", "1", "big"]),
+        streams.update(["1", "2", UNSENT]),
+        streams.update(["2", "3", UNSENT], key=["1", None, None]),
+    )
+    log.identity = "f"
+    log.at(2).insert(["9", "9", "other"])
+    log.apply(keys=["id"])
+    assert log.versions() == [(2, 3, "big", 1, None), (9, 9, "other", 2, None)]
+
+
 def test_a_table_without_a_key(tmp_path: Path) -> None:
     log = Told(tmp_path, id="int", v="text")
     log.lsn += 0x100

@@ -21,7 +21,7 @@ from walrow._apply.targets import never_sent
 from walrow._log.tables import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -108,6 +108,14 @@ class Fold:
         key = set(applied.keys)
         #: The server may not keep the key unique. Then two rows may have it for a while.
         self._is_loose = any(identity(it) != key for it in applied.table.versions)
+        #: The columns that updates without an old image leave as they are.
+        self._identity = set(applied.columns).intersection(
+            *(
+                identity(it)
+                for it in applied.table.versions
+                if it.replica_identity in ("default", "index")
+            )
+        )
         #: By key, its open version, or None if it has no row. The target knows other keys.
         self._state: dict[Key, _Open | None] = {}
         #: By key, a change row with the key, and when the target's open version ends.
@@ -219,10 +227,17 @@ class Fold:
 
     def _match(self, rows: Sequence[int], row: int, image: int | None) -> int | None:
         """The place of the row that an image means, among the rows of a key. None without one."""
-        is_whole = image is not None and not self._key_only[image]
-        latest = self.applied.table.versions[-1]
-        names = self.applied.columns if is_whole else sorted(identity(latest))
         columns = self.changes
+        names: Iterable[str]
+        if image is None:
+            names = self._identity
+        elif self._key_only[image]:
+            # The identity of its version, which is not NULL.
+            names = [
+                it for it in self.applied.columns if columns.column(it)[row].is_valid
+            ]
+        else:
+            names = self.applied.columns
         for place in reversed(range(len(rows))):
             filled = self._filled.get(rows[place], {})
             for name in names:

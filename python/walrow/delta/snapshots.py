@@ -250,7 +250,6 @@ class Snapshot:
         Raises:
             ApplyError: It would.
         """
-
         with wrapped(self.place.target):
             files = self._files()
             recorded = () if token is None else token.features
