@@ -114,7 +114,7 @@ def one_round(
         del given["keys"]
     killed = 0
     # Small parts have their commits, as large ones do.
-    version_parts._ROW_BYTES = source.choice((400, 1 << 20))
+    version_parts._ROW_BYTES = source.choice((400, 1 << 18))
     keys._GROWTH = source.choice((8, 1 << 17))
     # The differences of a load fit into the memory, or do not.
     histories.compared = source.choice((compared, none_fits))  # type: ignore[attr-defined]
