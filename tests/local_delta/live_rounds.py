@@ -45,7 +45,7 @@ TYPES = {"a": "int64"}
 
 
 class Looked(NamedTuple):
-    """What the server said.
+    """The answers of the server.
 
     Attributes:
         time: When.

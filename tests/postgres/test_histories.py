@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
+import deltalake
+
+import walrow.delta
 from local_delta.live_rounds import LiveRound
+from local_delta.modelled_rounds import LOCAL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from local_delta.modelled_rounds import Engines
     from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
@@ -28,11 +33,34 @@ _RUN = random.Random(os.environ.get("PYTEST_XDIST_TESTRUNUID"))  # noqa: S311
 SEED = int(os.environ.get("WALROW_SEED") or _RUN.randrange(1 << 32))
 
 
+def readers() -> Engines:
+    """deltalake writes, and other programs read, too."""
+    duckdb = pytest.importorskip("duckdb")
+    polars = pytest.importorskip("polars")
+
+    def by_polars(place: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = polars.scan_delta(place).collect().to_dicts()
+        return rows
+
+    def by_duckdb(place: str) -> list[dict[str, Any]]:
+        with duckdb.connect() as connection:
+            connection.execute("SET TimeZone = 'UTC'")
+            connection.register("target", deltalake.DeltaTable(place).scan())
+            rows: list[dict[str, Any]] = (
+                connection.sql("FROM target").to_arrow_table().to_pylist()
+            )
+            return rows
+
+    apply = walrow.delta.apply_changes
+    return LOCAL | {"polars": (apply, by_polars), "duckdb": (apply, by_duckdb)}
+
+
 @pytest.mark.parametrize("seed", [SEED])
 def test_histories_are_the_tables_of_the_server(
     server: EmbeddedServer, tmp_path: Path, seed: int
 ) -> None:
-    assert LiveRound(server, tmp_path, seed).compared > 1000
+    made = LiveRound(server, tmp_path, seed, engines=readers())
+    assert made.compared > 3000
 
 
 @pytest.mark.slow

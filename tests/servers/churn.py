@@ -239,7 +239,7 @@ class Churn:
         """Changes a definition of a table that stays. A row after it tells the stream.
 
         Returns:
-            What was done. A column that was renamed has its old values after a load only.
+            The kind of change. A column that was renamed has its old values after a load only.
         """
         table, added = self._table(name), self.added[name]
         self.next_id += 1
