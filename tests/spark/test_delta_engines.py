@@ -350,7 +350,7 @@ def test_targets_that_keep_rows_by_turns(
 def test_live_histories_by_turns(
     lakehouse: SparkSession, tmp_path: Path, major: int
 ) -> None:
-    """Both engines write and read the histories, and the rows are those of a server."""
+    """Both engines write and read the histories. A server has the rows."""
     with NpmServer(major, logical_decoding_work_mem="64kB") as server:
         made = LiveRound(
             server,
