@@ -103,10 +103,7 @@ def changeable(names: Mapping[str, str], time: int) -> str:
         time: The valid time of the load, in microseconds since 1970.
     """
     is_current, until = quoted(names[IS_CURRENT]), quoted(names[VALID_TO])
-    # It is never NULL: deltalake would remove such rows.
-    return (
-        f"{is_current} IS TRUE OR ({until} IS NOT NULL AND {until} >= {_moment(time)})"
-    )
+    return f"{is_current} = true OR {until} >= {_moment(time)}"
 
 
 def erasing(
