@@ -1,7 +1,7 @@
-"""How `walrow.delta.maintain` keeps merges fast over many small batches: maintain.py [BATCHES] [EVERY].
+"""How `walrow.delta.maintain` keeps merges fast over many small batches: maintain.py [BATCHES] [EVERY] [ROWS].
 
-Each batch inserts 10 rows with keys in no order, such as UUIDs, into a table with 100,000 rows, and is
-applied alone: a MERGE then looks into all files. The target is maintained after EVERY
+Each batch updates 5 rows and inserts 5 rows, with keys in no order, such as UUIDs, and is applied
+alone: a MERGE then looks into all files. The table has ROWS rows before (default: 100,000). The target is maintained after EVERY
 batches (default: 100), or with 0, never. For each tenth of the BATCHES (default: 2,000), the program prints
 the medians of a call, and of its MERGE alone, in CPU time of this process, and the greatest number of files.
 The last line compares the last tenth with the first one: the aim is at most 1.5 times.
@@ -24,9 +24,11 @@ import walrow.delta
 from walrow.delta import snapshots
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
+import streams
 from local_delta.written_log import WrittenLog
 
-ROWS, CHANGES = 100_000, 10
+#: The rows that a batch updates, and as many that it inserts.
+CHANGES = 5
 AIM = 1.5
 #: Segments are merged after so many batches, as a receiver does.
 MERGED = 50
@@ -52,16 +54,16 @@ class Merges:
 def main() -> None:
     """Prints a line for each tenth."""
     given = [int(it) for it in sys.argv[1:]]
-    batches, every = [*given, *(2000, 100)[len(given) :]]
+    batches, every, rows = [*given, *(2000, 100, 100_000)[len(given) :]]
     with tempfile.TemporaryDirectory() as folder:
-        measure(Path(folder), batches, every)
+        measure(Path(folder), batches, every, rows)
 
 
-def measure(folder: Path, batches: int, every: int) -> None:
+def measure(folder: Path, batches: int, every: int, rows: int) -> None:
     """Applies batches one after the other."""
     source = random.Random(1)  # noqa: S311
     log = WrittenLog(folder, id="bigint", n="int", v="text")
-    for first in range(0, ROWS, 10_000):
+    for first in range(0, rows, 10_000):
         keys = map(_mixed, range(first, first + 10_000))
         log.insert(*([str(it), "0", "x" * 50] for it in keys))
     log.apply()
@@ -70,7 +72,10 @@ def measure(folder: Path, batches: int, every: int) -> None:
     tenth, medians, files = max(batches // 10, 1), [], 0
     for number in range(1, batches + 1):
         keys = source.sample(range(number << 40, (number + 1) << 40), CHANGES)
-        log.insert(*([str(_mixed(it)), str(number), "y" * 50] for it in keys))
+        new = [[str(_mixed(it)), str(number), "y" * 50] for it in keys]
+        old = map(_mixed, source.sample(range(rows), CHANGES))
+        updated = ([str(it), str(number), "z" * 50] for it in old)
+        log.take(*map(streams.insert, new), *map(streams.update, updated))
         if number % MERGED == 0:
             walrow.Log(log.path).compact()
         began = time.process_time()
@@ -93,7 +98,7 @@ def measure(folder: Path, batches: int, every: int) -> None:
                 flush=True,
             )
             files = 0
-    if len(log.rows("id")) != ROWS + batches * CHANGES:
+    if len(log.rows("id")) != rows + batches * CHANGES:
         sys.exit("rows are missing, or are there twice")
     spent = sum(maintained) * 1e3 / max(len(maintained), 1)
     times = medians[-1] / medians[0]

@@ -31,13 +31,14 @@ import walrow
 import walrow.delta
 from spark.modelled import SHAPES, TYPES, Expected, Model, ModelLog, Moments
 from spark.modelled_history import changes_problem, history_problem, state_problem
-from walrow._apply import version_parts
+from walrow._apply import keys, version_parts
+from walrow._apply.load_versions import compared
 from walrow.delta import histories
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["MARK", "Engines", "one_round", "rows_of"]
+__all__ = ["MARK", "Engines", "none_fits", "one_round", "rows_of"]
 
 #: The column that soft deletes set.
 MARK = "_is_deleted"
@@ -113,8 +114,10 @@ def one_round(
         del given["keys"]
     killed = 0
     # Small parts have their commits, as large ones do.
-    version_parts._ROW_BYTES = source.choice((400, 1 << 20))
-    histories._GROWTH = source.choice((8, 1 << 17))
+    version_parts._ROW_BYTES = source.choice((400, 1 << 18))
+    keys._GROWTH = source.choice((8, 1 << 17))
+    # The differences of a load fit into the memory, or do not.
+    histories.compared = source.choice((compared, none_fits))  # type: ignore[attr-defined]
     for _ in range(batches):
         model.is_binary = source.random() < 0.3
         log.take(model, transactions=source.randint(1, 12))
@@ -147,6 +150,11 @@ def one_round(
             assert problem is None, (seed, name, deletes, chosen, reader, problem)
     log.close()
     return killed
+
+
+def none_fits(*given: Any, **options: Any) -> Any:
+    """The differences of a load, as if the memory had no room for any."""
+    return compared(*given, **options | {"limit": 0})
 
 
 def kill(log: str, given: dict[str, Any], after: float) -> None:

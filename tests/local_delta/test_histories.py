@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,10 +17,12 @@ import pyarrow as pa
 import streams
 import walrow
 import walrow.delta
+from local_delta.modelled_rounds import none_fits
 from local_delta.written_log import WrittenLog
 from local_delta.written_tables import WrittenTables
-from walrow._apply import version_parts
+from walrow._apply import keys, version_parts
 from walrow._apply.items import Token
+from walrow._apply.tables import AppliedTable
 from walrow.delta import histories
 
 if TYPE_CHECKING:
@@ -165,11 +168,14 @@ def test_a_truncate_closes_everything(tmp_path: Path) -> None:
     assert log.versions() == wanted
 
 
+@pytest.mark.parametrize("fits", [True, False])
 @pytest.mark.parametrize("parts", [8, 1 << 22])
 def test_a_load_is_compared(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, parts: int, *, fits: bool
 ) -> None:
-    monkeypatch.setattr(histories, "_GROWTH", parts)
+    monkeypatch.setattr(keys, "_GROWTH", parts)
+    if not fits:
+        monkeypatch.setattr(histories, "compared", none_fits)
     log = Told(tmp_path, id="int", n="int", f="float")
     log.at(1).insert(["7", "7", None])
     log.at(2).load(
@@ -204,18 +210,85 @@ def test_a_load_is_compared(
     assert all(row[-1] is not None for row in log.versions())
 
 
-def test_a_load_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+def test_a_load_with_more_differences_than_memory(tmp_path: Path) -> None:
     log = Told(tmp_path, id="int", v="text")
-    log.at(1).load(*([str(at), "a" * 200] for at in range(60_000)))
+    log.at(1).load(*([str(at), "a" * 1500] for at in range(6_000)))
     log.apply(memory="64MiB")
-    log.at(2).load(*([str(at), "b" * 200] for at in range(60_000)))
+    log.at(2).load(*([str(at), "b" * 1500] for at in range(30, 6_000)))
     before = log.commits()
-    with pytest.raises(walrow.errors.ApplyError) as caught:
-        log.apply(memory="64MiB")
-    assert caught.value.code == "too_large"
-    assert "--engine spark" in str(caught.value)
-    assert log.commits() == before
-    assert log.apply(memory="1GiB").net_rows == 60_000
+    done = log.apply(memory="64MiB")
+    assert (done.rows, done.net_rows) == (11_970, 5_970)
+    assert (done.inserted, done.updated, done.deleted) == (5_970, 6_000, 0)
+    assert log.commits() == before + 1
+    counts = Counter(
+        (value[0], second(since), second(until))
+        for value, since, until in log.rows("v", "_valid_from", "_valid_to")
+    )
+    assert counts == {("a", 1, 2): 6_000, ("b", 2, None): 5_970}
+
+
+def test_a_load_replaces_only_versions_that_it_may_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A MERGE, and rows that are replaced, give the same history."""
+    found = []
+    for fits in (True, False):
+        log = Told(tmp_path / str(fits), id="int", n="int", v="text")
+        log.at(1).load(["1", "1", "a"], ["2", "2", "b"], ["3", "3", "\\N"])
+        log.apply()
+        place = log.target.partition(":")[2]
+        # Another writer's column, and its row, which is no version.
+        table = deltalake.DeltaTable(place)
+        table.alter.add_columns(deltalake.Field("own", "integer"))
+        table.update(updates={"own": "id * 10"})
+        rows = pa.table(table.scan()).slice(0, 1)
+        rows = rows.set_column(0, "id", pa.array([99], pa.int32()))
+        at = rows.column_names.index("_is_current")
+        rows = rows.set_column(at, "_is_current", pa.nulls(1, pa.bool_()))
+        deltalake.write_deltalake(place, rows, mode="append")
+        log.at(2).update(["1", "10", "a"])
+        log.at(3).delete("2")
+        log.apply()
+        # With the time of the load: a version that ends, and a version that would be empty.
+        log.at(4).update(["3", "30", "\u00fc"])
+        log.insert(["4", "4", "d"], ["5", "5", "e"])
+        log.apply()
+        if not fits:
+            monkeypatch.setattr(histories, "compared", none_fits)
+        before = log.commits()
+        log.load(["1", "10", "a"], ["3", "31", "\\N"], ["5", "5", "e"], ["6", "6", "f"])
+        done = log.apply()
+        assert log.commits() == before + 1
+        assert (done.inserted, done.updated, done.deleted) == (2, 0, 2)
+        found.append(
+            log.rows(
+                "id",
+                "n",
+                "v",
+                "own",
+                "_valid_from",
+                "_valid_to",
+                "_is_current",
+                "_commit_lsn",
+                "_seq",
+            )
+        )
+        log.at(5).update(["6", "60", UNSENT])
+        log.apply()
+        assert log.rows("id", "n", "v", "own")[-1][:3] == (99, 1, "a")
+    assert found[0] == found[1]
+    assert [
+        (row[0], row[1], row[3], second(row[4]), second(row[5])) for row in found[0]
+    ] == [
+        (1, 1, 10, 1, 2),
+        (1, 10, None, 2, None),
+        (2, 2, 20, 1, 3),
+        (3, 3, 30, 1, 4),
+        (3, 31, None, 4, None),
+        (5, 5, None, 4, None),
+        (6, 6, None, 4, None),
+        (99, 1, 10, 1, None),
+    ]
 
 
 def test_parts_end_at_transactions(
@@ -246,7 +319,7 @@ def _in_small_batches(applied: Any, start: int, end: int) -> Any:
             yield batch.slice(at, 3)
 
 
-_CHANGES = walrow._apply.tables.AppliedTable.changes
+_CHANGES = AppliedTable.changes
 
 
 def test_a_new_column_is_null_in_closed_versions(tmp_path: Path) -> None:
@@ -569,6 +642,20 @@ def test_keys_that_identify_nothing(tmp_path: Path) -> None:
         full.apply(keys=["k"])
     assert caught.value.code == "duplicate_key"
     assert log.target == target
+
+
+def test_an_identity_that_changes(tmp_path: Path) -> None:
+    """An old image has the columns of the identity of its time."""
+    log = Told(tmp_path, id="int", n="int", big="text")
+    log.at(1).take(
+        streams.insert(["1", "1", "big"]),
+        streams.update(["1", "2", UNSENT]),
+        streams.update(["2", "3", UNSENT], key=["1", None, None]),
+    )
+    log.identity = "f"
+    log.at(2).insert(["9", "9", "other"])
+    log.apply(keys=["id"])
+    assert log.versions() == [(2, 3, "big", 1, None), (9, 9, "other", 2, None)]
 
 
 def test_a_table_without_a_key(tmp_path: Path) -> None:

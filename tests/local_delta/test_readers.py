@@ -1,4 +1,7 @@
-"""Targets of `walrow.delta`, read by polars and duckdb, and compared with the state of the log."""
+"""Targets of `walrow.delta`, read by polars and duckdb, and compared with the log.
+
+`live_rounds` compares histories that they read with a server.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import json
 import os
 import subprocess
 import venv
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -108,6 +111,98 @@ def test_duckdb_over_a_scan(log: WrittenLog) -> None:
     assert rows(whole, state.schema) == rows(state, state.schema)
 
 
+# --------------------------------------------------------------- kinds and shapes
+
+#: Tables: their columns, and values of two rows. The first column is the key.
+SHAPES: dict[str, dict[str, Any]] = {
+    "wide": {"id": ("int", "1", "2")}
+    | {f"c{at}": ("text" if at % 2 else "int", str(at), None) for at in range(300)},
+    "narrow": {"id": ("text", "\u00fc", "")},
+    "keyless": {"id": ("int", "1", "1"), "v": ("numeric(20,2)", "-0.05", None)},
+}
+KINDS = [
+    (mode, shape)
+    for mode in ("current", "history", "changes")
+    for shape in SHAPES
+    if mode == "changes" or shape != "keyless"
+]
+
+
+class Kept:
+    """A target of one kind, and the rows that it must have."""
+
+    def __init__(self, folder: Path, mode: str, shape: str) -> None:
+        columns = SHAPES[shape]
+        kinds = {name: it[0] for name, it in columns.items()}
+        identity = "n" if shape == "keyless" else "d"
+        self.log = WrittenLog(folder, identity, **kinds)
+        self.mode = mode
+        first, second = ([it[at] for it in columns.values()] for at in (1, 2))
+        self.log.load(first)
+        self.log.apply(mode=mode)
+        # The commit times differ, so that each change is a version.
+        self.log.time += 1_000_000
+        self.log.insert(second)
+        self.log.apply(mode=mode)
+        self.log.time += 1_000_000
+        if shape == "keyless":
+            self.log.truncate()
+        else:
+            rest = [UNSENT] * (len(columns) - 1)
+            self.log.update([second[0], *rest])
+            self.log.time += 1_000_000
+            self.log.delete(str(first[0]))
+        self.log.insert(first)
+        self.log.apply(mode=mode)
+        self.place = self.log.target.partition(":")[2]
+
+    def problem(self, found: pa.Table) -> str | None:
+        """How the rows that a reader found differ."""
+        wanted, rows = self._wanted(), self._chosen(found)
+        names = wanted.schema.names
+        same = (
+            sorted(map(repr, it.select(names).cast(wanted.schema).to_pylist()))
+            for it in (wanted, rows)
+        )
+        one, other = same
+        return None if one == other else f"{other} and not {one}"
+
+    def _wanted(self) -> pa.Table:
+        log = walrow.Log(self.log.path)
+        if self.mode != "changes":
+            return log.state("public.t", profile="spark").to_pyarrow()
+        names = [
+            "change_type",
+            "commit_lsn",
+            "seq",
+            "commit_timestamp",
+            "xid",
+            "key_only",
+        ]
+        names += ["unsent", "loaded"]
+        read = log.read(table="public.t", profile="spark", metadata=names)
+        return pa.table(read)
+
+    def _chosen(self, found: pa.Table) -> pa.Table:
+        """The rows that are true now, if they are versions."""
+        if self.mode != "history":
+            return found
+        current = found.filter(found["_is_current"])
+        assert current.num_rows == found["_valid_to"].null_count < found.num_rows
+        return current
+
+
+@pytest.mark.parametrize(("mode", "shape"), KINDS)
+def test_kinds_of_targets(tmp_path: Path, mode: str, shape: str) -> None:
+    kept = Kept(tmp_path, mode, shape)
+    scan = polars.scan_delta(kept.place)
+    assert kept.problem(scan.collect().to_arrow()) is None
+    with duckdb.connect() as connection:
+        connection.execute("SET TimeZone = 'UTC'")
+        connection.register("target", deltalake.DeltaTable(kept.place).scan())
+        assert kept.problem(connection.sql("FROM target").to_arrow_table()) is None
+
+
 #: Another DuckDB, as the extension's package is for this one.
 EXTENSION = ("duckdb==1.4.4", "duckdb-ext-delta==1.4.4.20260205")
 SCRIPT = """
@@ -130,21 +225,47 @@ print(json.dumps(found))
 """
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(600)
-def test_duckdb_and_its_extension(log: WrittenLog, tmp_path: Path) -> None:
-    state = state_of(log)
-    venv.create(tmp_path / "duckdb", with_pip=True)
-    python = tmp_path / "duckdb" / "bin" / "python"
+@pytest.fixture(scope="module")
+def other_duckdb(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python with another DuckDB, and the extension."""
+    folder = tmp_path_factory.mktemp("duckdb")
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
     subprocess.run([python, "-m", "pip", "install", "-q", *EXTENSION], check=True)  # noqa: S603
-    place, out = log.target.partition(":")[2], tmp_path / "out.parquet"
+    return python
+
+
+def delta_scan(python: Path, place: str, out: Path, filters: list[str]) -> Any:
+    """Writes the rows into a file. Returns the rows that filters find."""
     done = subprocess.run(  # noqa: S603
-        [python, "-c", SCRIPT, place, out, json.dumps(list(FILTERS))],
+        [python, "-c", SCRIPT, place, out, json.dumps(filters)],
         capture_output=True,
         check=False,
         env={it: value for it, value in os.environ.items() if it != "PYTHONPATH"},
         text=True,
     )
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {text: [[key]] for text, key in FILTERS.items()}
+    return json.loads(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_duckdb_and_its_extension(
+    log: WrittenLog, tmp_path: Path, other_duckdb: Path
+) -> None:
+    state = state_of(log)
+    place, out = log.target.partition(":")[2], tmp_path / "out.parquet"
+    found = delta_scan(other_duckdb, place, out, list(FILTERS))
+    assert found == {text: [[key]] for text, key in FILTERS.items()}
     assert rows(pq.read_table(out), state.schema) == rows(state, state.schema)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize(("mode", "shape"), KINDS)
+def test_kinds_of_targets_and_the_extension(
+    tmp_path: Path, other_duckdb: Path, mode: str, shape: str
+) -> None:
+    kept, out = Kept(tmp_path, mode, shape), tmp_path / "out.parquet"
+    delta_scan(other_duckdb, kept.place, out, [])
+    assert kept.problem(pq.read_table(out)) is None

@@ -44,10 +44,12 @@ class WrittenLog:
 
     Attributes:
         path: The log.
+        identity: The replica identity: `"d"`, or `"f"` or `"n"`, which have no key.
     """
 
-    def __init__(self, folder: Path, **columns: str) -> None:
+    def __init__(self, folder: Path, identity: str = "d", **columns: str) -> None:
         """Creates it."""
+        self.identity = identity
         self.path = folder / "log"
         self.target = f"delta:{folder}/t"
         self.lsn = 0x1000
@@ -78,21 +80,29 @@ class WrittenLog:
         """Takes a transaction."""
         self.lsn += 0x100
         described = [
-            streams.Column(name, *_type(kind), is_key=at == 0)
+            streams.Column(name, *_type(kind), is_key=self._is_key(at))
             for at, (name, kind) in enumerate(self.columns.items())
         ]
         for message in (
             streams.begin(xid=self.lsn, lsn=self.lsn, time=self.time),
-            streams.relation(described),
+            streams.relation(described, identity=self.identity),
             *messages,
             streams.commit(lsn=self.lsn, time=self.time),
         ):
             self.writer.append(message)
 
+    def _is_key(self, at: int) -> bool:
+        return self.identity == "f" or (self.identity == "d" and at == 0)
+
     def load(self, *rows: Sequence[str]) -> None:
         """Loads rows, as COPY writes their values, at the time `time`."""
         columns = [
-            {"name": name, "type": oid, "type_modifier": modifier, "key": at == 0}
+            {
+                "name": name,
+                "type": oid,
+                "type_modifier": modifier,
+                "key": self._is_key(at),
+            }
             for at, (name, (oid, modifier)) in enumerate(
                 (name, _type(kind)) for name, kind in self.columns.items()
             )
@@ -104,7 +114,7 @@ class WrittenLog:
             self.lsn,
             streams.EPOCH + self.time,
             walrow.Catalog.from_json(catalog),
-            [(streams.TABLE, "d")],
+            [(streams.TABLE, self.identity)],
         )
         lines = "".join("\t".join(row) + "\n" for row in rows)
         load.copy(0, binary=False).append(lines.encode())

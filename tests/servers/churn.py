@@ -58,6 +58,8 @@ class Churn:
             self.tables = TABLES | KEYLESS
             self.values, self.columns = VALUES | MORE_VALUES, COLUMNS | MORE_COLUMNS
         self.added: dict[str, list[str]] = {}
+        #: The present names of tables that got another name, by the first name.
+        self.names: dict[str, str] = {}
         source.sql(f"SELECT setseed({self.random.random()})")
         for name in self.tables:
             self.create(name)
@@ -123,60 +125,66 @@ class Churn:
             "chosen": {"c": f"'c{number}'"},
         }.get(name, {})
         self.source.sql(
-            f"INSERT INTO {name} ({', '.join([*columns, *keys])}) VALUES "
+            f"INSERT INTO {self._table(name)} ({', '.join([*columns, *keys])}) VALUES "
             f"({', '.join([*values, *keys.values()])})"
         )
 
     def some(self, name: str, count: int | None = None) -> str:
         return (
-            f"ctid IN (SELECT ctid FROM {name} ORDER BY random() "
+            f"ctid IN (SELECT ctid FROM {self._table(name)} ORDER BY random() "
             f"LIMIT {count or self.random.randint(1, 3)})"
         )
 
     def update(self, name: str) -> None:
         columns = self.random.sample(list(self.values), self.random.randint(1, 3))
         sets = ", ".join(f"{column} = {self.values[column]}" for column in columns)
-        self.source.sql(f"UPDATE {name} SET {sets} WHERE {self.some(name)}")
+        self.source.sql(
+            f"UPDATE {self._table(name)} SET {sets} WHERE {self.some(name)}"
+        )
 
     def change_key(self, name: str) -> None:
         """Moves one key, swaps two, or moves all by one."""
         self.next_id += 1
         free = 1_000_000 + self.next_id
+        table = self._table(name)
         if name == "late":
-            self.source.sql("UPDATE late SET id = id + 1")
+            self.source.sql(f"UPDATE {table} SET id = id + 1")
         elif name == "chosen":
             self.source.sql(
-                "UPDATE chosen SET c = c || '+' WHERE length(c) < 40 AND "
+                f"UPDATE {table} SET c = c || '+' WHERE length(c) < 40 AND "
                 + self.some(name)
             )
         elif name == "key" and self.random.random() < 0.5:
             found = self.source.conn.execute(
-                "SELECT min(id), max(id) FROM key"
+                f"SELECT min(id), max(id) FROM {table}".encode()
             ).fetchone()
             least, most = found or (None, None)
             if least != most:
                 self.source.sql(
-                    f"UPDATE key SET id = -{free} WHERE id = {least}",
-                    f"UPDATE key SET id = {least} WHERE id = {most}",
-                    f"UPDATE key SET id = {most} WHERE id = -{free}",
+                    f"UPDATE {table} SET id = -{free} WHERE id = {least}",
+                    f"UPDATE {table} SET id = {least} WHERE id = {most}",
+                    f"UPDATE {table} SET id = {most} WHERE id = -{free}",
                 )
         elif name == "pair":
             # The same number with other digits is another key to replication.
             self.source.sql(
-                f"UPDATE pair SET k = k + 0.000, t = t + '1 s' WHERE {self.some(name)}"
+                f"UPDATE {table} SET k = k + 0.000, t = t + '1 s' WHERE {self.some(name)}"
             )
         else:
-            self.source.sql(f"UPDATE {name} SET id = {free} WHERE {self.some(name, 1)}")
+            self.source.sql(
+                f"UPDATE {table} SET id = {free} WHERE {self.some(name, 1)}"
+            )
 
     def delete(self, name: str) -> None:
-        self.source.sql(f"DELETE FROM {name} WHERE {self.some(name)}")
+        self.source.sql(f"DELETE FROM {self._table(name)} WHERE {self.some(name)}")
 
     def put_again(self, name: str) -> None:
         """Deletes a row, and inserts another one with its key."""
         if name not in {"key", "late"}:
             return
+        table = self._table(name)
         found = self.source.conn.execute(
-            f"SELECT id FROM {name} ORDER BY random() LIMIT 1".encode()
+            f"SELECT id FROM {table} ORDER BY random() LIMIT 1".encode()
         ).fetchone()
         if found is None:
             return
@@ -184,10 +192,11 @@ class Churn:
             # The new row comes first, as a deferred constraint allows.
             self._insert(name, found[0])
             self.source.sql(
-                f"DELETE FROM late WHERE ctid = (SELECT min(ctid) FROM late WHERE id = {found[0]})"
+                f"DELETE FROM {table} WHERE ctid = "
+                f"(SELECT min(ctid) FROM {table} WHERE id = {found[0]})"
             )
             return
-        self.source.sql(f"DELETE FROM {name} WHERE id = {found[0]}")
+        self.source.sql(f"DELETE FROM {table} WHERE id = {found[0]}")
         self._insert(name, found[0])
 
     def truncate(self, name: str) -> None:
@@ -196,7 +205,7 @@ class Churn:
             contextlib.suppress(psycopg.errors.ObjectInUse),
             self.source.conn.transaction(),
         ):
-            self.source.sql(f"TRUNCATE {name}")
+            self.source.sql(f"TRUNCATE {self._table(name)}")
 
     def add_column(self) -> None:
         name = self.random.choice(list(self.tables))
@@ -224,4 +233,39 @@ class Churn:
     def _added(self, name: str) -> str:
         self.next_id += 1
         self.added[name].append(f"x{self.next_id}")
-        return f"ALTER TABLE {name} ADD COLUMN {self.added[name][-1]} text"
+        return f"ALTER TABLE {self._table(name)} ADD COLUMN {self.added[name][-1]} text"
+
+    def alter_column(self, name: str) -> str:
+        """Changes a definition of a table that stays. A row after it tells the stream.
+
+        Returns:
+            The kind of change. A column that was renamed has its old values after a load only.
+        """
+        table, added = self._table(name), self.added[name]
+        self.next_id += 1
+        kinds = ["drop", "widen", "shorten", "table", "identity", "rename and loaded"]
+        kind = self.random.choice(kinds)
+        self.source.sql("BEGIN")
+        if kind == "drop" and added:
+            self.source.sql(f"ALTER TABLE {table} DROP COLUMN {added.pop(0)}")
+        elif kind == "widen":
+            self.source.sql(f"ALTER TABLE {table} ALTER COLUMN a TYPE bigint")
+        elif kind == "shorten":
+            self.source.sql(f"ALTER TABLE {table} ALTER COLUMN b TYPE varchar(50)")
+        elif kind == "table":
+            self.names[name] = f"{name}_{self.next_id}"
+            self.source.sql(f"ALTER TABLE {table} RENAME TO {self.names[name]}")
+        elif kind == "identity" and name != "late":
+            other = self.random.choice(["FULL", self.tables[name][1]])
+            self.source.sql(f"ALTER TABLE {table} REPLICA IDENTITY {other}")
+        elif kind == "rename and loaded" and added:
+            column = f"y{self.next_id}"
+            self.source.sql(f"ALTER TABLE {table} RENAME COLUMN {added[0]} TO {column}")
+            added[0] = column
+        self.insert(name)
+        self.source.sql("COMMIT")
+        return kind
+
+    def _table(self, name: str) -> str:
+        """The present name of a table."""
+        return self.names.get(name, name)

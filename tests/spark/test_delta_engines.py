@@ -19,8 +19,11 @@ import deltalake
 import streams
 import walrow.delta
 import walrow.spark
+from local_delta.live_rounds import LiveRound
 from local_delta.modelled_rounds import one_round, with_spark
 from local_delta.written_log import WrittenLog
+from servers import NpmServer
+from servers.npm import VERSIONS
 from walrow._apply.items import Token
 
 if TYPE_CHECKING:
@@ -340,3 +343,23 @@ def test_targets_that_keep_rows_by_turns(
         one_round(
             folder, SEED + number, batches=4, engines=engines, kills=0.3, mode=mode
         )
+
+
+@pytest.mark.slow
+@pytest.mark.live
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("major", VERSIONS)
+def test_live_histories_by_turns(
+    lakehouse: SparkSession, tmp_path: Path, major: int
+) -> None:
+    """Both engines write and read the histories. A server has the rows."""
+    with NpmServer(major, logical_decoding_work_mem="64kB") as server:
+        made = LiveRound(
+            server,
+            tmp_path,
+            SEED + major,
+            engines=with_spark(lakehouse),
+            kill_share=0.3,
+            alters=True,
+        )
+    assert made.compared > 1000

@@ -192,19 +192,44 @@ def test_parts_of_the_driver(
     assert sorted(map(tuple, rows.collect())) == [(0, False), (1, False), (2, True)]
 
 
+@pytest.mark.parametrize(
+    ("mode", "code"),
+    [
+        ("history", "duplicate_key"),
+        *(
+            pytest.param(*it, marks=pytest.mark.slow)
+            for it in (
+                ("history", "null_key"),
+                ("current", "duplicate_key"),
+                ("current", "null_key"),
+            )
+        ),
+    ],
+)
 def test_keys_of_a_load_that_identify_nothing(
-    lakehouse: SparkSession, tmp_path: Path
+    lakehouse: SparkSession, tmp_path: Path, mode: str, code: str
 ) -> None:
-    log = WrittenLog(tmp_path, id="int", n="int")
-    given: dict[str, Any] = {
-        "table": "public.t",
-        "target": f"delta:{tmp_path}/t",
-        "mode": "history",
-        "keys": ["id"],
-    }
-    log.load(["1", "1"])
-    walrow.spark.apply_changes(lakehouse, log.path, **given)
-    log.load(["1", "1"], ["2", "2"], ["2", "3"])
-    with pytest.raises(walrow.errors.ApplyError) as caught:
-        walrow.spark.apply_changes(lakehouse, log.path, **given)
-    assert caught.value.code == "duplicate_key"
+    """The first load, and a later one, which is compared."""
+    log = WrittenLog(tmp_path, "f", id="int", n="int")
+    target = f"delta:{tmp_path}/t"
+    given: dict[str, Any] = {"target": target, "mode": mode, "keys": ["n"]}
+    bad = (["1", "1"], ["2", "\\N" if code == "null_key" else "1"])
+
+    def refused() -> None:
+        with pytest.raises(walrow.errors.ApplyError) as caught:
+            walrow.spark.apply_changes(lakehouse, log.path, table="public.t", **given)
+        assert caught.value.code == code
+
+    log.load(*bad)
+    refused()
+    assert lakehouse.table(f"delta.`{tmp_path}/t`").count() == 0
+    log.load(["1", "1"], ["2", "2"])
+    if mode == "history":
+        # It has all loads from the first one on.
+        refused()
+        log = WrittenLog(tmp_path / "other", "f", id="int", n="int")
+        log.load(["1", "1"], ["2", "2"])
+    walrow.spark.apply_changes(lakehouse, log.path, table="public.t", **given)
+    log.load(*bad)
+    refused()
+    assert lakehouse.table(f"delta.`{tmp_path}/t`").count() == 2

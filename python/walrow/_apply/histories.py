@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from walrow._apply.keys import refuse_null_keys
 from walrow._apply.modes import named
 from walrow._apply.version_parts import loaded_rows
 
@@ -25,12 +26,17 @@ def dated(token: Token, part: LoadPart | TransactionsPart) -> Token:
 
 
 def opened_by_load(applied: AppliedTable, part: LoadPart) -> Iterator[pa.RecordBatch]:
-    """The versions that a load opens in a history without open versions."""
+    """The versions that a load opens in a history without open versions.
+
+    Raises:
+        ApplyError: A key is NULL.
+    """
     import pyarrow as pa
 
     kind = pa.timestamp("us", "UTC")
     since = pa.scalar(part.time, pa.int64()).cast(kind)
     for batch in loaded_rows(applied, part.lsn):
+        refuse_null_keys(batch, applied)
         count = len(batch)
         columns = [batch.column(it) for it in applied.columns]
         found = dict(zip(applied.columns, columns, strict=True))

@@ -1,27 +1,25 @@
 """A load of a history: its rows are compared with the open versions.
 
 Equal rows stay open. Rows with other values are closed and opened at the time of the load, and rows that
-the load lacks are closed. Both sides are divided by the hashes of their keys, into files if there is more than
-one part, so that only one part of them is in memory.
+the load lacks are closed. Both sides are divided by their keys, so that only one part of them is in memory.
+
+The result is the source of a MERGE, or if that does not fit into the memory, all rows that replace the open ones.
 """
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from walrow._apply.modes import LSN, SEQ, named
-from walrow._apply.versions import (
-    Ended,
-    Opened,
-    Source,
-    bad_key,
-    key_values,
-    merge_rows,
-    numbered,
+from walrow._apply.keys import KeyParts, bad_key, key_values, numbered
+from walrow._apply.modes import (
+    IS_CURRENT,
+    LSN,
+    SEQ,
+    VALID_FROM,
+    VALID_TO,
+    named,
 )
+from walrow._apply.versions import Ended, Opened, Source, merge_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,18 +28,54 @@ if TYPE_CHECKING:
 
     from walrow._apply.tables import AppliedTable
 
-__all__ = ["compared"]
+__all__ = ["Replaced", "compared", "loaded_parts", "replaced"]
+
+
+class Replaced:
+    """The counts of rows that replace the open versions.
+
+    Attributes:
+        opened: The number of new versions.
+        closed: The number of versions that end.
+        removed: The number of versions that would be empty.
+    """
+
+    def __init__(self) -> None:
+        """Has none yet."""
+        self.opened = self.closed = self.removed = 0
+
+
+def loaded_parts(
+    applied: AppliedTable,
+    kinds: pa.Schema,
+    loaded: Iterable[pa.RecordBatch],
+    parts: int,
+) -> KeyParts:
+    """The rows of a load, divided by their keys. Close it.
+
+    Args:
+        applied: The table.
+        kinds: The types that the target has for the table's columns.
+        loaded: The rows, with the commit LSN and the seq of each.
+        parts: Into how many parts they are divided.
+    """
+    import pyarrow as pa
+
+    schema = pa.schema([*kinds, pa.field(LSN, pa.int64()), pa.field(SEQ, pa.int64())])
+    new = KeyParts(parts, applied.keys, schema)
+    for batch in loaded:
+        new.add(_shaped(batch, schema))
+    return new
 
 
 def compared(
     applied: AppliedTable,
     kinds: pa.Schema,
-    loaded: Iterable[pa.RecordBatch],
-    opened: Iterable[pa.RecordBatch],
+    new: KeyParts,
+    old: KeyParts,
     time: int,
     *,
     columns: Sequence[str],
-    parts: int,
     limit: int,
 ) -> Source | None:
     """The rows of a MERGE after a load. None if they are larger than the limit.
@@ -49,79 +83,137 @@ def compared(
     Args:
         applied: The table.
         kinds: The types that the target has for the table's columns.
-        loaded: The rows of the load, with the commit LSN and the seq of each.
-        opened: The open versions of the target, with the table's columns.
+        new: The rows of the load, from `loaded_parts`.
+        old: The open versions of the target, with the table's columns.
         time: The valid time of the load, in microseconds since 1970.
         columns: The columns that the load has. Others are not compared.
-        parts: Into how many parts they are divided.
         limit: The bytes of the result, at most.
 
     Raises:
         ApplyError: Two rows of the load have one key, or a key is NULL.
     """
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     news, olds, size = [], [], 0
-    new_schema = pa.schema(
-        [*kinds, pa.field(LSN, pa.int64()), pa.field(SEQ, pa.int64())]
-    )
-    with (
-        _Parts(parts, applied, new_schema) as new,
-        _Parts(parts, applied, kinds) as old,
-    ):
-        for batch in loaded:
-            new.add(_shaped(batch, new_schema))
-        for batch in opened:
-            old.add(_shaped(batch, kinds))
-        for at in range(parts):
-            rows, keys = _different(applied, columns, new.table(at), old.batches(at))
-            news.append(rows)
-            olds.append(keys)
-            size += rows.nbytes + keys.nbytes
-            if size > limit:
-                return None
-    rows, keys = pa.concat_tables(news), pa.concat_tables(olds)
+    keys = list(applied.keys)
+    for at in range(new.count):
+        rows = _Rows(applied, columns, new.table(at))
+        closed = [
+            batch.select(keys).filter(pc.invert(rows.are_in(batch)))
+            for batch in old.batches(at)
+        ]
+        fields = pa.schema([kinds.field(name) for name in keys])
+        news.append(rows.others())
+        olds.append(pa.Table.from_batches(closed, fields))
+        size += news[-1].nbytes + olds[-1].nbytes
+        if size > limit:
+            return None
+    opened, ended = pa.concat_tables(news), pa.concat_tables(olds)
     opens = Opened(
-        rows, [time] * len(rows), [None] * len(rows), rows.select([LSN, SEQ])
+        opened, [time] * len(opened), [None] * len(opened), opened.select([LSN, SEQ])
     )
-    ends = Ended(keys, [time] * len(keys))
-    return Source(merge_rows(applied.keys, kinds, opens, ends), None, len(rows))
+    ends = Ended(ended, [time] * len(ended))
+    return Source(merge_rows(applied.keys, kinds, opens, ends), None, len(opened))
 
 
-def _different(
+def replaced(
     applied: AppliedTable,
+    new: KeyParts,
+    old: KeyParts,
+    time: int,
+    *,
     columns: Sequence[str],
-    new: pa.Table,
-    old: Iterable[pa.RecordBatch],
-) -> tuple[pa.Table, pa.Table]:
-    """The rows to open, and the keys to close."""
+    count: Replaced,
+) -> Iterator[pa.RecordBatch]:
+    """The rows that replace others after a load, one batch after the other.
+
+    Args:
+        applied: The table.
+        new: The rows of the load, from `loaded_parts`.
+        old: The rows that they replace, with all columns: all open versions. Others stay as they are.
+        time: As in `compared`.
+        columns: As in `compared`.
+        count: Gets the counts.
+
+    Raises:
+        ApplyError: As in `compared`.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    keys = list(applied.keys)
-    places: dict[Any, int] = {}
-    for at, key in enumerate(key_values([new.column(it) for it in keys])):
-        if key is None:
-            raise bad_key(applied, "null_key", "is NULL")
-        if places.setdefault(key, at) != at:
-            raise bad_key(applied, "duplicate_key", "is not unique: two rows have it")
-    stays = bytearray(len(new))
-    closed = []
-    for batch in old:
-        found = [places.get(it) for it in key_values([batch.column(it) for it in keys])]
-        at = pa.array(found, pa.int64())
-        is_equal = pc.is_valid(at)
-        for name in columns:
-            is_equal = pc.and_(
-                is_equal, _equal(new.column(name).take(at), batch.column(name))
+    moment = pa.scalar(time, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    for at in range(new.count):
+        rows = _Rows(applied, columns, new.table(at))
+        for batch in old.batches(at):
+            is_open = pc.fill_null(batch.column(IS_CURRENT), fill_value=False)
+            yield batch.filter(pc.invert(is_open))
+            opened = batch.filter(is_open)
+            is_equal = rows.are_in(opened)
+            yield opened.filter(is_equal)
+            ended = opened.filter(pc.invert(is_equal))
+            is_empty = pc.greater_equal(ended.column(VALID_FROM), moment)
+            closed = ended.filter(pc.invert(is_empty))
+            count.closed += len(closed)
+            count.removed += len(ended) - len(closed)
+            closed = closed.set_column(
+                closed.schema.get_field_index(VALID_TO),
+                closed.schema.field(VALID_TO),
+                pa.repeat(moment, len(closed)),
             )
-        for place, equal in zip(found, is_equal.to_pylist(), strict=True):
+            yield closed.set_column(
+                closed.schema.get_field_index(IS_CURRENT),
+                closed.schema.field(IS_CURRENT),
+                pa.repeat(pa.scalar(False), len(closed)),
+            )
+        for batch in rows.others().to_batches():
+            count.opened += len(batch)
+            values = {it: batch.column(it) for it in [*applied.columns, LSN, SEQ]}
+            values[VALID_FROM] = pa.repeat(moment, len(batch))
+            values[VALID_TO] = pa.nulls(len(batch), moment.type)
+            values[IS_CURRENT] = pa.repeat(pa.scalar(True), len(batch))
+            yield pa.record_batch(values)
+
+
+class _Rows:
+    """The rows of a part of a load, which versions are looked for in."""
+
+    def __init__(
+        self, applied: AppliedTable, columns: Sequence[str], rows: pa.Table
+    ) -> None:
+        """Finds the place of each key."""
+        self._keys, self._columns, self._rows = applied.keys, columns, rows
+        self._places: dict[Any, int] = {}
+        for at, key in enumerate(key_values([rows.column(it) for it in self._keys])):
+            if key is None:
+                raise bad_key(applied, "null_key", "is NULL")
+            if self._places.setdefault(key, at) != at:
+                text = "is not unique: two rows have it"
+                raise bad_key(applied, "duplicate_key", text)
+        self._found = bytearray(len(rows))
+
+    def are_in(self, versions: pa.RecordBatch) -> Any:
+        """Says of each version whether it has an equal row."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        keys = key_values([versions.column(it) for it in self._keys])
+        places = [self._places.get(it) for it in keys]
+        at = pa.array(places, pa.int64())
+        is_equal = pc.is_valid(at)
+        for name in self._columns:
+            own = self._rows.column(name).take(at)
+            is_equal = pc.and_(is_equal, _equal(own, versions.column(name)))
+        for place, equal in zip(places, is_equal.to_pylist(), strict=True):
             if equal and place is not None:
-                stays[place] = True
-        closed.append(batch.select(keys).filter(pc.invert(is_equal)))
-    opens = pa.array([not it for it in stays], pa.bool_())
-    schema = pa.schema([new.schema.field(name) for name in keys])
-    return new.filter(opens), pa.Table.from_batches(closed, schema)
+                self._found[place] = True
+        return is_equal
+
+    def others(self) -> pa.Table:
+        """The rows that no version was equal to."""
+        import pyarrow as pa
+
+        return self._rows.filter(pa.array([not it for it in self._found], pa.bool_()))
 
 
 def _equal(one: Any, other: Any) -> Any:
@@ -161,71 +253,3 @@ def _shaped(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
             column = column.cast(field.type, safe=True)
         columns.append(column)
     return pa.record_batch(columns, schema=schema)
-
-
-class _Parts:
-    """Rows, divided by the hashes of their keys: in memory, or if there are several, in files."""
-
-    def __init__(self, count: int, applied: AppliedTable, schema: pa.Schema) -> None:
-        """Has no rows yet."""
-        self._count, self._applied, self._schema = count, applied, schema
-        self._memory: list[pa.RecordBatch] = []
-        self._files: list[Any] = []
-        self._open = contextlib.ExitStack()
-
-    def __enter__(self) -> Self:
-        import pyarrow as pa
-
-        if self._count > 1:
-            folder = self._open.enter_context(
-                tempfile.TemporaryDirectory(
-                    prefix="walrow-", ignore_cleanup_errors=True
-                )
-            )
-            self._folder = Path(folder)
-            self._files = [
-                self._open.enter_context(
-                    pa.ipc.new_stream(self._place(at), self._schema)
-                )
-                for at in range(self._count)
-            ]
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._open.close()
-
-    def _place(self, at: int) -> str:
-        return str(self._folder / str(at))
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Adds rows."""
-        import pyarrow as pa
-
-        if self._count == 1:
-            self._memory.append(batch)
-            return
-        keys = key_values([batch.column(it) for it in self._applied.keys])
-        rows: list[list[int]] = [[] for _ in range(self._count)]
-        for row, key in enumerate(keys):
-            rows[hash(key) % self._count].append(row)
-        for file, each in zip(self._files, rows, strict=True):
-            if each:
-                file.write_batch(batch.take(pa.array(each, pa.int64())))
-
-    def batches(self, at: int) -> Iterator[pa.RecordBatch]:
-        """The rows of a part. No more are added then."""
-        import pyarrow as pa
-
-        if self._count == 1:
-            yield from self._memory
-            return
-        for file in self._files:
-            file.close()
-        with pa.ipc.open_stream(self._place(at)) as reader:
-            yield from reader
-
-    def table(self, at: int) -> pa.Table:
-        """The rows of a part, as a table."""
-        import pyarrow as pa
-
-        return pa.Table.from_batches(self.batches(at), self._schema).combine_chunks()

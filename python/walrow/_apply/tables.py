@@ -8,7 +8,7 @@ from walrow._apply.items import COLUMNS, PREFIX
 from walrow._apply.modes import NET_METADATA, metadata_of
 from walrow._apply.net_table import NetTable
 from walrow._log.marks import Why
-from walrow._log.tables import KEYS, find_table, identity, keys_of
+from walrow._log.tables import KEYS, are_unique, find_table, identity, keys_of
 from walrow._read import schemas
 from walrow.errors import ApplyError, Remedy, SchemaError
 
@@ -39,6 +39,8 @@ class AppliedTable(NamedTuple):
         nullable: Columns that some versions lack.
         options: The options of `walrow.read` for decoding.
         metadata: The metadata columns that are read.
+        has_unique_keys: Whether the server keeps the key unique and not NULL. Otherwise, the rows
+            of a load must be looked at.
     """
 
     log: Log
@@ -48,6 +50,7 @@ class AppliedTable(NamedTuple):
     nullable: tuple[str, ...]
     options: dict[str, Any]
     metadata: tuple[str, ...] = NET_METADATA
+    has_unique_keys: bool = True
 
     @property
     def columns(self) -> list[str]:
@@ -125,6 +128,7 @@ class AppliedTable(NamedTuple):
             tuple(it for it in own.names if not all(it in each for each in versions)),
             options,
             metadata,
+            mode == "changes" or are_unique(log, table, found, chosen=keys is not None),
         )
 
     def changes(self, start: int, end: int) -> Iterator[pa.RecordBatch]:

@@ -14,14 +14,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import PREFIX, Op
+from walrow._apply.keys import bad_key, key_values, numbered
 from walrow._apply.modes import IS_CURRENT, LSN, SEQ, VALID_FROM, VALID_TO, named
 from walrow._apply.net_table import CHANGE_TYPES, PREIMAGE, TRUNCATE
 from walrow._apply.targets import never_sent
-from walrow._log.tables import KEYS, identity
-from walrow.errors import ApplyError
+from walrow._log.tables import identity
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -34,10 +34,7 @@ __all__ = [
     "Fold",
     "Opened",
     "Source",
-    "bad_key",
-    "key_values",
     "merge_rows",
-    "numbered",
 ]
 
 #: Before the number of a column of the key, in rows that close a version. NULL in others.
@@ -109,8 +106,16 @@ class Fold:
         self.wanted: list[int] = []
         self.columns: set[str] = set()
         key = set(applied.keys)
-        #: Old images may have more than the key. Then two rows may have it for a while.
-        self._is_loose = any(identity(it) > key for it in applied.table.versions)
+        #: The server may not keep the key unique. Then two rows may have it for a while.
+        self._is_loose = any(identity(it) != key for it in applied.table.versions)
+        #: The columns that updates without an old image leave as they are.
+        self._identity = set(applied.columns).intersection(
+            *(
+                identity(it)
+                for it in applied.table.versions
+                if it.replica_identity in ("default", "index")
+            )
+        )
         #: By key, its open version, or None if it has no row. The target knows other keys.
         self._state: dict[Key, _Open | None] = {}
         #: By key, a change row with the key, and when the target's open version ends.
@@ -222,10 +227,17 @@ class Fold:
 
     def _match(self, rows: Sequence[int], row: int, image: int | None) -> int | None:
         """The place of the row that an image means, among the rows of a key. None without one."""
-        is_whole = image is not None and not self._key_only[image]
-        latest = self.applied.table.versions[-1]
-        names = self.applied.columns if is_whole else sorted(identity(latest))
         columns = self.changes
+        names: Iterable[str]
+        if image is None:
+            names = self._identity
+        elif self._key_only[image]:
+            # The identity of its version, which is not NULL.
+            names = [
+                it for it in self.applied.columns if columns.column(it)[row].is_valid
+            ]
+        else:
+            names = self.applied.columns
         for place in reversed(range(len(rows))):
             filled = self._filled.get(rows[place], {})
             for name in names:
@@ -449,70 +461,6 @@ def merge_rows(
         chunks = [pa.nulls(count, kind), *_cast(ended.keys.column(name), kind).chunks]
         found[f"{MERGE_KEY}{at}"] = pa.chunked_array(chunks, kind)
     return pa.table(found)
-
-
-def key_values(columns: Sequence[Any]) -> list[Key]:
-    """The keys of rows, as values that are equal if the target takes them for equal.
-
-    A key with NULL in it is None.
-
-    >>> import pyarrow as pa
-    >>> key_values([pa.array([1, None]), pa.array([-0.0, 0.0])])
-    [(1, 0.0), None]
-    """
-    lists = [_plain(it) for it in columns]
-    if len(lists) == 1:
-        return lists[0]
-    return [None if None in it else it for it in zip(*lists, strict=True)]
-
-
-def bad_key(applied: AppliedTable, code: str, what: str) -> ApplyError:
-    """The error of a key that does not identify a row."""
-    name = applied.table.name
-    text = f"{name}: the key ({', '.join(applied.keys)}) of a row {what}"
-    return ApplyError(
-        text,
-        code=code,
-        table=name,
-        advice="; choose columns that are unique and never NULL with ",
-        remedies=(KEYS,),
-    )
-
-
-def numbered(kind: pa.DataType) -> pa.DataType:
-    """A type with numbers for times and dates: Python has no years before 1 and after 9999.
-
-    >>> import pyarrow as pa
-    >>> numbered(pa.list_(pa.field("element", pa.date32())))
-    ListType(list<element: int32>)
-    """
-    import pyarrow as pa
-
-    if pa.types.is_list(kind):
-        return pa.list_(pa.field("element", numbered(kind.value_type)))
-    if pa.types.is_struct(kind):
-        parts = (kind.field(at) for at in range(kind.num_fields))
-        return pa.struct([pa.field(it.name, numbered(it.type)) for it in parts])
-    if (
-        pa.types.is_timestamp(kind)
-        or pa.types.is_time64(kind)
-        or pa.types.is_duration(kind)
-    ):
-        return pa.int64()
-    return pa.int32() if pa.types.is_date32(kind) else kind
-
-
-def _plain(column: Any) -> list[Any]:
-    import pyarrow as pa
-
-    kind = column.type
-    if pa.types.is_floating(kind):
-        # NaN equals NaN, and -0.0 is 0.0.
-        return [
-            None if it is None else it + 0.0 if it == it else "NaN"  # noqa: PLR0124
-            for it in column.to_pylist()
-        ]
-    return list(column.cast(numbered(kind)).to_pylist())
 
 
 def _at(table: pa.Table, rows: Sequence[int]) -> pa.Table:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from walrow._sources.logs import OpenedLog
     from walrow.typing import TableName
 
-__all__ = ["KEYS", "find_table", "identity", "keys_of", "named_at"]
+__all__ = ["KEYS", "are_unique", "find_table", "identity", "keys_of", "named_at"]
 
 #: The remedy: another key.
 KEYS = Remedy("keys", code="[...]")
@@ -112,6 +112,28 @@ def keys_of(
                 remedies=(KEYS,),
             )
     return chosen
+
+
+def are_unique(
+    log: OpenedLog,
+    table: LogTable,
+    keys: Sequence[str],
+    *,
+    chosen: bool,
+) -> bool:
+    """Whether the server keeps these keys unique and not NULL, in all versions of a table.
+
+    Args:
+        log: The log.
+        table: The table.
+        keys: The columns of the key.
+        chosen: Whether the caller has chosen them.
+    """
+    own = set(keys)
+    if any(identity(it) != own for it in table.versions if not _is_full(it)):
+        return False
+    is_full = any(map(_is_full, table.versions))
+    return not (is_full and chosen) or own == set(_primary_key(log, table))
 
 
 def _without_key(text: str, table: LogTable) -> SchemaError:

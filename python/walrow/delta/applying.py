@@ -9,6 +9,7 @@ from walrow import _late
 from walrow._apply import calls
 from walrow._apply.columns import own_columns
 from walrow._apply.items import Applied
+from walrow._apply.keys import parts_of, with_unique_keys
 from walrow._apply.parts import ends, first_end, halved
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Conflict
@@ -174,14 +175,15 @@ class Call(calls.Call):
         return rules.deletes != "soft" and work.batch.overwrites(rules.deletes)
 
     def _gathered(self, work: Work) -> Gathered | None:
-        table = self._table(work)
+        table = self._table(work, self.limit)
         if not work.batch.units:
             return no_rows(table)
         return gather(table, table.whole(), self.limit, self._read)
 
-    def _table(self, work: Work) -> NetTable:
+    def _table(self, work: Work, memory: int) -> NetTable:
+        """The table, whose fold has so many bytes of rows in memory, and the rest in a file."""
         table = work.applied.net_table(work.batch, self.rules)
-        return table._replace(fold={**table.fold, "spool_memory": self.limit})
+        return table._replace(fold={**table.fold, "spool_memory": memory})
 
     # ---------------------------------------------------------------- the target
 
@@ -351,8 +353,15 @@ class Call(calls.Call):
         )
 
     def _streamed(self, work: Work, count: Count) -> Iterator[pa.RecordBatch]:
-        table = self._table(work)
-        for rows in streamed(table, work.batch, work.applied, self.rules, count):
+        # All rows are read once, in their order. So the fold's index has the memory.
+        table = self._table(work, self.limit // _SHARES)
+        batch, applied = work.batch, work.applied
+        found = streamed(table, batch, applied, self.rules, count)
+        if batch.is_plain_load and not applied.has_unique_keys:
+            # The fold, which finds equal keys, is left out.
+            parts = parts_of(batch.stream_bytes, self.limit)
+            found = with_unique_keys(found, applied, parts)
+        for rows in found:
             self._read(len(rows))
             yield rows
 

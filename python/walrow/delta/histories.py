@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from walrow._apply.columns import own_columns
 from walrow._apply.histories import dated, opened_by_load
-from walrow._apply.load_versions import compared
-from walrow._apply.modes import IS_CURRENT, beside
+from walrow._apply.keys import KeyParts, key_values, parts_of, with_unique_keys
+from walrow._apply.load_versions import Replaced, compared, loaded_parts, replaced
+from walrow._apply.modes import IS_CURRENT, VALID_TO, beside
 from walrow._apply.statistics import has_wrong_statistics
 from walrow._apply.targets import Commit
 from walrow._apply.version_parts import LoadPart, loaded_columns, loaded_rows, next_part
-from walrow._apply.versions import Fold, key_values
+from walrow._apply.versions import Fold
 from walrow.delta.failures import too_large
 from walrow.delta.keeping import KeepingCall
-from walrow.delta.keeping_clauses import versions
+from walrow.delta.keeping_clauses import changeable, versions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -121,34 +122,84 @@ class HistoryCall(KeepingCall):
         ready = self._ready(work, snapshot)
         if ready.found.is_empty:
             return self._first_load(work, ready, part)
-        names = ready.names()
-        kinds = self._kinds(applied, ready.change.schema, names)
-        own = [names[it] for it in applied.columns]
-        present = [it for it in own if it in ready.snapshot.schema.names]
-        size = sum(size for begin, _, size in work.batch.pieces if begin <= part.lsn)
-        source = compared(
-            applied,
-            kinds,
-            loaded_rows(applied, part.lsn),
-            (_named(it, kinds, names) for it in self._opened(ready, present)),
-            part.time,
-            columns=loaded_columns(applied, part.lsn),
-            parts=1 + _GROWTH * size // self.limit,
-            limit=self.limit,
+        kinds = self._kinds(applied, ready.change.schema, ready.names())
+        rows = loaded_rows(applied, part.lsn)
+        parts = parts_of(_loaded_bytes(work, part), self.limit)
+        columns = loaded_columns(applied, part.lsn)
+        own = [ready.names()[it] for it in applied.columns]
+        with loaded_parts(applied, kinds, rows, parts) as new:
+            with KeyParts(parts, applied.keys, kinds) as old:
+                for batch in self._opened(ready, own):
+                    old.add(batch.rename_columns(applied.columns))
+                source = compared(
+                    applied,
+                    kinds,
+                    new,
+                    old,
+                    part.time,
+                    columns=columns,
+                    limit=self.limit,
+                )
+            if source is not None:
+                self._refuse_lost(ready, applied, source)
+                return self._written(work, ready, part, source, len(source.rows))
+            with self._replaceable(ready, applied, part.time, parts) as old:
+                count = Replaced()
+                rows = replaced(
+                    applied, new, old, part.time, columns=columns, count=count
+                )
+                return self._rewritten(work, ready, part, rows, count)
+
+    def _replaceable(
+        self, ready: Ready, applied: AppliedTable, time: int, parts: int
+    ) -> KeyParts:
+        """The rows that a load may change, with all columns, divided by their keys."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        own = {name: it for it, name in ready.names().items()}
+        schema = pa.schema(
+            [(own.get(it.name, it.name), it.type) for it in ready.snapshot.schema]
         )
-        if source is None:
-            rows = "the differences of a load from the history"
-            raise too_large(self.target, self.table.name, rows)
-        self._refuse_lost(ready, applied, source)
-        return self._written(work, ready, part, source, len(source.rows))
+        moment = pa.scalar(time, pa.int64()).cast(pa.timestamp("us", "UTC"))
+        found = KeyParts(parts, applied.keys, schema)
+        for batch in ready.snapshot.scan(ready.snapshot.schema.names):
+            rows = batch.rename_columns(schema.names)
+            ends = pc.greater_equal(rows.column(VALID_TO), moment)
+            is_chosen = pc.or_kleene(rows.column(IS_CURRENT), ends)
+            found.add(rows.filter(is_chosen).cast(schema))
+        return found
+
+    def _rewritten(
+        self,
+        work: Work,
+        ready: Ready,
+        part: LoadPart,
+        rows: Iterator[pa.RecordBatch],
+        count: Replaced,
+    ) -> Applied:
+        """Replaces all rows that a load may change: more differ than fit into the memory."""
+
+        def write(writer: Writer) -> Commit:
+            writer.replace(rows, changeable(ready.names(), part.time))
+            return Commit(True, count.opened, count.closed, count.removed)
+
+        token = dated(self.token(work, ready.found), part)
+        done = self._committed(ready, token, work.nothing, write, work.applied)
+        changed = count.opened + count.closed + count.removed
+        return replace(done, rows=changed, net_rows=count.opened)
 
     def _first_load(self, work: Work, ready: Ready, part: LoadPart) -> Applied:
         """Writes the rows of a load as they are read: the target has no open version."""
         applied, count = work.applied, 0
+        loaded = opened_by_load(applied, part)
+        if not applied.has_unique_keys:
+            parts = parts_of(_loaded_bytes(work, part), self.limit)
+            loaded = with_unique_keys(loaded, applied, parts)
 
         def rows() -> Iterator[pa.RecordBatch]:
             nonlocal count
-            for batch in opened_by_load(applied, part):
+            for batch in loaded:
                 count += len(batch)
                 self._read(len(batch))
                 yield batch
@@ -220,20 +271,6 @@ class HistoryCall(KeepingCall):
         refuse_lost_texts(source.rows, texts, applied, self.target)
 
 
-def _named(
-    batch: pa.RecordBatch, kinds: pa.Schema, names: dict[str, str]
-) -> pa.RecordBatch:
-    """The table's columns of a batch of the target. New columns are NULL."""
-    import pyarrow as pa
-
-    columns: list[Any] = [
-        batch.column(names[it.name])
-        if names[it.name] in batch.schema.names
-        else pa.nulls(len(batch), it.type)
-        for it in kinds
-    ]
-    return pa.record_batch(columns, schema=kinds)
-
-
-#: The bytes in Arrow of a byte of the stream, at most, about, and of Python's values.
-_GROWTH = 8
+def _loaded_bytes(work: Work, part: LoadPart) -> int:
+    """The bytes of a load in the stream, at most."""
+    return sum(size for begin, _, size in work.batch.pieces if begin <= part.lsn)

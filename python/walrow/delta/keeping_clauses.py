@@ -12,7 +12,7 @@ from walrow.delta.merging import quoted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["KeepingClauses", "erasing", "versions"]
+__all__ = ["KeepingClauses", "changeable", "erasing", "versions"]
 
 
 class KeepingClauses(NamedTuple):
@@ -79,7 +79,7 @@ def versions(
     ended = {own(VALID_TO): f"s.{quoted(VALID_TO)}", own(IS_CURRENT): "false"}
     other_deletes, other_values = None, {}
     if closed is not None:
-        time = f"arrow_cast(CAST({closed} AS BIGINT), 'Timestamp(Microsecond, Some(\"UTC\"))')"
+        time = _moment(closed)
         other_deletes = f"{is_open} AND t.{own(VALID_FROM)} >= {time}"
         other_values = {own(VALID_TO): time, own(IS_CURRENT): "false"}
     return KeepingClauses(
@@ -93,6 +93,17 @@ def versions(
         is_open,
         other_values,
     )
+
+
+def changeable(names: Mapping[str, str], time: int) -> str:
+    """The condition for rows that a load may change: open versions, and versions of its time.
+
+    Args:
+        names: The target's name of each column.
+        time: The valid time of the load, in microseconds since 1970.
+    """
+    is_current, until = quoted(names[IS_CURRENT]), quoted(names[VALID_TO])
+    return f"{is_current} = true OR {until} >= {_moment(time)}"
 
 
 def erasing(
@@ -119,3 +130,10 @@ def erasing(
         for name, end in columns
     }
     return KeepingClauses(on, None, {}, others=which, other_values=values)
+
+
+def _moment(time: int) -> str:
+    """A time, in microseconds since 1970."""
+    return (
+        f"arrow_cast(CAST({time} AS BIGINT), 'Timestamp(Microsecond, Some(\"UTC\"))')"
+    )

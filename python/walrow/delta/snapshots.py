@@ -80,7 +80,11 @@ class Place:
             raise by_spark(target, reason)
 
     def look(self) -> Snapshot | None:
-        """Opens the table. None if it does not exist."""
+        """Opens the table, and reads its record. None if it does not exist.
+
+        Raises:
+            Conflict: Others have committed since it was opened.
+        """
 
         def opened(_stopped: threading.Event) -> Snapshot | None:
             from deltalake import DeltaTable
@@ -90,7 +94,9 @@ class Place:
                 table = DeltaTable(self.uri, storage_options=self.storage_options)
             except TableNotFoundError:
                 return None
-            return Snapshot(self, table)
+            snapshot = Snapshot(self, table)
+            snapshot.read_record()
+            return snapshot
 
         with wrapped(self.target):
             return call(self.target, opened)
@@ -136,7 +142,8 @@ class Snapshot:
 
         self.place = place
         self.table = table
-        self._found: Found | None = None
+        self._found = _UNREAD
+        self._transaction: tuple[tuple[int, str], int | None] | None = None
         self.schema = pa.schema(table.schema().to_arrow())
         protocol, metadata = table.protocol(), table.metadata()
         features = {
@@ -163,13 +170,22 @@ class Snapshot:
         return int(self.table.version())
 
     def find(self) -> Found:
-        """Reads the record of the last batch, once for a version.
+        """The record of the last batch, which is read once for a version.
 
         Raises:
             Conflict: Others have committed since the table was opened.
         """
-        if self._found is not None and self._found.version == str(self.version):
-            return self._found
+        if self._found.version != str(self.version):
+            with wrapped(self.place.target):
+                call(self.place.target, lambda _: self.read_record())
+        return self._found
+
+    def read_record(self) -> None:
+        """Reads the record of the last batch.
+
+        Raises:
+            Conflict: Others have committed since the table was opened.
+        """
 
         def history(limit: int | None) -> list[Entry]:
             found = self.table.history(limit)
@@ -189,26 +205,24 @@ class Snapshot:
                 raise Conflict
             return entries or [Entry(self.version, "", None)]
 
-        def read(_stopped: threading.Event) -> Found:
-            # Each is a request, and other threads of Python wait for it.
-            token, version, broken = recorded(history, (_LEAST, FEW))
-            if token is not None:
-                known = self.transaction(token)
-                # The history is newer than the table.
-                if known is not None and known != int(token.end) and broken is None:
-                    raise Conflict
-            return Found(
-                token, str(version), token is None and not self._has_rows(), broken
-            )
-
-        with wrapped(self.place.target):
-            self._found = call(self.place.target, read)
-        return self._found
+        # Each is a request, and other threads of Python wait for it.
+        token, version, broken = recorded(history, (_LEAST, FEW))
+        if token is not None:
+            known = self.transaction(token)
+            # The history is newer than the table.
+            if known is not None and known != int(token.end) and broken is None:
+                raise Conflict
+        is_empty = token is None and not self._has_rows()
+        self._found = Found(token, str(version), is_empty, broken)
 
     def transaction(self, token: Token) -> int | None:
         """Up to where the table has the changes of the token's application."""
-        found: int | None = self.table.transaction_version(token.application)
-        return found
+        asked = (self.version, token.application)
+        if self._transaction is None or self._transaction[0] != asked:
+            # It reads the table's log again.
+            found = self.table.transaction_version(token.application)
+            self._transaction = (asked, found)
+        return self._transaction[1]
 
     def age(self, token: Token) -> dt.timedelta:
         """How long ago a record was written. The whole history is read if that is long."""
@@ -241,17 +255,12 @@ class Snapshot:
         Raises:
             ApplyError: It would.
         """
-
-        def look(_stopped: threading.Event) -> str | None:
+        with wrapped(self.place.target):
             files = self._files()
             recorded = () if token is None else token.features
             reason = refusal(self.state, files.column("path").to_pylist(), recorded)
             if reason is None and any(has_zones(it.type) for it in self.schema):
-                reason = self._old_times(files)
-            return reason
-
-        with wrapped(self.place.target):
-            reason = call(self.place.target, look)
+                reason = call(self.place.target, lambda _: self._old_times(files))
         if reason is not None:
             raise by_spark(self.place.target, reason)
 
@@ -379,16 +388,18 @@ class Snapshot:
         token: Token,
         *,
         mode: Literal["overwrite", "append"],
+        replaced: str = "true",
         widens: bool = False,
         **wrapping: Any,
     ) -> None:
-        """Replaces all rows, or adds rows, in one commit with the record.
+        """Replaces rows, or adds rows, in one commit with the record.
 
         Args:
             schema: The columns of the rows.
             batches: Returns the rows, until its event is set.
             token: The record.
             mode: The effect on other rows.
+            replaced: The condition for rows that an overwrite replaces.
             widens: Whether columns get other types.
             **wrapping: As in `wrapped`.
         """
@@ -402,7 +413,7 @@ class Snapshot:
                 pa.RecordBatchReader.from_batches(schema, batches(stopped)),
                 mode=mode,
                 # Without it, rows stay that another writer has just appended.
-                predicate="true" if mode == "overwrite" else None,
+                predicate=replaced if mode == "overwrite" else None,
                 schema_mode="overwrite" if widens else None,
                 writer_properties=writer_properties(schema),
                 commit_properties=_properties(token),
@@ -460,6 +471,8 @@ def _text(value: Any) -> str | None:
 
 
 _READERS = 8
+#: Before the record was read.
+_UNREAD = Found(None, "", is_empty=False, refusal=None)
 #: The commit of the last batch, and the commit before it.
 _LEAST = 3
 #: Files without INT96, by the place of their table and their path there. Names are unique.

@@ -92,13 +92,25 @@ class Writer(NamedTuple):
         self._stream(rows, "overwrite")
         return Commit(True)
 
+    def replace(self, rows: Iterator[pa.RecordBatch], replaced: str) -> None:
+        """Replaces some rows of the target.
+
+        Args:
+            rows: The new rows, which fulfil the condition.
+            replaced: The condition for old rows.
+        """
+        self._stream(rows, "overwrite", replaced)
+
     def append(self, rows: Iterator[pa.RecordBatch]) -> Commit:
         """Adds rows to the target."""
         self._stream(rows, "append")
         return Commit(True, updated=0, deleted=0)
 
     def _stream(
-        self, rows: Iterator[pa.RecordBatch], mode: Literal["overwrite", "append"]
+        self,
+        rows: Iterator[pa.RecordBatch],
+        mode: Literal["overwrite", "append"],
+        replaced: str = "true",
     ) -> None:
         failures: list[BaseException] = []
 
@@ -117,6 +129,7 @@ class Writer(NamedTuple):
                 batches,
                 self.token,
                 mode=mode,
+                replaced=replaced,
                 widens=bool(self.change.widened),
                 table=self.applied.table.name,
                 columns=self.applied.columns,
@@ -129,14 +142,15 @@ class Writer(NamedTuple):
             raise
 
     def _whole(self, batch: pa.RecordBatch, stopped: threading.Event) -> pa.RecordBatch:
-        """A batch with all columns of the target. Others than walrow's are NULL."""
+        """A batch with all columns of the target. Columns that it lacks are NULL."""
         import pyarrow as pa
 
         if stopped.is_set():
             raise Stopped
         texts = path_texts(self.applied.own, self.snapshot.state.partition_by)
         refuse_lost_texts(batch, texts, self.applied, self.snapshot.place.target)
-        own = dict(columns_of(batch, self.applied, self.change))
+        own = dict(zip(batch.schema.names, batch.columns, strict=True))
+        own |= dict(columns_of(batch, self.applied, self.change))
         for name in beside(self.rules.mode).names:
             own[self.change.names[name]] = batch.column(name)
         columns = [

@@ -95,6 +95,8 @@ class Net:
         self.is_plain = (
             self.overwrites
             and batch.is_plain_load
+            # The fold finds equal keys.
+            and applied.has_unique_keys
             and not self._is_soft
             and staged is None
         )

@@ -12,9 +12,10 @@ from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.histories import dated, opened_by_load
+from walrow._apply.keys import bad_key
 from walrow._apply.modes import IS_CURRENT, VALID_FROM, VALID_TO, beside
 from walrow._apply.version_parts import LoadPart, loaded_columns, next_part
-from walrow._apply.versions import MERGE_KEY, Fold, bad_key
+from walrow._apply.versions import MERGE_KEY, Fold
 from walrow.spark.apply_failures import Reporting
 from walrow.spark.keeping import KeepingCall
 from walrow.spark.net_rows import numbers
@@ -154,6 +155,11 @@ class HistoryCall(KeepingCall):
         before, texts = self._ready_for(target, work, rows)
         token = dated(self._recorded(target, work, before), part)
         loaded = self._checked(applied, rows(), texts)
+        if not applied.has_unique_keys:
+            # It is read once, for the keys and for the rows.
+            loaded = self._store(target.session, loaded)
+            with self._errors(applied):
+                _refuse_equal_keys(applied, loaded)
         if before.is_empty:
             with self._viewed(target, applied, loaded.createOrReplaceTempView) as view:
                 done = self._committed(
@@ -199,13 +205,7 @@ class HistoryCall(KeepingCall):
                 )
             ).alias(_OLD)
         )
-        new = self._store(session, loaded.select(f.struct("*").alias(_NEW)))
-        if self.keys is not None:
-            # The keys of the replica identity are unique.
-            counts = new.groupBy(*(f.col(_NEW)[it] for it in applied.keys)).count()
-            if counts.where("count > 1").limit(1).count():
-                text = "is not unique: two rows of a load have it"
-                raise bad_key(applied, "duplicate_key", text)
+        new = loaded.select(f.struct("*").alias(_NEW))
         matches = [f.col(_NEW)[it] == f.col(_OLD)[it] for it in applied.keys]
         both = new.join(old, reduce(and_, matches), "full_outer")
         is_new, is_old = f.col(_NEW).isNotNull(), f.col(_OLD).isNotNull()
@@ -249,6 +249,14 @@ class HistoryCall(KeepingCall):
             # Under Connect, PySpark assumes that the active session has it.
             stored._session = stored._plan._spark_session = session
         return stored
+
+
+def _refuse_equal_keys(applied: AppliedTable, rows: Any) -> None:
+    """Refuses rows if two have one key."""
+    counts = rows.groupBy(*map(quoted, applied.keys)).count()
+    if counts.where("count > 1").limit(1).count():
+        text = "is not unique: two rows of a load have it"
+        raise bad_key(applied, "duplicate_key", text)
 
 
 def _fields(applied: AppliedTable, target: Target) -> list[Any]:
