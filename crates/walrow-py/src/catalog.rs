@@ -1,6 +1,6 @@
 //! The definitions of types and tables that a stream lacks.
 
-use crate::errors;
+use crate::{errors, options};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -28,6 +28,19 @@ use std::sync::Arc;
 pub(crate) struct Catalog(pub(crate) Arc<walrow::Catalog>);
 
 impl Catalog {
+    fn of_json(py: Python<'_>, json: &str) -> PyResult<Self> {
+        let catalog = walrow::Catalog::from_json(json).map_err(|error| {
+            let is_json = json.trim_start().starts_with(['{', '[']) || json.trim().is_empty();
+            let hint = if is_json {
+                ""
+            } else {
+                "; for the path of a file, use walrow.Catalog.from_file"
+            };
+            errors::option_error(py, format!("{error}{hint}"))
+        })?;
+        Ok(Self(Arc::new(catalog)))
+    }
+
     /// The catalog of an option: a catalog, or the path of its file.
     pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Arc<walrow::Catalog>> {
         if let Ok(catalog) = value.cast::<Self>() {
@@ -54,20 +67,11 @@ impl Catalog {
 impl Catalog {
     #[new]
     #[pyo3(signature = (json = None))]
-    fn new(py: Python<'_>, json: Option<&str>) -> PyResult<Self> {
-        let Some(json) = json else {
-            return Ok(Self(Arc::default()));
-        };
-        let catalog = walrow::Catalog::from_json(json).map_err(|error| {
-            let is_json = json.trim_start().starts_with(['{', '[']) || json.trim().is_empty();
-            let hint = if is_json {
-                ""
-            } else {
-                "; for the path of a file, use walrow.Catalog.from_file"
-            };
-            errors::option_error(py, format!("{error}{hint}"))
-        })?;
-        Ok(Self(Arc::new(catalog)))
+    fn new(json: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
+        match json {
+            None => Ok(Self(Arc::default())),
+            Some(json) => Self::of_json(json.py(), &options::word(json, "json")?),
+        }
     }
 
     /// Reads a catalog from a file that contains JSON, in UTF-8.
@@ -112,7 +116,7 @@ impl Catalog {
     ///     OptionError: The text is not a catalog.
     #[classmethod]
     fn from_json(class: &Bound<'_, PyType>, json: &str) -> PyResult<Self> {
-        Self::new(class.py(), Some(json))
+        Self::of_json(class.py(), json)
     }
 
     /// Returns the catalog as JSON.

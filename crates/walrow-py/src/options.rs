@@ -149,7 +149,7 @@ impl Options {
 
     fn read_types(&mut self, value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
         for item in pairs(value, name)? {
-            let (key, data_type): (String, Bound<'_, PyAny>) = item?.extract()?;
+            let (key, data_type) = pair(&item?, name)?;
             let data_type = arrow_type(name, &key, &data_type)?;
             self.set(|it, data_type| it.with_type(key, data_type), data_type)?;
         }
@@ -162,7 +162,7 @@ impl Options {
             return self.set(all, policy(value, name)?);
         }
         for item in pairs(value, name)? {
-            let (key, value): (String, Bound<'_, PyAny>) = item?.extract()?;
+            let (key, value) = pair(&item?, name)?;
             let policy = policy(&value, name)?;
             match key.as_str() {
                 "*" => self.set(all, policy)?,
@@ -230,6 +230,10 @@ pub(crate) fn framing(py: Python<'_>, name: &str) -> PyResult<Framing> {
 
 pub(crate) fn table(value: &Bound<'_, PyAny>, option: &str) -> PyResult<TableName> {
     if let Ok(name) = value.extract::<String>() {
+        if name.is_empty() {
+            let text = format!("{option} is empty: name a table, such as \"public.orders\"");
+            return Err(errors::option_error(value.py(), &text));
+        }
         return Ok(TableName::Text(name));
     }
     if value.is_instance_of::<PyInt>() && !value.is_instance_of::<PyBool>() {
@@ -372,7 +376,7 @@ pub(crate) fn wrong_type(value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     }
 }
 
-fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
+pub(crate) fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
     value
         .extract()
         .map_err(|_| wrong_type(value, &format!("{name} must be a string")))
@@ -388,10 +392,17 @@ fn pairs<'py>(value: &Bound<'py, PyAny>, name: &str) -> PyResult<Bound<'py, PyIt
     value.call_method0("items")?.try_iter()
 }
 
+/// The key and the value of an item of [`pairs`].
+fn pair<'py>(item: &Bound<'py, PyAny>, name: &str) -> PyResult<(String, Bound<'py, PyAny>)> {
+    let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = item.extract()?;
+    Ok((word(&key, &format!("a key of {name}"))?, value))
+}
+
 fn session(value: &Bound<'_, PyAny>, name: &str) -> PyResult<SessionSettings> {
     let (mut session, mut known) = (SessionSettings::default(), Vec::new());
     for item in pairs(value, name)? {
-        let (setting, text): (String, String) = item?.extract()?;
+        let (setting, text) = pair(&item?, name)?;
+        let text = word(&text, &format!("{name}[{setting:?}]"))?;
         let lower = setting.to_ascii_lowercase();
         if known.contains(&lower) {
             let text = format!("{name}: {setting} is set twice");
