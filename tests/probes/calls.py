@@ -91,7 +91,12 @@ CALLS = [
         ),
         ("walrow.read(CAP, profile=7)", "must be", "profile", "a string"),
         ("walrow.read(CAP, types='string')", "not str", "types", "a dictionary"),
-        ("walrow.read(CAP, types={7: 'string'})", "not int", "key of types", "a string"),
+        (
+            "walrow.read(CAP, types={7: 'string'})",
+            "not int",
+            "key of types",
+            "a string",
+        ),
         ("walrow.read(CAP, session={7: 'x'})", "not int", "key of session", "a string"),
         ("walrow.read(CAP, session={'x': 7})", "not int", "session", "a string"),
         ("walrow.read(CAP, table='')", "empty", "table", "name a table"),

@@ -387,6 +387,15 @@ def test_all_versions_in_one_word(tmp_path: Path) -> None:
     file = io.BytesIO(b"before" + altered.data)
     file.seek(6)
     assert found(file) == expected
+    log = tmp_path / "log"
+    walrow.seal(altered.path, log=log)
+    oid = next(
+        it.oid for it in walrow.Log(log).tables() if it.versions[-1].name == table
+    )
+    assert found(log) == expected
+    assert found(walrow.Log(log)) == expected
+    by_oid = walrow.Log(log).read(table=oid, versions="union")
+    assert pa.table(by_oid) == expected
     # Another range has the same columns.
     last = walrow.read(altered.path, table=table, versions="union", start=1 << 40)
     assert pa.schema(last.schema).names == expected.column_names

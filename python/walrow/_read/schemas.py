@@ -110,11 +110,11 @@ def schema_of_all(source: Any, versions: str, options: Options) -> Schema:
     if table is None or options.get("schema") is not None:
         text = 'versions="union" needs table=, and no schema='
         raise OptionError(text)
-    place = _place(source)
     known: SchemaOptions = {key: options[key] for key in _COLUMNS if key in options}  # type: ignore[literal-required,assignment]
     if log_of(source) is not None:
         # It knows its versions without its rows.
         return schema(source, table, **known)
+    place = _place(source)
     # Several files are one stream here.
     union = SchemaUnion(table=table, **known)
     _add_stream(union, "the source", source, known)
