@@ -487,6 +487,19 @@ def test_partitions_that_would_not_come_back(tmp_path: Path, kind: str) -> None:
     assert not (tmp_path / "t").exists()
 
 
+@pytest.mark.parametrize(
+    ("names", "what"), [(["p", "P"], "twice"), (["p", "id"], "all columns")]
+)
+def test_partitions_that_deltalake_does_not_make(
+    tmp_path: Path, names: list[str], what: str
+) -> None:
+    log = WrittenLog(tmp_path, id="int", p="text")
+    log.insert(["1", "a"])
+    with pytest.raises(walrow.errors.OptionError, match=what):
+        log.apply(partition_by=names)
+    assert not (tmp_path / "t").exists()
+
+
 def test_partitions(tmp_path: Path) -> None:
     log = WrittenLog(tmp_path, id="int", p="text", d="date")
     log.insert(["1", "a b%/#?+ü", "2024-01-01"], ["2", None, None])

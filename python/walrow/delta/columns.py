@@ -8,7 +8,7 @@ from walrow._apply.columns import evolution, not_widened
 from walrow._apply.items import COLUMNS
 from walrow._apply.targets import refuse_unknown
 from walrow.delta.failures import BY_SPARK, by_spark
-from walrow.errors import SchemaError
+from walrow.errors import OptionError, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -28,8 +28,19 @@ def check_new(
 
     Raises:
         SchemaError: A column that `partition_by` names does not exist, or a name needs Spark.
+        OptionError: `partition_by` names a column twice, or all columns.
     """
     refuse_unknown("partition_by", partition_by, table, schema.names)
+    chosen = {name.lower() for name in partition_by}
+    if len(chosen) < len(partition_by):
+        text = f"{table}: partition_by names a column twice: name each once"
+        raise OptionError(text)
+    if len(chosen) == len(schema):
+        text = (
+            f"{table}: partition_by names all columns of the target, and its files need one more: "
+            "leave one out"
+        )
+        raise OptionError(text)
     for name in schema.names:
         if _SPECIAL & set(name):
             text = (
