@@ -67,3 +67,15 @@ def test_what_cannot_be_maintained(tmp_path: Path) -> None:
     assert caught.value.code == "no_token"
     with pytest.raises(walrow.errors.OptionError):
         walrow.delta.maintain(f"delta:{tmp_path}/t", vacuum="x")
+
+
+def test_a_vacuum_below_the_retention_is_refused_first(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int")
+    for key in range(3):
+        log.insert([str(key)])
+        log.apply()
+    before = deltalake.DeltaTable(tmp_path / "t").version()
+    with pytest.raises(walrow.errors.OptionError, match="of 168h"):
+        walrow.delta.maintain(log.target, vacuum="6d")
+    assert deltalake.DeltaTable(tmp_path / "t").version() == before
+    assert walrow.delta.maintain(log.target, vacuum="168h").added == 1

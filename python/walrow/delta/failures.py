@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from walrow._apply.targets import Conflict, never_sent_error
 from walrow.delta.threads import Stopped
-from walrow.errors import ApplyError, Error
+from walrow.errors import ApplyError, Error, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,22 +81,32 @@ def _own(
             "the row, or drop the constraint"
         )
         return ApplyError(text, code="constraint", table=table, target=target)
+    if short := _TOO_SHORT.search(text):
+        least = f"{short[1]}h"
+        text = f"{target}: vacuum= is less than the table's own retention, of {least}: use at least that"
+        return OptionError(text)
     if _EXHAUSTED.search(text):
         return too_large(target, table or "the table", "the changes")
+    return Error(f"{target}: deltalake: {_said(kind, text)}")
+
+
+def _said(kind: str, text: str) -> str:
+    """The part of an error that may be said."""
     for pattern, reason in _REASONS.items():
         if re.search(pattern, text, re.IGNORECASE):
-            return Error(f"{target}: deltalake: {reason}")
-    return Error(
-        f"{target}: deltalake: {kind}; its text is left out, as it may have values of rows"
-    )
+            return reason
+    return f"{kind}; its text is left out, as it may have values of rows"
 
 
 #: Of Rust. It is not an `Exception`, but it is not anything else either.
 _PANIC = "PanicException"
 _INVALID = re.compile(r"failed validation check|violate|invariant", re.IGNORECASE)
 _EXHAUSTED = re.compile(r"resources exhausted", re.IGNORECASE)
+_TOO_SHORT = re.compile(r"minimum retention for vacuum .* (\d+) hours, got")
 #: The words that may be said of other errors.
 _REASONS = {
+    r"unknown scheme": "it does not know URLs of this kind",
+    r"could not create local directory": "the directory cannot be made",
     r"no space left|os error 28|StorageFull": "no space is left",
     r"read-only file system|os error 30": "the file system is read-only",
     r"permission denied|os error 13|PermissionDenied": "permission denied",

@@ -83,11 +83,11 @@ def maintain(
     hours = None if vacuum is None else int(duration(vacuum, "vacuum") / 3600)
     place = Place(target, storage_options)
     try:
-        done = Maintained()
+        # It may be refused. The files that are joined next are too young for it.
+        vacuumed = 0 if hours is None else _vacuumed(place, hours)
+        done = Maintained(vacuumed=vacuumed)
         if compact or z_order:
-            done = _compacted(place, by_key=z_order)
-        if hours is not None:
-            done = replace(done, vacuumed=_vacuumed(place, hours))
+            done = _compacted(place, done, by_key=z_order)
         return replace(done, renewed=_renewed(place))
     except Conflict:
         text = f"{target}: another writer was first; call it again"
@@ -103,7 +103,7 @@ def _opened(place: Place) -> Snapshot:
     return snapshot
 
 
-def _compacted(place: Place, *, by_key: bool) -> Maintained:
+def _compacted(place: Place, done: Maintained, *, by_key: bool) -> Maintained:
     """Joins files. The commit must not have the record: deltalake drops a part of it there."""
     snapshot = _opened(place)
     if snapshot.state.is_mapped:
@@ -127,7 +127,9 @@ def _compacted(place: Place, *, by_key: bool) -> Maintained:
         return optimize.compact(writer_properties=properties)
 
     counts = snapshot.commit(joined)
-    return Maintained(counts["numFilesAdded"], counts["numFilesRemoved"])
+    return replace(
+        done, added=counts["numFilesAdded"], removed=counts["numFilesRemoved"]
+    )
 
 
 def _vacuumed(place: Place, hours: int) -> int:
