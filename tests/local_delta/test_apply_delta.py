@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from local_delta.written_log import WrittenLog
 from servers.s3 import BUCKET
 from walrow._apply.items import Token
 from walrow._apply.targets import Conflict
-from walrow.delta import snapshots, threads
+from walrow.delta import modes, snapshots, threads
 from walrow.delta.threads import call
 
 if TYPE_CHECKING:
@@ -466,6 +467,32 @@ def test_kills_change_nothing(tmp_path: Path) -> None:
         rows = dict(log.rows())
         assert len(rows) == 20_000 - number
         assert all(rows[at] == number for at in range(number + 7, 20_000, 7))
+
+
+@pytest.mark.parametrize("mode", ["current", "history", "changes"])
+def test_another_driver_has_seen_more_of_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    log = WrittenLog(tmp_path, id="int")
+    log.insert(["1"])
+    shutil.copytree(log.path, tmp_path / "old")
+    contents = modes.LogContents
+
+    def overtaken(opened: Any) -> Any:
+        found = contents(opened)
+        monkeypatch.undo()
+        log.insert(["2"])
+        assert log.apply(mode=mode).committed
+        return found
+
+    monkeypatch.setattr(modes, "LogContents", overtaken)
+    done = log.apply(mode=mode)
+    assert (done.committed, done.end) == (False, walrow.Log(log.path).end)
+    # A log that ends before is another one.
+    log.path = tmp_path / "old"
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply(mode=mode)
+    assert caught.value.code == "older_log"
 
 
 # ---------------------------------------------------------------- the guards

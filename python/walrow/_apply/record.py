@@ -9,6 +9,7 @@ from walrow._apply.modes import beside
 from walrow._log.erasures import counts, read_erasures
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, OptionError, Remedy
+from walrow.log import reopened
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -68,7 +69,7 @@ class Record(NamedTuple):
                 f"({', '.join(keys)})"
             )
             problem = ("other_keys", text)
-        elif token.end > self.contents.log.end:
+        elif not self._reaches(token.end):
             text = (
                 f"it has the changes up to {token.end}, and the log ends before, at "
                 f"{self.contents.log.end}: it is an older copy, or of a server that was set back"
@@ -88,6 +89,11 @@ class Record(NamedTuple):
             return self.resume_from, None
         code, text = problem or ("no_token", "")
         raise self.unknown_rows(text, code=code)
+
+    def _reaches(self, end: Lsn) -> bool:
+        """Whether the log is as far. Another driver may have opened it later than this call."""
+        log = self.contents.log
+        return log.end >= end or reopened(log).end >= end
 
     def error(self, text: str, *, code: str, **more: Any) -> ApplyError:
         """The error of this call, with its table and target."""
