@@ -313,6 +313,14 @@ def _tables(value: Any, _name: str) -> tuple[Any, ...]:
     return (value,) if isinstance(value, str | int) else tuple(value)
 
 
+def _mapping(value: Any, name: str) -> Any:
+    pairs = value.items() if isinstance(value, Mapping) else [(None, None)]
+    if all(isinstance(it, str) for pair in pairs for it in pair):
+        return value
+    text = f"{name} must be a mapping from names to values, all of them texts"
+    raise OptionError(text)
+
+
 def _names(value: Any, name: str) -> tuple[str, ...]:
     names = (value,) if isinstance(value, str) else value
     if isinstance(names, Iterable) and not isinstance(names, Mapping | bytes):
@@ -352,9 +360,7 @@ COLUMNS = NAMES._replace(metavar="COLUMN")
 TABLE = Kind("TableName")
 #: One table or several, as in `walrow.read`.
 TABLES = Kind("Sequence[TableName]", _tables, metavar="TABLE")
-MAPPING = of_kind(
-    "Mapping[str, str]", lambda it: isinstance(it, Mapping), "names with their values"
-)
+MAPPING = Kind("Mapping[str, str]", _mapping)
 #: A directory or a file.
 FOLDER = Kind("str | PathLike[str]", _path)
 SIZE = Kind("Size", size)

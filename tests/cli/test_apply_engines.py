@@ -36,6 +36,7 @@ PATH = "delta:/lake/t"
         (PATH, ["--conf"], True, True, "spark", "only Spark has --conf"),
         (PATH, ["--cluster-by"], True, False, "spark", "only Spark has --cluster-by"),
         ("delta:a.b.c", [], True, True, "spark", "in a catalog"),
+        ("delta:lake", [], True, True, "spark", "as delta:./orders has"),
         ("iceberg:a.b.c", [], True, True, "spark", "in a catalog"),
     ],
 )

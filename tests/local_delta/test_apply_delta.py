@@ -469,6 +469,15 @@ def test_kills_change_nothing(tmp_path: Path) -> None:
         assert all(rows[at] == number for at in range(number + 7, 20_000, 7))
 
 
+@pytest.mark.parametrize("given", [{"max_retries": 1}, [("AWS_REGION", "eu")]])
+def test_options_of_a_store_are_texts(tmp_path: Path, given: Any) -> None:
+    log = WrittenLog(tmp_path, id="int")
+    log.insert(["1"])
+    with pytest.raises(walrow.errors.OptionError, match="all of them texts"):
+        log.apply(storage_options=given)
+    assert not (tmp_path / "t").exists()
+
+
 @pytest.mark.parametrize("mode", ["current", "history", "changes"])
 def test_another_driver_has_seen_more_of_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str

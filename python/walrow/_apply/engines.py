@@ -55,6 +55,8 @@ def choose(
     needs = None
     if not is_path(target):
         needs = "the target is in a catalog"
+        if target.startswith("delta:"):
+            needs += " (a path has a slash, as delta:./orders has)"
     elif of_spark:
         needs = f"only Spark has {of_spark[0]}"
     if asked == "delta" and needs is not None:
