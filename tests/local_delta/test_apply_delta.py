@@ -28,7 +28,8 @@ from local_delta.written_log import WrittenLog
 from servers.s3 import BUCKET
 from walrow._apply.items import Token
 from walrow._apply.targets import Conflict
-from walrow.delta import modes, snapshots, threads
+from walrow._apply.units import LogContents
+from walrow.delta import snapshots, threads
 from walrow.delta.threads import call
 
 if TYPE_CHECKING:
@@ -485,19 +486,18 @@ def test_another_driver_has_seen_more_of_the_log(
     log = WrittenLog(tmp_path, id="int")
     log.insert(["1"])
     shutil.copytree(log.path, tmp_path / "old")
-    contents = modes.LogContents
 
     def overtaken(opened: Any) -> Any:
-        found = contents(opened)
+        found = LogContents(opened)
         monkeypatch.undo()
         log.insert(["2"])
         assert log.apply(mode=mode).committed
         return found
 
-    monkeypatch.setattr(modes, "LogContents", overtaken)
+    monkeypatch.setattr("walrow.delta.modes.LogContents", overtaken)
     done = log.apply(mode=mode)
     assert (done.committed, done.end) == (False, walrow.Log(log.path).end)
-    # A log that ends before is another one.
+    # An older copy of the log lacks what the target has.
     log.path = tmp_path / "old"
     with pytest.raises(walrow.errors.ApplyError) as caught:
         log.apply(mode=mode)
