@@ -1,6 +1,6 @@
 //! The definitions of types and tables that a stream lacks.
 
-use crate::{errors, options};
+use crate::errors;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
@@ -68,10 +68,14 @@ impl Catalog {
     #[new]
     #[pyo3(signature = (json = None))]
     fn new(json: Option<&Bound<'_, PyAny>>) -> PyResult<Self> {
-        match json {
-            None => Ok(Self(Arc::default())),
-            Some(json) => Self::of_json(json.py(), &options::word(json, "json")?),
+        let Some(json) = json else {
+            return Ok(Self(Arc::default()));
+        };
+        if let Ok(text) = json.extract::<String>() {
+            return Self::of_json(json.py(), &text);
         }
+        let text = format!("json must be a string, not {}", json.get_type().name()?);
+        Err(PyTypeError::new_err(text))
     }
 
     /// Reads a catalog from a file that contains JSON, in UTF-8.

@@ -376,7 +376,7 @@ pub(crate) fn wrong_type(value: &Bound<'_, PyAny>, expected: &str) -> PyErr {
     }
 }
 
-pub(crate) fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
+fn word(value: &Bound<'_, PyAny>, name: &str) -> PyResult<String> {
     value
         .extract()
         .map_err(|_| wrong_type(value, &format!("{name} must be a string")))
