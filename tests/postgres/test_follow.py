@@ -74,7 +74,12 @@ def test_changes_come_as_they_are_committed(shop: str, words: list[str]) -> None
     is_published = words[0] == "--publication"
     with follow(shop, *words, "--json") as process:
         assert process.stdout
-        _until_followed(shop)
+        assert process.stderr
+        # What is committed after this line is shown.
+        said = process.stderr.readline()
+        assert (
+            said == "walrow: changes that are committed from now on; Ctrl-C ends it\n"
+        )
         begun = time.monotonic()
         execute(
             shop,

@@ -133,9 +133,13 @@ def _source(
         )
         raise click.UsageError(text)
     options: Any = OPTIONS | ({"tables": list(tables)} if tables else {})
-    return postgres.changes(
+    found = postgres.changes(
         dsn or "", publications=publications or None, until=None, **options
     )
+    # Nobody sees what is committed before this line.
+    if not is_quiet():
+        say("walrow: changes that are committed from now on; Ctrl-C ends it")
+    return found
 
 
 def _from_log(
