@@ -288,6 +288,26 @@ def test_two_tables_with_one_place(
         )
 
 
+@pytest.mark.parametrize(
+    ("to", "said"),
+    [
+        ("delta:log/{table}", "the log /etc/log are one in the other"),
+        ("delta:./lake/../log", "the log /etc/log are one in the other"),
+        ("delta:/etc/", "the log /etc/log are one in the other"),
+        ("delta:lake/sales/items/{table}", "the place of sales.items are one in the"),
+        ("delta:./lake/../lake/sales/items/", "is the place of sales.items, too"),
+        ("delta:logs/{table}", None),
+        ("delta:lake/sales/items2", None),
+    ],
+)
+def test_no_place_lies_in_the_log_or_in_another_place(
+    to: str, said: str | None
+) -> None:
+    text = GOOD.replace("iceberg:lake.shop.{table}", to)
+    found = {it.table: it.problem for it in claims(parsed(text), TABLES)}
+    assert found[ORDERS] is None if said is None else said in (found[ORDERS] or "")
+
+
 @pytest.mark.parametrize("name", ["..", "a/b", "/etc", "a\\b"])
 def test_a_name_leads_to_no_other_directory(name: str) -> None:
     (found,) = claims(parsed(), [Table(1, "sales", name)])

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
+from os.path import normpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.engines import is_path
+from walrow._sources.urls import is_url
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
@@ -110,6 +112,21 @@ def claims(loaded: Loaded, tables: Iterable[Table]) -> list[Claim]:
                 f"{{table}} into `to` of {loaded.names(found[number].at)}"
             )
             found[number] = found[number]._replace(problem=text)
+    log = _same(f"delta:{loaded.log}")
+    for key, numbers in places.items():
+        around = [it for it in _around(key) if it in places]
+        if key == log or log in _around(key) or key in _around(log):
+            other = f"the log {loaded.log}"
+        elif around:
+            other = f"the place of {found[places[around[0]][0]].table.name}"
+        else:
+            continue
+        for number in numbers:
+            text = (
+                f"{found[number].place} and {other} are one in the other, where one may remove files "
+                f"of the other: choose another place in `to` of {loaded.names(found[number].at)}"
+            )
+            found[number] = found[number]._replace(problem=text)
     return found
 
 
@@ -140,7 +157,18 @@ def _quoted(name: str) -> str:
 
 def _same(place: str) -> str:
     """The key of a place: two names in a catalog may differ only by case."""
-    return place if is_path(place) else place.casefold()
+    if not is_path(place):
+        return place.casefold()
+    path = place.partition(":")[2]
+    if is_url(path):
+        return path.rstrip("/")
+    return normpath(path)
+
+
+def _around(key: str) -> list[str]:
+    """The directories around a path or URL, the nearest one first."""
+    parts = key.split("/")
+    return ["/".join(parts[:end]) or "/" for end in range(len(parts) - 1, 0, -1)]
 
 
 def unmatched(loaded: Loaded, tables: Sequence[Table]) -> list[str]:
