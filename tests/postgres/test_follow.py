@@ -75,7 +75,7 @@ def test_changes_come_as_they_are_committed(shop: str, words: list[str]) -> None
     with follow(shop, *words, "--json") as process:
         assert process.stdout
         assert process.stderr
-        # What is committed after this line is shown.
+        # Later changes are shown.
         said = process.stderr.readline()
         assert (
             said == "walrow: changes that are committed from now on; Ctrl-C ends it\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from fnmatch import fnmatchcase
-from os.path import normpath
+from posixpath import normpath
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.engines import is_path

@@ -136,7 +136,7 @@ def _source(
     found = postgres.changes(
         dsn or "", publications=publications or None, until=None, **options
     )
-    # Nobody sees what is committed before this line.
+    # Changes from before this line are not shown.
     if not is_quiet():
         say("walrow: changes that are committed from now on; Ctrl-C ends it")
     return found
