@@ -84,6 +84,27 @@ def test_once(shop: Shop) -> None:
 
 
 @pytest.mark.slow
+def test_tables_that_are_created_again_are_loaded(shop: Shop) -> None:
+    shop.sql("INSERT INTO sales.items VALUES (1, 1)")
+    assert shop.call("run", str(shop.file), "--once")[0] == 0
+    shop.sql(
+        "DROP TABLE sales.orders, sales.items",
+        "CREATE TABLE sales.orders (id int PRIMARY KEY, n int)",
+        "CREATE TABLE sales.items (id int PRIMARY KEY, n int)",
+        "ALTER PUBLICATION shop ADD TABLE sales.orders, sales.items",
+        "INSERT INTO sales.orders VALUES (1, 2)",
+    )
+    code, said = shop.call("run", str(shop.file), "--once")
+    assert code == 0, said
+    assert "loaded 2 tables with 1 row" in said
+    # An empty one, too.
+    assert shop.rows("items") == []
+    assert shop.rows("orders") == [(1, 2)]
+    code, said = shop.call("run", str(shop.file), "--once")
+    assert (code, "loaded" in said) == (0, False)
+
+
+@pytest.mark.slow
 def test_once_with_a_load_that_must_be_asked_for(shop: Shop) -> None:
     assert shop.call("run", str(shop.file), "--once")[0] == 0
     shop.write(target='load = "ask"')

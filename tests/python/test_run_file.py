@@ -14,6 +14,7 @@ pytest.importorskip("psycopg")
 from secret_texts import CANARY
 from walrow._amounts import duration, size
 from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
+from walrow._lsn import Lsn
 from walrow._options import declared
 from walrow._receive.options import ReceiveOptions
 from walrow._run.config import Loaded, LogPart, RunFile, Source, Target
@@ -354,6 +355,30 @@ def recorded(**given: Any) -> Recorded:
         "keys": ("id",),
     }
     return Recorded(**(values | given))
+
+
+def test_a_table_that_was_created_again_is_loaded() -> None:
+    before = recorded(oid=9, end=Lsn(100))
+
+    def load(text: str = GOOD, **given: Any) -> list[Table]:
+        made = plan(
+            parsed(text), facts(recorded=(before,)) if not given else facts(**given)
+        )
+        return [it.table for it in made.load]
+
+    assert load() == [ITEMS]
+    # Also if it is empty, so that the earlier rows go.
+    assert load(recorded=(before,), changed=()) == [ITEMS]
+    # The load is there, or on its way.
+    assert not load(recorded=(before,), loaded={2: Lsn(101)})
+    assert load(recorded=(before,), loaded={2: Lsn(99)}) == [ITEMS]
+    assert not load(recorded=(before,), requested={"sales.items"})
+    # Somebody must ask for it, or it would not help.
+    assert not load(GOOD.replace('every = "1m"', 'load = "ask"'))
+    assert not load(GOOD.replace('every = "1m"', 'mode = "history"'))
+    # The target of another table is an error, and an empty one has no rows.
+    assert not load(recorded=(recorded(oid=9, end=Lsn(100), table="sales.other"),))
+    assert not load(recorded=(recorded(oid=9),))
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,7 @@ def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
         tables=tuple(tables_of(log, tables, more)),
         changed=frozenset(it.oid for it in tables if it.versions),
         needs={it.oid: it.needs_load for it in tables if it.needs_load is not None},
+        loaded={it.oid: it.loaded for it in tables if it.loaded is not None},
         requested=requested_in(log),
         recorded=tuple(recorded),
         identities={it.oid: _key(log, it) for it in tables if it.oid in known},

@@ -13,7 +13,8 @@ from walrow._run.matching import claims
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from walrow._run.config import Loaded
+    from walrow._lsn import Lsn
+    from walrow._run.config import Loaded, Target
     from walrow._run.matching import Claim, Table
     from walrow._run.records import Recorded
 
@@ -28,6 +29,7 @@ class Facts:
         tables: The tables.
         changed: The OIDs of the tables that have changes in the log.
         needs: Why tables need a load, by OID.
+        loaded: Where the last load of tables ends, by OID.
         requested: The names of tables with a request for their load. None after a request for all
             tables.
         recorded: The targets that the log knows.
@@ -37,6 +39,7 @@ class Facts:
     tables: tuple[Table, ...]
     changed: Collection[int] = ()
     needs: Mapping[int, str] = field(default_factory=dict)
+    loaded: Mapping[int, Lsn] = field(default_factory=dict)
     requested: Collection[str] | None = ()
     recorded: tuple[Recorded, ...] = ()
     identities: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
@@ -109,8 +112,10 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         existing: The `doubtful` places that have a table.
     """
     found = claims(loaded, facts.tables)
+    recorded = {it.place: it for it in facts.recorded}
     apply, load, waiting, refused = [], [], [], []
     for claim in found:
+        target = loaded.file.target[claim.at]
         text = claim.problem
         if text is None and claim.place in existing:
             text = _change(loaded, facts, claim)
@@ -120,10 +125,11 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         if claim.table.oid in facts.changed:
             apply.append(claim)
         reason = facts.needs.get(claim.table.oid)
-        if reason is None:
+        is_auto = target.load == "auto"
+        if reason is not None:
+            waiting.append(Waiting(claim, reason, not is_auto))
+        elif not _has_earlier_rows(target, recorded.get(claim.place), facts, claim):
             continue
-        is_auto = loaded.file.target[claim.at].load == "auto"
-        waiting.append(Waiting(claim, reason, not is_auto))
         is_requested = facts.requested is None or claim.table.name in facts.requested
         if is_auto and not is_requested:
             load.append(claim)
@@ -164,4 +170,21 @@ def _change(loaded: Loaded, facts: Facts, claim: Claim) -> str | None:
     return (
         f"{where}: {what}, and {claim.place} exists: choose a place that is new, or remove what is "
         "there"
+    )
+
+
+def _has_earlier_rows(
+    target: Target, before: Recorded | None, facts: Facts, claim: Claim
+) -> bool:
+    """Whether only a load makes the target current: its rows are of an earlier table of this name.
+
+    Histories and changes need another target, so a load would not help.
+    """
+    return (
+        before is not None
+        and before.end is not None
+        and before.table == claim.table.name
+        and before.oid != claim.table.oid
+        and target.mode == "current"
+        and facts.loaded.get(claim.table.oid, 0) <= before.end
     )
