@@ -111,7 +111,7 @@ def test_a_notebook_shows_its_tables(tmp_path: Path) -> None:
 def test_a_notebook_shows_tables_as_their_log() -> None:
     log = walrow.Log("tests/data/log-2/log")
     shown = log.tables()._repr_html_()
-    assert shown.startswith("<table><caption>2 results</caption>")
+    assert shown.startswith("<table><caption>2 tables</caption>")
     heads = re.findall("<th>(.*?)</th>", shown)
     assert heads[:3] == ["table", "versions", "rows changed"]
     assert heads[3:] == ["truncates", "loaded", "needs a load"]

@@ -115,9 +115,7 @@ _TEMPORARY = {
 _PERMANENT = {"08P01"}  # protocol_violation
 
 #: How psycopg begins what happened with one of several hosts.
-_HOST = re.compile(
-    r"^- host: .*?, hostaddr: (?:None|'[^']*'): ", re.DOTALL | re.MULTILINE
-)
+_HOST = re.compile(r"(?:^|\s)- host: .*?, hostaddr: (?:None|'[^']*'): ", re.DOTALL)
 #: Names of hosts, roles and databases: they may have any words.
 _NAMES = re.compile(r"\"[^\"]*\"|(?<=failed to resolve host )'[^']*'")
 #: The messages of libpq if the server or libpq itself refuses a login for good.
