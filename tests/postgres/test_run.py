@@ -164,6 +164,13 @@ def test_what_the_check_says(shop: Shop) -> None:
     assert (
         "sales.items: target 1 (line 10) and target 2 (line 14) both claim it" in said
     )
+    # Without the slot, and without leave to create it.
+    shop.write()
+    whole = shop.file.read_text()
+    shop.file.write_text(whole.replace("create = true\n", ""))
+    code, said = shop.call("run", str(shop.file), "--check")
+    assert code == 2
+    assert "does not exist: set create = true in [source]" in said
     # A publication without a table, as a start refuses it, too.
     shop.write()
     shop.sql("DROP PUBLICATION shop", "CREATE PUBLICATION shop")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from walrow._run.facts import existing, facts_of, opened
 from walrow._run.matching import unmatched
 from walrow._run.plan import Facts, doubtful, plan
-from walrow._run.server import publications_of
+from walrow._run.server import published_of
 from walrow.errors import Error
 
 if TYPE_CHECKING:
@@ -38,11 +38,12 @@ def check(loaded: Loaded) -> Checked:
     Raises:
         LogError: The log is damaged.
     """
+    source = loaded.file.source
     problems: list[str] = []
     published: list[Table] = []
     unasked = None
     try:
-        found = publications_of(loaded.file.source)
+        found = published_of(source)
     except Error as error:
         unasked = str(error)
     else:
@@ -52,10 +53,15 @@ def check(loaded: Loaded) -> Checked:
             for it in found.missing
         ]
         if not published and not found.missing:
-            names = ", ".join(loaded.file.source.publications)
+            names = ", ".join(source.publications)
             problems.append(
                 f"no table is published by {names}: ALTER PUBLICATION … ADD TABLE …, or create "
                 "the tables first"
+            )
+        # With a log, changes are lost with the slot, as the receiver says.
+        if not found.has_slot and not source.create and not loaded.log.exists():
+            problems.append(
+                f"the slot {source.slot} does not exist: set create = true in [source]"
             )
     facts = _facts(loaded, published)
     # The log alone does not know a table that has joined the publication since.

@@ -13,19 +13,21 @@ if TYPE_CHECKING:
 
     from walrow._run.config import Source
 
-__all__ = ["Publication", "Publications", "Server", "publications_of", "server_of"]
+__all__ = ["Publication", "Published", "Server", "published_of", "server_of"]
 
 
-class Publications(NamedTuple):
-    """The publications of a file.
+class Published(NamedTuple):
+    """The publications and the slot of a file.
 
     Attributes:
-        tables: The tables that they publish.
-        missing: Those that do not exist, as SQL.
+        tables: The tables that the publications publish.
+        missing: The publications that do not exist, as SQL.
+        has_slot: Whether the slot exists.
     """
 
     tables: list[Table]
     missing: list[str]
+    has_slot: bool
 
 
 class Publication(NamedTuple):
@@ -59,8 +61,8 @@ class Server(NamedTuple):
     partitioned: set[int]
 
 
-def publications_of(source: Source) -> Publications:
-    """Asks the server for the published tables.
+def published_of(source: Source) -> Published:
+    """Asks the server for the published tables, and for the slot.
 
     Raises:
         ReplicationError: It does not answer, or refuses something.
@@ -69,9 +71,11 @@ def publications_of(source: Source) -> Publications:
     with connect_for_sql(given) as conn:
         found = {it.name: it.tables for it in _publications(conn)}
         missing = [it for it in source.publications if it not in found]
-        return Publications(
+        (slots,) = records(conn, _SLOTS, {"slot": source.slot})
+        return Published(
             sorted({it for name in source.publications for it in found.get(name, [])}),
             quote(conn, missing),
+            slots > 0,
         )
 
 
@@ -130,5 +134,8 @@ JOIN pg_namespace n ON n.oid = c.relnamespace
 WHERE c.relkind IN ('r', 'p') AND c.relpersistence = 'p'
     AND n.nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast')
 ORDER BY n.nspname, c.relname
+"""
+_SLOTS = """
+SELECT to_jsonb(count(*))::text FROM pg_replication_slots WHERE slot_name = %(slot)s
 """
 _CONNECT_SECONDS = 5
