@@ -68,7 +68,7 @@ def test_signal_publishes_and_confirms_the_end(
 def test_an_idle_one_ends_within_a_tenth_of_a_second(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
-    # The median of a machine that does nothing else. A wait with a timeout would look every 50 ms.
+    # On a machine with other work it takes longer. A wait with a timeout would look every 50 ms.
     times = []
     for _ in range(20):
         log = tmp_path / "log"
