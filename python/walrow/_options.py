@@ -314,10 +314,11 @@ def _tables(value: Any, _name: str) -> tuple[Any, ...]:
 
 
 def _mapping(value: Any, name: str) -> Any:
-    pairs = value.items() if isinstance(value, Mapping) else [(None, None)]
-    if all(isinstance(it, str) for pair in pairs for it in pair):
+    text = f"{name} must be names with their values, all of them texts"
+    if not isinstance(value, Mapping):
+        text += f", not {type(value).__name__}"
+    elif all(isinstance(it, str) for pair in value.items() for it in pair):
         return value
-    text = f"{name} must be a mapping from names to values, all of them texts"
     raise OptionError(text)
 
 
