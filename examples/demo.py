@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Self
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
+from deltalake import DeltaTable
 from psycopg.conninfo import make_conninfo
 from psycopg.types.string import TextLoader
 from rich.table import Table as Grid
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUT = ROOT / "demo-output"
 LOG, LAKE, EMBEDDED = OUTPUT / "log", OUTPUT / "delta", OUTPUT / "deltalake"
-SECONDS = float(os.environ.get("DEMO_SECONDS", "2"))
+SECONDS = float(os.environ.get("DEMO_SECONDS", "3"))
 #: Those that become Delta tables.
 FOLLOWED = ("public.documents", "public.orders")
 
@@ -146,9 +147,9 @@ def _follow(
         with screen.step("loading the tables, and following them into Delta") as step:
             receiver = running.enter_context(_Receiver(server))
             _wait(lambda: any(LOG.glob("*.wire.zst")), receiver)
-            load = pool.submit(workload, server, stop)
             query = running.enter_context(_Query(scratch))
-            _wait(lambda: query.reached is not None, receiver, query, load, step=step)
+            _wait(lambda: query.reached is not None, receiver, query, step=step)
+            load = pool.submit(workload, server, stop)
             # The kill comes while the next micro-batch is applied.
             time.sleep(SECONDS)
             step.done(f"the Delta tables are current up to {query.reached}")
@@ -160,7 +161,6 @@ def _follow(
             receiver = running.enter_context(_Receiver(server))
             again.start()
             _wait(lambda: again.reached is not None, receiver, again, load, step=step)
-            time.sleep(SECONDS)
             stop.set()
             load.result()
             receiver.stop()
@@ -437,9 +437,12 @@ def _compare_delta(
             columns = [column.name for column in rows.description or ()]
             expected = rows.fetchall()
             outcome = outcomes[table]
-            for lake in (LAKE, EMBEDDED):
-                frame = spark.read.format("delta").load(str(lake / table))
-                ours = frame.select(columns).orderBy("id").toArrow().to_pylist()
+            frame = spark.read.format("delta").load(str(LAKE / table))
+            for lake, found in (
+                (LAKE, frame.toArrow()),
+                (EMBEDDED, DeltaTable(EMBEDDED / table).to_pyarrow_table()),
+            ):
+                ours = found.select(columns).sort_by("id").to_pylist()
                 outcome.in_delta = len(ours)
                 if [tuple(row.values()) for row in ours] != expected:
                     text = f"{lake.name}/ has other rows"
