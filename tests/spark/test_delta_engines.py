@@ -94,6 +94,7 @@ def test_long_decimals_are_found(lakehouse: SparkSession, tmp_path: Path) -> Non
     assert properties["delta.dataSkippingStatsColumns"] == "n"
 
 
+@pytest.mark.slow
 def test_floats_are_found(lakehouse: SparkSession, tmp_path: Path) -> None:
     """deltalake leaves NaN out of statistics, in the log and in files."""
     both = Both(lakehouse, tmp_path, id="int", f="float")
@@ -174,6 +175,7 @@ def test_keys_in_the_statistics_of_spark(
         assert (done.inserted, done.updated) == (0, len(keys)), kind
 
 
+@pytest.mark.slow
 def test_paths_that_are_not_ascii(lakehouse: SparkSession, tmp_path: Path) -> None:
     both = Both(lakehouse, tmp_path, id="int", p="text")
     both.log.insert(["1", "a b%#?"], ["2", "x"])
