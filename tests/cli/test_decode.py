@@ -144,6 +144,22 @@ def test_text_profile_prints_what_the_server_sent(
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
 
 
+def test_a_start_is_a_time_of_a_capture(
+    data: Path, run: Callable[..., subprocess.CompletedProcess[str]]
+) -> None:
+    # The first transaction of the capture was committed then.
+    start, path = "2026-11-21T04:46:44.481340Z", data / "rows.text.wire"
+    done = run("decode", "--start", start, "--table", "item", path, text=True)
+    assert done.returncode == 0, done.stderr
+    place = walrow.Lsn(143043584)
+    assert (
+        done.stderr
+        == f"walrow: --start is 2026-11-21T04:46:44.481Z, in the capture {place}\n"
+    )
+    found = [json.loads(line)["_commit_lsn"] for line in done.stdout.splitlines()]
+    assert min(found) == 143044096
+
+
 def test_json_lines_go_to_a_file_too(
     data: Path, tmp_path: Path, invoke: Callable[..., str]
 ) -> None:

@@ -33,7 +33,7 @@ COMMANDS = [
         ),
         ("decode CAP --profile arow", "not one of", "'--profile'", "'arrow', 'spark'"),
         ("decode CAP --start x", "must be an LSN", "'--start'", _AT),
-        ("decode CAP --start -1h", "is a time", "--start", "a capture takes an LSN"),
+        ("decode - --start -1h", "standard input", "--start", "name a file"),
         ("decode CAP --end x", "must be an LSN", "'--end'", _AT),
         ("decode CAP --type amount", "expected", "--type amount", "NAME=VALUE"),
         ("decode CAP --type id=x", "not an Arrow type", '"id"', "int64"),

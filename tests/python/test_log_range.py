@@ -192,20 +192,21 @@ def test_a_capture_that_repeats_transactions_adds_only_new_ones(tmp_path: Path) 
 
 def test_a_start_continues_where_an_end_of_the_same_time_stops(tmp_path: Path) -> None:
     times = [30, 20, 40, 10, 50, 60]
-    log = published(
-        tmp_path,
-        [
-            transaction(0x1000 * number, (str(number), "x"), time=time)
-            for number, time in enumerate(times, 1)
-        ],
-    )
+    parts = [
+        transaction(0x1000 * number, (str(number), "x"), time=time)
+        for number, time in enumerate(times, 1)
+    ]
+    (tmp_path / "log").mkdir()
+    log = published(tmp_path / "log", parts)
+    capture = tmp_path / "t.wire"
+    capture.write_bytes(streams.SESSION + b"".join(parts))
     epoch = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
     epoch += dt.timedelta(microseconds=streams.TIME)
 
-    def ids(**options: Any) -> list[int]:
+    def ids(source: Any = log, **options: Any) -> list[int]:
         return [
             row["id"]
-            for batch in log.read(**options)
+            for batch in walrow.read(source, **options)
             for row in pa.record_batch(batch).to_pylist()
         ]
 
@@ -214,12 +215,16 @@ def test_a_start_continues_where_an_end_of_the_same_time_stops(tmp_path: Path) -
         before, after = ids(end=time), ids(start=time)
         assert before + after == [1, 2, 3, 4, 5, 6], seconds
         assert ids(start=time.isoformat()) == after
+        # A capture is read for it.
+        with capture.open("rb") as file:
+            for source in (capture, [capture], capture.read_bytes(), file):
+                assert ids(source, start=time) == after
         # The first later commit decides: the commits after it may be earlier.
         count = next((n for n, it in enumerate(times) if it > seconds), len(times))
         assert len(before) == count
         if 0 < count < len(times):
             assert log.follow(start=time).position == 0x1000 * count
-    with pytest.raises(walrow.errors.OptionError, match="a time, which needs a log"):
-        walrow.read(b"", start=epoch)
+    with pytest.raises(walrow.errors.OptionError, match="reads a capture twice"):
+        walrow.read(iter([b""]), start=epoch)
     with pytest.raises(walrow.errors.OptionError, match="start must be an LSN"):
         log.read(start="tomorrow")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -416,10 +417,16 @@ def test_all_versions_need_one_table(options: dict[str, Any], said: str) -> None
         walrow.read(capture("alter-columns").path, **options)
 
 
-def test_all_versions_need_a_source_that_is_read_twice() -> None:
+def test_a_source_that_is_read_twice_is_no_pipe(tmp_path: Path) -> None:
     data = capture("alter-columns").data
     with pytest.raises(walrow.errors.OptionError, match="reads the source twice"):
         walrow.read(iter([data]), table="t", versions="union")
+    os.mkfifo(pipe := tmp_path / "pipe")
+    for source in (pipe, [pipe]):
+        with pytest.raises(walrow.errors.OptionError, match="reads the source twice"):
+            walrow.read(source, table="t", versions="union")
+        with pytest.raises(walrow.errors.OptionError, match="reads a capture twice"):
+            walrow.read(source, start="-1h")
 
 
 def test_a_table_that_changed_does_not_break_the_others() -> None:

@@ -145,7 +145,6 @@ def test_a_time_before_now_and_today(log: walrow.Log) -> None:
 @pytest.mark.parametrize("start", ["-1h", "today", at(1)], ids=str)
 def test_a_stream_knows_no_place_for_its_start(start: Any) -> None:
     for call in (
-        lambda: walrow.read(stream(), start=start),
         lambda: walrow.Decoder(start=start),
         lambda: walrow.schema(stream(), "t", start=start),
     ):

@@ -9,8 +9,9 @@ from walrow._calls import explained
 from walrow._core import Frames, Reader
 from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
+from walrow._read.starts import start_of
 from walrow._sources.chunks import Chunks
-from walrow._sources.logs import log_of, part_of, start_in
+from walrow._sources.logs import part_of
 from walrow.typing import Options
 
 if TYPE_CHECKING:
@@ -133,7 +134,8 @@ def read(
         start: Skips what was delivered before: transactions that end, and
             non-transactional messages that are, at or before this LSN. An `Lsn`, such
             as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.
-            For a log, also a time, as in `end`: it begins where `end` with this time stops.
+            Also a time, as in `end`: it begins where `end` with this time stops. A capture
+            is read twice for that: a file object must be seekable, and an iterator cannot.
             Also set it for a capture that begins later than its slot: then a COMMIT
             PREPARED whose rows are missing is an error.
         end: Stops after the last transaction that ends, and the last non-transactional
@@ -169,8 +171,8 @@ def read(
     `UnfinishedError`, `ReplicationError` and the source's own exceptions are raised after
     all earlier batches were returned.
     """
-    if (start := options.get("start")) is not None:
-        options["start"] = start_in(log_of(source), start)
+    if options.get("start") is not None:
+        options["start"] = start_of(source, options)
     if versions != "one":
         options["schema"] = schema_of_all(source, versions, options)
     framing, unfinished = options.get("framing"), options.get("unfinished")

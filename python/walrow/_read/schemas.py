@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from walrow._core import Catalog, Schema, SchemaUnion
 from walrow._read.signatures import with_options
+from walrow._read.starts import place_of
 from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks, paths
 from walrow._sources.logs import find_log, log_of, start_in
@@ -17,7 +17,7 @@ from walrow.errors import Error, OptionError
 from walrow.typing import SchemaOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Unpack
 
     from walrow.typing import Options, Source, TableName
@@ -114,7 +114,7 @@ def schema_of_all(source: Any, versions: str, options: Options) -> Schema:
     if log_of(source) is not None:
         # It knows its versions without its rows.
         return schema(source, table, **known)
-    place = _place(source)
+    place = place_of(source, _TWICE)
     # Several files are one stream here.
     union = SchemaUnion(table=table, **known)
     _add_stream(union, "the source", source, known)
@@ -124,21 +124,10 @@ def schema_of_all(source: Any, versions: str, options: Options) -> Schema:
     return found
 
 
-def _place(source: Any) -> int | None:
-    """Where a file object begins. None for a source that can be read twice as it is."""
-    if hasattr(source, "read"):
-        if hasattr(source, "seekable") and source.seekable():
-            place: int = source.tell()
-            return place
-    elif not isinstance(source, Iterator):
-        return None
-    text = (
-        'versions="union" reads the source twice, and this one can be read once: pass'
-        " schema=walrow.schema(...) of another copy, or of a catalog"
-    )
-    raise OptionError(text)
-
-
+_TWICE = (
+    'versions="union" reads the source twice, and this one can be read once: pass'
+    " schema=walrow.schema(...) of another copy, or of a catalog"
+)
 #: The options that determine the columns. Rows outside a range may have columns that its rows lack.
 _COLUMNS = sorted(set(SchemaOptions.__annotations__) - {"start", "end", "schema"})
 

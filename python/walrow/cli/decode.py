@@ -11,6 +11,7 @@ import click
 
 from walrow._core import Batch, Reader
 from walrow._read.schemas import schema_of_all
+from walrow._read.starts import start_in_capture
 from walrow._results import counted
 from walrow._secrets import is_conninfo
 from walrow._sources.logs import find_log, part_of
@@ -64,8 +65,8 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     "--start",
     type=LSN_OR_TIME,
     metavar="LSN|TIME",
-    help="Skip transactions that end at or before this LSN: 0/1A2B. Of a log, also those before "
-    "the first one that was committed after this time: -1h, today.",
+    help="Skip transactions that end at or before this LSN: 0/1A2B. Or those before the first one "
+    "that was committed after this time: -1h, today.",
 )
 @click.option(
     "--end",
@@ -191,7 +192,7 @@ def decode(
 
 
 def _resolve_times(files: Sequence[str], options: Options) -> None:
-    """Replaces times by the LSNs that a log has for them. The start of a capture must be an LSN."""
+    """Replaces times by the LSNs that the source has for them. Standard input is read only once."""
     start, end = options["start"], options["end"]
     log = find_log(files[0]) if len(files) == 1 and files[0] != "-" else None
     if log is not None:
@@ -199,11 +200,14 @@ def _resolve_times(files: Sequence[str], options: Options) -> None:
         options["end"] = resolved(log, "--end", end)
         return
     if isinstance(start, dt.datetime):
-        text = (
-            "--start is a time, which needs a log, and a capture takes an LSN: walrow seal makes a "
-            "log of it, and --table walrow.transactions shows LSNs with their times"
-        )
-        raise click.UsageError(text)
+        if "-" in files:
+            text = (
+                "--start is a time, which reads a capture twice, and standard input is read once: name "
+                "a file, or pass the LSN"
+            )
+            raise click.UsageError(text)
+        options["start"] = found = start_in_capture([*files], start, options)
+        say_time("--start", start, found)
     say_time("--end", end)
 
 

@@ -29,10 +29,11 @@ def resolved(log: LogDirectory, option: str, at: T) -> T | Lsn:
     return found
 
 
-def say_time(option: str, at: At | None) -> None:
-    """Prints the time of an option, if it is one."""
+def say_time(option: str, at: At | None, found: Lsn | None = None) -> None:
+    """Prints the time of an option, if it is one, and the LSN that a capture has for it."""
     if isinstance(at, dt.datetime) and not is_quiet():
-        say(f"walrow: {option} is {_utc(at)}")
+        place = "" if found is None else f", in the capture {found}"
+        say(f"walrow: {option} is {_utc(at)}{place}")
 
 
 def _utc(at: dt.datetime) -> str:
