@@ -28,6 +28,7 @@ __all__ = [
     "key_values",
     "numbered",
     "parts_of",
+    "places_of",
     "refuse_null_keys",
     "with_unique_keys",
 ]
@@ -71,6 +72,21 @@ def refuse_null_keys(rows: pa.RecordBatch, applied: AppliedTable) -> None:
         raise bad_key(applied, "null_key", "is NULL")
 
 
+def places_of(rows: pa.Table, applied: AppliedTable) -> dict[Any, int]:
+    """The place of each key among rows.
+
+    Raises:
+        ApplyError: Two rows have one key, or a key is NULL.
+    """
+    places: dict[Any, int] = {}
+    for at, key in enumerate(key_values([rows.column(it) for it in applied.keys])):
+        if key is None:
+            raise bad_key(applied, "null_key", "is NULL")
+        if places.setdefault(key, at) != at:
+            raise bad_key(applied, "duplicate_key", "is not unique: two rows have it")
+    return places
+
+
 def with_unique_keys(
     rows: Iterable[pa.RecordBatch], applied: AppliedTable, parts: int
 ) -> Iterator[pa.RecordBatch]:
@@ -95,12 +111,7 @@ def with_unique_keys(
             seen.add(pa.record_batch(keys, schema=schema))
             yield batch
         for at in range(parts):
-            table = seen.table(at)
-            keys = key_values(table.columns)
-            if len(set(keys)) < len(keys):
-                raise bad_key(
-                    applied, "duplicate_key", "is not unique: two rows have it"
-                )
+            places_of(seen.table(at), applied)
 
 
 def parts_of(stream_bytes: int, limit: int) -> int:

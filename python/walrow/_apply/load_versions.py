@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walrow._apply.keys import KeyParts, bad_key, key_values, numbered
+from walrow._apply.keys import KeyParts, key_values, numbered, places_of
 from walrow._apply.modes import (
     IS_CURRENT,
     LSN,
@@ -183,13 +183,7 @@ class _Rows:
     ) -> None:
         """Finds the place of each key."""
         self._keys, self._columns, self._rows = applied.keys, columns, rows
-        self._places: dict[Any, int] = {}
-        for at, key in enumerate(key_values([rows.column(it) for it in self._keys])):
-            if key is None:
-                raise bad_key(applied, "null_key", "is NULL")
-            if self._places.setdefault(key, at) != at:
-                text = "is not unique: two rows have it"
-                raise bad_key(applied, "duplicate_key", text)
+        self._places = places_of(rows, applied)
         self._found = bytearray(len(rows))
 
     def are_in(self, versions: pa.RecordBatch) -> Any:
