@@ -30,9 +30,12 @@ def start_of(source: Any, options: Mapping[str, Any]) -> Any:
         OptionError: It is a time, and the source can be read only once.
     """
     log, start = log_of(source), options["start"]
-    if log is None and isinstance(time := at(start, "start"), dt.datetime):
-        return start_in_capture(source, time, options)
-    return start_in(log, start)
+    if log is not None:
+        return start_in(log, start)
+    found = at(start, "start")
+    if isinstance(found, dt.datetime):
+        return start_in_capture(source, found, options)
+    return found
 
 
 def start_in_capture(source: Any, time: dt.datetime, options: Mapping[str, Any]) -> Lsn:

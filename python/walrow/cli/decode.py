@@ -207,7 +207,7 @@ def _resolve_times(files: Sequence[str], options: Options) -> None:
             )
             raise click.UsageError(text)
         options["start"] = found = start_in_capture([*files], start, options)
-        say_time("--start", start, found)
+        say_time("--start", start, f", in the capture {found}")
     say_time("--end", end)
 
 

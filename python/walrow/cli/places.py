@@ -24,15 +24,13 @@ def resolved(log: LogDirectory, option: str, at: T) -> T | Lsn:
     if not isinstance(at, dt.datetime):
         return at
     found = log.lsn_of(at, option)
-    if not is_quiet():
-        say(f"walrow: {option} is {_utc(at)}, in the log {found}")
+    say_time(option, at, f", in the log {found}")
     return found
 
 
-def say_time(option: str, at: At | None, found: Lsn | None = None) -> None:
-    """Prints the time of an option, if it is one, and the LSN that a capture has for it."""
+def say_time(option: str, at: At | None, place: str = "") -> None:
+    """Prints the time of an option, if it is one, and the place that a source has for it."""
     if isinstance(at, dt.datetime) and not is_quiet():
-        place = "" if found is None else f", in the capture {found}"
         say(f"walrow: {option} is {_utc(at)}{place}")
 
 
