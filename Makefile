@@ -33,7 +33,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock \
 .NOTPARALLEL:
 
 .PHONY: help demo test test-all lint test-rust test-python test-postgres test-spark \
-	test-python-postgres test-examples simulate deny bench fuzz golden types build clean
+	test-python-postgres test-examples simulate deny bench curves fuzz golden types build clean
 
 help: ## shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -127,6 +127,10 @@ bench: build ## captures from a real server, then how fast they are read, beside
 		case $$script in benches/captures.py|benches/memory.py) ;; *) \
 			echo "== $$script"; $(BIN)/python $$script target/bench-data ;; esac; done
 	@echo "== benches/memory.py"; $(BIN)/python benches/memory.py
+
+curves: build ## what walrow costs as its input grows: docs/speed/curves.md; 20 minutes
+	$(BIN)/python -m pip install --quiet --group bench
+	$(TIMED) ( $(BIN)/python benches/curves measure; $(BIN)/python benches/curves page )
 
 fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 	@echo "== operations, on stable and with another seed, for $(FUZZ_SECONDS) s"; \

@@ -108,7 +108,8 @@ def best(runs: dict[str, Callable[[], None]]) -> dict[str, float]:
 
 def written(frame: DataFrame) -> Callable[[], None]:
     """Writes all rows to nowhere."""
-    return frame.write.format("noop").mode("overwrite").save
+    save: Callable[[], None] = frame.write.format("noop").mode("overwrite").save
+    return save
 
 
 def over(spark: SparkSession, paths: list[str]) -> DataFrame:

@@ -1,0 +1,1 @@
+"""What walrow costs as its input grows: `python benches/curves`, or `make curves`."""
