@@ -1,1 +1,1 @@
-"""What walrow costs as its input grows: `python benches/curves`, or `make curves`."""
+"""Cost curves: time and memory while the input grows. `make curves` runs them."""

@@ -22,7 +22,7 @@ from curves import machine, page, whole_way  # noqa: E402
 from curves.axes import AXES  # noqa: E402
 from curves.measuring import build_once, measure  # noqa: E402
 
-#: Where results are kept.
+#: The file of all results.
 RESULTS = ROOT / "target/bench/curves.json"
 ROUNDS = 1
 WHOLE_WAY = "whole way"
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def run(names: list[str], *, quick: bool) -> None:
-    """Measures what is named. Other results of before stay."""
+    """Measures these axes. Earlier results of the other axes stay."""
     # For the processes that measure.
     os.environ["PYTHONPATH"] = os.pathsep.join(
         [*_PATHS, *filter(None, [os.environ.get("PYTHONPATH")])]

@@ -17,7 +17,7 @@ class Axis:
 
     Attributes:
         name: What grows.
-        about: What the input is, for the page.
+        about: The input, in words for the page.
         points: Its sizes, over three decades.
         shape: The input of a size.
         ways: Names of `curves.ways.WAYS`.
@@ -78,9 +78,9 @@ AXES = (
     ),
     Axis(
         "bytes of a value",
-        "200 rows of a key and one text, 10 rows a transaction.",
+        "100 rows of a key and one text, 10 rows a transaction.",
         decades(1_000),
-        lambda size: Shape(rows=200, columns=2, value_size=size, rows_a_transaction=10),
+        lambda size: Shape(rows=100, columns=2, value_size=size, rows_a_transaction=10),
         _OF_A_TABLE,
     ),
     Axis(

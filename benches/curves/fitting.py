@@ -94,7 +94,7 @@ def _line(
         unit = (b * aa - a * ab) / determinant
         if fixed >= 0 and unit >= 0:
             return fixed, unit
-    # One of both alone: the one that explains more.
+    # A negative part is left out: the curve keeps the part that explains more.
     return (0.0, b / bb) if b * b / bb > a * a / aa else (a / aa, 0.0)
 
 

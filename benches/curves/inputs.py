@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 OID = 16_400
 #: The table whose rows are made, and its schema.
 TABLE = "public.t0"
-#: The directory of a small input, beside those of an axis.
+#: From the end of a transaction to that of the next one, as LSNs.
+DISTANCE = 1 << 12
+#: The directory of a small input.
 WARM = "warm"
 #: Values repeat after so many rows.
 VARIETY = 64
@@ -25,7 +27,7 @@ _INT8, _TEXT = 20, 25
 
 @dataclass(frozen=True)
 class Shape:
-    """What a stream consists of. All changes are inserts.
+    """The contents of a stream. All changes are inserts.
 
     Attributes:
         rows: Rows of all tables together.
@@ -33,7 +35,7 @@ class Shape:
         tables: Each row goes to another table than the row before.
         rows_a_transaction: Rows of each transaction.
         value_size: Bytes of a text.
-        segment_size: Bytes of the stream after which a segment of the log ends.
+        segment_size: A segment of the log ends after so many bytes of the stream.
     """
 
     rows: int
@@ -51,7 +53,7 @@ class Input:
     Attributes:
         folder: Its directory.
         size: Its place on the axis.
-        segment_size: Of its log.
+        segment_size: The size of a segment of its log.
     """
 
     folder: Path
@@ -108,7 +110,7 @@ def transactions(shape: Shape) -> Iterator[bytes]:
             frames.append(streams.insert(row, oid))
         frames.append(streams.commit(lsn))
         yield streams.wired(*frames)
-        lsn += 1 << 12
+        lsn += DISTANCE
 
 
 def _text(number: int, size: int) -> str:

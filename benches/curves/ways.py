@@ -1,4 +1,4 @@
-"""One way through walrow, measured in a process of its own.
+"""A process that measures one way through walrow.
 
 `python -m curves.ways WAY FOLDER SIZE SEGMENT_SIZE` prints seconds and peak memory as JSON.
 """
@@ -14,20 +14,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import walrow
-from curves.inputs import TABLE, WARM, Input
+from curves.inputs import DISTANCE, TABLE, WARM, Input
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 #: A short way is repeated until it took so much CPU time, and the best turn counts.
-SECONDS = 0.2
+SECONDS = 0.02
 #: Bytes of a chunk, as a receiver has them.
 BLOCK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What a way costs.
+    """The cost of a way.
 
     Attributes:
         cpu: Seconds of all threads' CPU time.
@@ -70,7 +70,7 @@ def _timed(way: Callable[[Input], None], source: Input) -> tuple[float, float]:
 def _reset_peak() -> float:
     """Forgets the peak memory of the start, and returns the memory in use, in MiB.
 
-    `ru_maxrss` would begin with that of the process that started this one.
+    `ru_maxrss` would begin with the peak of the parent process.
     """
     Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
@@ -120,9 +120,9 @@ def open_log(source: Input) -> None:
 
 
 def follow(source: Input) -> None:
-    """Opens a log, and takes the first batch after the last segment's beginning."""
+    """Opens a log, and takes the batch of the last transaction."""
     log = walrow.Log(source.log)
-    with log.follow(start=log.segments()[-1].start) as follower:
+    with log.follow(start=log.end - DISTANCE) as follower:
         next(follower)
 
 

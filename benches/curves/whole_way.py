@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import subprocess
 import time
 from dataclasses import asdict, dataclass
@@ -36,13 +35,13 @@ SLOT = PUBLICATION = "whole_way"
 
 @dataclass(frozen=True)
 class Stage:
-    """What a stage took for all changes.
+    """The cost of a stage for all changes.
 
     Attributes:
         name: The stage.
         cpu: Seconds of CPU time.
         wall: Seconds.
-        is_part: Whether it is part of the way: what it is compared with is not.
+        is_part: Whether it is part of the way, and not only compared with it.
     """
 
     name: str
@@ -52,7 +51,7 @@ class Stage:
 
 
 def measure(folder: Path, transactions: int) -> dict[str, Any]:
-    """Runs pgbench, a receiver, and both engines of Delta tables.
+    """Runs pgbench, a receiver, and deltalake.
 
     Args:
         folder: The directory of the log and the tables.
@@ -73,11 +72,9 @@ def measure(folder: Path, transactions: int) -> dict[str, Any]:
             "decode the log, for comparison", _read, log, start, is_part=False
         )
         net = _stage("log to net changes", _net, log, start)
-        applied = _stage("Delta table (deltalake)", _apply, log, folder / "delta")
+        applied = _stage("Delta tables (deltalake)", _apply, log, folder / "delta")
         delta = Stage(applied.name, applied.cpu - net.cpu, applied.wall - net.wall)
         stages += [net, delta, read]
-        if importlib.util.find_spec("delta") is not None:
-            stages.append(_spark(log, start, folder))
     return {
         "changes": transactions * CHANGES,
         "stages": [asdict(stage) for stage in stages],
@@ -149,7 +146,7 @@ def _read(log: Path, start: int) -> None:
 
 
 def _net(log: Path, start: int) -> None:
-    """What the tables with a key need: their net changes, and the history's changes."""
+    """Net changes of the tables with a key, and all changes of the history."""
     for table, mode in MODES.items():
         if mode == "current":
             batches: Any = walrow.Log(log).net(table, start=start)
@@ -164,27 +161,3 @@ def _apply(log: Path, targets: Path) -> None:
         walrow.delta.apply_changes(
             log, table=table, target=f"delta:{targets / table}", mode=mode
         )
-
-
-def _spark(log: Path, start: int, folder: Path) -> Stage:
-    """The same changes with Spark's engine, in a session that has made the first load."""
-    import apply
-
-    import walrow.spark
-
-    spark = apply.session(folder)
-
-    def keep(end: int | None) -> None:
-        for table, mode in MODES.items():
-            target = f"delta:{folder / 'spark' / table}"
-            walrow.spark.apply_changes(
-                spark, log, table=table, target=target, mode=mode, end=end
-            )
-
-    try:
-        keep(start)
-        wall, cpu = apply.timed(lambda: keep(None))
-    finally:
-        spark.stop()
-    name = "Delta table by Spark instead, net changes included"
-    return Stage(name, cpu, wall, is_part=False)
