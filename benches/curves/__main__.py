@@ -24,7 +24,7 @@ from curves.measuring import build_once, measure  # noqa: E402
 
 #: The file of all results.
 RESULTS = ROOT / "target/bench/curves.json"
-ROUNDS = 1
+ROUNDS = 3
 WHOLE_WAY = "whole way"
 
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 #: For linear instructions whose CPU time grows faster.
 CACHES = (
-    "the instructions are linear, but each takes longer when the data no longer fits into the "
-    "processor's caches. Other work on the machine has the same effect."
+    "the instructions of the program are linear. The rest grows faster: misses of the processor's "
+    "caches, and the kernel's work for memory and files. A busy machine has the same effect."
 )
 
 _LAST_SEGMENT = (
@@ -18,6 +18,9 @@ _LAST_SEGMENT = (
 _LONG_ROWS = (
     "copying and the checksum take 32 bytes or more at once, so that long rows and values need fewer "
     "instructions for each byte."
+)
+_CHUNKS = (
+    "the rows are the same, and most of the time is theirs. A chunk adds about 2 µs."
 )
 _STATE = (
     "the rows of the table are kept: in memory up to `spool_memory` (64 MiB), then in a file. The "
@@ -29,6 +32,10 @@ _BATCHES = (
     "`batch_bytes` (32 MiB)."
 )
 _TABLES = "each table has an unfinished batch. All of them together have `batch_memory` (128 MiB)."
+_COPIED = (
+    "a transaction that ends in the same block of input is read where it lies. A longer one is "
+    "copied until its commit, and to a file beyond `spool_memory` (64 MiB)."
+)
 _OPEN = (
     "an open transaction waits for its commit in memory up to `spool_memory` (64 MiB), then in a "
     "file."
@@ -48,6 +55,8 @@ TIME: dict[tuple[str, str], str] = {
     ("columns", "state"): _LONG_ROWS,
     ("columns", "net"): _LONG_ROWS,
     ("bytes of a value", ""): _LONG_ROWS,
+    ("chunks", ""): _CHUNKS,
+    ("rows of one transaction", ""): _COPIED,
 }
 MEMORY: dict[tuple[str, str], str] = {
     ("columns", ""): _BATCHES,

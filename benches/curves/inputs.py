@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OID = 16_400
 #: The table whose rows are made, and its schema.
 TABLE = "public.t0"
-#: From the end of a transaction to that of the next one, as LSNs.
+#: A transaction ends at an LSN so many bytes after the end of the previous transaction.
 DISTANCE = 1 << 12
 #: The directory of a small input.
 WARM = "warm"

@@ -171,14 +171,14 @@ def _whole_way(way: Mapping[str, Any]) -> Iterator[str]:
 
 _INTRODUCTION = """# What grows with what
 
-What walrow costs when its input grows a thousand times, on eight axes. `make curves` measures it again and makes
-this page.
+This page shows the time and the memory of walrow while its input grows a thousand times, on eight axes. `make curves`
+measures it again and makes this page.
 
-Each way is measured in a process of its own, for seven sizes over three decades. The time is the least CPU time of all
-threads in several rounds, in which all sizes and ways take turns. The memory is the peak of the process beyond what it
-needed for a very small input. The exponent `k` is that of the best curve `fixed + unit * size ^ k`: 1 is linear, 2
-quadratic, 0 constant. Where valgrind is installed, the instructions of the Rust library have an exponent,
-too. It does not depend on how busy the machine was, so the judgement is about it.
+For each way and each of seven sizes, a new process runs. The time is CPU time of all its threads: the least of several
+rounds, in which all sizes and ways take turns. The memory is the process's peak, without what a very small input
+needs. The curve `fixed + unit * size ^ k` is fitted to the points, and the exponent `k` is in the table: 1 is linear, 2
+quadratic, 0 constant. With valgrind, there is an exponent of the Rust library's instructions,
+too. It does not depend on other work of the machine, so it decides.
 
 | way | what it does |
 |---|---|

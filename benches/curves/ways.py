@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
 #: A short way is repeated until it took so much CPU time, and the best turn counts.
-SECONDS = 0.02
+SECONDS = 0.2
 #: Bytes of a chunk, as a receiver has them.
 BLOCK = 1 << 20
 
