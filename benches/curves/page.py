@@ -174,8 +174,8 @@ _INTRODUCTION = """# What grows with what
 This page shows the time and the memory of walrow while its input grows a thousand times, on eight axes. `make curves`
 measures it again and makes this page.
 
-For each way and each of seven sizes, a new process runs. The time is CPU time of all its threads: the least of several
-rounds, in which all sizes and ways take turns. The memory is the process's peak, without what a very small input
+For each way and each of seven sizes, a new process runs. The time is CPU time of all its threads, the least value of several
+rounds. In a round, all sizes and ways take turns. The memory is the process's peak, without what a very small input
 needs. The curve `fixed + unit * size ^ k` is fitted to the points, and the exponent `k` is in the table: 1 is linear, 2
 quadratic, 0 constant. With valgrind, there is an exponent of the Rust library's instructions,
 too. It does not depend on other work of the machine, so it decides.
