@@ -80,7 +80,7 @@ class Backlog:
 
 
 #: Blocks that wait for the disk.
-_QUEUE_BYTES = 64 << 20
+_QUEUE_BYTES = 16 << 20
 #: Smaller blocks wait for more, but only for this time.
 _GATHERED_BYTES = 1 << 20
 _GATHER_SECONDS = 0.01
