@@ -13,7 +13,6 @@ import argparse
 import datetime as dt
 import json
 import os
-import platform
 import sys
 import tempfile
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 from receiver.loads import LOADS, loaded_server
+from receiver.machine import machine
 from receiver.processes import run
 
 if TYPE_CHECKING:
@@ -204,21 +204,6 @@ def target(name: str, value: float, limit: float) -> dict[str, Any]:
     """Prints a target that must not be exceeded."""
     print(f"  {name}: {value:.2f}/{limit:g}{'*' if value > limit else ''}")
     return {"measured": round(value, 3), "limit": limit, "reached": value <= limit}
-
-
-def machine() -> dict[str, Any]:
-    """The kind of the machine."""
-    models = [
-        line.partition(":")[2].strip()
-        for line in Path("/proc/cpuinfo").read_text().splitlines()
-        if line.startswith("model name")
-    ]
-    return {
-        "cpu": models[0] if models else platform.machine(),
-        "cores": os.cpu_count(),
-        "os": f"{platform.system()} {platform.release()}",
-        "load_average": os.getloadavg()[0],
-    }
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def test_a_log_is_merged_while_it_is_received(
                 server.dsn,
                 log,
                 "--publish-after",
-                "0.1",
+                "0.01",
                 "--segment-size",
                 "1MiB",
                 slot=slot,

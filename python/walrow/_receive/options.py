@@ -123,7 +123,7 @@ class ReceiveOptions(WriterOptions):
         "Transactions are published for readers after this time.",
         DURATION,
         default="10s",
-        least=0.1,
+        least=0.01,
         # 30 years. A thread cannot wait longer.
         most=1_000_000_000,
     )
