@@ -1,9 +1,9 @@
 """A receiver beside a loop that only drains, and beside pg_recvlogical: receive.py [DIR] ...
 
 All of them read the same WAL of a server of their own, over copies of one slot, and take turns.
-The loop calls libpq through psycopg, and drops what it takes: no client in Python does less.
-What a client needs to begin and to end is measured alone, and taken off.
-For each target, the program prints what was measured, and the limit. `*` marks what misses its limit.
+The loop calls libpq through psycopg and drops each message: no client in Python does less.
+The cost to begin and to end is measured alone, with a slot that has nothing, and subtracted.
+The program prints measured/limit for each target; `*` marks a missed limit.
 The results are in target/bench/receive.json. Needs Linux.
 """
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 
     from server import Server
 
-#: The CPU time of a receiver, in that of the loop.
+#: The CPU time of a receiver, as a multiple of the loop's CPU time.
 CPU_LIMIT = 1.15
 #: Its resident memory, in MiB.
 MEMORY_LIMIT = 96
-#: Rows a second, unless the walsender limits it: then its time, in that of the faster other client.
+#: Rows a second. If the walsender is slower: the time, as a multiple of the faster other client's time.
 ROWS_LIMIT = 200_000
 TIME_LIMIT = 1.1
 #: The slot of a turn.
@@ -180,7 +180,7 @@ def summary(costs: Sequence[Cost], changes: int) -> dict[str, float]:
 def targets(
     costs: dict[str, list[Cost]], found: dict[str, dict[str, float]]
 ) -> dict[str, Any]:
-    """What was measured for each target, and its limit. Ratios are the medians of those of the rounds."""
+    """Measured value and limit of each target. A ratio is the median of the ratios of all rounds."""
     rounds = list(zip(*(costs[client] for client in CLIENTS), strict=True))
     cpu = median(mine.cpu / loop.cpu for loop, _, mine in rounds)
     slower = median(

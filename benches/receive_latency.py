@@ -1,7 +1,7 @@
 """From a commit to `Log.follow`: receive_latency.py [DIR] [--seconds N] [--rate N].
 
-A client commits rows one by one, a receiver publishes them as soon as it may, and another process follows its
-log. Meanwhile, the log's segments are merged. Each latency is the time from the server's time of the commit to the
+A client commits rows one by one, a receiver publishes them as soon as it may and merges the segments, and another
+process follows the log. Each latency is the time from the server's time of the commit to the
 Arrow batch that has the row. The first seconds do not count. The program prints measured/limit of each target;
 `*` marks what misses its limit. The results are in target/bench/receive_latency.json. Needs Linux.
 """
@@ -27,7 +27,6 @@ from receiver.machine import machine
 from receiver.processes import peak_of
 
 import walrow
-from walrow.errors import LogError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +35,8 @@ if TYPE_CHECKING:
 LIMITS = {0.5: 50.0, 0.99: 150.0}
 #: The least time that `publish_after` takes, in seconds.
 PUBLISH_AFTER = 0.01
-MERGE_SECONDS = 10.0
+#: From this part number on, a segment is merged from others.
+MERGED = 1_000_000
 #: Rows of the first seconds do not count: the processes begin.
 WARM_SECONDS = 5.0
 
@@ -78,6 +78,7 @@ def measured(
     receive = [
         sys.executable, "-m", "walrow", "receive", "--dsn", dsn, "--slot", "s",
         "--publication", "p", "--log", str(log), "--publish-after", str(PUBLISH_AFTER),
+        "--compact",
     ]
     # fmt: on
     follow = [sys.executable, str(Path(__file__).parent / "receiver" / "follow.py")]
@@ -89,15 +90,16 @@ def measured(
             [*follow, str(log), str(seconds)], stdout=out
         ) as follower,
     ):
-        merged, late = commit(connection, log, follower, rate)
+        late = commit(connection, follower, rate)
         peak, cpu = peak_of(receiver.pid), cpu_of(receiver.pid)
         receiver.send_signal(signal.SIGTERM)
     latencies = [float(line) for line in lines.read_text().split()]
     counted = sorted(latencies[int(rate * WARM_SECONDS) :])
-    left = sum(1 for _ in log.glob("*.wire.zst"))
+    segments = walrow.Log(log).segments()
+    merged = sum(it.part >= MERGED for it in segments)
     print(
         f"{len(counted):,} rows, {late:,} of them committed late; receiver {cpu / seconds:.0%} of a core,"
-        f" {peak / 2**20:.0f} MiB; {merged:,} segments were merged, {left:,} are left;"
+        f" {peak / 2**20:.0f} MiB; {len(segments):,} segments, {merged:,} of them merged;"
         f" load of the machine {os.getloadavg()[0]:.1f}"
     )
     targets = {}
@@ -118,21 +120,16 @@ def measured(
         },
         "targets": targets,
         "receiver": {"cpu_of_core": cpu / seconds, "peak_mib": peak / 2**20},
-        "segments": {"merged": merged, "left": left},
+        "segments": {"all": len(segments), "merged": merged},
     }
 
 
 def commit(
-    connection: psycopg.Connection[Any],
-    log: Path,
-    follower: subprocess.Popen[bytes],
-    rate: float,
-) -> tuple[int, int]:
-    """Commits rows at random times until the follower ends, and merges segments. Returns how many were merged, and rows that were late."""
+    connection: psycopg.Connection[Any], follower: subprocess.Popen[bytes], rate: float
+) -> int:
+    """Commits rows at random times until the follower ends. Returns how many were committed late."""
     draw = random.Random(1)  # noqa: S311
-    due = time.monotonic()
-    merge_due, merged, late = due + MERGE_SECONDS, 0, 0
-    merging: subprocess.Popen[str] | None = None
+    due, late = time.monotonic(), 0
     while follower.poll() is None:
         due += draw.expovariate(rate)
         wait = due - time.monotonic()
@@ -140,26 +137,7 @@ def commit(
             time.sleep(wait)
         late += wait < -LATE_SECONDS
         connection.execute("INSERT INTO narrow (n, at) VALUES (1, now())")
-        if merging is not None and merging.poll() is not None:
-            merged += int(merging.communicate()[0] or 0)
-            merging, merge_due = None, time.monotonic() + MERGE_SECONDS
-        if merging is None and time.monotonic() >= merge_due:
-            merging = subprocess.Popen(  # noqa: S603
-                [sys.executable, __file__, "--merge", str(log)],
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-    if merging is not None:
-        merged += int(merging.communicate()[0] or 0)
-    return merged, late
-
-
-def merge(log: Path) -> None:
-    """Merges the segments of a log, as a job beside the receiver does. Prints how many."""
-    try:
-        print(walrow.Log(log).compact().segments)
-    except LogError as error:
-        print(error, file=sys.stderr)
+    return late
 
 
 def percentile(values: Sequence[float], part: float) -> float:
@@ -177,7 +155,4 @@ LATE_SECONDS = 0.05
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--merge"]:
-        merge(Path(sys.argv[2]))
-    else:
-        main()
+    main()

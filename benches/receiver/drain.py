@@ -1,4 +1,4 @@
-"""A loop around libpq that drops what it takes: drain.py DSN SLOT.
+"""A loop around libpq that drops each message: drain.py DSN SLOT.
 
 This is the least that a client in Python does: no reader of a slot through psycopg is cheaper.
 """

@@ -1,4 +1,4 @@
-"""What a process costs: elapsed time, CPU time, and the memory that it had at most."""
+"""The cost of a process: elapsed time, CPU time and peak memory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Cost", "peak_of", "run", "server_cpu"]
 
 
 class Cost(NamedTuple):
-    """What a process costs.
+    """The cost of a process.
 
     Attributes:
         wall: Elapsed seconds.
         cpu: Seconds of CPU time, of the user and the system.
-        sender: Those of the server's processes that ended meanwhile: of the walsender.
+        sender: Seconds of CPU time of the server's processes that ended meanwhile, such as the walsender.
         peak: The greatest resident memory, in bytes.
     """
 
@@ -32,7 +32,7 @@ class Cost(NamedTuple):
     peak: int
 
     def beyond(self, begun: Cost) -> Cost:
-        """The cost without that of a process that only begins and ends."""
+        """The cost without the cost of a process that only begins and ends."""
         return Cost(
             self.wall - begun.wall,
             self.cpu - begun.cpu,

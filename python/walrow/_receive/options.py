@@ -153,6 +153,13 @@ class ReceiveOptions(WriterOptions):
         more="It is applied about once a minute, beside the writer, and at the end. See "
         "`Log.retain`.",
     )
+    compact: Option[bool, bool] = Option(
+        "Small segments are merged, up to `segment_size`.",
+        FLAG,
+        default=False,
+        more="It is done about once a minute, beside the writer, and at the end. See "
+        "`Log.compact`.",
+    )
     status: Option[Callable[[Status], None] | None, Callable[[Status], None] | None] = (
         Option(
             "Is called about once a second.",
