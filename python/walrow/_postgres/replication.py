@@ -213,7 +213,8 @@ class ReplicationStream(CopyBoth):
         handler raises an exception, a part of the stream may be missing: only close it.
 
         Args:
-            timeout: The seconds to wait. With 0, it does not wait.
+            timeout: The seconds to wait. With 0, it does not wait. Otherwise, it also takes what the
+                server sends on within 10 ms: a block costs as much as many small messages.
 
         Returns:
             About 1 MiB at most, but always whole messages. Empty if nothing arrived in

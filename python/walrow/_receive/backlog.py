@@ -85,7 +85,7 @@ _QUEUE_BYTES = 16 << 20
 #: Smaller blocks wait for more, but only for this time.
 _GATHERED_BYTES = 1 << 20
 _GATHER_SECONDS = 0.01
-#: They wait at most for this part of the age at which they are published.
+#: They wait for at most this part of `publish_after`.
 _PARTS = 10
 #: Blocks that are appended together, at most.
 _JOINED_BYTES = 4 << 20
