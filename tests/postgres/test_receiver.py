@@ -66,7 +66,8 @@ def test_kills_lose_nothing_and_repeat_nothing(
         for turn in range(KILLS):
             # First at each operation in turn, then at any.
             crash_at = turn + 1 if turn < 25 else random_.randint(1, 120)
-            arguments = ("--publish-after", "0.2", "--segment-size", "1MiB")
+            age = "0.01" if turn % 3 == 0 else "0.2"
+            arguments = ("--publish-after", age, "--segment-size", "1MiB")
             if turn % 2:
                 crash_at_, seconds = None, random_.uniform(0.3, 1.0)
             else:

@@ -21,7 +21,7 @@ NOWHERE = "host=/nowhere dbname=postgres"
     [
         ("publish_after", math.inf),
         ("publish_after", math.nan),
-        ("publish_after", 0.05),
+        ("publish_after", 0.005),
         ("publish_after", 0.0),
         ("publish_after", -1),
         ("publish_after", 1e300),

@@ -16,6 +16,7 @@ from servers.receiving import (
     Load,
     ReceiverProcess,
     check_log,
+    execute,
     receive_all,
     slot_for_load,
 )
@@ -60,7 +61,7 @@ def test_a_log_is_merged_while_it_is_received(
                 server.dsn,
                 log,
                 "--publish-after",
-                "0.1",
+                "0.01",
                 "--segment-size",
                 "1MiB",
                 slot=slot,
@@ -129,3 +130,17 @@ def test_a_receiver_keeps_what_is_asked_for(
         retain=walrow.log.Retention(age=0),
     )
     assert len({it.start for it in walrow.Log(log).segments()}) == 1
+
+
+def test_a_receiver_merges_what_it_published(
+    server: EmbeddedServer, slot: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    for number in range(4):
+        execute(server.dsn, "INSERT INTO item SELECT count(*), 0 FROM item")
+        # Each ends with a segment.
+        receive_all(server.dsn, log, *["--compact"] * (number == 3), slot=slot)
+    # The writer continues at the last segment.
+    merged, last = walrow.Log(log).segments()
+    assert (merged.part, last.part) == (1_000_000, 0)
+    check_log(server.dsn, log, Load.TABLES)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import fcntl
 import threading
 import time
 from dataclasses import astuple
@@ -220,19 +221,45 @@ def test_a_forgotten_reader_is_refused_and_has_no_gap(log: walrow.Log) -> None:
     assert fault(lambda: next(batches)) == ("no_reader", None)
 
 
-def test_a_retainer_applies_a_retention_beside_a_writer(tmp_path: Path) -> None:
+def test_a_keeper_merges_segments_beside_a_writer(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    retainer = retention.Retainer(path, Retention(age=0))
+    keeper = retention.Keeper(path, None, 64 << 20)
 
     def note() -> str | None:
-        retainer.apply()
-        return retainer.note
+        keeper.apply()
+        return keeper.note
+
+    assert note() is None
+    with Publisher(path) as publisher:
+        publisher.publish(*transactions(4))
+        assert len(walrow.Log(path).segments()) == 4
+        assert note() is None
+        # The writer continues at the last one.
+        assert [it.end for it in walrow.Log(path).segments()] == [0x3000, 0x4000]
+        publisher.publish(*transactions(6)[4:])
+    assert note() is None
+    log = walrow.Log(path)
+    # A merged segment is not copied again for a few more segments.
+    assert [it.end for it in log.segments()] == [0x3000, 0x5000, 0x6000]
+    assert log.verify() == 3
+    with (path / "_upkeep").open("r+b") as lease:
+        fcntl.flock(lease, fcntl.LOCK_EX)
+        assert (note() or "").startswith("upkeep: ")
+
+
+def test_a_keeper_applies_a_retention_beside_a_writer(tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    keeper = retention.Keeper(path, Retention(age=0), None)
+
+    def note() -> str | None:
+        keeper.apply()
+        return keeper.note
 
     # Without the log, there is nothing to remove.
     assert note() is None
     with Publisher(path) as publisher:
         publisher.publish(*transactions(4))
-        retainer.apply()
+        keeper.apply()
         assert len(walrow.Log(path).segments()) == 1
         walrow.Log(path).register("r")
         publisher.publish(*transactions(6)[4:])
@@ -242,6 +269,6 @@ def test_a_retainer_applies_a_retention_beside_a_writer(tmp_path: Path) -> None:
         assert note() is None
         assert len(walrow.Log(path).segments()) == 1
         publisher.publish(*transactions(8)[6:])
-    retainer.apply()
+    keeper.apply()
     assert [it.end for it in walrow.Log(path).segments()] == [0x8000]
     assert walrow.Log(path).verify() == 1

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: 30,000 years: microseconds of it are a number of 64 bits.
 _LONGEST_SECONDS = 1_000_000_000_000
 
-__all__ = ["Compacted", "Hold", "Retained", "Retainer", "Retention"]
+__all__ = ["Compacted", "Hold", "Keeper", "Retained", "Retention"]
 
 
 @result
@@ -117,34 +117,48 @@ class Retention:
         )
 
 
-class Retainer:
-    """Applies a retention to a log while a receiver writes it.
+class Keeper:
+    """Keeps a log short, and its segments few, while a receiver writes it.
 
     Attributes:
         note: The holds or problems, in words.
     """
 
-    def __init__(self, path: str | os.PathLike[str], retention: Retention) -> None:
-        """Stores the arguments."""
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        retention: Retention | None,
+        segment_size: int | None,
+    ) -> None:
+        """Stores the arguments.
+
+        Args:
+            path: The log's directory.
+            retention: What stays. None if everything does.
+            segment_size: Up to how many bytes of the stream segments are merged. None if they are not.
+        """
         self.note: str | None = None
         self._path = Path(path)
         self._retention = retention
+        self._segment_size = segment_size
         self._log: LogDirectory | None = None
 
     def apply(self) -> None:
-        """Removes the segments that are due now. Its problems are in the note."""
+        """Removes and merges the segments that are due now. Its problems are in the note."""
         try:
             # It stays open, as opening a long log takes a while.
             self._log = self._log or LogDirectory(self._path)
-            held = self._retention.apply(self._log).held
+            held = self._retention.apply(self._log).held if self._retention else ()
             self.note = f"retention is held back: {held[0]}" if held else None
+            if self._segment_size is not None:
+                self._log.compact(self._segment_size)
         except (Error, OSError) as error:
             self._log = None
             is_early = isinstance(error, FileNotFoundError) or (
                 isinstance(error, LogError) and error.code == "not_a_log"
             )
-            # Without the log, there are no segments to remove.
-            self.note = None if is_early else f"retention: {error}"
+            # Without the log, there are no segments yet.
+            self.note = None if is_early else f"upkeep: {error}"
 
 
 def _micros(seconds: float | None) -> int | None:

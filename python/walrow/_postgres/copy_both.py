@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import psycopg
 
@@ -34,6 +35,9 @@ class CopyBoth(ABC):
         last_received: When something arrived last, as `time.monotonic()` counts.
     """
 
+    #: How long a block gathers what the server sends on, after the first message.
+    _gather_seconds: ClassVar[float] = 0.0
+
     def __init__(
         self,
         connection: psycopg.Connection[Any],
@@ -55,7 +59,8 @@ class CopyBoth(ABC):
         self._has_ended = False
         self._is_closed = False
         self._failure: Error | None = None
-        self._block = bytearray()
+        # Writing to it costs less than adding to a bytearray, and taking its value copies nothing.
+        self._block = io.BytesIO()
         self._received = 0
         self._flushed = 0
         self._is_status_asked = False
@@ -131,19 +136,18 @@ class CopyBoth(ABC):
         if self._is_socket_empty:
             # Most likely, there is nothing to read yet.
             self._wait(min(deadline, self._due()))
-            if timeout and time.monotonic() < self.last_received + _BUSY_SECONDS:
-                # A walsender sends each message by itself: a block of many costs less.
-                time.sleep(_GATHER_SECONDS)
         while True:
             self._read()
+            if timeout and self._gather_seconds:
+                self._gather()
             now = time.monotonic()
-            if self._block:
+            has_block = self._block.tell() > 0
+            if has_block:
                 self.last_received, self._pinged = now, None
             if not self._has_ended:
                 self._report(now)
-            if self._block:
-                block = bytes(self._block)
-                self._block.clear()
+            if has_block:
+                block, self._block = self._block.getvalue(), io.BytesIO()
                 return block
             if self._failure is not None:
                 raise self._failure
@@ -156,7 +160,7 @@ class CopyBoth(ABC):
         """Takes payloads until the socket is empty, or a block is full."""
         empty = 0
         while empty < self._empty_reads and not self._has_ended:
-            size = len(self._block)
+            size = self._block.tell()
             if size >= _BLOCK_BYTES:
                 self._is_socket_empty = False
                 return
@@ -165,9 +169,17 @@ class CopyBoth(ABC):
                 self._drain()
             except self._error as error:
                 self._lose(error)
-            read = len(self._block) - size
+            read = self._block.tell() - size
             empty = empty + 1 if read < self._full_read else 0
         self._is_socket_empty = not self._has_ended
+
+    def _gather(self) -> None:
+        """Reads on while the server sends on: a block costs as much as many small messages."""
+        size, until = 0, time.monotonic() + self._gather_seconds
+        while size < self._block.tell() < _BLOCK_BYTES and time.monotonic() < until:
+            size = self._block.tell()
+            time.sleep(_PAUSE_SECONDS)
+            self._read()
 
     def _take_keepalive(self, payload: memoryview) -> None:
         """Notes the server's position, and whether it asks for an answer."""
@@ -286,6 +298,5 @@ ASYNC = itertools.repeat(1)
 _BLOCK_BYTES = 1 << 20
 #: PostgreSQL counts microseconds from 2000-01-01, Unix counts seconds from 1970.
 _POSTGRES_EPOCH = 946_684_800
-_BUSY_SECONDS = 0.002
 #: A Unix socket holds about 300 small messages: a walsender fills it in half a millisecond.
-_GATHER_SECONDS = 0.00025
+_PAUSE_SECONDS = 0.00025

@@ -319,7 +319,7 @@ class PhysicalStream(CopyBoth):
             text = f"the server sent WAL from {Lsn(start)} instead of {Lsn(self._expected)}"
             self._end(ReplicationError(text, sqlstate="08P01"))
             return
-        self._block += data
+        self._block.write(data)
         self._expected += len(data)
 
     def _take_copy_end(self) -> None:

@@ -23,8 +23,9 @@ class Backlog:
             than the blocks.
     """
 
-    def __init__(self) -> None:
-        """Has nothing."""
+    def __init__(self, age: float) -> None:
+        """Has nothing. Its blocks are published after so many seconds."""
+        self._patience = min(_GATHER_SECONDS, age / _PARTS)
         self._items: deque[Arrived | NewSession | SetTimeline] = deque()
         self._size = 0
         self._gathered = 0.0
@@ -57,7 +58,7 @@ class Backlog:
     def arrive(self, block: Arrived, now: float) -> None:
         """Adds a block."""
         if self._size == 0:
-            self._gathered = now + _GATHER_SECONDS
+            self._gathered = now + self._patience
         self._items.append(block)
         self._size += len(block.block)
 
@@ -75,14 +76,16 @@ class Backlog:
             blocks.append(item.block)
             size, end = size + len(item.block), item.server_lsn
         self._size -= size
-        self._gathered = now + _GATHER_SECONDS
+        self._gathered = now + self._patience
         return Append(b"".join(blocks), Lsn(end))
 
 
 #: Blocks that wait for the disk.
-_QUEUE_BYTES = 64 << 20
+_QUEUE_BYTES = 16 << 20
 #: Smaller blocks wait for more, but only for this time.
 _GATHERED_BYTES = 1 << 20
 _GATHER_SECONDS = 0.01
+#: They wait for at most this part of `publish_after`.
+_PARTS = 10
 #: Blocks that are appended together, at most.
 _JOINED_BYTES = 4 << 20

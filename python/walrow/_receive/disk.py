@@ -124,7 +124,7 @@ class Disk:
         #: Sessions that came, and the last one whose server was compared with the log's.
         self._sessions = self._compared = 0
         self._session: NewSession | None = None
-        self._queue = Backlog()
+        self._queue = Backlog(age)
         self._progress = Progress(now)
         #: How many have paused it.
         self._pauses = 0

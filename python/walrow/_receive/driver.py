@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from walrow._core import LogWriter
 from walrow._log import requests as load_requests
-from walrow._log.retention import Retainer
+from walrow._log.retention import Keeper
 from walrow._log.stopped import refuse_stopped, stop, way_out
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
@@ -129,10 +129,11 @@ class Driver:
         self._connector: Connector | None = None
         self._load: TableLoad | None = None
         self._requests = load_requests.Requests(self._log)
-        self._upkeep = Upkeep(
-            None if options.retain is None else Retainer(self._log, options.retain),
-            self._files,
-        )
+        segment_size = options.segment_size if options.compact else None
+        keeper = None
+        if options.retain is not None or segment_size is not None:
+            keeper = Keeper(self._log, options.retain, segment_size)
+        self._upkeep = Upkeep(keeper, asking_thread("walrow-upkeep"))
         self._reports = Reports(
             options.status, Watch(self._asker, self._slot), _REPORT_SECONDS
         )

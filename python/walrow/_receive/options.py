@@ -123,7 +123,7 @@ class ReceiveOptions(WriterOptions):
         "Transactions are published for readers after this time.",
         DURATION,
         default="10s",
-        least=0.1,
+        least=0.01,
         # 30 years. A thread cannot wait longer.
         most=1_000_000_000,
     )
@@ -152,6 +152,13 @@ class ReceiveOptions(WriterOptions):
         default=None,
         more="It is applied about once a minute, beside the writer, and at the end. See "
         "`Log.retain`.",
+    )
+    compact: Option[bool, bool] = Option(
+        "Small segments are merged, up to `segment_size`.",
+        FLAG,
+        default=False,
+        more="It is done about once a minute, beside the writer, and at the end. See "
+        "`Log.compact`.",
     )
     status: Option[Callable[[Status], None] | None, Callable[[Status], None] | None] = (
         Option(

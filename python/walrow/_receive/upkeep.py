@@ -1,4 +1,4 @@
-"""Removes old segments while a receiver writes, beside the stream."""
+"""Removes old segments and merges small ones while a receiver writes, beside the stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from walrow._workers import answered
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from walrow._log.retention import Retainer
+    from walrow._log.retention import Keeper
     from walrow._receive.stopping import Stop
     from walrow._workers import Worker
 
@@ -19,42 +19,43 @@ __all__ = ["Upkeep"]
 
 
 class Upkeep:
-    """The retention of a receiver's log, about once a minute."""
+    """The upkeep of a receiver's log, about once a minute."""
 
-    def __init__(self, retainer: Retainer | None, files: Worker) -> None:
+    def __init__(self, keeper: Keeper | None, worker: Worker) -> None:
         """Stores the arguments.
 
         Args:
-            retainer: The object that removes segments. None if all stay.
-            files: The worker that does it.
+            keeper: The object that removes and merges segments. None if all stay as they are.
+            worker: The worker that does it. Nobody else uses it: a merge may take long.
         """
-        self._retainer = retainer
-        self._files = files
-        self._due = time.monotonic() + _RETAIN_SECONDS
+        self._keeper = keeper
+        self._worker = worker
+        self._due = time.monotonic() + _UPKEEP_SECONDS
         self._answer: Future[None] | None = None
 
     @property
     def note(self) -> str | None:
         """The holds or problems, in words."""
-        return None if self._retainer is None else self._retainer.note
+        return None if self._keeper is None else self._keeper.note
 
     def tend(self) -> None:
         """Begins it if it is due. Call it often."""
         now = time.monotonic()
-        if self._retainer is None or now < self._due:
+        if self._keeper is None or now < self._due:
             return
-        self._due = now + _RETAIN_SECONDS
+        self._due = now + _UPKEEP_SECONDS
         if self._answer is None or self._answer.done():
-            self._answer = self._files.do(self._retainer.apply)
+            self._answer = self._worker.do(self._keeper.apply)
 
     def finish(self, stop: Stop) -> None:
         """Does it once more, as far as a stop leaves time for that."""
-        if self._retainer is not None:
-            last = self._files.do(self._retainer.apply)
+        if self._keeper is not None:
+            last = self._worker.do(self._keeper.apply)
             answered(last, math.inf, stop.is_set)
             answered(last, _LAST_SECONDS)
+        self._worker.close()
 
 
-_RETAIN_SECONDS = 60.0
+_UPKEEP_SECONDS = 60.0
 #: The last time, after a stop.
 _LAST_SECONDS = 0.3
