@@ -29,6 +29,8 @@ from walrow._core import LogWriter
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from walrow._lsn import Lsn
+
 AIM = 1.15
 TABLE = "public.orders"
 
@@ -59,8 +61,7 @@ def measure(folder: Path, rows: int, changes: int, turns: int) -> None:
     """Prints the line."""
     log = folder / "log"
     base, own, bare = (folder / name for name in ("base", "own", "bare"))
-    write(log, rows, changes)
-    begin = walrow.Log(log).segments()[0].end
+    begin = write(log, rows, changes)
     walrow.delta.apply_changes(log, table=TABLE, target=f"delta:{base}", end=begin)
     shutil.copytree(base, own)
     walrow.delta.apply_changes(log, table=TABLE, target=f"delta:{own}")
@@ -126,8 +127,8 @@ def all_rows(place: Path) -> pa.Table:
     return pa.table(table.scan()).cast(kinds).sort_by("id").combine_chunks()
 
 
-def write(log: Path, rows: int, changes: int) -> None:
-    """Writes a log: the first segment has the inserts, and the others have the updates."""
+def write(log: Path, rows: int, changes: int) -> Lsn:
+    """Writes a log of inserts and updates. Returns the LSN between them."""
     writer = LogWriter(
         log,
         segment_bytes=64 << 20,
@@ -143,11 +144,13 @@ def write(log: Path, rows: int, changes: int) -> None:
         writer.append(message)
     writer.sync()
     writer.publish()
+    begin = walrow.Log(log).end
     for message in messages(history(rows, changes, changes // 2)):
         writer.append(message)
     writer.sync()
     writer.publish()
     writer.close()
+    return begin
 
 
 def inserts(rows: int) -> Iterator[bytes]:
