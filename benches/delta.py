@@ -13,9 +13,10 @@ import argparse
 import shutil
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import deltalake
 import pyarrow as pa
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from walrow._lsn import Lsn
+
+T = TypeVar("T")
 
 AIM = 1.15
 TABLE = "public.orders"
@@ -71,10 +74,10 @@ def measure(folder: Path, rows: int, changes: int, turns: int) -> None:
         for place in (own, bare):
             shutil.rmtree(place, ignore_errors=True)
             shutil.copytree(base, place)
-        ours = timed(
-            lambda: walrow.delta.apply_changes(log, table=TABLE, target=f"delta:{own}")
-        )
-        pairs.append((ours, timed(lambda: merge(bare, net))))
+        apply = partial(walrow.delta.apply_changes, table=TABLE, target=f"delta:{own}")
+        _, ours = timed(partial(apply, log))
+        _, theirs = timed(partial(merge, bare, net))
+        pairs.append((ours, theirs))
     if not all_rows(own).equals(all_rows(bare)):
         print("THE ROWS DIFFER")
     what = f"{changes:,} changes of {rows:,} rows: apply, of merge"
@@ -84,7 +87,8 @@ def measure(folder: Path, rows: int, changes: int, turns: int) -> None:
 def report(what: str, pairs: list[tuple[Times, Times]], aim: float) -> str:
     """A ratio beside its aim, and what it is of."""
     ours, bare = (
-        Times(*map(median, zip(*each, strict=True))) for each in zip(*pairs, strict=True)
+        Times(*map(median, zip(*each, strict=True)))
+        for each in zip(*pairs, strict=True)
     )
     elapsed = median(one.elapsed / other.elapsed for one, other in pairs)
     cpu = median(one.cpu / other.cpu for one, other in pairs)
@@ -95,18 +99,20 @@ def report(what: str, pairs: list[tuple[Times, Times]], aim: float) -> str:
     )
 
 
-def timed(call: Callable[[], Any]) -> Times:
-    """The seconds of a call."""
+def timed(call: Callable[[], T]) -> tuple[T, Times]:
+    """The result of a call, and its seconds."""
     elapsed, cpu = time.perf_counter(), time.process_time()
-    call()
-    return Times(time.perf_counter() - elapsed, time.process_time() - cpu)
+    result = call()
+    return result, Times(time.perf_counter() - elapsed, time.process_time() - cpu)
 
 
 def merge(place: Path, net: pa.Table) -> None:
     """Merges net rows by the key."""
     (
         deltalake.DeltaTable(place)
-        .merge(net, "t.id = s.id", source_alias="s", target_alias="t", streamed_exec=False)
+        .merge(
+            net, "t.id = s.id", source_alias="s", target_alias="t", streamed_exec=False
+        )
         .when_matched_update({it: f"s.{it}" for it in COLUMNS if it != "id"})
         .when_not_matched_insert({it: f"s.{it}" for it in COLUMNS})
         .execute()

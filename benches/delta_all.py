@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import NamedTuple
 
 import deltalake
 import pyarrow as pa
-import streams
 from delta import Times, report, timed
 
+import streams
 import walrow.delta
 from walrow._core import LogWriter
 
@@ -112,7 +113,7 @@ class Rounds:
         """Prints the line."""
         case = self.case
         rows = {n: ["0", "as it was"] for n in range(ROWS)}
-        self.write({at: rows for at in range(case.tables)}, streams.insert)
+        self.write(dict.fromkeys(range(case.tables), rows), streams.insert)
         done = walrow.delta.apply_all(self.log, self.targets)
         for at in range(case.changed):
             deltalake.write_deltalake(self.bare / f"t{at}", values(rows))
@@ -122,16 +123,13 @@ class Rounds:
                 (number * 7919 + at * 331) % ROWS: [str(number), "changed"]
                 for at in range(CHANGED)
             }
-            self.write({at: changes for at in range(case.changed)}, streams.update)
-
-            def apply() -> None:
-                nonlocal done
-                done = walrow.delta.apply_all(self.log, self.targets, previous=done)
-
-            ours = timed(apply)
-            pairs.append((ours, timed(lambda: self.merge(values(changes), number))))
-            if done.failed or done.waiting:
-                raise next(iter((done.failed | done.waiting).values()))
+            self.write(dict.fromkeys(range(case.changed), changes), streams.update)
+            net = values(changes)
+            apply = partial(walrow.delta.apply_all, self.log, self.targets)
+            done, ours = timed(partial(apply, previous=done))
+            pairs.append((ours, timed(partial(self.merge, net, number))[1]))
+            for error in (done.failed | done.waiting).values():
+                raise error
         self.compare()
         pairs = pairs[1:]
         rest = Times(case.rest, case.rest)
@@ -150,7 +148,8 @@ class Rounds:
         """Prints how much slower the last rounds are, of CPU time."""
         part = len(pairs) // 10
         own, bare = (
-            median(it.cpu for it in each[-part:]) / median(it.cpu for it in each[part : 2 * part])
+            median(it.cpu for it in each[-part:])
+            / median(it.cpu for it in each[part : 2 * part])
             for each in zip(*pairs, strict=True)
         )
         slower = own / bare
@@ -197,7 +196,10 @@ class Rounds:
     def compare(self) -> None:
         """Compares all rows of the changed tables."""
         for at in range(self.case.changed):
-            places = (self.targets[f"public.t{at}"].partition(":")[2], self.bare / f"t{at}")
+            places = (
+                self.targets[f"public.t{at}"].partition(":")[2],
+                self.bare / f"t{at}",
+            )
             own, bare = (
                 pa.table(deltalake.DeltaTable(it).scan()).cast(SCHEMA).sort_by("id")
                 for it in places
@@ -208,7 +210,11 @@ class Rounds:
 
 def values(rows: dict[int, list[str]]) -> pa.Table:
     """Rows as columns."""
-    columns = [list(rows), [int(n) for n, _ in rows.values()], [t for _, t in rows.values()]]
+    columns = [
+        list(rows),
+        [int(n) for n, _ in rows.values()],
+        [t for _, t in rows.values()],
+    ]
     return pa.table(columns, schema=SCHEMA)
 
 

@@ -8,6 +8,7 @@ import psycopg
 import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable
+
 from workload import SCHEMA
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 from upsert import OP, follow
+
 from workload import SCHEMA
 
 #: Decimals and times are texts in JSON.

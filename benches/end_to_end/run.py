@@ -39,17 +39,17 @@ import psycopg
 from compare import delta_rows, difference, has_row, server_rows
 from processes import Pipeline, cpu_of
 from ways import JARS, WAYS, Server, Way
-from workload import CREATE, PHASES, Phase, last_key, last_row, rows_of
 
 import walrow
+from workload import CREATE, PHASES, Phase, last_key, last_row, rows_of
 
-_ROOT = Path(__file__).resolve().parent.parent.parent
-sys.path.insert(0, str(_ROOT / "tests"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 from servers.embedded import EmbeddedServer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_ROOT = Path(__file__).resolve().parents[2]
 DEBIAN = Path("/usr/lib/postgresql/15/bin")
 RESULTS = _ROOT / "target/bench/end_to_end.json"
 #: A way that takes longer for one phase has failed.
@@ -200,6 +200,19 @@ def server_cpu(server: EmbeddedServer) -> float:
     return cpu_of(int(lines[0]))
 
 
+def versions() -> dict[str, str]:
+    """The versions of what was measured."""
+    found = {"walrow": walrow.__version__, "deltalake": version("deltalake")}
+    server = subprocess.check_output([DEBIAN / "postgres", "--version"], text=True)  # noqa: S603
+    found["server"] = server.split()[2]
+    pom = (Path(__file__).resolve().parent / "debezium/pom.xml").read_text()
+    found["debezium"] = pom.partition("<debezium.version>")[2].partition("<")[0]
+    package = ["dpkg-query", "-W", "-f", "${Version}", "postgresql-15-wal2json"]
+    asked = subprocess.run(package, check=False, capture_output=True, text=True)  # noqa: S603
+    found["wal2json"] = asked.stdout.partition("-")[0] or "of another build"
+    return found
+
+
 def free_port() -> int:
     """A port of this machine that is free now."""
     with socket.socket() as it:
@@ -231,10 +244,7 @@ def write(results: list[dict[str, Any]], rows: int, changes: int) -> None:
             {
                 "date": f"{datetime.now(UTC):%Y-%m-%d}",
                 "machine": f"{os.cpu_count()} cores, {model}",
-                "versions": {
-                    "walrow": walrow.__version__,
-                    "deltalake": version("deltalake"),
-                },
+                "versions": versions(),
                 "rows": rows,
                 "changes": changes,
                 "results": results,

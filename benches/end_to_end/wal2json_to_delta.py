@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 from upsert import OP, follow
+
 from workload import SCHEMA
 
 _TEXTS = pa.schema(
