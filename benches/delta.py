@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=5)
     options = parser.parse_args()
     options.dir.mkdir(parents=True, exist_ok=True)
-    # Beside the captures: the directory for temporary files may be memory.
+    # The system's directory for temporary files may be memory.
     with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         measure(Path(folder), options.rows, options.changes, options.turns)
 

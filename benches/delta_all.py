@@ -7,10 +7,9 @@ There are two cases, and in each one, rounds:
 
 A round is one call of `apply_all` with the result of the round before it. The bare calls open each
 changed table, and merge the same rows, with a record in the commit. They take turns with the
-rounds. Ratios are the medians of rounds after the first, of elapsed time and of CPU time. `later`
-is the median of the last tenth of the rounds, of the second tenth: the log and the
-tables have become longer. It is printed from 100 rounds on, beside the same of the bare calls. `*`
-marks what misses its aim.
+rounds. Ratios are the medians of rounds after the first, of elapsed time and of CPU time. From 100
+rounds on, `later` divides the CPU time of the last tenth of the rounds by that of the second tenth: the
+log and the tables have become longer. The bare calls have this ratio, too. `*` marks a missed aim.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Case(NamedTuple):
     """A case.
 
     Attributes:
-        name: What it is called.
+        name: Its name.
         tables: The number of tables.
         changed: The number of tables that a round changes.
         rest: Seconds that a round may take beside.
@@ -81,7 +80,7 @@ def main() -> None:
     options.dir.mkdir(parents=True, exist_ok=True)
     for case in CASES:
         if case.name in options.cases:
-            # Beside the captures: the directory for temporary files may be memory.
+            # The system's directory for temporary files may be memory.
             with tempfile.TemporaryDirectory(dir=options.dir) as folder:
                 Rounds(Path(folder), case).run(options.rounds)
 

@@ -1,4 +1,4 @@
-"""The final rows: those of the server, and those of a Delta table."""
+"""The final rows of the server, and of a Delta table."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def delta_rows(path: Path) -> pa.Table:
 
 
 def difference(server: pa.Table, table: pa.Table) -> str | None:
-    """What is different, without values. None if all rows are the same."""
+    """Says which columns differ, without values. None if all rows are the same."""
     if len(server) != len(table):
         return f"{len(table):,} rows in place of {len(server):,}"
     bad = [it for it in SCHEMA.names if not server[it].equals(table[it])]

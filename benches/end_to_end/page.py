@@ -22,8 +22,8 @@ PLOT = PAGE.with_suffix(".svg")
 
 _TEXT = """# From a server to a Delta table
 
-{date}, {machine}, one round after the other, medians of {rounds}. {load}PostgreSQL {server} writes the changes of one table,
-and each way keeps a Delta table as it is there. After each phase, all rows of all tables were equal to the server's.
+PostgreSQL {server} has the changes of one table, and each way keeps a Delta table as it is there. Measured on {date}, on a machine with
+{machine}. Medians of {rounds}. After each phase, all rows of all tables were equal to the server's.{load}
 
 | way | what it is |
 |---|---|
@@ -32,7 +32,7 @@ and each way keeps a Delta table as it is there. After each phase, all rows of a
 | Debezium | Debezium's embedded engine {debezium}, which prints JSON, and a script that merges it with delta-rs |
 | wal2json | pg_recvlogical with wal2json {wal2json}, and such a script |
 
-The scripts take up to 100,000 lines or those of a second, keep the last one of each key, and merge them with delta-rs {deltalake}: see
+The scripts gather lines for a second, or 100,000 lines, keep the last line of each key, and merge them with delta-rs {deltalake}: see
 [benches/end_to_end](../../benches/end_to_end). walrow writes with the same delta-rs. The last row of a phase shows that all rows are there: the
 time ends when it is in the table, and begins when the way's processes start. All changes were committed before.
 
@@ -40,11 +40,11 @@ time ends when it is in the table, and begins when the way's processes start. Al
 
 {tables}
 
-CPU time is that of all processes of the way. The server's is beside it: each way has a walsender, which decodes the WAL.
+The CPU time has all processes of a way. The server's CPU time is beside it: each way has a walsender, which decodes the WAL.
 
-What the numbers do not show: walrow's rows come exactly once after a crash at any point, and values that the server did not send keep what the
-table has. The scripts merge again what comes twice, and lose what pg_recvlogical has confirmed and the script has not merged
-yet.
+The numbers do not show the promises. With walrow, each change is applied exactly once after a crash at any point, and a value that the
+server did not send stays as it is. Debezium and pg_recvlogical confirm to the server as soon as a line is in the pipe: if a script dies, the
+lines that it has not merged are lost.
 
 `benches/end_to_end/run.py` measures this again, and `benches/end_to_end/page.py` writes this page.
 """
@@ -97,8 +97,8 @@ def main() -> None:
 
 
 def busy(load: float) -> str:
-    """What a reader must know of a machine that did other work, too."""
-    return f"**The machine did other work (load {load:.0f}): compare CPU time, not elapsed time.** "
+    """A warning for readers: the machine did other work, too."""
+    return f"\n\n**The machine did other work (load {load:.0f}): compare CPU time, not elapsed time.**"
 
 
 def counted(rounds: int) -> str:

@@ -9,30 +9,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 _STOP_SECONDS = 60.0
+_UNCOMPILED = "PYTHONDONTWRITEBYTECODE"
 
 
 class Pipeline:
-    """Programs of which each reads what the one before it writes.
+    """Programs in a row: each reads the output of the program before it.
 
     Args:
         commands: The programs, with their arguments.
-        log: The file for what they say.
-        environment: Variables for all of them.
+        log: The file for their messages.
     """
 
-    def __init__(
-        self,
-        commands: Sequence[Sequence[str]],
-        log: Path,
-        environment: Mapping[str, str],
-    ) -> None:
+    def __init__(self, commands: Sequence[Sequence[str]], log: Path) -> None:
         self.log = log
         self._processes: list[subprocess.Popen[bytes]] = []
         source: Any = subprocess.DEVNULL
+        # Programs that are installed have been compiled.
+        environment = {k: v for k, v in os.environ.items() if k != _UNCOMPILED}
         with log.open("ab") as said:
             for at, command in enumerate(commands):
                 is_last = at == len(commands) - 1
@@ -41,7 +38,7 @@ class Pipeline:
                     stdin=source,
                     stdout=said if is_last else subprocess.PIPE,
                     stderr=said,
-                    env={**os.environ, **environment},
+                    env=environment,
                 )
                 # Nobody else holds the pipe: its reader sees the end of its writer.
                 if source is not subprocess.DEVNULL:
@@ -92,7 +89,7 @@ def _tree(root: int) -> Iterator[int]:
 
 
 def _fields(pid: int) -> list[str]:
-    """What the kernel says about a process, behind its name."""
+    """The kernel's numbers for a process, after its name."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:

@@ -11,16 +11,17 @@ There are three phases: rows are inserted; rows are updated, inserted and delete
 one row is inserted, which shows what a start takes. All transactions of a phase are committed before
 the ways start, one way after the other. A time is that from the start of a way's processes until
 the phase's last row is in the table. It has the CPU time of all these processes. The walsender's is
-shown beside it. After each phase, all rows are compared with the server's. What is not
+shown beside it. After each phase, all rows are compared with the server's. A way that is not
 installed is named, and left out.
 
-Needs apt install postgresql-15 postgresql-15-wal2json; Java 17 and maven for Debezium. Writes
-target/bench/end_to_end.json, of which page.py makes docs/speed/end-to-end.md.
+Needs apt install postgresql-15 postgresql-15-wal2json; Java 17 and maven for Debezium. The results are
+in target/bench/end_to_end.json, and page.py makes docs/speed/end-to-end.md of them.
 """
 
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import platform
@@ -68,6 +69,8 @@ def main() -> None:
     if not (DEBIAN / "postgres").exists():
         print("left out: no server 15 here: apt install postgresql-15")
         return
+    # As pip does it for an installed package.
+    compileall.compile_dir(Path(walrow.__file__).parent, quiet=2)
     build_debezium()
     ways = []
     for way in WAYS:
@@ -107,7 +110,7 @@ def one_round(
     settings = {"listen_addresses": "127.0.0.1", "port": str(port)}
     place = RESULTS.parent
     place.mkdir(parents=True, exist_ok=True)
-    # Beside the results: the directory for temporary files may be memory.
+    # The system's directory for temporary files may be memory.
     with (
         EmbeddedServer(15, programs=DEBIAN, settings=settings) as embedded,
         tempfile.TemporaryDirectory(dir=place) as folder,
@@ -157,7 +160,7 @@ def measure(way: Way, phase: Phase) -> tuple[float, float]:
     with psycopg.connect(way.server.dsn, autocommit=True) as connection:
         (end,) = connection.execute("SELECT pg_current_wal_lsn()").fetchone() or ("",)
         began = time.monotonic()
-        running = Pipeline(way.commands(), way.folder / "said", way.environment)
+        running = Pipeline(way.commands(), way.folder / "said")
         try:
             wait_for_row(way, phase, running, began)
             seconds, cpu = time.monotonic() - began, running.cpu()
@@ -184,7 +187,7 @@ def wait_for_row(way: Way, phase: Phase, running: Pipeline, began: float) -> Non
 
 
 def wait_until_confirmed(connection: psycopg.Connection, slot: str, end: str) -> None:
-    """Waits until a slot is at an LSN, or for some seconds: what comes again is merged again."""
+    """Waits until a slot is at an LSN, or for some seconds: lines may come again."""
     until = time.monotonic() + 15
     query = "SELECT confirmed_flush_lsn >= %s FROM pg_replication_slots WHERE slot_name = %s"
     while time.monotonic() < until:
@@ -201,7 +204,7 @@ def server_cpu(server: EmbeddedServer) -> float:
 
 
 def versions() -> dict[str, str]:
-    """The versions of what was measured."""
+    """The versions of all programs."""
     found = {"walrow": walrow.__version__, "deltalake": version("deltalake")}
     server = subprocess.check_output([DEBIAN / "postgres", "--version"], text=True)  # noqa: S603
     found["server"] = server.split()[2]

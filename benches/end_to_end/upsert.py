@@ -1,4 +1,4 @@
-"""What a user writes around delta-rs: lines from a pipe, batched, and merged by the key."""
+"""A script as a user writes it around delta-rs: it merges lines from a pipe by their key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: A batch has at most so many lines, and waits for so many seconds.
 MOST, SECONDS = 100_000, 1.0
-#: What a change does, beside the columns of the table: `d` removes the row.
+#: The column beside those of the table: `d` removes the row.
 OP = "op"
 
 

@@ -12,11 +12,11 @@ import psycopg
 import walrow
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parent.parent
-#: Where maven puts what it makes of debezium/pom.xml.
+#: The directory in which maven puts the program and its jars.
 JARS = _ROOT / "target/bench/debezium"
 
 
@@ -36,14 +36,12 @@ class Way:
     """A way. It has a slot, a directory, and a table there, which all phases share.
 
     Attributes:
-        name: What it is called.
-        versions: The programs it consists of.
-        environment: Variables for its processes.
+        name: Its name.
+        plugin: The output plugin of its slot.
     """
 
     name: str
     plugin = "pgoutput"
-    environment: Mapping[str, str] = {}
 
     def __init__(self, server: Server, folder: Path) -> None:
         self.server = server
@@ -54,7 +52,7 @@ class Way:
 
     @classmethod
     def missing(cls, server_bin: Path) -> str | None:
-        """What is not installed here. None if all is there."""
+        """Names a program that is not installed. None if all are there."""
         del server_bin
 
     def prepare(self) -> None:
@@ -66,7 +64,7 @@ class Way:
             )
 
     def commands(self) -> Sequence[Sequence[str]]:
-        """Programs, each of which reads from the one before it."""
+        """Programs in a row: each reads the output of the program before it."""
         raise NotImplementedError
 
 

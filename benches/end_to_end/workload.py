@@ -21,7 +21,7 @@ CREATE TABLE orders (
 );
 CREATE PUBLICATION orders FOR TABLE orders;
 """
-#: The columns of the Delta table. Those of walrow follow from the server's.
+#: The columns of the Delta table. walrow takes them from the server.
 SCHEMA = pa.schema(
     [
         ("id", pa.int64()),
@@ -38,8 +38,8 @@ class Phase(NamedTuple):
     """Transactions. The last one inserts a row whose key is negative: it shows that all are there.
 
     Attributes:
-        name: What it is called.
-        statements: What makes them, for numbers of rows of the table and of changes.
+        name: Its name.
+        statements: Their SQL, for a number of rows and a number of changes.
     """
 
     name: str

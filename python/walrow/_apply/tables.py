@@ -268,7 +268,7 @@ def _check_columns(table: LogTable, own: pa.Schema, keys: Sequence[str]) -> None
         raise SchemaError(text, table=table.name, column=min(absent))
 
 
-#: Options with names that may be those of types.
+#: Options that may name types.
 _NAMING = {"types", "columns"}
 #: bool, bytea, "char", name, integers, text, oid, json, floats, char, varchar, dates and times,
 #: interval, numeric, uuid and jsonb.
