@@ -8,7 +8,7 @@ There are two cases, and in each one, rounds:
 A round is one call of `apply_all` with the result of the round before it. The bare calls open each
 changed table, and merge the same rows, with a record in the commit. They take turns with the
 rounds. Ratios are the medians of rounds after the first, of elapsed time and of CPU time. From 100
-rounds on, `later` divides the CPU time of the last tenth of the rounds by that of the second tenth: the
+rounds on, `later` divides the CPU time of the last tenth of the rounds by the time of the second tenth: the
 log and the tables have become longer. The bare calls have this ratio, too. `*` marks a missed aim.
 """
 

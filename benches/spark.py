@@ -1,4 +1,4 @@
-"""Spark beside what it costs without decoding: spark.py [DIR].
+"""Spark beside what it costs without decoding: spark.py [DIR] [TRANSACTIONS].
 
 One table of 20 columns, as a log. The same batches are decoded in `mapInArrow` from the paths
 of segments, by the data source, and handed over ready-made, from files of Arrow that the tasks
@@ -53,6 +53,7 @@ def main() -> None:
     """Prints a line for each aim."""
     root = Path(__file__).resolve().parent.parent
     directory = Path(sys.argv[1] if len(sys.argv) > 1 else root / "target/bench-data")
+    transactions = int(sys.argv[2]) if len(sys.argv) > 2 else TRANSACTIONS
     directory.mkdir(parents=True, exist_ok=True)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
@@ -66,14 +67,14 @@ def main() -> None:
     try:
         # Beside the captures: the directory for temporary files may be memory.
         with tempfile.TemporaryDirectory(dir=directory) as folder:
-            measure(spark, Path(folder))
+            measure(spark, Path(folder), transactions)
     finally:
         spark.stop()
 
 
-def measure(spark: SparkSession, folder: Path) -> None:
+def measure(spark: SparkSession, folder: Path, transactions: int) -> None:
     """Prints the lines."""
-    walrow.seal(stream(), log=folder / "log")
+    walrow.seal(stream(transactions), log=folder / "log")
     log = walrow.Log(folder / "log")
     schema = walrow.spark.schema(log, TABLE)
     segments = [str(segment.path) for segment in log.segments()]
@@ -87,7 +88,7 @@ def measure(spark: SparkSession, folder: Path) -> None:
         "two": source.schema("i0 int, s0 string").load(str(log.path)),
     }
     times = best({name: written(frame) for name, frame in frames.items()})
-    rows = TRANSACTIONS * ROWS
+    rows = transactions * ROWS
     shown = ", ".join(f"{name} {rows / it / 1e6:.2f}" for name, it in times.items())
     print(f"{len(segments)} segments; million rows/s: {shown}")
     report("decode, of ready-made", times["ready"] / times["decoded"], 0.8)
@@ -164,7 +165,7 @@ def mapped(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 yield file.get_batch(number)
 
 
-def stream() -> Iterator[bytes]:
+def stream(transactions: int) -> Iterator[bytes]:
     """Transactions of many equal inserts, as a connection's bytes."""
     columns = [
         streams.Column(name, oid, typmod, is_key=at == 0)
@@ -173,7 +174,7 @@ def stream() -> Iterator[bytes]:
     relation = streams.wired(streams.relation(columns))
     rows = streams.wired(streams.insert([value for *_, value in COLUMNS])) * ROWS
     yield streams.SESSION
-    for number in range(1, TRANSACTIONS + 1):
+    for number in range(1, transactions + 1):
         end = number << 24
         yield streams.wired(streams.begin(number, end - 8)) + relation
         yield rows

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 #: A batch has at most so many lines, and waits for so many seconds.
 MOST, SECONDS = 100_000, 1.0
-#: The column beside those of the table: `d` removes the row.
+#: One more column: `d` removes the row.
 OP = "op"
 
 

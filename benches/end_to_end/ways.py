@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).resolve().parent
 _ROOT = _HERE.parent.parent
-#: The directory in which maven puts the program and its jars.
+#: Here maven puts the program and its jars.
 JARS = _ROOT / "target/bench/debezium"
 
 

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
-
-pa = pytest.importorskip("pyarrow")
 
 import walrow
 from captures import captures
 from walrow._apply import tables
 from walrow._apply.tables import AppliedTable
-from walrow._read import schemas
+from walrow._sources.logs import find_log
 from walrow.errors import SchemaError
+
+pytest.importorskip("pyarrow")
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pyarrow as pa
 
     from captures import Capture
     from walrow._log.items import LogTable
@@ -70,13 +72,12 @@ def test_a_segment_is_read_only_for_what_the_index_does_not_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reads = []
-    find_log = schemas.find_log
 
-    def noted(source: object) -> object:
+    def noted(source: Any) -> Any:
         reads.append(source)
-        return find_log(source)  # type: ignore[arg-type]
+        return find_log(source)
 
-    monkeypatch.setattr(schemas, "find_log", noted)
+    monkeypatch.setattr("walrow._read.schemas.find_log", noted)
     for name, is_read in {
         "rows": False,
         "identity-full": True,
