@@ -52,8 +52,10 @@ COLUMNS = [
 def main() -> None:
     """Prints a line for each aim."""
     root = Path(__file__).resolve().parent.parent
-    directory = Path(sys.argv[1] if len(sys.argv) > 1 else root / "target/bench-data")
-    transactions = int(sys.argv[2]) if len(sys.argv) > 2 else TRANSACTIONS
+    defaults = [str(root / "target/bench-data"), str(TRANSACTIONS)]
+    given = sys.argv[1:]
+    place, transactions = [*given, *defaults[len(given) :]]
+    directory = Path(place)
     directory.mkdir(parents=True, exist_ok=True)
     os.environ["PYSPARK_PYTHON"] = sys.executable
     spark = (
@@ -67,7 +69,7 @@ def main() -> None:
     try:
         # Beside the captures: the directory for temporary files may be memory.
         with tempfile.TemporaryDirectory(dir=directory) as folder:
-            measure(spark, Path(folder), transactions)
+            measure(spark, Path(folder), int(transactions))
     finally:
         spark.stop()
 
