@@ -85,7 +85,7 @@ def measure(folder: Path, rows: int, changes: int, turns: int) -> None:
 
 
 def report(what: str, pairs: list[tuple[Times, Times]], aim: float) -> str:
-    """A ratio beside its aim, and what it is of."""
+    """A ratio beside its aim, with a description."""
     ours, bare = (
         Times(*map(median, zip(*each, strict=True)))
         for each in zip(*pairs, strict=True)
