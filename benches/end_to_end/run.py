@@ -78,6 +78,8 @@ def main() -> None:
             print(f"{way.name} is left out: there is no {reason}")
         elif way.name in options.ways:
             ways.append(way)
+    if not ways:
+        return
     results: list[dict[str, Any]] = []
     for number in range(options.rounds):
         # Each round begins with another way.
