@@ -112,6 +112,8 @@ def _names(cls: Any) -> list[str]:
 
 def as_json(value: Any) -> Any:
     """A value as JSON has it."""
+    if type(value) in _AS_THEY_ARE:
+        return value
     for type_, convert in _CONVERTERS.items():
         if isinstance(value, type_):
             return convert(value)
@@ -136,6 +138,7 @@ def _shown(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+_AS_THEY_ARE = {type(None), bool, int, float, str}
 #: The first that fits counts: an Lsn is a number, too.
 _CONVERTERS: dict[type, Callable[[Any], Any]] = {
     Result: lambda it: it.to_dict(),

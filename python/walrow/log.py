@@ -242,9 +242,13 @@ class Log(OpenedLog):
         last: dict[int, Lsn] = {}
         loads: dict[int, Lsn] = {}
         for place in range(len(self._log)):
-            for number, *more, end, loaded in self._dict(place)["tables"]:
-                for at, count in enumerate(more):
-                    counts[number][at] += count
+            for number, rows, truncates, stream, end, loaded in self._dict(place)[
+                "tables"
+            ]:
+                count = counts[number]
+                count[0] += rows
+                count[1] += truncates
+                count[2] += stream
                 oid = versions[number][0]
                 last[oid] = max(end, last.get(oid, end))
                 if loaded is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from dataclasses import astuple, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from walrow._log.items import SourceIdentity
@@ -170,12 +170,9 @@ class Token(NamedTuple):
     @property
     def application(self) -> str:
         """The name under which transactional targets count its versions."""
-        parts = (
-            *(part or "" for part in astuple(self.source)),
-            str(self.oid),
-            self.line,
-        )
-        return "walrow:" + ":".join(parts)
+        of = self.source
+        source = (of.system_identifier or "", of.database or "", of.slot or "")
+        return "walrow:" + ":".join((*source, str(self.oid), self.line))
 
     @property
     def true_since(self) -> dt.datetime | None:

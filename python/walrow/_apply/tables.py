@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import COLUMNS, PREFIX
 from walrow._apply.modes import NET_METADATA, metadata_of
 from walrow._apply.net_table import NetTable
+from walrow._core import Catalog
 from walrow._log.marks import Why
 from walrow._log.tables import KEYS, are_unique, find_table, identity, keys_of
 from walrow._read import schemas
@@ -109,7 +111,7 @@ class AppliedTable(NamedTuple):
         metadata = metadata_of(mode)
         schema = pa.schema(
             schemas.schema(
-                log,
+                log if options.keys() & _NAMING else _catalogs(table) or log,
                 table.oid,
                 profile="spark",
                 metadata=metadata,
@@ -147,6 +149,34 @@ class AppliedTable(NamedTuple):
             **self.options,
         ):
             yield pa.record_batch(batch)
+
+
+def _catalogs(table: LogTable) -> list[Catalog]:
+    """The versions of a table as catalogs: then no segment is read for its schema.
+
+    Empty if the log says more than the versions: about types that are not built in, and about the
+    primary key under REPLICA IDENTITY FULL.
+    """
+    oids = {it.type_oid for version in table.versions for it in version.columns}
+    is_full = any(it.replica_identity == "full" for it in table.versions)
+    if is_full or not oids <= _BUILT_IN:
+        return []
+    found = []
+    for version in table.versions:
+        schema, _, name = version.name.partition(".")
+        columns = [
+            {
+                "name": it.name,
+                "type": it.type_oid,
+                "type_modifier": it.type_modifier,
+                "key": it.key,
+            }
+            for it in version.columns
+        ]
+        described = {"schema": schema, "name": name, "oid": table.oid}
+        tables = [{**described, "columns": columns}]
+        found.append(Catalog(json.dumps({"types": [], "tables": tables})))
+    return found
 
 
 def _keys_of(log: Log, table: LogTable, keys: Sequence[str] | None) -> tuple[str, ...]:
@@ -236,3 +266,13 @@ def _check_columns(table: LogTable, own: pa.Schema, keys: Sequence[str]) -> None
     if absent := set(keys) - set(own.names):
         text = f"{table.name}: column {min(absent)} of the key is not among the columns"
         raise SchemaError(text, table=table.name, column=min(absent))
+
+
+#: Options that may name types.
+_NAMING = {"types", "columns"}
+#: bool, bytea, "char", name, integers, text, oid, json, floats, char, varchar, dates and times,
+#: interval, numeric, uuid and jsonb.
+_BUILT_IN = {
+    *(16, 17, 18, 19, 20, 21, 23, 25, 26, 114, 700, 701, 1042, 1043),
+    *(1082, 1083, 1114, 1184, 1186, 1266, 1700, 2950, 3802),
+}

@@ -21,7 +21,6 @@ __all__ = [
     "Batch",
     "LogContents",
     "Stretch",
-    "log_tables",
     "plan",
     "plan_all",
     "stretches",
@@ -148,32 +147,24 @@ class LogContents:
 
 def stretches(log: Log) -> list[Stretch]:
     """The segments of a log, with their counts for each table."""
+    oids = [oid for oid, *_ in log._log.versions()]
     found: list[Stretch] = []
     begin: int | None = None
     tables: dict[int, tuple[int, int, int, int]] = {}
-    for place, segment in enumerate(log.segments()):
-        begin = segment.start if begin is None else begin
-        for oid, rows, truncates, size, _, load in log_tables(log, place):
-            known = tables.get(oid, (0, 0, 0, 0))
-            tables[oid] = (
-                known[0] + rows,
-                known[1] + truncates,
-                known[2] + size,
-                max(known[3], load or 0),
-            )
-        if not segment.continues:
-            found.append(Stretch(begin, segment.end, tables))
+    for place in range(len(log._log)):
+        segment = log._log.segment(place)
+        if segment is None:
+            break
+        begin = segment["start"] if begin is None else begin
+        for version, rows, truncates, size, _, load in segment["tables"]:
+            oid = oids[version]
+            of, had, bytes_, loaded = tables.get(oid, _NONE)
+            last = loaded if load is None else max(loaded, load)
+            tables[oid] = (of + rows, had + truncates, bytes_ + size, last)
+        if not segment["continues"]:
+            found.append(Stretch(begin, segment["end"], tables))
             begin, tables = None, {}
     return found
-
-
-def log_tables(
-    log: Log, place: int
-) -> list[tuple[int, int, int, int, Lsn, Lsn | None]]:
-    """The tables of a segment: OID, rows, truncates, bytes, last end, end of its last load."""
-    versions = log._log.versions()
-    found = log._log.segment(place) or {"tables": []}
-    return [(versions[number][0], *rest) for number, *rest in found["tables"]]
 
 
 def plan(
@@ -369,3 +360,4 @@ def _truncates(
 # Commit records begin at multiples of 8 bytes, and a load's is 1 before its point.
 _LOAD = 7
 _LEAST_BYTES = 8 << 20
+_NONE = (0, 0, 0, 0)

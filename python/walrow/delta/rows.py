@@ -239,13 +239,24 @@ class Count:
 
 
 def source(
-    rows: pa.Table, applied: AppliedTable, rules: Rules, evolution: Evolution
+    rows: pa.Table,
+    applied: AppliedTable,
+    rules: Rules,
+    evolution: Evolution,
+    kept: Sequence[str],
 ) -> pa.Table:
-    """The source of a MERGE: the table's columns, with the target's types, and numbers."""
+    """The source of a MERGE: the table's columns, with the target's types, and numbers.
+
+    Args:
+        rows: The net changes.
+        applied: The table.
+        rules: The caller's options for the target.
+        evolution: The columns of the target.
+        kept: The columns that some updates keep as they are.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    kept = kept_columns(rows)
     arrays = dict(columns_of(rows, applied, evolution))
     arrays[OP] = rows.column(OP)
     if rules.deletes == "soft":

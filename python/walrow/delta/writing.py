@@ -68,7 +68,7 @@ class Writer(NamedTuple):
             overwrites=overwrites,
             lacks_marks=lacks_marks,
         )
-        rows = source(net, applied, self.rules, self.change)
+        rows = source(net, applied, self.rules, self.change, kept)
         parts = clauses(merge_of(changes, self.rules), names, rows.schema, kept)
         if not len(rows) and not parts.others:
             self.snapshot.record_only(self.token)
