@@ -170,6 +170,11 @@ impl Frames {
         }
     }
 
+    /// Counts bytes up to this offset, which were already read as frames.
+    pub(crate) const fn advance_to(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
     /// Counts bytes that were already read as frames.
     pub(crate) fn skip(&mut self, fed: u64) {
         self.offset = self.offset.saturating_add(fed);

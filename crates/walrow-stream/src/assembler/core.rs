@@ -107,6 +107,9 @@ impl Core {
         mut row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
     ) -> Result<Option<Event<'t, T>>, Error> {
         loop {
+            if let Some(stop) = self.rows_in_place(input, &mut row) {
+                return Ok(Some(Event::Change(stop)));
+            }
             let front = self.reader().map(|mut reader| reader.take_front(input));
             match front {
                 Some(Front::Row(it)) => {
@@ -131,6 +134,53 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Gives the rows at the front of the input to `row`, as long as each is of a relation that was
+    /// used lately. Nearly all rows are.
+    #[expect(clippy::inline_always, reason = "as `Core::rows`")]
+    #[inline(always)]
+    fn rows_in_place<'i, T>(
+        &mut self,
+        input: &mut &'i [u8],
+        row: &mut impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+    ) -> Option<T> {
+        let Phase::Reading(Reading {
+            source: Source::Input,
+            skipped: false,
+        }) = &self.phase
+        else {
+            return None;
+        };
+        if !self.frames.is_clear() || self.session.relations.has_new() {
+            return None;
+        }
+        let (mut rest, mut offset, mut seq) = (*input, self.frames.offset(), self.seq);
+        let mut stopped = None;
+        while let Some((peek, behind)) = Peek::split(rest)
+            && peek.size() <= self.frames.limit()
+            && let Some(unread) = peek.row(false)
+            && let Some(relation) = self.session.relations.known(unread.relation())
+        {
+            let change = Change {
+                seq,
+                lsn: peek.start(),
+                offset,
+                relation,
+                row: Unread::new(peek, &self.context),
+            };
+            rest = behind;
+            seq = seq.wrapping_add(1);
+            offset = offset.wrapping_add(self.frames.fed(peek.size()));
+            if let Err(stop) = row(change) {
+                stopped = Some(stop);
+                break;
+            }
+        }
+        *input = rest;
+        self.seq = seq;
+        self.frames.advance_to(offset);
+        stopped
     }
 
     /// Finds the next event that is not a row, or stops at a row.
