@@ -41,7 +41,11 @@ pub(crate) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
 }
 
 /// The value of 1 to 8 digits. It has no call: `decimal_digits` is for any number of digits.
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "most cells of most tables are short numbers, and a call takes as long as their digits"
+)]
+#[inline(always)]
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "three digits are less than 2^64, and shifts are at most 56 bits"

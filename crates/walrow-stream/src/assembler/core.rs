@@ -65,7 +65,7 @@ impl Core {
 
     /// The next event.
     ///
-    /// It has its own loop: with a shared step, [`Core::rows`] costs 5 % more instructions.
+    /// It has its own loop, as [`Core::rows`] must not make an event of each row.
     pub(super) fn next<'t, 'i: 't>(
         &'t mut self,
         input: &mut &'i [u8],
@@ -93,21 +93,14 @@ impl Core {
     }
 
     /// Gives rows to `row`, unread, until it stops or another event comes.
-    ///
-    /// A row takes the shortest way: its parts stay in registers. An event would be written to
-    /// memory and read again.
-    #[expect(
-        clippy::inline_always,
-        reason = "else LLVM may give a row back in memory: decoding takes a quarter longer"
-    )]
-    #[inline(always)]
+    #[inline]
     pub(super) fn rows<'t, 'i: 't, T>(
         &'t mut self,
         input: &mut &'i [u8],
         mut row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
     ) -> Result<Option<Event<'t, T>>, Error> {
         loop {
-            if let Some(stop) = self.rows_in_place(input, &mut row) {
+            if let Some(stop) = self.rows_in_input(input, &mut row) {
                 return Ok(Some(Event::Change(stop)));
             }
             let front = self.reader().map(|mut reader| reader.take_front(input));
@@ -136,14 +129,16 @@ impl Core {
         }
     }
 
-    /// Gives the rows at the front of the input to `row`, as long as each is of a relation that was
-    /// used lately. Nearly all rows are.
-    #[expect(clippy::inline_always, reason = "as `Core::rows`")]
+    /// See [`Assembler::rows_in_input`](super::Assembler::rows_in_input).
+    #[expect(
+        clippy::inline_always,
+        reason = "else LLVM gives each row in memory: decoding takes a quarter longer"
+    )]
     #[inline(always)]
-    fn rows_in_place<'i, T>(
+    pub(super) fn rows_in_input<T>(
         &mut self,
-        input: &mut &'i [u8],
-        row: &mut impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+        input: &mut &[u8],
+        mut row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
     ) -> Option<T> {
         let Phase::Reading(Reading {
             source: Source::Input,

@@ -282,4 +282,20 @@ impl Assembler {
             event => event,
         }
     }
+
+    /// Gives the rows at the front of the input to `row`, unread, and returns the error with which
+    /// it stops. It ends at anything else than a row of a committed transaction that lies in the
+    /// input as a whole, and of a relation that was used lately: [`Assembler::next_with`] goes on.
+    ///
+    /// This is the shortest way for a row, whose parts stay in registers. It is large, so it belongs
+    /// into one place of a program.
+    #[expect(clippy::inline_always, reason = "as `Core::rows_in_input`")]
+    #[inline(always)]
+    pub fn rows_in_input<T>(
+        &mut self,
+        input: &mut &[u8],
+        row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+    ) -> Option<T> {
+        self.core.rows_in_input(input, row)
+    }
 }

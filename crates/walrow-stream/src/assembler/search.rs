@@ -147,19 +147,19 @@ impl<'i> Run<'i> {
         frames: &Frames,
         belongs: impl Fn(&Peek<'_>) -> bool,
     ) -> Option<(Peek<'i>, &'i [u8])> {
-        let (mut rest, mut fed) = (self.rest, self.fed);
+        let (mut rest, mut fed, limit) = (self.rest, self.fed, frames.limit());
         let mut touched = 0;
         let front = loop {
             let Some((peek, behind)) = Peek::split(rest) else {
                 break None;
             };
-            if !belongs(&peek) || peek.size() > frames.limit() {
+            if !belongs(&peek) || peek.size() > limit {
                 break Some((peek, behind));
             }
             if let Some([one, .., other]) = rest.get(AHEAD..=AHEAD.saturating_add(CACHE_LINE)) {
                 touched ^= one ^ other;
             }
-            fed = fed.saturating_add(frames.fed(peek.size()));
+            fed = fed.wrapping_add(frames.fed(peek.size()));
             rest = behind;
         };
         std::hint::black_box(touched);
