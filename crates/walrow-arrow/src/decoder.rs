@@ -264,11 +264,26 @@ impl Decoder {
             taken: 0,
             most,
         };
-        let stop = self.assembler.rows_in_input(rest, |change| rows.take(&change));
-        let event = match stop {
-            Some(stop) => Some(Event::Change(stop)),
-            None => (self.assembler).next_with(rest, |change| rows.take_elsewhere(&change))?,
-        };
+        loop {
+            if let Some(stop) = (self.assembler).rows_in_input(rest, |change| rows.take(&change)) {
+                return stop.map_or(Ok(rows.taken), Err);
+            }
+            match self.assembler.edge_in_input::<()>(rest) {
+                Some(Event::Begin(transaction)) => rows.tables.begin(transaction),
+                Some(Event::Commit {
+                    transaction,
+                    changes,
+                    ..
+                }) => rows.tables.commit(transaction, changes)?,
+                Some(_) => {}
+                None => break,
+            }
+            rows.taken = rows.taken.wrapping_add(1);
+            if rows.taken >= most || rows.tables.has_batch() {
+                return Ok(rows.taken);
+            }
+        }
+        let event = (self.assembler).next_with(rest, |change| rows.take_elsewhere(&change))?;
         let rows = rows.taken;
         match event {
             None => return Ok(0),

@@ -3,8 +3,11 @@
 use crate::error::{CellError, Unrepresentable};
 
 /// Checks that the cell is UTF-8.
+///
+/// # Errors
+/// [`Unrepresentable::InvalidUtf8`].
 #[inline]
-pub(crate) fn check_utf8(cell: &[u8]) -> Result<(), CellError> {
+pub fn check_utf8(cell: &[u8]) -> Result<(), CellError> {
     if is_ascii(cell) || std::str::from_utf8(cell).is_ok() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 
 use super::read::{At, Front, Next, Outside, Reader, Row, Where, peek};
 use super::reading::{Reading, Source};
-use super::search::{Found, Search, Searcher};
+use super::search::{Found, Search, Searcher, whole_transaction};
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Fault, MessagePlace};
 use crate::fact::{Fact, ReadCatalogs};
@@ -11,7 +11,7 @@ use crate::frames::{Frames, Place};
 use crate::relation::Relation;
 use crate::transaction::{Change, Context, Event, Message, Prepared, Transaction, Unread};
 use std::sync::Arc;
-use walrow_wire::{self as wire, LogicalMessage, Peek, Timestamp};
+use walrow_wire::{self as wire, Kind, LogicalMessage, Peek, Timestamp};
 
 /// The assembler's state, except the error that stopped it.
 #[derive(Debug, Default)]
@@ -34,6 +34,13 @@ pub(super) enum Phase {
     Search(Search),
     /// A transaction was committed, and is being read.
     Reading(Reading),
+}
+
+/// The first or the last message of a plain transaction.
+#[derive(Clone, Copy)]
+pub(super) enum Edge {
+    Begin,
+    Commit,
 }
 
 impl Default for Phase {
@@ -71,14 +78,14 @@ impl Core {
         input: &mut &'i [u8],
     ) -> Result<Option<Event<'t, Change<'t, Unread<'t>>>>, Error> {
         loop {
+            match self.edge_in_input(input) {
+                Some(Edge::Begin) => return Ok(Some(Event::Begin(&self.session.transaction))),
+                Some(Edge::Commit) => return Ok(Some(self.commit())),
+                None => {}
+            }
             let front = self.reader().map(|mut reader| reader.take_front(input));
-            match front {
-                Some(Front::Row(it)) => return Ok(Some(Event::Change(self.change(it)?))),
-                Some(Front::End) => {
-                    self.end_reading();
-                    return Ok(Some(self.commit()));
-                }
-                Some(Front::Other) | None => {}
+            if let Some(Front::Row(it)) = front {
+                return Ok(Some(Event::Change(self.change(it)?)));
             }
             match self.other(input) {
                 Ok(Some(Next::Row)) => {}
@@ -103,19 +110,17 @@ impl Core {
             if let Some(stop) = self.rows_in_input(input, &mut row) {
                 return Ok(Some(Event::Change(stop)));
             }
+            match self.edge_in_input(input) {
+                Some(Edge::Begin) => return Ok(Some(Event::Begin(&self.session.transaction))),
+                Some(Edge::Commit) => return Ok(Some(self.commit())),
+                None => {}
+            }
             let front = self.reader().map(|mut reader| reader.take_front(input));
-            match front {
-                Some(Front::Row(it)) => {
-                    let Err(stop) = row(self.change(it)?) else {
-                        continue;
-                    };
-                    return Ok(Some(Event::Change(stop)));
-                }
-                Some(Front::End) => {
-                    self.end_reading();
-                    return Ok(Some(self.commit()));
-                }
-                Some(Front::Other) | None => {}
+            if let Some(Front::Row(it)) = front {
+                let Err(stop) = row(self.change(it)?) else {
+                    continue;
+                };
+                return Ok(Some(Event::Change(stop)));
             }
             match self.other(input) {
                 Ok(Some(Next::Row)) => {}
@@ -176,6 +181,44 @@ impl Core {
         self.seq = seq;
         self.frames.advance_to(offset);
         stopped
+    }
+
+    /// Takes the Begin of a plain transaction that lies in the input as a whole, or its Commit.
+    /// Nearly all events that are not rows are one of these.
+    #[inline]
+    pub(super) fn edge_in_input(&mut self, input: &mut &[u8]) -> Option<Edge> {
+        if !self.frames.is_clear() || self.session.relations.has_new() || self.session.ended {
+            return None;
+        }
+        match &self.phase {
+            Phase::Search(Search::Between) => {
+                let (begin, commit, rest) = whole_transaction(input, self.frames.limit())?;
+                let size = input.len().saturating_sub(rest.len());
+                self.frames.skip(self.frames.fed(size));
+                *input = rest;
+                self.session.transaction.restart(begin);
+                self.session.transaction.end_lsn = commit.end_lsn;
+                self.session.transaction.commit_time = commit.commit_time;
+                match self.begin(Reading::default(), input) {
+                    Some(Next::Begin) if !self.is_skipped() => Some(Edge::Begin),
+                    _ => None,
+                }
+            }
+            Phase::Reading(Reading {
+                source: Source::Input,
+                skipped: false,
+            }) => {
+                let (peek, rest) = Peek::split(input)?;
+                if peek.kind() != Kind::Commit {
+                    return None;
+                }
+                self.frames.skip(self.frames.fed(peek.size()));
+                *input = rest;
+                self.end_reading();
+                Some(Edge::Commit)
+            }
+            _ => None,
+        }
     }
 
     /// Finds the next event that is not a row, or stops at a row.
@@ -245,7 +288,6 @@ impl Core {
         };
         Ok(match reader.take_front(input) {
             Front::Row(_) => true,
-            Front::End => false,
             Front::Other => !matches!(reader.other(input)?, None | Some(Next::End)),
         })
     }
@@ -451,7 +493,7 @@ impl Core {
         })
     }
 
-    fn commit<T>(&mut self) -> Event<'_, T> {
+    pub(super) fn commit<T>(&mut self) -> Event<'_, T> {
         if let Some(facts) = &mut self.session.facts
             && std::mem::take(&mut facts.continues)
         {

@@ -27,7 +27,7 @@ mod search;
 mod session;
 mod unmarked;
 
-use self::core::{Core, Phase};
+use self::core::{Core, Edge, Phase};
 use self::search::Search;
 pub use self::session::End;
 use self::session::Start;
@@ -281,6 +281,16 @@ impl Assembler {
             Err(error) => Err(self.failure.insert(error).clone()),
             event => event,
         }
+    }
+
+    /// The Begin or the Commit of a plain transaction, if it is at the front of the input and the
+    /// transaction lies in the input as a whole. Otherwise [`Assembler::next_with`] goes on.
+    #[inline]
+    pub fn edge_in_input<'t, T>(&'t mut self, input: &mut &[u8]) -> Option<Event<'t, T>> {
+        Some(match self.core.edge_in_input(input)? {
+            Edge::Begin => Event::Begin(&self.core.session.transaction),
+            Edge::Commit => self.core.commit(),
+        })
     }
 
     /// Gives the rows at the front of the input to `row`, unread, and returns the error with which

@@ -46,7 +46,9 @@ use crate::relation::Announce;
 use crate::spool::{SpoolId, SpoolReader};
 use crate::transaction::{Prepared, Transaction};
 use crate::undecided::{Open, read_origin, read_prepare, read_stream_prepare};
-use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Message, Peek, PgString, Xid};
+use walrow_wire::{
+    BackendMessage, Begin, Commit, CopyData, Frame, Kind, Message, Peek, PgString, Xid,
+};
 
 /// The state of the search.
 #[derive(Debug, Default)]
@@ -147,25 +149,53 @@ impl<'i> Run<'i> {
         frames: &Frames,
         belongs: impl Fn(&Peek<'_>) -> bool,
     ) -> Option<(Peek<'i>, &'i [u8])> {
-        let (mut rest, mut fed, limit) = (self.rest, self.fed, frames.limit());
-        let mut touched = 0;
-        let front = loop {
-            let Some((peek, behind)) = Peek::split(rest) else {
-                break None;
-            };
-            if !belongs(&peek) || peek.size() > limit {
-                break Some((peek, behind));
-            }
-            if let Some([one, .., other]) = rest.get(AHEAD..=AHEAD.saturating_add(CACHE_LINE)) {
-                touched ^= one ^ other;
-            }
-            fed = fed.wrapping_add(frames.fed(peek.size()));
-            rest = behind;
-        };
-        std::hint::black_box(touched);
-        (self.rest, self.fed) = (rest, fed);
+        let (passed, rest, front) = pass_while(self.rest, frames.limit(), belongs);
+        let bytes = self.rest.len().saturating_sub(rest.len());
+        self.fed = self.fed.saturating_add(frames.fed_of(passed, bytes));
+        self.rest = rest;
         front
     }
+}
+
+/// Passes the frames at the front of the input that belong to something. Returns their number, the
+/// rest, and the first other frame with the bytes after it, if it is a whole message.
+#[inline]
+fn pass_while(
+    input: &[u8],
+    limit: usize,
+    belongs: impl Fn(&Peek<'_>) -> bool,
+) -> (usize, &[u8], Option<(Peek<'_>, &[u8])>) {
+    let (mut rest, mut passed, mut touched) = (input, 0_usize, 0);
+    let front = loop {
+        let Some((peek, behind)) = Peek::split(rest) else {
+            break None;
+        };
+        if !belongs(&peek) || peek.size() > limit {
+            break Some((peek, behind));
+        }
+        if let Some([one, .., other]) = rest.get(AHEAD..=AHEAD.saturating_add(CACHE_LINE)) {
+            touched ^= one ^ other;
+        }
+        passed = passed.wrapping_add(1);
+        rest = behind;
+    };
+    std::hint::black_box(touched);
+    (passed, rest, front)
+}
+
+/// The Begin and the Commit of a plain transaction that lies at the front of the input as a whole,
+/// and the input after its Begin.
+///
+/// Nearly all transactions do. For all others, [`Searcher`] searches the same frames again.
+#[inline]
+pub(super) fn whole_transaction(input: &[u8], limit: usize) -> Option<(Begin, Commit, &[u8])> {
+    let (first, rows) = Peek::split(input)?;
+    let begin = first.begin()?;
+    let (_, _, front) = pass_while(rows, limit, |peek| peek.kind().carries_xid());
+    let (last, _) = front?;
+    let commit = last.commit()?;
+    let is_whole = commit.commit_lsn == begin.final_lsn && first.size().max(last.size()) <= limit;
+    is_whole.then_some((begin, commit, rows))
 }
 
 /// The state that the search changes.
