@@ -42,6 +42,8 @@ pub(crate) struct Table {
     names_unsent: bool,
     /// The number of rows in the last batch, if it was full. The next batch reserves as many.
     expected_rows: usize,
+    /// The bytes of the values of each column in that batch, for those of varying size.
+    expected_bytes: Vec<usize>,
 }
 
 /// Fixed bytes of a column that has rows, mostly for its aligned null bitmap, and of a table.
@@ -112,6 +114,7 @@ impl Table {
             held: 0,
             mark: 0,
             expected_rows: 0,
+            expected_bytes: Vec::new(),
         }
     }
 
@@ -188,6 +191,14 @@ impl Table {
             .saturating_mul(self.columns.len().saturating_add(inner))
             .saturating_add(TABLE_BYTES);
         self.reserved = self.expected_rows.saturating_mul(self.row_bytes);
+        for (column, bytes) in self.columns.iter_mut().zip(&self.expected_bytes) {
+            if let Some(column) = column {
+                // A little more, as the next rows may have longer values.
+                let bytes = bytes.saturating_add(bytes / 8);
+                column.reserve_bytes(bytes);
+                self.reserved = self.reserved.saturating_add(bytes);
+            }
+        }
         self.mark = 0;
     }
 
@@ -425,7 +436,16 @@ impl Table {
         let rows = self.rows.finish();
         (self.bytes, self.unsent_bytes) = (0, 0);
         (self.base, self.reserved, self.held, self.mark) = (0, 0, 0, 0);
-        self.expected_rows = if full { rows } else { 0 };
+        let variable = |column: &Option<Box<dyn Column>>| {
+            let column = column.as_deref();
+            column.map_or(0, |column| column.variable_bytes())
+        };
+        self.expected_bytes.clear();
+        self.expected_rows = 0;
+        if full {
+            self.expected_rows = rows;
+            self.expected_bytes.extend(columns.iter().map(variable));
+        }
         let Some(layout) = &self.layout else {
             let error = Error::internal("no layout");
             return Err(error.in_table(&self.relation.to_string()));

@@ -66,6 +66,9 @@ pub(crate) trait Column: Debug + Send + Sync {
     /// Bytes of values of varying size.
     fn variable_bytes(&self) -> usize;
 
+    /// Reserves memory for this number of bytes of text or binary values.
+    fn reserve_bytes(&mut self, bytes: usize);
+
     /// The losses since the column began.
     fn losses(&self) -> Losses;
 

@@ -41,6 +41,11 @@ pub(crate) trait Store: Debug + Send + Sync {
         0
     }
 
+    /// Reserves memory for this number of bytes of text or binary values.
+    fn reserve_bytes(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
     /// Pushes the largest value, or that value negated. Returns false if no value of the type means
     /// infinity.
     fn push_sentinel(&mut self, sign: i8) -> bool {
@@ -331,6 +336,10 @@ impl Store for Bytes {
 
     fn variable_bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    fn reserve_bytes(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
     }
 
     fn finish(

@@ -65,6 +65,35 @@ impl Utf8 {
         self.offsets.push(offset);
         Ok(())
     }
+
+    /// Pushes the same text this many times.
+    ///
+    /// # Errors
+    /// All values together are larger than 2 GiB.
+    pub(crate) fn push_repeated(&mut self, text: &str, times: usize) -> Result<(), CellError> {
+        let start = self.bytes.len();
+        let end = start.saturating_add(text.len().saturating_mul(times));
+        // The last offset fits, so all offsets do.
+        let (first, _) = (offset(start)?, offset(end)?);
+        let step = offset(text.len())?;
+        if times == 0 {
+            return Ok(());
+        }
+        self.bytes.extend_from_slice(text.as_bytes());
+        // In place: a repeated text of its own would be as large as all values.
+        while self.bytes.len() < end {
+            let known = self.bytes.len().saturating_sub(start);
+            let more = known.min(end.saturating_sub(self.bytes.len()));
+            self.bytes
+                .extend_from_within(start..start.saturating_add(more));
+        }
+        let mut offset = first;
+        self.offsets.extend((0..times).map(|_| {
+            offset = offset.wrapping_add(step);
+            offset
+        }));
+        Ok(())
+    }
 }
 
 impl Store for Utf8 {
@@ -87,6 +116,10 @@ impl Store for Utf8 {
         self.bytes.len()
     }
 
+    fn reserve_bytes(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     fn losses(&self) -> Losses {
         Losses::default()
     }
@@ -107,10 +140,10 @@ impl Store for Utf8 {
         #[expect(unsafe_code, reason = "the values were checked one by one")]
         // SAFETY: `OffsetBuffer::new` has checked that the offsets begin with 0 and ascend, and the
         // last one is the length of the bytes, as `Utf8` says. So each offset lies in the bytes, at
-        // the end of a value. Values are pushed whole, and only after `check_utf8` or `short_ascii`
-        // has found that they are UTF-8. Bytes of UTF-8 one after the other are UTF-8, and each
-        // value begins and ends at a character's boundary. `truncate` drops whole values. There are
-        // as many nulls as values: this was checked above.
+        // the end of a value. Values are pushed whole: a `&str`, or after `check_utf8` or
+        // `short_ascii` has found that they are UTF-8. Bytes of UTF-8 one after the other are UTF-8,
+        // and each value begins and ends at a character's boundary. `truncate` drops whole values.
+        // There are as many nulls as values: this was checked above.
         let strings = unsafe { StringArray::new_unchecked(offsets, bytes, nulls) };
         strings_as(strings, data_type)
     }
@@ -128,6 +161,7 @@ mod tests {
         Push(Vec<u8>),
         Short(Vec<u8>),
         Null,
+        Repeated(String, usize),
         Truncate(usize),
     }
 
@@ -143,6 +177,7 @@ mod tests {
             4 => cell().prop_map(Step::Push),
             4 => cell().prop_map(Step::Short),
             1 => Just(Step::Null),
+            1 => ("\\PC{0,5}", 0..9_usize).prop_map(|(text, times)| Step::Repeated(text, times)),
             1 => (0..30_usize).prop_map(Step::Truncate),
         ]
     }
@@ -168,6 +203,10 @@ mod tests {
                     Step::Null => {
                         store.push_null();
                         expected.push(None);
+                    }
+                    Step::Repeated(text, times) => {
+                        store.push_repeated(&text, times).unwrap();
+                        expected.extend(std::iter::repeat_n(Some(text), times));
                     }
                     Step::Truncate(rows) => {
                         store.truncate(rows);
