@@ -4,7 +4,7 @@ use crate::batch::Batch;
 use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
 use crate::options::{OnUnfinished, Options, default_spool};
-use crate::tables::{Taken, Tables};
+use crate::tables::{Tables, Taken};
 use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
@@ -90,7 +90,10 @@ struct Rows<'a> {
 
 impl Rows<'_> {
     /// Takes a row. The error is `None` if a batch is full, or if these were enough rows at once.
-    #[expect(clippy::inline_always, reason = "it is called in two places, once for nearly all rows")]
+    #[expect(
+        clippy::inline_always,
+        reason = "it is called in two places, once for nearly all rows"
+    )]
     #[inline(always)]
     fn take(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Option<Error>> {
         let taken = self.tables.row(change).map_err(Some)?;

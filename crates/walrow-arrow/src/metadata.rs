@@ -247,6 +247,9 @@ impl Metadata {
     /// Repeats a value of each transaction for all its rows.
     fn expand<T: Copy>(&self, value: impl Fn(&Commit) -> T) -> Vec<T> {
         let rows = self.change_types.len();
+        if self.runs.len() == rows {
+            return self.runs.iter().map(|(_, commit)| value(commit)).collect();
+        }
         let mut values = Vec::with_capacity(rows);
         let ends = self.runs.iter().skip(1).map(|(start, _)| *start);
         for ((start, commit), end) in self.runs.iter().zip(ends.chain([rows])) {

@@ -21,7 +21,7 @@ pub(crate) struct OpenBatches {
 /// The memory of a batch is counted ahead of its rows: counting at each row takes time. This is
 /// at most one of so many parts of the memory limit, and so many bytes.
 const COUNTED_AHEAD: usize = 4096;
-const MAX_AHEAD: usize = 4096;
+const MAX_AHEAD: usize = 16 << 10;
 
 /// When batches are finished.
 #[derive(Clone, Copy, Debug)]

@@ -240,12 +240,7 @@ impl Table {
 
     /// Appends both images of an update.
     #[inline(never)]
-    fn append_both(
-        &mut self,
-        seq: u64,
-        image: Image,
-        old: UnreadTuple<'_>,
-    ) -> Result<(), Refused> {
+    fn append_both(&mut self, seq: u64, image: Image, old: UnreadTuple<'_>) -> Result<(), Refused> {
         let before = (self.rows.count(), self.bytes, self.unsent_bytes);
         let appended = self.append_images(seq, image, old);
         if appended.is_err() {
@@ -335,10 +330,7 @@ impl Table {
 
     #[inline]
     fn count_bytes(&mut self, cells: usize) {
-        self.bytes = self
-            .bytes
-            .saturating_add(cells)
-            .saturating_add(self.row_bytes);
+        self.bytes = self.bytes.wrapping_add(cells).wrapping_add(self.row_bytes);
         if !self.expanding.is_empty() {
             let sizes = self.expanding.iter().filter_map(|place| {
                 self.columns

@@ -301,7 +301,7 @@ impl Tables {
             && (!row.has_old() || self.open.has_room(table.rows(), 2))
         {
             let appended = table.append(&self.current, change.seq, &row);
-            if appended.is_ok() && !table.is_at_mark() && self.open.has_room(table.rows(), 1) {
+            if appended.is_ok() && !table.is_at_mark() && !self.open.is_full(table.rows(), 0) {
                 return Ok(Taken::Row);
             }
             return self.check(version, appended);

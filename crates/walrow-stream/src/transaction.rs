@@ -5,8 +5,8 @@ use crate::fact::Fact;
 use crate::relation::Relation;
 use std::sync::Arc;
 use walrow_wire::{
-    self as wire, Begin, Image, Kind, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadRow,
-    UnreadCells, UnreadTuple, Xid,
+    self as wire, Begin, Image, Kind, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadCells,
+    UnreadRow, UnreadTuple, Xid,
 };
 
 /// The properties of a committed transaction.

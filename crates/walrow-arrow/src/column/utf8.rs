@@ -79,6 +79,7 @@ impl Utf8 {
         if times == 0 {
             return Ok(());
         }
+        self.bytes.reserve(end.saturating_sub(start));
         self.bytes.extend_from_slice(text.as_bytes());
         // In place: a repeated text of its own would be as large as all values.
         while self.bytes.len() < end {
