@@ -430,7 +430,7 @@ impl Table {
         (self.base, self.reserved, self.held, self.mark) = (0, 0, 0, 0);
         let variable = |column: &Option<Box<dyn Column>>| {
             let column = column.as_deref();
-            column.map_or(0, |column| column.variable_bytes())
+            column.map_or(0, <dyn Column>::variable_bytes)
         };
         self.expected_bytes.clear();
         self.expected_rows = 0;

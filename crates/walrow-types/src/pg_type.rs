@@ -253,8 +253,7 @@ macro_rules! scalar {
         impl crate::pg_type::Scalar for $type {
             type Value = $value;
 
-            $(#[expect(clippy::inline_always, reason = "as `short_digits`")]
-            #[inline(always)]
+            $(#[inline(always)]
             fn short_text(&self, cell: &[u8]) -> Option<$value> {
                 $short(cell)
             })?

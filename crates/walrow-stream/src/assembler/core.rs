@@ -110,6 +110,9 @@ impl Core {
             if let Some(stop) = self.rows_in_input(input, &mut row) {
                 return Ok(Some(Event::Change(stop)));
             }
+            if let Some(stop) = self.rows_in_spool(&mut row) {
+                return Ok(Some(Event::Change(stop)));
+            }
             match self.edge_in_input(input) {
                 Some(Edge::Begin) => return Ok(Some(Event::Begin(&self.session.transaction))),
                 Some(Edge::Commit) => return Ok(Some(self.commit())),
@@ -143,7 +146,7 @@ impl Core {
     pub(super) fn rows_in_input<T>(
         &mut self,
         input: &mut &[u8],
-        mut row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+        row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
     ) -> Option<T> {
         let Phase::Reading(Reading {
             source: Source::Input,
@@ -156,31 +159,74 @@ impl Core {
             return None;
         }
         let (mut rest, mut offset, mut seq) = (*input, self.frames.offset(), self.seq);
-        let mut stopped = None;
-        while let Some((peek, behind)) = Peek::split(rest)
-            && peek.size() <= self.frames.limit()
-            && let Some(unread) = peek.row(false)
-            && let Some(relation) = self.session.relations.known(unread.relation())
-        {
-            let change = Change {
-                seq,
-                lsn: peek.start(),
-                offset,
-                relation,
-                row: Unread::new(peek, &self.context),
-            };
-            rest = behind;
-            seq = seq.wrapping_add(1);
-            offset = offset.wrapping_add(self.frames.fed(peek.size()));
-            if let Err(stop) = row(change) {
-                stopped = Some(stop);
-                break;
-            }
-        }
+        let stopped = self.give_rows(&mut rest, &mut offset, &mut seq, false, row);
         *input = rest;
         self.seq = seq;
         self.frames.advance_to(offset);
         stopped
+    }
+
+    /// As [`Core::rows_in_input`], for frames in the memory of the spool.
+    fn rows_in_spool<T>(
+        &mut self,
+        row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+    ) -> Option<T> {
+        let Phase::Reading(Reading {
+            source: Source::Spool(it),
+            skipped: false,
+        }) = &self.phase
+        else {
+            return None;
+        };
+        if !it.aborted.is_empty() || self.session.relations.has_new() {
+            return None;
+        }
+        let (mut rest, mut offset) = it.reader.rest()?;
+        let (size, mut seq) = (rest.len(), self.seq);
+        let stopped = self.give_rows(&mut rest, &mut offset, &mut seq, it.streamed, row);
+        let size = size.saturating_sub(rest.len());
+        self.seq = seq;
+        if let Phase::Reading(Reading {
+            source: Source::Spool(it),
+            ..
+        }) = &mut self.phase
+        {
+            it.reader.advance(size, offset);
+        }
+        stopped
+    }
+
+    /// Gives rows to `row` until it stops, or until another frame comes.
+    #[expect(clippy::inline_always, reason = "as `Core::rows_in_input`")]
+    #[inline(always)]
+    fn give_rows<T>(
+        &self,
+        rest: &mut &[u8],
+        offset: &mut u64,
+        seq: &mut u64,
+        in_stream: bool,
+        mut row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+    ) -> Option<T> {
+        while let Some((peek, behind)) = Peek::split(rest)
+            && peek.size() <= self.frames.limit()
+            && let Some(unread) = peek.row(in_stream)
+            && let Some(relation) = self.session.relations.known(unread.relation())
+        {
+            let change = Change {
+                seq: *seq,
+                lsn: peek.start(),
+                offset: *offset,
+                relation,
+                row: Unread::new(peek, &self.context),
+            };
+            *rest = behind;
+            *seq = seq.wrapping_add(1);
+            *offset = offset.wrapping_add(self.frames.fed(peek.size()));
+            if let Err(stop) = row(change) {
+                return Some(stop);
+            }
+        }
+        None
     }
 
     /// Takes the Begin of a plain transaction that lies in the input as a whole, or its Commit.

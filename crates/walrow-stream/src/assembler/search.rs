@@ -149,23 +149,28 @@ impl<'i> Run<'i> {
         frames: &Frames,
         belongs: impl Fn(&Peek<'_>) -> bool,
     ) -> Option<(Peek<'i>, &'i [u8])> {
-        let (passed, rest, front) = pass_while(self.rest, frames.limit(), belongs);
-        let bytes = self.rest.len().saturating_sub(rest.len());
-        self.fed = self.fed.saturating_add(frames.fed_of(passed, bytes));
-        self.rest = rest;
-        front
+        let passed = pass_while(self.rest, frames.limit(), belongs);
+        let bytes = self.rest.len().saturating_sub(passed.rest.len());
+        self.fed = self.fed.saturating_add(frames.fed_of(passed.frames, bytes));
+        self.rest = passed.rest;
+        passed.front
     }
 }
 
-/// Passes the frames at the front of the input that belong to something. Returns their number, the
-/// rest, and the first other frame with the bytes after it, if it is a whole message.
+/// Frames at the front of the input that were passed.
+struct Passed<'i> {
+    /// Their number.
+    frames: usize,
+    /// The input after them.
+    rest: &'i [u8],
+    /// The frame after them and the input after that, if it is a whole message.
+    front: Option<(Peek<'i>, &'i [u8])>,
+}
+
+/// Passes the frames at the front of the input that belong to something.
 #[inline]
-fn pass_while(
-    input: &[u8],
-    limit: usize,
-    belongs: impl Fn(&Peek<'_>) -> bool,
-) -> (usize, &[u8], Option<(Peek<'_>, &[u8])>) {
-    let (mut rest, mut passed, mut touched) = (input, 0_usize, 0);
+fn pass_while(input: &[u8], limit: usize, belongs: impl Fn(&Peek<'_>) -> bool) -> Passed<'_> {
+    let (mut rest, mut frames, mut touched) = (input, 0_usize, 0);
     let front = loop {
         let Some((peek, behind)) = Peek::split(rest) else {
             break None;
@@ -176,11 +181,15 @@ fn pass_while(
         if let Some([one, .., other]) = rest.get(AHEAD..=AHEAD.saturating_add(CACHE_LINE)) {
             touched ^= one ^ other;
         }
-        passed = passed.wrapping_add(1);
+        frames = frames.wrapping_add(1);
         rest = behind;
     };
     std::hint::black_box(touched);
-    (passed, rest, front)
+    Passed {
+        frames,
+        rest,
+        front,
+    }
 }
 
 /// The Begin and the Commit of a plain transaction that lies at the front of the input as a whole,
@@ -191,8 +200,7 @@ fn pass_while(
 pub(super) fn whole_transaction(input: &[u8], limit: usize) -> Option<(Begin, Commit, &[u8])> {
     let (first, rows) = Peek::split(input)?;
     let begin = first.begin()?;
-    let (_, _, front) = pass_while(rows, limit, |peek| peek.kind().carries_xid());
-    let (last, _) = front?;
+    let (last, _) = pass_while(rows, limit, |peek| peek.kind().carries_xid()).front?;
     let commit = last.commit()?;
     let is_whole = commit.commit_lsn == begin.final_lsn && first.size().max(last.size()) <= limit;
     is_whole.then_some((begin, commit, rows))
