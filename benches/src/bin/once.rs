@@ -12,7 +12,7 @@ use std::path::Path;
 use std::sync::Arc;
 use walrow::log::{Directory, Log, LogNetOptions, Plan, StateOptions, Writer, WriterOptions};
 use walrow::stream::{Assembler, Catalog, CatalogColumn, CatalogTable, Event};
-use walrow::{DecoderBuilder, cell_text, key_bytes};
+use walrow::{DecoderBuilder, Lsn, cell_text, key_bytes};
 use walrow_benches::{captures::captures, decode, floor};
 
 /// The bytes that a receiver gives to a writer at once.
@@ -96,8 +96,8 @@ fn read(log: &str) -> Result<(), Box<dyn Error>> {
     let log = Log::open(Arc::new(Directory::open(log)?))?;
     let mut decoder = DecoderBuilder::new().build()?;
     let mut chunk = Vec::new();
-    for name in log.plan(&Plan::default())? {
-        let mut segment = log.segment(name)?;
+    let mut segments = log.read(&log.plan(&Plan::default())?, Lsn::INVALID);
+    while let Some(mut segment) = segments.open_next()? {
         while segment.read(&mut chunk)? {
             let mut rest = &*chunk;
             while !rest.is_empty() || !decoder.wants_input() {

@@ -4,11 +4,11 @@ use crate::batch::Batch;
 use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
 use crate::options::{OnUnfinished, Options, default_spool};
-use crate::tables::Tables;
+use crate::tables::{Tables, Taken};
 use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
-use walrow_stream::{Assembler, Encoding, Event, Prepared};
+use walrow_stream::{Assembler, Change, Encoding, Event, Prepared, Unread};
 use walrow_wire::{Framing, Lsn, Xid};
 
 /// Converts a stream to record batches of its committed rows. Each batch has rows of one version of
@@ -79,6 +79,36 @@ pub struct OpenTransaction<'a> {
     pub xid: Xid,
     /// Its global ID, if it is prepared. Otherwise it is streamed, and another chunk comes.
     pub gid: Option<&'a str>,
+}
+
+/// Takes rows for a step.
+struct Rows<'a> {
+    tables: &'a mut Tables,
+    taken: u32,
+    most: u32,
+}
+
+impl Rows<'_> {
+    /// Takes a row. The error is `None` if a batch is full, or if these were enough rows at once.
+    #[expect(
+        clippy::inline_always,
+        reason = "it is called in two places, once for nearly all rows"
+    )]
+    #[inline(always)]
+    fn take(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Option<Error>> {
+        let taken = self.tables.row(change).map_err(Some)?;
+        self.taken = self.taken.wrapping_add(1);
+        match taken {
+            Taken::Row if self.taken < self.most => Ok(()),
+            _ => Err(None),
+        }
+    }
+
+    /// Takes a row that is not in the input.
+    #[inline(never)]
+    fn take_elsewhere(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Option<Error>> {
+        self.take(change)
+    }
 }
 
 /// Chunks as wire frames. The first `at` bytes are already decoded.
@@ -232,18 +262,32 @@ impl Decoder {
             self.tables.truncate_next()?;
             return Ok(1);
         }
-        let tables = &mut self.tables;
-        let mut rows = 0_u32;
-        let event = self.assembler.next_with(rest, |change| {
-            tables.row(&change).map_err(Some)?;
-            rows = rows.saturating_add(1);
-            // `None`: a batch is full, or these were enough rows at once.
-            if rows < most && !tables.has_batch() {
-                Ok(())
-            } else {
-                Err(None)
+        let mut rows = Rows {
+            tables: &mut self.tables,
+            taken: 0,
+            most,
+        };
+        loop {
+            if let Some(stop) = (self.assembler).rows_in_input(rest, |change| rows.take(&change)) {
+                return stop.map_or(Ok(rows.taken), Err);
             }
-        })?;
+            match self.assembler.edge_in_input::<()>(rest) {
+                Some(Event::Begin(transaction)) => rows.tables.begin(transaction),
+                Some(Event::Commit {
+                    transaction,
+                    changes,
+                    ..
+                }) => rows.tables.commit(transaction, changes)?,
+                Some(_) => {}
+                None => break,
+            }
+            rows.taken = rows.taken.wrapping_add(1);
+            if rows.taken >= most || rows.tables.has_batch() {
+                return Ok(rows.taken);
+            }
+        }
+        let event = (self.assembler).next_with(rest, |change| rows.take_elsewhere(&change))?;
+        let rows = rows.taken;
         match event {
             None => return Ok(0),
             Some(Event::Change(None)) => return Ok(rows),

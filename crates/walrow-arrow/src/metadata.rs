@@ -3,6 +3,7 @@
 //! Values that all changes of a transaction share are stored once per run of rows. They are
 //! expanded to arrays when the batch is finished.
 
+use crate::column::{Store, Utf8};
 use crate::profile::Profile;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{
@@ -244,58 +245,37 @@ impl Metadata {
     }
 
     /// Repeats a value of each transaction for all its rows.
-    fn expand<T: Copy + Default>(&self, value: impl Fn(&Commit) -> T) -> Vec<T> {
-        let mut values = vec![T::default(); self.change_types.len()];
-        // From the end, where each run takes all rows that are left.
-        let mut rest = values.as_mut_slice();
-        for (start, commit) in self.runs.iter().rev() {
-            let Some((before, run)) = std::mem::take(&mut rest).split_at_mut_checked(*start) else {
-                break;
-            };
+    fn expand<T: Copy>(&self, value: impl Fn(&Commit) -> T) -> Vec<T> {
+        let rows = self.change_types.len();
+        if self.runs.len() == rows {
+            return self.runs.iter().map(|(_, commit)| value(commit)).collect();
+        }
+        let mut values = Vec::with_capacity(rows);
+        let ends = self.runs.iter().skip(1).map(|(start, _)| *start);
+        for ((start, commit), end) in self.runs.iter().zip(ends.chain([rows])) {
             let value = value(commit);
-            // The first apart: of many transactions, it is the only row.
-            if let [first, others @ ..] = run {
-                *first = value;
-                others.fill(value);
+            // Of many transactions, it is the only row.
+            if start.saturating_add(1) == end {
+                values.push(value);
+            } else {
+                values.resize(end, value);
             }
-            rest = before;
         }
         values
     }
 
-    fn change_type(&self) -> Result<StringArray, ArrowError> {
-        let mut offsets = Vec::with_capacity(self.change_types.len().saturating_add(1));
-        let mut bytes: Vec<u8> = Vec::with_capacity(self.change_types.len().saturating_mul(16));
-        offsets.push(0_i32);
-        for run in self
+    fn change_type(&self) -> Result<ArrayRef, ArrowError> {
+        let mut names = Utf8::with_capacity(self.change_types.len());
+        let runs = self
             .change_types
-            .chunk_by(|a, b| a.change_type == b.change_type)
-        {
+            .chunk_by(|a, b| a.change_type == b.change_type);
+        for run in runs {
             let name = run.first().map_or("", |kind| kind.change_type.name());
-            let start = bytes.len();
-            let size = name.len();
-            let end = start.saturating_add(run.len().saturating_mul(size));
-            i32::try_from(end).map_err(|_| ArrowError::OffsetOverflowError(end))?;
-            bytes.extend_from_slice(name.as_bytes());
-            // In place: a repeated name of its own would be as large as the column.
-            while bytes.len() < end {
-                let known = bytes.len().saturating_sub(start);
-                let more = known.min(end.saturating_sub(bytes.len()));
-                bytes.extend_from_within(start..start.saturating_add(more));
-            }
-            // All offsets fit because the last one does.
-            let (first, step) = (
-                i32::try_from(start).unwrap_or(0),
-                i32::try_from(size).unwrap_or(0),
-            );
-            let mut end = first;
-            offsets.extend(run.iter().map(|_| {
-                end = end.wrapping_add(step);
-                end
-            }));
+            names
+                .push_repeated(name, run.len())
+                .map_err(|_| ArrowError::OffsetOverflowError(run.len()))?;
         }
-        let offsets = OffsetBuffer::new(ScalarBuffer::from(offsets));
-        StringArray::try_new(offsets, Buffer::from_vec(bytes), None)
+        names.finish(self.change_types.len(), None, &DataType::Utf8)
     }
 }
 
@@ -311,7 +291,7 @@ struct Finishing<'a> {
 
 impl Finishing<'_> {
     fn change_types(&self) -> Result<ArrayRef, ArrowError> {
-        Ok(Arc::new(self.metadata.change_type()?))
+        self.metadata.change_type()
     }
 
     #[expect(clippy::unnecessary_wraps, reason = "as the other columns")]

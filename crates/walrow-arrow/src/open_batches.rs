@@ -18,6 +18,11 @@ pub(crate) struct OpenBatches {
     other: usize,
 }
 
+/// The memory of a batch is counted ahead of its rows: counting at each row takes time. This is
+/// at most one of so many parts of the memory limit, and so many bytes.
+const COUNTED_AHEAD: usize = 4096;
+const MAX_AHEAD: usize = 16 << 10;
+
 /// When batches are finished.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
@@ -58,6 +63,12 @@ impl OpenBatches {
     #[inline]
     pub(crate) const fn hold_too_much(&self) -> bool {
         self.held.saturating_add(self.other) > self.limits.memory
+    }
+
+    /// Up to how many bytes of rows the memory of a batch is counted in advance.
+    pub(crate) fn mark_after(&self, bytes: usize) -> usize {
+        let step = (self.limits.memory / COUNTED_AHEAD).min(MAX_AHEAD);
+        bytes.saturating_add(step).min(self.limits.bytes)
     }
 
     /// Counts the bytes of a batch that held others before.

@@ -60,7 +60,7 @@ impl Rows {
 
     #[inline]
     pub(crate) fn push(&mut self) {
-        self.count = self.count.saturating_add(1);
+        self.count = self.count.wrapping_add(1);
     }
 
     pub(crate) fn truncate(&mut self, count: usize) {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use walrow_stream::{
     Assembler, Catalog, Change, Column, Ddl, Event, Fact, Relation, Transaction, Unread,
 };
-use walrow_wire::{Cell, Image, Kind, Lsn, Oid, UnreadTuple};
+use walrow_wire::{Cell, Image, Kind, Lsn, Oid, UnreadCells, UnreadTuple};
 
 /// Counts the committed changes of each relation version, without decoding values.
 ///
@@ -388,28 +388,28 @@ fn seen(change: &Change<'_, Unread<'_>>) -> Result<(u32, Seen), Error> {
 fn look(change: &Change<'_, Unread<'_>>) -> Option<Seen> {
     let columns = change.relation.columns.len();
     let row = change.row.row()?;
-    let (image, mut tuple) = row.first()?;
-    let mut lacks_values = has_unchanged(&mut tuple, columns)?;
+    let (image, tuple) = row.first()?;
+    let (mut lacks_values, mut rest) = has_unchanged(tuple, columns)?;
     if row.kind() == Kind::Update && image != Image::New {
-        tuple = tuple.then_new()?;
+        (lacks_values, rest) = has_unchanged(rest.then_new()?, columns)?;
         // The old row has the values that the new one lacks.
-        lacks_values = has_unchanged(&mut tuple, columns)? && image != Image::Full;
+        lacks_values &= image != Image::Full;
     }
     let kind = row.kind();
-    tuple.is_end().then_some(Seen { kind, lacks_values })
+    rest.is_end().then_some(Seen { kind, lacks_values })
 }
 
-/// Reads the cells' lengths. Returns whether a cell was not sent, or `None` for another number of
-/// cells.
-fn has_unchanged(tuple: &mut UnreadTuple<'_>, columns: usize) -> Option<bool> {
+/// Reads the cells' lengths. Returns whether a cell was not sent and what follows the cells, or
+/// `None` for another number of cells.
+fn has_unchanged(tuple: UnreadTuple<'_>, columns: usize) -> Option<(bool, UnreadCells<'_>)> {
     if tuple.len() != columns {
         return None;
     }
-    let mut unchanged = false;
+    let (mut cells, mut unchanged) = (tuple.cells(), false);
     for _ in 0..columns {
-        unchanged |= matches!(tuple.cell()?, Cell::Unchanged);
+        unchanged |= matches!(cells.cell()?, Cell::Unchanged);
     }
-    Some(unchanged)
+    Some((unchanged, cells))
 }
 
 fn add(count: &mut u64) {

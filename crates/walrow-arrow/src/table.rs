@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field};
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_types::{CellError, Unrepresentable};
-use walrow_wire::{Cell, Image, Kind, Lsn, UnreadRow, UnreadTuple};
+use walrow_wire::{Cell, Image, Kind, Lsn, UnreadCells, UnreadRow, UnreadTuple};
 
 /// A table's rows since its last batch.
 #[derive(Debug)]
@@ -30,7 +30,10 @@ pub(crate) struct Table {
     /// Bytes of the empty builders, and bytes reserved for expected rows.
     base: usize,
     reserved: usize,
+    /// Estimated bytes of memory, as if the rows had `mark` bytes.
     held: usize,
+    /// The bytes of the rows at which the memory is estimated again.
+    mark: usize,
     /// The minimum bytes of a row.
     row_bytes: usize,
     /// Columns whose values can be much larger than their cells.
@@ -39,6 +42,8 @@ pub(crate) struct Table {
     names_unsent: bool,
     /// The number of rows in the last batch, if it was full. The next batch reserves as many.
     expected_rows: usize,
+    /// The bytes of the values of each column in that batch, for those of varying size.
+    expected_bytes: Vec<usize>,
 }
 
 /// Fixed bytes of a column that has rows, mostly for its aligned null bitmap, and of a table.
@@ -60,20 +65,24 @@ impl From<Error> for Refused {
 }
 
 /// Reads the old row's cells on demand.
-#[derive(Clone, Copy)]
 struct OldCells<'a> {
-    tuple: UnreadTuple<'a>,
+    cells: UnreadCells<'a>,
     /// The index of the next cell.
     place: usize,
-    /// Bytes of all cells.
-    bytes: usize,
 }
 
 impl<'a> OldCells<'a> {
+    const fn new(tuple: UnreadTuple<'a>) -> Self {
+        Self {
+            cells: tuple.cells(),
+            place: 0,
+        }
+    }
+
     /// The cell at this index, if it was sent. Each call must pass a larger index.
     #[cold]
     fn sent(&mut self, place: usize) -> Cell<'a> {
-        while let Some(cell) = self.tuple.cell() {
+        while let Some(cell) = self.cells.cell() {
             let at = self.place;
             self.place = at.saturating_add(1);
             if at == place {
@@ -103,7 +112,9 @@ impl Table {
             base: 0,
             reserved: 0,
             held: 0,
+            mark: 0,
             expected_rows: 0,
+            expected_bytes: Vec::new(),
         }
     }
 
@@ -121,13 +132,21 @@ impl Table {
         self.held
     }
 
-    /// A growing vector may reserve twice the bytes that it holds.
+    /// Whether the memory must be estimated again.
     #[inline]
-    fn estimate(&mut self) {
+    pub(crate) const fn is_at_mark(&self) -> bool {
+        self.bytes() >= self.mark
+    }
+
+    /// Estimates the memory until the rows have this number of bytes.
+    pub(crate) fn estimate(&mut self, mark: usize) {
+        self.mark = mark;
+        let bytes = self.bytes().max(mark);
+        // A growing vector may reserve twice the bytes that it holds.
         self.held = self
             .base
-            .saturating_add(self.bytes())
-            .saturating_add(self.bytes().max(self.reserved));
+            .saturating_add(bytes)
+            .saturating_add(bytes.max(self.reserved));
     }
 
     pub(crate) const fn has_layout(&self) -> bool {
@@ -172,13 +191,26 @@ impl Table {
             .saturating_mul(self.columns.len().saturating_add(inner))
             .saturating_add(TABLE_BYTES);
         self.reserved = self.expected_rows.saturating_mul(self.row_bytes);
+        for (column, bytes) in self.columns.iter_mut().zip(&self.expected_bytes) {
+            if let Some(column) = column {
+                // A little more, as the next rows may have longer values.
+                let bytes = bytes.saturating_add(bytes / 8);
+                column.reserve_bytes(bytes);
+                self.reserved = self.reserved.saturating_add(bytes);
+            }
+        }
+        self.mark = 0;
     }
 
     /// Appends a row, or both images of an update, which must be in one batch.
     ///
     /// # Errors
     /// A cell is invalid, or the row does not follow the protocol. Nothing of the row is appended.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "else the parts of a row are written to memory and read again"
+    )]
+    #[inline(always)]
     pub(crate) fn append(
         &mut self,
         current: &Current,
@@ -186,109 +218,119 @@ impl Table {
         row: &UnreadRow<'_>,
     ) -> Result<(), Refused> {
         self.enter(current);
+        let (image, tuple) = row.first().ok_or(Refused::Malformed)?;
+        let change_type = match (row.kind(), image) {
+            (Kind::Insert, _) => ChangeType::Insert,
+            (Kind::Update, Image::New) => ChangeType::UpdatePostimage,
+            (Kind::Update, _) => return self.append_both(seq, image, tuple),
+            _ => ChangeType::Delete,
+        };
+        match self.append_cells(tuple.cells(), tuple.len(), None) {
+            Some(rest) if rest.is_end() => {
+                self.count_row(change_type, seq, image == Image::Key, tuple.cells().size());
+                Ok(())
+            }
+            _ => {
+                let refused = self.refused(tuple, None);
+                self.truncate(self.rows.count());
+                Err(refused)
+            }
+        }
+    }
+
+    /// Appends both images of an update.
+    #[inline(never)]
+    fn append_both(&mut self, seq: u64, image: Image, old: UnreadTuple<'_>) -> Result<(), Refused> {
         let before = (self.rows.count(), self.bytes, self.unsent_bytes);
-        let appended = self.append_images(seq, row);
+        let appended = self.append_images(seq, image, old);
         if appended.is_err() {
             self.truncate(before.0);
             (_, self.bytes, self.unsent_bytes) = before;
         }
-        self.estimate();
         appended
     }
 
-    #[inline]
-    fn append_images(&mut self, seq: u64, row: &UnreadRow<'_>) -> Result<(), Refused> {
-        let (image, first) = row.first().ok_or(Refused::Malformed)?;
-        let mut change_type = match (row.kind(), image) {
-            (Kind::Insert, _) => ChangeType::Insert,
-            (Kind::Update, Image::New) => ChangeType::UpdatePostimage,
-            (Kind::Update, _) => ChangeType::UpdatePreimage,
-            _ => ChangeType::Delete,
-        };
-        let (mut tuple, mut old) = (first, None);
-        loop {
-            let rest = self.append_cells(tuple, old)?;
-            let key_only = image == Image::Key && old.is_none();
-            self.metadata.append(change_type, seq, key_only);
-            self.rows.push();
-            if change_type != ChangeType::UpdatePreimage {
-                return if rest.is_end() {
-                    Ok(())
-                } else {
-                    Err(Refused::Malformed)
-                };
-            }
-            change_type = ChangeType::UpdatePostimage;
-            tuple = rest.then_new().ok_or(Refused::Malformed)?;
-            old = Some(OldCells {
-                tuple: first,
-                place: 0,
-                bytes: first.unread().saturating_sub(rest.unread()),
-            });
+    fn append_images(
+        &mut self,
+        seq: u64,
+        image: Image,
+        old: UnreadTuple<'_>,
+    ) -> Result<(), Refused> {
+        let rest = self.append_cells(old.cells(), old.len(), None);
+        let rest = rest.ok_or_else(|| self.refused(old, None))?;
+        let bytes = old.cells().size().saturating_sub(rest.size());
+        self.count_row(ChangeType::UpdatePreimage, seq, image == Image::Key, bytes);
+
+        let new = rest.then_new().ok_or(Refused::Malformed)?;
+        let mut sent = OldCells::new(old);
+        let rest = self.append_cells(new.cells(), new.len(), Some(&mut sent));
+        if rest.is_none_or(|rest| !rest.is_end()) {
+            return Err(self.refused(new, Some(old)));
         }
+        // Its unchanged values came from the old row.
+        let bytes = bytes.saturating_add(new.cells().size());
+        self.count_row(ChangeType::UpdatePostimage, seq, false, bytes);
+        Ok(())
     }
 
-    /// Appends a cell to each column and returns the rest after the tuple. Unchanged cells come
-    /// from the old row if the replica identity covers them.
-    // Alone, so that its loop has the processor's registers for itself.
+    /// Counts the row whose cells were appended, of this number of bytes.
+    #[inline]
+    fn count_row(&mut self, change_type: ChangeType, seq: u64, key_only: bool, bytes: usize) {
+        self.metadata.append(change_type, seq, key_only);
+        self.rows.push();
+        self.count_bytes(bytes);
+    }
+
+    /// Appends a cell to each column and returns the rest after the tuple, which claims to have
+    /// `count` cells. Unchanged cells come from the old row if the replica identity covers them.
+    /// `None` if a column refuses its cell, or the tuple does not follow the protocol:
+    /// [`Table::refused`] finds the error.
+    // Alone, so that its loop has the processor's registers for itself, and so that what it takes
+    // and returns is in registers too.
     #[inline(never)]
     fn append_cells<'a>(
         &mut self,
-        first: UnreadTuple<'a>,
-        old: Option<OldCells<'a>>,
-    ) -> Result<UnreadTuple<'a>, Refused> {
-        if first.len() != self.columns.len() {
-            return Err(Refused::Malformed);
+        mut cells: UnreadCells<'a>,
+        count: usize,
+        mut old: Option<&mut OldCells<'a>>,
+    ) -> Option<UnreadCells<'a>> {
+        if count != self.columns.len() {
+            return None;
         }
-        let (mut tuple, mut sent) = (first, None);
         for (place, slot) in self.columns.iter_mut().enumerate() {
-            if let Some(bytes) = tuple.text() {
-                let appended = slot.as_mut().map_or(Ok(()), |it| it.append_text(bytes));
-                if appended.is_err() {
-                    return Err(self.refuse(first, old, place));
+            if let Some(bytes) = cells.text() {
+                if let Some(column) = slot {
+                    column.append_text(bytes).ok()?;
                 }
                 continue;
             }
-            let cell = tuple.cell().ok_or(Refused::Malformed)?;
+            let cell = cells.cell()?;
             let Some(column) = slot else { continue };
-            let appended = match cell {
-                Cell::Text(bytes) => column.append_text(bytes),
-                Cell::Binary(bytes) => column.append_binary(bytes),
-                Cell::Unchanged => match old_cell(&mut sent, old, place) {
-                    Cell::Text(bytes) => column.append_text(bytes),
-                    Cell::Binary(bytes) => column.append_binary(bytes),
-                    _ => {
-                        column.append_null();
-                        if self.names_unsent {
-                            self.metadata
-                                .unsent(u32::try_from(place).unwrap_or(u32::MAX));
-                            let bytes = unsent_bytes(&self.relation, place);
-                            self.unsent_bytes = self.unsent_bytes.saturating_add(bytes);
-                        }
-                        Ok(())
-                    }
-                },
-                _ => {
-                    column.append_null();
-                    Ok(())
-                }
+            let cell = match (cell, &mut old) {
+                (Cell::Unchanged, Some(old)) => old.sent(place),
+                _ => cell,
             };
-            if appended.is_err() {
-                return Err(self.refuse(first, old, place));
+            match cell {
+                Cell::Text(bytes) => column.append_text(bytes).ok()?,
+                Cell::Binary(bytes) => column.append_binary(bytes).ok()?,
+                Cell::Unchanged => {
+                    column.append_null();
+                    if self.names_unsent {
+                        self.metadata
+                            .unsent(u32::try_from(place).unwrap_or(u32::MAX));
+                        let bytes = unsent_bytes(&self.relation, place);
+                        self.unsent_bytes = self.unsent_bytes.saturating_add(bytes);
+                    }
+                }
+                _ => column.append_null(),
             }
         }
-        let cells = first.unread().saturating_sub(tuple.unread());
-        let old = old.map_or(0, |old| old.bytes);
-        self.count_bytes(cells.saturating_add(old));
-        Ok(tuple)
+        Some(cells)
     }
 
     #[inline]
     fn count_bytes(&mut self, cells: usize) {
-        self.bytes = self
-            .bytes
-            .saturating_add(cells)
-            .saturating_add(self.row_bytes);
+        self.bytes = self.bytes.wrapping_add(cells).wrapping_add(self.row_bytes);
         if !self.expanding.is_empty() {
             let sizes = self.expanding.iter().filter_map(|place| {
                 self.columns
@@ -309,20 +351,36 @@ impl Table {
         self.metadata.append(ChangeType::Truncate, seq, false);
         self.rows.push();
         self.bytes = self.bytes.saturating_add(self.row_bytes);
-        self.estimate();
+    }
+
+    /// Why the cells of a tuple were not all appended.
+    #[cold]
+    fn refused(&self, tuple: UnreadTuple<'_>, old: Option<UnreadTuple<'_>>) -> Refused {
+        // The first column without a cell of this row refused it, or was never given one.
+        let is_short = |slot: &Option<Box<dyn Column>>| {
+            let column = slot.as_deref();
+            column.is_some_and(|column| column.len() <= self.rows.count())
+        };
+        match self.columns.iter().position(is_short) {
+            Some(place) if tuple.len() == self.columns.len() => match tuple.nth(place) {
+                Some(cell) => self.refuse(cell, old, place),
+                None => Refused::Malformed,
+            },
+            _ => Refused::Malformed,
+        }
     }
 
     /// The error of a cell in the column at this index.
     #[cold]
-    fn refuse(&self, row: UnreadTuple<'_>, old: Option<OldCells<'_>>, place: usize) -> Refused {
+    fn refuse(&self, cell: Cell<'_>, old: Option<UnreadTuple<'_>>, place: usize) -> Refused {
         let name = self
             .relation
             .columns
             .get(place)
             .map_or("", |column| &column.name);
-        let cell = match (row.nth(place), old) {
-            (Some(Cell::Unchanged), Some(mut old)) => old.sent(place),
-            (cell, _) => cell.unwrap_or(Cell::Null),
+        let cell = match (cell, old) {
+            (Cell::Unchanged, Some(old)) => OldCells::new(old).sent(place),
+            _ => cell,
         };
         let size = match cell {
             Cell::Text(bytes) | Cell::Binary(bytes) => bytes.len(),
@@ -369,8 +427,17 @@ impl Table {
         let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
         let rows = self.rows.finish();
         (self.bytes, self.unsent_bytes) = (0, 0);
-        (self.base, self.reserved, self.held) = (0, 0, 0);
-        self.expected_rows = if full { rows } else { 0 };
+        (self.base, self.reserved, self.held, self.mark) = (0, 0, 0, 0);
+        let variable = |column: &Option<Box<dyn Column>>| {
+            let column = column.as_deref();
+            column.map_or(0, <dyn Column>::variable_bytes)
+        };
+        self.expected_bytes.clear();
+        self.expected_rows = 0;
+        if full {
+            self.expected_rows = rows;
+            self.expected_bytes.extend(columns.iter().map(variable));
+        }
         let Some(layout) = &self.layout else {
             let error = Error::internal("no layout");
             return Err(error.in_table(&self.relation.to_string()));
@@ -425,19 +492,6 @@ impl Table {
             nulled,
             dropped_lower_bounds,
         })
-    }
-}
-
-/// The old row's cell at this index, if it was sent. `sent` reads the old row on.
-#[cold]
-fn old_cell<'a>(
-    sent: &mut Option<OldCells<'a>>,
-    old: Option<OldCells<'a>>,
-    place: usize,
-) -> Cell<'a> {
-    match old {
-        Some(old) => sent.get_or_insert(old).sent(place),
-        None => Cell::Unchanged,
     }
 }
 

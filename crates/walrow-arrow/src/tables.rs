@@ -56,6 +56,15 @@ struct Truncating {
     lsn: Lsn,
 }
 
+/// The result of taking a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// More rows can follow.
+    Row,
+    /// Batches are ready, and must be taken first.
+    Batch,
+}
+
 impl Tables {
     pub(crate) fn new(options: &Options, template: Template) -> Self {
         let is_part = options.start.is_valid() || options.end.is_some();
@@ -225,8 +234,9 @@ impl Tables {
     }
 
     /// Takes a row. Its cells are checked when they are appended.
-    #[inline]
-    pub(crate) fn row(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Error> {
+    #[expect(clippy::inline_always, reason = "as `Table::append`")]
+    #[inline(always)]
+    pub(crate) fn row(&mut self, change: &Change<'_, Unread<'_>>) -> Result<Taken, Error> {
         let appended = self.append(change);
         appended.map_err(|refused| refuse(change, refused, self.current.commit))
     }
@@ -281,36 +291,58 @@ impl Tables {
     }
 
     /// Appends a row, or both images of an update.
-    #[inline]
-    fn append(&mut self, change: &Change<'_, Unread<'_>>) -> Result<(), Refused> {
-        let relation = change.relation;
-        let version = relation.version;
+    #[expect(clippy::inline_always, reason = "as `Table::append`")]
+    #[inline(always)]
+    fn append(&mut self, change: &Change<'_, Unread<'_>>) -> Result<Taken, Refused> {
+        let version = change.relation.version;
         let row = change.row.row().ok_or(Refused::Malformed)?;
-        let is_ready = self.unrepresentable.is_none()
-            && matches!(
-                self.versions.get(version),
-                Slot::Table(table) if !row.has_old() || self.open.has_room(table.rows(), 2)
-            );
-        if !is_ready {
-            self.prepare(change)?;
-            if matches!(self.versions.get(version), Slot::Enveloped(_)) {
-                return Ok(self.envelop(change)?);
+        if self.unrepresentable.is_none()
+            && let Some(table) = self.versions.table_mut(version)
+            && (!row.has_old() || self.open.has_room(table.rows(), 2))
+        {
+            let appended = table.append(&self.current, change.seq, &row);
+            if appended.is_ok() && !table.is_at_mark() && !self.open.is_full(table.rows(), 0) {
+                return Ok(Taken::Row);
+            }
+            return self.check(version, appended);
+        }
+        self.prepare(change)?;
+        if matches!(self.versions.get(version), Slot::Enveloped(_)) {
+            self.envelop(change)?;
+        } else if let Some(table) = self.versions.table_mut(version) {
+            let appended = table.append(&self.current, change.seq, &row);
+            return self.check(version, appended);
+        }
+        Ok(self.taken())
+    }
+
+    /// Counts the memory of a table with a new row, and finishes batches that are full.
+    #[cold]
+    fn check(&mut self, version: u32, appended: Result<(), Refused>) -> Result<Taken, Refused> {
+        self.count(version);
+        appended?;
+        self.finish_if_full(version)?;
+        Ok(self.taken())
+    }
+
+    /// Counts the memory of a table, up to its next mark.
+    fn count(&mut self, version: u32) {
+        if let Some(table) = self.versions.table_mut(version) {
+            let held = table.held();
+            table.estimate(self.open.mark_after(table.bytes()));
+            self.open.recount(held, table.held());
+            if table.rows() > 0 {
+                self.open.insert(version);
             }
         }
-        let Some(table) = self.versions.table_mut(version) else {
-            return Ok(());
-        };
-        let (held, first) = (table.held(), table.rows() == 0);
-        let result = table.append(&self.current, change.seq, &row);
-        self.open.recount(held, table.held());
-        result?;
-        if first {
-            self.open.insert(version);
+    }
+
+    fn taken(&self) -> Taken {
+        if self.has_batch() {
+            Taken::Batch
+        } else {
+            Taken::Row
         }
-        if self.open.is_full(table.rows(), table.bytes()) || self.open.hold_too_much() {
-            self.finish_if_full(version)?;
-        }
-        Ok(())
     }
 
     /// Prepares for a row that is a special case: the table is new, the batch may have no room for
@@ -415,15 +447,12 @@ impl Tables {
         let Some(table) = table else {
             return Ok(());
         };
-        let held = table.held();
         table.append_truncate(&self.current, seq);
-        self.open.recount(held, table.held());
-        self.open.insert(relation.version);
+        self.count(relation.version);
         self.finish_if_full(relation.version)
     }
 
     /// Finishes the version's batch if it is full, and frees memory above the limit.
-    #[cold]
     fn finish_if_full(&mut self, version: u32) -> Result<(), Error> {
         if let Some(table) = self.versions.table(version)
             && self.open.is_full(table.rows(), table.bytes())

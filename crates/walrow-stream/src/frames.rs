@@ -110,6 +110,12 @@ impl Frames {
         size.saturating_sub(self.added) as u64
     }
 
+    /// How many of the bytes of so many frames the user fed.
+    #[inline]
+    pub(crate) const fn fed_of(&self, frames: usize, bytes: usize) -> u64 {
+        bytes.saturating_sub(frames.saturating_mul(self.added)) as u64
+    }
+
     /// Whether the input ended inside a frame.
     pub(crate) const fn is_cut(&self) -> bool {
         matches!(self.state, Held::Part) && !self.held.is_empty()
@@ -168,6 +174,11 @@ impl Frames {
             limit: self.limit,
             ..Self::default()
         }
+    }
+
+    /// Counts bytes up to this offset, which were already read as frames.
+    pub(crate) const fn advance_to(&mut self, offset: u64) {
+        self.offset = offset;
     }
 
     /// Counts bytes that were already read as frames.

@@ -355,6 +355,15 @@ impl Relations {
         Some(relation)
     }
 
+    /// The relation of a row, if it was used lately and its rows are not skipped.
+    #[inline]
+    pub(crate) fn known(&self, oid: Oid) -> Option<&Arc<Relation>> {
+        match self.recent.get(oid as usize % RECENT) {
+            Some(Some((relation, true))) if relation.oid == oid => Some(relation),
+            _ => None,
+        }
+    }
+
     #[cold]
     fn look_further(&mut self, oid: Oid, place: usize) -> Lookup {
         let Some(relation) = self.get(oid).cloned() else {

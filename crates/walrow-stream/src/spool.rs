@@ -346,6 +346,21 @@ impl SpoolReader {
         }
     }
 
+    /// The frames at hand, and the offset of the first one in the stream. `None` if offsets count in
+    /// another stream.
+    #[inline]
+    pub(crate) fn rest(&self) -> Option<(&[u8], u64)> {
+        let rest = self.buffer.get(self.at..).unwrap_or_default();
+        (!self.is_restored()).then_some((rest, self.offset))
+    }
+
+    /// Takes frames of this size. The next one is at this offset in the stream.
+    #[inline]
+    pub(crate) fn advance(&mut self, size: usize, offset: u64) {
+        self.at = self.at.saturating_add(size);
+        self.offset = offset;
+    }
+
     /// Takes the frame that [`SpoolReader::front`] found.
     #[inline]
     pub(crate) fn take(&mut self, spot: Spot) {

@@ -5,8 +5,8 @@ use crate::fact::Fact;
 use crate::relation::Relation;
 use std::sync::Arc;
 use walrow_wire::{
-    self as wire, Begin, Image, Kind, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadRow,
-    UnreadTuple, Xid,
+    self as wire, Begin, Image, Kind, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadCells,
+    UnreadRow, UnreadTuple, Xid,
 };
 
 /// The properties of a committed transaction.
@@ -246,13 +246,12 @@ impl<'a> Change<'a, Unread<'a>> {
         let columns = self.relation.columns.len();
         let is_valid = || {
             let row = self.row.row()?;
-            let (image, mut tuple) = row.first()?;
-            pass_cells(&mut tuple, columns)?;
+            let (image, tuple) = row.first()?;
+            let mut rest = pass_cells(tuple, columns)?;
             if row.kind() == Kind::Update && image != Image::New {
-                tuple = tuple.then_new()?;
-                pass_cells(&mut tuple, columns)?;
+                rest = pass_cells(rest.then_new()?, columns)?;
             }
-            tuple.is_end().then_some(())
+            rest.is_end().then_some(())
         };
         is_valid().is_some()
     }
@@ -285,15 +284,16 @@ impl<'a> Change<'a, Unread<'a>> {
     }
 }
 
-/// Reads the lengths of the cells. `None` for another number of cells, and if a cell is incomplete.
-fn pass_cells(tuple: &mut UnreadTuple<'_>, columns: usize) -> Option<()> {
+/// Reads the lengths of the cells, and returns what follows them. `None` for another number of cells, and if a cell is incomplete.
+fn pass_cells(tuple: UnreadTuple<'_>, columns: usize) -> Option<UnreadCells<'_>> {
     if tuple.len() != columns {
         return None;
     }
+    let mut cells = tuple.cells();
     for _ in 0..columns {
-        tuple.cell()?;
+        cells.cell()?;
     }
-    Some(())
+    Some(cells)
 }
 
 impl<'a> Event<'a, Change<'a, Unread<'a>>> {

@@ -38,7 +38,11 @@ pub(crate) fn infinity(cell: &[u8]) -> Option<CellError> {
 }
 
 /// `YYYY-MM-DD`, the whole cell.
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "a timestamp has few instructions: two calls would be a fifth of them"
+)]
+#[inline(always)]
 pub(crate) fn fixed_date(cell: &[u8]) -> Option<i64> {
     let (date, [d1, d0]) = cell.split_first_chunk::<8>()? else {
         return None;

@@ -3,7 +3,8 @@
 use crate::digits::{eight_digits, pairs, two_digits, write_padded};
 
 /// `HH:MM:SS[.f]`, and what follows it.
-#[inline]
+#[expect(clippy::inline_always, reason = "as `fixed_date`")]
+#[inline(always)]
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "hours, minutes and seconds are less than a day"

@@ -41,25 +41,32 @@ pub(crate) fn eight_digits(digits: [u8; 8]) -> Option<u64> {
 }
 
 /// The value of 1 to 8 digits. It has no call: `decimal_digits` is for any number of digits.
-#[inline]
+#[expect(
+    clippy::inline_always,
+    reason = "most cells of most tables are short numbers, and a call takes as long as their digits"
+)]
+#[inline(always)]
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "three digits are less than 2^64, and shifts are at most 56 bits"
 )]
 pub(crate) fn short_digits(digits: &[u8]) -> Option<u64> {
     let digit = |byte: u8| Some(u64::from(byte.wrapping_sub(b'0'))).filter(|it| *it <= 9);
+    if let [a] = *digits {
+        return digit(a);
+    }
+    // Both loads see the digits in the middle; or-ing the same bits twice changes nothing.
+    if let (Some(head), Some(tail)) = (digits.first_chunk(), digits.last_chunk()) {
+        let bits = u32::try_from(digits.len()).ok().filter(|it| *it <= 8)? * 8;
+        let head = u64::from(u32::from_le_bytes(*head));
+        let tail = u64::from(u32::from_le_bytes(*tail)) << (bits - 32);
+        let zeros = (ZEROS >> 8) >> (bits - 8);
+        return eight_digits(((head | tail) << (64 - bits) | zeros).to_le_bytes());
+    }
     match *digits {
-        [a] => digit(a),
         [a, b] => Some(digit(a)? * 10 + digit(b)?),
         [a, b, c] => Some(digit(a)? * 100 + digit(b)? * 10 + digit(c)?),
-        _ => {
-            let bits = u32::try_from(digits.len()).ok().filter(|it| *it <= 8)? * 8;
-            // Both loads see the digits in the middle; or-ing the same bits twice changes nothing.
-            let head = u64::from(u32::from_le_bytes(*digits.first_chunk()?));
-            let tail = u64::from(u32::from_le_bytes(*digits.last_chunk()?)) << (bits - 32);
-            let zeros = (ZEROS >> 8) >> (bits - 8);
-            eight_digits(((head | tail) << (64 - bits) | zeros).to_le_bytes())
-        }
+        _ => None,
     }
 }
 

@@ -3,8 +3,11 @@
 use crate::error::{CellError, Unrepresentable};
 
 /// Checks that the cell is UTF-8.
+///
+/// # Errors
+/// [`Unrepresentable::InvalidUtf8`].
 #[inline]
-pub(crate) fn check_utf8(cell: &[u8]) -> Result<(), CellError> {
+pub fn check_utf8(cell: &[u8]) -> Result<(), CellError> {
     if is_ascii(cell) || std::str::from_utf8(cell).is_ok() {
         return Ok(());
     }
@@ -14,18 +17,27 @@ pub(crate) fn check_utf8(cell: &[u8]) -> Result<(), CellError> {
 /// The high bit of each byte of a word.
 const HIGH: u64 = 0x8080_8080_8080_8080;
 
-/// Whether no byte has its high bit set. Cells are short and mostly ASCII; comparing eight bytes at
+/// Whether no byte has its high bit set. Cells are short and mostly ASCII; comparing many bytes at
 /// a time, the last ones twice, is four times as fast as the general check.
 #[inline]
 fn is_ascii(cell: &[u8]) -> bool {
-    let Some(last) = cell.last_chunk::<8>() else {
-        return cell.iter().fold(0, |bits, byte| bits | byte) < 0x80;
+    let bits = if let Some(last) = cell.last_chunk::<32>() {
+        bits_of(cell.as_chunks::<32>().0) | bits_of(&[*last])
+    } else if let Some(last) = cell.last_chunk::<8>() {
+        bits_of(cell.as_chunks::<8>().0) | bits_of(&[*last])
+    } else {
+        u64::from(cell.iter().fold(0, |bits, byte| bits | byte))
     };
-    let (chunks, _) = cell.as_chunks::<8>();
-    let bits = chunks
-        .iter()
-        .fold(0, |bits, chunk| bits | u64::from_ne_bytes(*chunk));
-    (bits | u64::from_ne_bytes(*last)) & HIGH == 0
+    bits & HIGH == 0
+}
+
+/// The bits of all words of the chunks.
+#[inline]
+fn bits_of<const N: usize>(chunks: &[[u8; N]]) -> u64 {
+    chunks.iter().fold(0, |bits, chunk| {
+        let words = chunk.as_chunks::<8>().0.iter();
+        words.fold(bits, |bits, word| bits | u64::from_ne_bytes(*word))
+    })
 }
 
 /// The bytes of a short ASCII text, and other bytes after them. `None` if a byte is not ASCII, or if

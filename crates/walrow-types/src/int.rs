@@ -209,7 +209,8 @@ fn signed(cell: &[u8]) -> Option<i64> {
 }
 
 /// An integer of at most eight digits, if the type holds it.
-#[inline]
+#[expect(clippy::inline_always, reason = "as `short_digits`")]
+#[inline(always)]
 fn short_integer<T: TryFrom<i32>>(cell: &[u8]) -> Option<T> {
     let (is_negative, digits) = match cell {
         [b'-', digits @ ..] => (true, digits),

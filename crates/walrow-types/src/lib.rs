@@ -83,7 +83,7 @@ pub use composite::{Attribute, Composite};
 pub use cube::Cube;
 pub use date::{Date, Days};
 pub use decimal256::{Decimal256, WideDecimal};
-pub use encoding::short_ascii;
+pub use encoding::{check_utf8, short_ascii};
 pub use error::{CellError, Unrepresentable};
 pub use float::{Float4, Float8, NumericFloat};
 pub use geometric::{Path, Polygon, Shape};

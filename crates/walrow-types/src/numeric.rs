@@ -6,7 +6,7 @@
 //!         2 1 4000 2  0001 2345 1770 =  -(1 * 10000^1 + 2345 * 10000^0 + 6000 * 10000^-1), two digits shown
 //! ```
 
-use crate::digits::decimal_digits;
+use crate::digits::{decimal_digits, short_digits};
 use crate::error::{CellError, Unrepresentable};
 use crate::pg_type::{Known, PgType, Scalar, text_from_binary};
 
@@ -255,6 +255,9 @@ fn split_sign(cell: &[u8]) -> (bool, &[u8]) {
     reason = "38 digits are less than 2^127"
 )]
 fn long_digits(digits: &[u8]) -> Option<u128> {
+    if digits.len() <= 8 {
+        return short_digits(digits).map(u128::from);
+    }
     if digits.len() <= 19 {
         return decimal_digits(digits).map(u128::from);
     }

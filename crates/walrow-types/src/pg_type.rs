@@ -253,7 +253,7 @@ macro_rules! scalar {
         impl crate::pg_type::Scalar for $type {
             type Value = $value;
 
-            $(#[inline]
+            $(#[inline(always)]
             fn short_text(&self, cell: &[u8]) -> Option<$value> {
                 $short(cell)
             })?

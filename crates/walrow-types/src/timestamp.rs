@@ -119,7 +119,8 @@ fn timestamptz_from_text(cell: &[u8]) -> Result<i64, CellError> {
 }
 
 /// `YYYY-MM-DD HH:MM:SS[.f]`, and what follows it.
-#[inline]
+#[expect(clippy::inline_always, reason = "as `fixed_date`")]
+#[inline(always)]
 fn fixed_timestamp(cell: &[u8]) -> Option<(i64, &[u8])> {
     let (date, rest) = cell.split_first_chunk::<10>()?;
     let [b' ', rest @ ..] = rest else {

@@ -74,7 +74,7 @@ pub use message::{
     AbortRecord, Begin, BeginPrepare, Cell, Cells, Column, Columns, Commit, CommitPrepared, Delete,
     Image, Insert, Kind, LogicalMessage, Message, OldTuple, Origin, Prepare, Relation,
     ReplicaIdentity, RollbackPrepared, StreamAbort, StreamCommit, StreamPrepare, StreamStart,
-    Truncate, Tuple, Type, UnreadRow, UnreadTuple, Update,
+    Truncate, Tuple, Type, UnreadCells, UnreadRow, UnreadTuple, Update,
 };
 pub use peek::Peek;
 pub use recognition::{Beginning, are_keepalives, first_data};

@@ -1,13 +1,14 @@
 //! Reads cells into a store: the part of a column that knows PostgreSQL's types.
 
 use super::store::{Bytes, Fixed, Push, Store};
+use super::utf8::Utf8;
 use arrow_array::types::TimestampMicrosecondType;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
 use walrow_types::{
     AppendBytes, CellError, Micros, PgType, PlainText, Scalar, SessionSettings, Unrepresentable,
-    short_ascii, write_text_of_binary,
+    write_text_of_binary,
 };
 
 /// Reads cells of one PostgreSQL type into one kind of store.
@@ -137,22 +138,21 @@ impl<T: AppendBytes> Cell for AppendTo<T> {
 pub(crate) struct Utf8Text;
 
 impl Cell for Utf8Text {
-    type Store = Bytes;
+    type Store = Utf8;
 
     #[inline]
-    fn text(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
-        PlainText.text(cell, store.bytes())?;
-        store.close()
+    fn text(&mut self, cell: &[u8], store: &mut Utf8) -> Result<(), CellError> {
+        store.push(cell)
     }
 
     #[inline]
-    fn short_text(&mut self, cell: &[u8], store: &mut Bytes) -> bool {
-        short_ascii(cell).is_some_and(|bytes| store.push_short(&bytes, cell.len()))
+    fn short_text(&mut self, cell: &[u8], store: &mut Utf8) -> bool {
+        store.push_short(cell)
     }
 
     #[inline]
-    fn binary(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
-        self.text(cell, store)
+    fn binary(&mut self, cell: &[u8], store: &mut Utf8) -> Result<(), CellError> {
+        store.push(cell)
     }
 }
 

@@ -17,6 +17,7 @@ mod containers;
 mod store;
 mod translated;
 mod typed;
+mod utf8;
 mod validity;
 
 pub(crate) use cell::{AppendTo, As, Cell, Moments, RawCell, Utf8Text, Written};
@@ -29,6 +30,7 @@ pub(crate) use store::{
 };
 pub(crate) use translated::Translated;
 pub(crate) use typed::Typed;
+pub(crate) use utf8::Utf8;
 
 use crate::options::OnUnrepresentable;
 use arrow_array::ArrayRef;
@@ -63,6 +65,9 @@ pub(crate) trait Column: Debug + Send + Sync {
 
     /// Bytes of values of varying size.
     fn variable_bytes(&self) -> usize;
+
+    /// Reserves memory for this number of bytes of text or binary values.
+    fn reserve_bytes(&mut self, bytes: usize);
 
     /// The losses since the column began.
     fn losses(&self) -> Losses;

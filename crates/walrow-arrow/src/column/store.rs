@@ -41,6 +41,11 @@ pub(crate) trait Store: Debug + Send + Sync {
         0
     }
 
+    /// Reserves memory for this number of bytes of text or binary values.
+    fn reserve_bytes(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
+
     /// Pushes the largest value, or that value negated. Returns false if no value of the type means
     /// infinity.
     fn push_sentinel(&mut self, sign: i8) -> bool {
@@ -305,23 +310,6 @@ impl Bytes {
         &mut self.bytes
     }
 
-    /// Pushes the first `length` bytes as a value. Returns false if that needs an allocation.
-    #[inline]
-    pub(crate) fn push_short(&mut self, bytes: &[u8; 16], length: usize) -> bool {
-        if self.bytes.spare_capacity_mut().len() < bytes.len() || !self.has_room() {
-            return false;
-        }
-        let end = self.bytes.len().wrapping_add(length);
-        let Ok(offset) = offset(end) else {
-            return false;
-        };
-        // A fixed number of bytes needs no call of `memcpy`.
-        self.bytes.extend_from_slice(bytes);
-        self.bytes.truncate(end);
-        self.offsets.push(offset);
-        true
-    }
-
     /// Makes a value of the bytes that were appended after the last value.
     #[inline]
     pub(crate) fn close(&mut self) -> Result<(), CellError> {
@@ -350,6 +338,10 @@ impl Store for Bytes {
         self.bytes.len()
     }
 
+    fn reserve_bytes(&mut self, bytes: usize) {
+        self.bytes.reserve(bytes);
+    }
+
     fn finish(
         self,
         _: usize,
@@ -367,20 +359,27 @@ impl Store for Bytes {
                 let array = BinaryArray::try_new(offsets, bytes, nulls)?;
                 Arc::new(BinaryViewArray::from(&array))
             }
-            DataType::LargeUtf8 => {
-                Arc::new(LargeStringArray::try_new(wide(&offsets), bytes, nulls)?)
-            }
-            DataType::Utf8View => {
-                let array = StringArray::try_new(offsets, bytes, nulls)?;
-                Arc::new(StringViewArray::from(&array))
-            }
-            DataType::Dictionary(..) => {
-                let array = StringArray::try_new(offsets, bytes, nulls)?;
-                Arc::new(array.iter().collect::<DictionaryArray<Int32Type>>())
-            }
-            _ => Arc::new(StringArray::try_new(offsets, bytes, nulls)?),
+            _ => strings_as(StringArray::try_new(offsets, bytes, nulls)?, data_type)?,
         })
     }
+}
+
+/// Strings in any of Arrow's layouts.
+pub(super) fn strings_as(
+    strings: StringArray,
+    data_type: &DataType,
+) -> Result<ArrayRef, ArrowError> {
+    Ok(match data_type {
+        DataType::LargeUtf8 => {
+            let (offsets, bytes, nulls) = strings.into_parts();
+            Arc::new(LargeStringArray::try_new(wide(&offsets), bytes, nulls)?)
+        }
+        DataType::Utf8View => Arc::new(StringViewArray::from(&strings)),
+        DataType::Dictionary(..) => {
+            Arc::new(strings.iter().collect::<DictionaryArray<Int32Type>>())
+        }
+        _ => Arc::new(strings),
+    })
 }
 
 /// Lists, or lists of lists: the offsets of every level and one column of elements.
@@ -753,25 +752,26 @@ pub(crate) fn append(
 /// The maximum bytes of one value, even if its cell is small.
 pub(crate) const MAX_VALUE: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
 
-fn offsets(rows: usize) -> Vec<i32> {
+pub(super) fn offsets(rows: usize) -> Vec<i32> {
     let mut offsets = Vec::with_capacity(rows.saturating_add(1));
     offsets.push(0);
     offsets
 }
 
-fn push_empty(offsets: &mut Vec<i32>) {
+#[inline]
+pub(super) fn push_empty(offsets: &mut Vec<i32>) {
     offsets.push(offsets.last().copied().unwrap_or(0));
 }
 
 /// Keeps the first `rows` values, and returns their end.
-fn truncate_offsets(offsets: &mut Vec<i32>, rows: usize) -> usize {
+pub(super) fn truncate_offsets(offsets: &mut Vec<i32>, rows: usize) -> usize {
     offsets.truncate(rows.saturating_add(1));
     usize::try_from(offsets.last().copied().unwrap_or(0)).unwrap_or(0)
 }
 
 /// Converts the end of a value to an offset. A batch holds at most 2 GiB of a column.
 #[inline]
-fn offset(end: usize) -> Result<i32, CellError> {
+pub(super) fn offset(end: usize) -> Result<i32, CellError> {
     i32::try_from(end).map_err(|_| Unrepresentable::TooLarge.into())
 }
 

@@ -69,6 +69,10 @@ impl Column for Translated {
         self.column.variable_bytes()
     }
 
+    fn reserve_bytes(&mut self, bytes: usize) {
+        self.column.reserve_bytes(bytes);
+    }
+
     fn losses(&self) -> Losses {
         self.column.losses()
     }

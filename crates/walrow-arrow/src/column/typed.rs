@@ -129,6 +129,10 @@ impl<C: Cell> Column for Typed<C> {
         self.store.variable_bytes()
     }
 
+    fn reserve_bytes(&mut self, bytes: usize) {
+        self.store.reserve_bytes(bytes);
+    }
+
     fn losses(&self) -> Losses {
         let inside = self.store.losses();
         Losses {

@@ -1,7 +1,6 @@
 //! The rows of a column that are null.
 
-use arrow_array::builder::BooleanBufferBuilder;
-use arrow_buffer::NullBuffer;
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 /// Counts rows, and holds a bit for each row up to the last null.
 ///
@@ -9,14 +8,18 @@ use arrow_buffer::NullBuffer;
 #[derive(Debug)]
 pub(crate) struct Validity {
     rows: usize,
-    bits: BooleanBufferBuilder,
+    /// Bits that are 0 for a null. All bits after the last null are 1.
+    words: Vec<u64>,
 }
 
+/// The number of bits of a word.
+const BITS: usize = 64;
+
 impl Validity {
-    pub(crate) fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self {
             rows: 0,
-            bits: BooleanBufferBuilder::new(0),
+            words: Vec::new(),
         }
     }
 
@@ -31,35 +34,36 @@ impl Validity {
 
     #[inline]
     pub(crate) fn append_null(&mut self) {
-        self.catch_up();
-        self.bits.append(false);
-        self.rows = self.rows.wrapping_add(1);
-    }
-
-    /// Appends the bits of the rows since the last null.
-    #[inline]
-    fn catch_up(&mut self) {
-        let behind = self.rows.saturating_sub(self.bits.len());
-        if behind > 0 {
-            self.bits.append_n(behind, true);
+        let place = self.rows / BITS;
+        if place >= self.words.len() {
+            self.words.resize(place.saturating_add(1), u64::MAX);
         }
+        if let Some(word) = self.words.get_mut(place) {
+            *word &= !(1 << (self.rows % BITS));
+        }
+        self.rows = self.rows.wrapping_add(1);
     }
 
     /// Drops all rows after the first `rows`.
     pub(crate) fn truncate(&mut self, rows: usize) {
         self.rows = self.rows.min(rows);
-        if self.bits.len() > rows {
-            self.bits.truncate(rows);
+        self.words.truncate(self.rows.div_ceil(BITS));
+        if let Some(word) = self.words.get_mut(self.rows / BITS) {
+            *word |= u64::MAX << (self.rows % BITS);
         }
     }
 
     /// The nulls, if there is one.
     pub(crate) fn finish(mut self) -> Option<NullBuffer> {
-        if self.bits.is_empty() {
+        if self.words.is_empty() {
             return None;
         }
-        self.catch_up();
-        Some(NullBuffer::new(self.bits.finish())).filter(|nulls| nulls.null_count() > 0)
+        self.words.resize(self.rows.div_ceil(BITS), u64::MAX);
+        for word in &mut self.words {
+            *word = word.to_le();
+        }
+        let bits = BooleanBuffer::new(Buffer::from_vec(self.words), 0, self.rows);
+        Some(NullBuffer::new(bits)).filter(|nulls| nulls.null_count() > 0)
     }
 }
 

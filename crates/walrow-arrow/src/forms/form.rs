@@ -2,7 +2,7 @@
 
 use crate::column::{
     AppendTo, As, Bits, Bytes, Cell, Column, Fixed, FixedBytes, Lists, Maps, Moments, New, Pairs,
-    Push, RawCell, Structs, Translated, Typed, Utf8Text, Written,
+    Push, RawCell, Structs, Translated, Typed, Utf8, Utf8Text, Written,
 };
 use crate::options::OnUnrepresentable;
 use crate::profile::map_type;
@@ -144,7 +144,7 @@ impl Form {
         let differs_from_pinned = pg_type.differs_from_pinned(settings);
         if pg_type.is_plain_text() && !differs_from_pinned {
             return Self::new(DataType::Utf8, 4, |data_type, new| {
-                Typed::boxed(Utf8Text, Bytes::with_capacity(new.rows), data_type, new)
+                Typed::boxed(Utf8Text, Utf8::with_capacity(new.rows), data_type, new)
             });
         }
         let expands = pg_type.expands() || differs_from_pinned;

@@ -11,7 +11,7 @@ use crate::format::listing::{ATTEMPTS, Listing};
 use crate::format::segment::{Foot, SegmentName};
 use crate::format::state::State;
 use crate::read::log::Log;
-use crate::read::segment_reader::{Planned, SegmentReader};
+use crate::read::segment_reader::{Planned, SegmentReader, SpareMemory};
 use crate::store::{Objects, ReadAt, Tag};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -24,6 +24,7 @@ pub struct PlanReader {
     rest: VecDeque<Planned>,
     after: Lsn,
     merged: Merged,
+    spare: SpareMemory,
 }
 
 impl Log {
@@ -37,6 +38,7 @@ impl Log {
             rest: rest.collect(),
             after,
             merged: Merged::default(),
+            spare: SpareMemory::default(),
         }
     }
 }
@@ -81,7 +83,8 @@ impl PlanReader {
         let opened = self
             .merged
             .open(objects, segment, &mut self.rest, self.after)?;
-        next.check(opened).map(Some)
+        let checked = next.check(opened)?;
+        Ok(Some(checked.with_spare(&self.spare)))
     }
 }
 

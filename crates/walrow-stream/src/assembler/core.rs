@@ -3,7 +3,7 @@
 
 use super::read::{At, Front, Next, Outside, Reader, Row, Where, peek};
 use super::reading::{Reading, Source};
-use super::search::{Found, Search, Searcher};
+use super::search::{Found, Search, Searcher, whole_transaction};
 use super::session::Session;
 use crate::error::{Error, ErrorKind, Fault, MessagePlace};
 use crate::fact::{Fact, ReadCatalogs};
@@ -11,7 +11,7 @@ use crate::frames::{Frames, Place};
 use crate::relation::Relation;
 use crate::transaction::{Change, Context, Event, Message, Prepared, Transaction, Unread};
 use std::sync::Arc;
-use walrow_wire::{self as wire, LogicalMessage, Peek, Timestamp};
+use walrow_wire::{self as wire, Kind, LogicalMessage, Peek, Timestamp};
 
 /// The assembler's state, except the error that stopped it.
 #[derive(Debug, Default)]
@@ -34,6 +34,13 @@ pub(super) enum Phase {
     Search(Search),
     /// A transaction was committed, and is being read.
     Reading(Reading),
+}
+
+/// The first or the last message of a plain transaction.
+#[derive(Clone, Copy)]
+pub(super) enum Edge {
+    Begin,
+    Commit,
 }
 
 impl Default for Phase {
@@ -65,20 +72,20 @@ impl Core {
 
     /// The next event.
     ///
-    /// It has its own loop: with a shared step, [`Core::rows`] costs 5 % more instructions.
+    /// It has its own loop, as [`Core::rows`] must not make an event of each row.
     pub(super) fn next<'t, 'i: 't>(
         &'t mut self,
         input: &mut &'i [u8],
     ) -> Result<Option<Event<'t, Change<'t, Unread<'t>>>>, Error> {
         loop {
+            match self.edge_in_input(input) {
+                Some(Edge::Begin) => return Ok(Some(Event::Begin(&self.session.transaction))),
+                Some(Edge::Commit) => return Ok(Some(self.commit())),
+                None => {}
+            }
             let front = self.reader().map(|mut reader| reader.take_front(input));
-            match front {
-                Some(Front::Row(it)) => return Ok(Some(Event::Change(self.change(it)?))),
-                Some(Front::End) => {
-                    self.end_reading();
-                    return Ok(Some(self.commit()));
-                }
-                Some(Front::Other) | None => {}
+            if let Some(Front::Row(it)) = front {
+                return Ok(Some(Event::Change(self.change(it)?)));
             }
             match self.other(input) {
                 Ok(Some(Next::Row)) => {}
@@ -93,33 +100,30 @@ impl Core {
     }
 
     /// Gives rows to `row`, unread, until it stops or another event comes.
-    ///
-    /// A row takes the shortest way: its parts stay in registers. An event would be written to
-    /// memory and read again.
-    #[expect(
-        clippy::inline_always,
-        reason = "else LLVM may give a row back in memory: decoding takes a quarter longer"
-    )]
-    #[inline(always)]
+    #[inline]
     pub(super) fn rows<'t, 'i: 't, T>(
         &'t mut self,
         input: &mut &'i [u8],
         mut row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
     ) -> Result<Option<Event<'t, T>>, Error> {
         loop {
+            if let Some(stop) = self.rows_in_input(input, &mut row) {
+                return Ok(Some(Event::Change(stop)));
+            }
+            if let Some(stop) = self.rows_in_spool(&mut row) {
+                return Ok(Some(Event::Change(stop)));
+            }
+            match self.edge_in_input(input) {
+                Some(Edge::Begin) => return Ok(Some(Event::Begin(&self.session.transaction))),
+                Some(Edge::Commit) => return Ok(Some(self.commit())),
+                None => {}
+            }
             let front = self.reader().map(|mut reader| reader.take_front(input));
-            match front {
-                Some(Front::Row(it)) => {
-                    let Err(stop) = row(self.change(it)?) else {
-                        continue;
-                    };
-                    return Ok(Some(Event::Change(stop)));
-                }
-                Some(Front::End) => {
-                    self.end_reading();
-                    return Ok(Some(self.commit()));
-                }
-                Some(Front::Other) | None => {}
+            if let Some(Front::Row(it)) = front {
+                let Err(stop) = row(self.change(it)?) else {
+                    continue;
+                };
+                return Ok(Some(Event::Change(stop)));
             }
             match self.other(input) {
                 Ok(Some(Next::Row)) => {}
@@ -130,6 +134,136 @@ impl Core {
                     return Err(error);
                 }
             }
+        }
+    }
+
+    /// See [`Assembler::rows_in_input`](super::Assembler::rows_in_input).
+    #[expect(
+        clippy::inline_always,
+        reason = "else LLVM gives each row in memory: decoding takes a quarter longer"
+    )]
+    #[inline(always)]
+    pub(super) fn rows_in_input<T>(
+        &mut self,
+        input: &mut &[u8],
+        row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+    ) -> Option<T> {
+        let Phase::Reading(Reading {
+            source: Source::Input,
+            skipped: false,
+        }) = &self.phase
+        else {
+            return None;
+        };
+        if !self.frames.is_clear() || self.session.relations.has_new() {
+            return None;
+        }
+        let (mut rest, mut offset, mut seq) = (*input, self.frames.offset(), self.seq);
+        let stopped = self.give_rows(&mut rest, &mut offset, &mut seq, false, row);
+        *input = rest;
+        self.seq = seq;
+        self.frames.advance_to(offset);
+        stopped
+    }
+
+    /// As [`Core::rows_in_input`], for frames in the memory of the spool.
+    fn rows_in_spool<T>(
+        &mut self,
+        row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+    ) -> Option<T> {
+        let Phase::Reading(Reading {
+            source: Source::Spool(it),
+            skipped: false,
+        }) = &self.phase
+        else {
+            return None;
+        };
+        if !it.aborted.is_empty() || self.session.relations.has_new() {
+            return None;
+        }
+        let (mut rest, mut offset) = it.reader.rest()?;
+        let (size, mut seq) = (rest.len(), self.seq);
+        let stopped = self.give_rows(&mut rest, &mut offset, &mut seq, it.streamed, row);
+        let size = size.saturating_sub(rest.len());
+        self.seq = seq;
+        if let Phase::Reading(Reading {
+            source: Source::Spool(it),
+            ..
+        }) = &mut self.phase
+        {
+            it.reader.advance(size, offset);
+        }
+        stopped
+    }
+
+    /// Gives rows to `row` until it stops, or until another frame comes.
+    #[expect(clippy::inline_always, reason = "as `Core::rows_in_input`")]
+    #[inline(always)]
+    fn give_rows<T>(
+        &self,
+        rest: &mut &[u8],
+        offset: &mut u64,
+        seq: &mut u64,
+        in_stream: bool,
+        mut row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+    ) -> Option<T> {
+        while let Some((peek, behind)) = Peek::split(rest)
+            && peek.size() <= self.frames.limit()
+            && let Some(unread) = peek.row(in_stream)
+            && let Some(relation) = self.session.relations.known(unread.relation())
+        {
+            let change = Change {
+                seq: *seq,
+                lsn: peek.start(),
+                offset: *offset,
+                relation,
+                row: Unread::new(peek, &self.context),
+            };
+            *rest = behind;
+            *seq = seq.wrapping_add(1);
+            *offset = offset.wrapping_add(self.frames.fed(peek.size()));
+            if let Err(stop) = row(change) {
+                return Some(stop);
+            }
+        }
+        None
+    }
+
+    /// Takes the Begin of a plain transaction that lies in the input as a whole, or its Commit.
+    /// Nearly all events that are not rows are one of these.
+    #[inline]
+    pub(super) fn edge_in_input(&mut self, input: &mut &[u8]) -> Option<Edge> {
+        if !self.frames.is_clear() || self.session.relations.has_new() || self.session.ended {
+            return None;
+        }
+        match &self.phase {
+            Phase::Search(Search::Between) => {
+                let (begin, commit, rest) = whole_transaction(input, self.frames.limit())?;
+                let size = input.len().saturating_sub(rest.len());
+                self.frames.skip(self.frames.fed(size));
+                *input = rest;
+                self.session.transaction.restart(begin);
+                self.session.transaction.end_lsn = commit.end_lsn;
+                self.session.transaction.commit_time = commit.commit_time;
+                match self.begin(Reading::default(), input) {
+                    Some(Next::Begin) if !self.is_skipped() => Some(Edge::Begin),
+                    _ => None,
+                }
+            }
+            Phase::Reading(Reading {
+                source: Source::Input,
+                skipped: false,
+            }) => {
+                let (peek, rest) = Peek::split(input)?;
+                if peek.kind() != Kind::Commit {
+                    return None;
+                }
+                self.frames.skip(self.frames.fed(peek.size()));
+                *input = rest;
+                self.end_reading();
+                Some(Edge::Commit)
+            }
+            _ => None,
         }
     }
 
@@ -200,7 +334,6 @@ impl Core {
         };
         Ok(match reader.take_front(input) {
             Front::Row(_) => true,
-            Front::End => false,
             Front::Other => !matches!(reader.other(input)?, None | Some(Next::End)),
         })
     }
@@ -406,7 +539,7 @@ impl Core {
         })
     }
 
-    fn commit<T>(&mut self) -> Event<'_, T> {
+    pub(super) fn commit<T>(&mut self) -> Event<'_, T> {
         if let Some(facts) = &mut self.session.facts
             && std::mem::take(&mut facts.continues)
         {

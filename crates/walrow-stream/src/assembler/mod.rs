@@ -27,7 +27,7 @@ mod search;
 mod session;
 mod unmarked;
 
-use self::core::{Core, Phase};
+use self::core::{Core, Edge, Phase};
 use self::search::Search;
 pub use self::session::End;
 use self::session::Start;
@@ -281,5 +281,31 @@ impl Assembler {
             Err(error) => Err(self.failure.insert(error).clone()),
             event => event,
         }
+    }
+
+    /// The Begin or the Commit of a plain transaction, if it is at the front of the input and the
+    /// transaction lies in the input as a whole. Otherwise [`Assembler::next_with`] goes on.
+    #[inline]
+    pub fn edge_in_input<'t, T>(&'t mut self, input: &mut &[u8]) -> Option<Event<'t, T>> {
+        Some(match self.core.edge_in_input(input)? {
+            Edge::Begin => Event::Begin(&self.core.session.transaction),
+            Edge::Commit => self.core.commit(),
+        })
+    }
+
+    /// Gives the rows at the front of the input to `row`, unread, and returns the error with which
+    /// it stops. It ends at anything else than a row of a committed transaction that lies in the
+    /// input as a whole, and of a relation that was used lately: [`Assembler::next_with`] goes on.
+    ///
+    /// This is the shortest way for a row, whose parts stay in registers. It is large, so it belongs
+    /// into one place of a program.
+    #[expect(clippy::inline_always, reason = "as `Core::rows_in_input`")]
+    #[inline(always)]
+    pub fn rows_in_input<T>(
+        &mut self,
+        input: &mut &[u8],
+        row: impl FnMut(Change<'_, Unread<'_>>) -> Result<(), T>,
+    ) -> Option<T> {
+        self.core.rows_in_input(input, row)
     }
 }

@@ -32,8 +32,6 @@ pub(super) struct Row<'i> {
 /// The result of [`Reader::take_front`].
 pub(super) enum Front<'i> {
     Row(Row<'i>),
-    /// The transaction's Commit.
-    End,
     /// No frame was taken: [`Reader::other`] finds the next event.
     Other,
 }
@@ -84,7 +82,7 @@ pub(super) struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    /// Takes the next frame if it is a row to return, or the Commit of a transaction in the input.
+    /// Takes the next frame if it is a row to return.
     #[expect(clippy::inline_always, reason = "as `Core::next`")]
     #[inline(always)]
     pub(super) fn take_front<'i>(&mut self, input: &mut &'i [u8]) -> Front<'i> {
@@ -106,10 +104,6 @@ impl Reader<'_> {
             return Front::Other;
         }
         let Some(row) = peek.row(self.reading.is_streamed()) else {
-            if peek.kind() == Kind::Commit {
-                self.take(at, input);
-                return Front::End;
-            }
             return Front::Other;
         };
         let Lookup::Known(relation) = self.session.relations.look_up(row.relation()) else {

@@ -46,7 +46,9 @@ use crate::relation::Announce;
 use crate::spool::{SpoolId, SpoolReader};
 use crate::transaction::{Prepared, Transaction};
 use crate::undecided::{Open, read_origin, read_prepare, read_stream_prepare};
-use walrow_wire::{BackendMessage, CopyData, Frame, Kind, Message, Peek, PgString, Xid};
+use walrow_wire::{
+    BackendMessage, Begin, Commit, CopyData, Frame, Kind, Message, Peek, PgString, Xid,
+};
 
 /// The state of the search.
 #[derive(Debug, Default)]
@@ -147,25 +149,61 @@ impl<'i> Run<'i> {
         frames: &Frames,
         belongs: impl Fn(&Peek<'_>) -> bool,
     ) -> Option<(Peek<'i>, &'i [u8])> {
-        let (mut rest, mut fed) = (self.rest, self.fed);
-        let mut touched = 0;
-        let front = loop {
-            let Some((peek, behind)) = Peek::split(rest) else {
-                break None;
-            };
-            if !belongs(&peek) || peek.size() > frames.limit() {
-                break Some((peek, behind));
-            }
-            if let Some([one, .., other]) = rest.get(AHEAD..=AHEAD.saturating_add(CACHE_LINE)) {
-                touched ^= one ^ other;
-            }
-            fed = fed.saturating_add(frames.fed(peek.size()));
-            rest = behind;
-        };
-        std::hint::black_box(touched);
-        (self.rest, self.fed) = (rest, fed);
-        front
+        let passed = pass_while(self.rest, frames.limit(), belongs);
+        let bytes = self.rest.len().saturating_sub(passed.rest.len());
+        self.fed = self.fed.saturating_add(frames.fed_of(passed.frames, bytes));
+        self.rest = passed.rest;
+        passed.front
     }
+}
+
+/// Frames at the front of the input that were passed.
+struct Passed<'i> {
+    /// Their number.
+    frames: usize,
+    /// The input after them.
+    rest: &'i [u8],
+    /// The frame after them and the input after that, if it is a whole message.
+    front: Option<(Peek<'i>, &'i [u8])>,
+}
+
+/// Passes the frames at the front of the input that belong to something.
+#[inline]
+fn pass_while(input: &[u8], limit: usize, belongs: impl Fn(&Peek<'_>) -> bool) -> Passed<'_> {
+    let (mut rest, mut frames, mut touched) = (input, 0_usize, 0);
+    let front = loop {
+        let Some((peek, behind)) = Peek::split(rest) else {
+            break None;
+        };
+        if !belongs(&peek) || peek.size() > limit {
+            break Some((peek, behind));
+        }
+        if let Some([one, .., other]) = rest.get(AHEAD..=AHEAD.saturating_add(CACHE_LINE)) {
+            touched ^= one ^ other;
+        }
+        frames = frames.wrapping_add(1);
+        rest = behind;
+    };
+    std::hint::black_box(touched);
+    Passed {
+        frames,
+        rest,
+        front,
+    }
+}
+
+/// The Begin and the Commit of a plain transaction that lies at the front of the input as a whole,
+/// and the input after its Begin.
+///
+/// Nearly all transactions do. For all others, [`Searcher`] searches the same frames again.
+#[inline]
+pub(super) fn whole_transaction(input: &[u8], limit: usize) -> Option<(Begin, Commit, &[u8])> {
+    let (first, rows) = Peek::split(input)?;
+    let begin = first.begin()?;
+    let (last, _) = pass_while(rows, limit, |peek| peek.kind().carries_xid()).front?;
+    let commit = last.commit()?;
+    let is_whole = commit.commit_lsn == begin.final_lsn && first.size().max(last.size()) <= limit;
+    is_whole.then_some((begin, commit, rows))
 }
 
 /// The state that the search changes.

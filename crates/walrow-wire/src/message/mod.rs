@@ -18,7 +18,7 @@ pub use kind::Kind;
 pub use relation::{Column, Columns, Relation, ReplicaIdentity, Type};
 pub use row::{Delete, Insert, OldTuple, Truncate, Update};
 pub use tuple::{Cell, Cells, Tuple};
-pub use unread::{Image, UnreadRow, UnreadTuple};
+pub use unread::{Image, UnreadCells, UnreadRow, UnreadTuple};
 
 use crate::cursor::Cursor;
 use crate::encode::Put;

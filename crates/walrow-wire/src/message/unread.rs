@@ -99,8 +99,14 @@ impl<'a> UnreadRow<'a> {
 #[derive(Clone, Copy, Debug)]
 pub struct UnreadTuple<'a> {
     count: u16,
-    rest: &'a [u8],
+    cells: UnreadCells<'a>,
 }
+
+/// The cells of a tuple that were not read yet, and the bytes after the tuple in its message.
+///
+/// The caller reads as many cells as the tuple has.
+#[derive(Clone, Copy, Debug)]
+pub struct UnreadCells<'a>(&'a [u8]);
 
 impl<'a> UnreadTuple<'a> {
     #[inline]
@@ -108,11 +114,11 @@ impl<'a> UnreadTuple<'a> {
         let (count, rest) = bytes.split_first_chunk()?;
         Some(Self {
             count: u16::from_be_bytes(*count),
-            rest,
+            cells: UnreadCells(rest),
         })
     }
 
-    /// How many cells it claims to have. The caller reads that many.
+    /// How many cells it claims to have.
     #[inline]
     pub const fn len(&self) -> usize {
         self.count as usize
@@ -123,59 +129,68 @@ impl<'a> UnreadTuple<'a> {
         self.count == 0
     }
 
+    /// The cells, from the first one.
+    #[inline]
+    pub const fn cells(&self) -> UnreadCells<'a> {
+        self.cells
+    }
+
+    /// The cell at this index. `None` if the tuple has no such cell.
+    pub fn nth(self, index: usize) -> Option<Cell<'a>> {
+        let mut cells = self.cells;
+        for _ in 0..index {
+            cells.cell()?;
+        }
+        (index < self.len()).then(|| cells.cell())?
+    }
+
+    /// Reads all cells at once.
+    #[inline]
+    pub(super) fn skip(self) -> Option<(Tuple<'a>, UnreadCells<'a>)> {
+        let (tuple, rest) = Tuple::split(self.count, self.cells.0)?;
+        Some((tuple, UnreadCells(rest)))
+    }
+}
+
+impl<'a> UnreadCells<'a> {
     /// Reads the next cell.
     #[inline]
     pub fn cell(&mut self) -> Option<Cell<'a>> {
-        let (cell, rest) = first_cell(self.rest)?;
-        self.rest = rest;
+        let (cell, rest) = first_cell(self.0)?;
+        self.0 = rest;
         Some(cell)
     }
 
-    /// Reads the next cell if it is a text, as most are. Otherwise [`UnreadTuple::cell`] reads it.
+    /// Reads the next cell if it is a text, as most are. Otherwise [`UnreadCells::cell`] reads it.
     #[inline]
     pub fn text(&mut self) -> Option<&'a [u8]> {
-        let [b't', a, b, c, d, rest @ ..] = self.rest else {
+        let [b't', a, b, c, d, rest @ ..] = self.0 else {
             return None;
         };
         let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
         let (value, rest) = rest.split_at_checked(length)?;
-        self.rest = rest;
+        self.0 = rest;
         Some(value)
-    }
-
-    /// The cell at this index, without reading it here. `None` if the tuple has no such cell.
-    pub fn nth(mut self, index: usize) -> Option<Cell<'a>> {
-        for _ in 0..index {
-            self.cell()?;
-        }
-        (index < self.len()).then(|| self.cell())?
     }
 
     /// Bytes of the message that were not read.
     #[inline]
-    pub const fn unread(&self) -> usize {
-        self.rest.len()
+    pub const fn size(&self) -> usize {
+        self.0.len()
     }
 
     /// After all cells were read: whether the message ends here.
     #[inline]
     pub const fn is_end(&self) -> bool {
-        self.rest.is_empty()
+        self.0.is_empty()
     }
 
     /// After all cells of an old tuple were read: the new tuple that follows.
     #[inline]
-    pub fn then_new(&self) -> Option<Self> {
-        match self.rest {
-            [b'N', rest @ ..] => Self::split(rest),
+    pub fn then_new(&self) -> Option<UnreadTuple<'a>> {
+        match self.0 {
+            [b'N', rest @ ..] => UnreadTuple::split(rest),
             _ => None,
         }
-    }
-
-    /// Reads all cells at once.
-    #[inline]
-    pub(super) fn skip(self) -> Option<(Tuple<'a>, Self)> {
-        let (tuple, rest) = Tuple::split(self.count, self.rest)?;
-        Some((tuple, Self { count: 0, rest }))
     }
 }
