@@ -3,7 +3,13 @@
 //! `decode` makes `RecordBatch`es, `own-columns` those without metadata columns, `messages` visits all
 //! messages and cells, `floor` and `floor-walk` do the same two things without any check.
 
-// The other parsers' harnesses are in a workspace of their own and have this file.
+#![expect(
+    clippy::arithmetic_side_effects,
+    reason = "counts of a capture in memory"
+)]
+
+// The harnesses of other parsers are in another workspace, and own this file.
+#[expect(unreachable_pub, reason = "public in the other workspace")]
 #[path = "../../peers/rust/src/serve.rs"]
 mod serve;
 
