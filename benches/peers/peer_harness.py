@@ -3,7 +3,7 @@
     load FILE   reads a capture into memory: {}
     count       parses it and counts its contents:
                 {"messages": {"I": 7}, "cells": 9, "nulls": 1, "value_bytes": 30};
-                a parser leaves out what it does not tell
+                a parser leaves out the counts that it does not know
     pass        parses it and drops the results: {"ns": 123, "items": 9};
                 items are messages, or rows
 
@@ -105,10 +105,10 @@ class Harness:
 
 
 def differences(name: str, own: Counts, other_name: str, other: Counts) -> list[str]:
-    """What two parsers count differently, as sentences that name both.
+    """Lists the counts that differ, as sentences that name both parsers.
 
-    Only what both of them tell is compared. A kind of message that one of them never
-    gives is a kind it does not tell.
+    Only counts that both parsers give are compared. A kind of message that one of them
+    never gives is not compared.
 
     Example:
         >>> differences("a", {"cells": 4}, "b", {"cells": 5, "nulls": 1})

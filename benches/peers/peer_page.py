@@ -15,7 +15,7 @@ RESULTS = ROOT / "target" / "bench" / "peers.json"
 PAGE = ROOT / "docs" / "speed" / "peers.md"
 PLOT = PAGE.with_suffix(".svg")
 
-#: Captures of all parsers: those of the plot.
+#: The captures in the plot.
 PLOTTED = ("narrow", "pgbench", "wide", "mixed", "tiny")
 COLOURS = {
     "columns": "#1b6ca8",
@@ -110,7 +110,7 @@ def targets(results: dict[str, Any]) -> list[Target]:
 
 
 def is_other(name: str) -> bool:
-    """Whether a parser is none of ours, and a library."""
+    """Whether a parser is somebody else's library."""
     return not name.startswith(("walrow", "floor", "struct"))
 
 

@@ -19,7 +19,7 @@ SLOW_NS = 1_000_000_000
 
 
 class CountsDifferError(Exception):
-    """Two parsers do not find the same in a capture."""
+    """Two parsers find different things in a capture."""
 
 
 @dataclass
@@ -91,7 +91,7 @@ def measure(
         passes: How often it parses in a turn; once if it is slow.
 
     Raises:
-        HarnessError: A parser failed, or a pass gave other results than the one before.
+        HarnessError: A parser failed, or two passes gave different numbers of results.
     """
     warm = {harness.name: harness.run() for harness in harnesses}
     measured = {name: Measured() for name in warm}

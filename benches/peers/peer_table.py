@@ -18,12 +18,12 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = ROOT / "benches" / "peers"
 BUILT = ROOT / "target" / "peers"
 
-#: What a parser makes: Arrow columns, messages with values of the language's own types,
-#: messages with texts, or nothing that stays.
+#: A parser makes Arrow columns, messages with values of the language's own types, messages
+#: with texts, or visits messages and keeps no results.
 Makes = Literal["columns", "values", "texts", "visits"]
 
-#: What a capture may hold that not every parser reads: binary cells, and transactions
-#: that are streamed before their commit (protocol 2).
+#: Not every parser reads binary cells, and transactions that are streamed before their
+#: commit (protocol 2).
 Feature = Literal["binary", "streamed"]
 
 
@@ -37,8 +37,8 @@ class Peer:
 
     Args:
         name: As in the results.
-        language: Of its users.
-        makes: What it makes of a capture.
+        language: The language of its users.
+        makes: The form of its results.
         family: The build it comes from, a key of BUILDS.
         arguments: Its program and arguments, as the family starts them.
         reads: The features that it reads beyond text and protocol 1.
@@ -71,7 +71,7 @@ _ALL: frozenset[Feature] = frozenset({"binary", "streamed"})
 
 #: Everything is compared with this one, in counts and in time.
 REFERENCE = "walrow, RecordBatches"
-#: Counts are compared with this one: it tells all of them.
+#: All counts are compared with this one, which gives all of them.
 COUNTED = "walrow, messages"
 #: The measure without checks.
 FLOOR = "floor, rows"

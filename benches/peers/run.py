@@ -1,8 +1,8 @@
 """Measures walrow beside other parsers: run.py CAPTURES [--rounds N] [--only NAME].
 
-Builds the harnesses, compares what they count in each capture `*.wire` of the folder,
-then has them parse it in turns. Writes target/bench/peers.json, from which peer_page.py
-writes docs/speed/peers.md. Ends with 1 if two parsers count differently.
+Builds the harnesses, compares their counts of each capture `*.wire` in the folder, and
+then has them parse it in turns. Writes target/bench/peers.json; peer_page.py makes
+docs/speed/peers.md of it. Ends with 1 if two parsers count differently.
 """
 
 from __future__ import annotations
@@ -75,6 +75,8 @@ def main() -> None:
                 found = of_capture(path, peers, given.rounds, given.passes)
             except CountsDifferError as error:
                 sys.exit(f"parsers count differently: {error}")
+            except HarnessError as error:
+                sys.exit(f"{path.name}: {error}")
             results["captures"][path.name.removesuffix(".wire")] = found
             RESULTS.parent.mkdir(parents=True, exist_ok=True)
             RESULTS.write_text(json.dumps(results, indent=1) + "\n")
@@ -165,7 +167,7 @@ def times(own: Measured, reference: Measured, rows: int) -> dict[str, float]:
 
 
 def contents(path: Path) -> set[Feature]:
-    """What a capture holds that not every parser reads."""
+    """The features of a capture that not every parser reads."""
     found: set[Feature] = set()
     for message in walrow.messages(path):
         if message.kind == "S":

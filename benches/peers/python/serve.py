@@ -16,7 +16,7 @@ XLOG_DATA = 25
 
 
 class Counts:
-    """What a capture holds."""
+    """The contents of a capture."""
 
     def __init__(self) -> None:
         self.messages: dict[str, int] = {}

@@ -34,7 +34,7 @@ impl<'a> Payload<'a> {
         self.capture.slice_ref(self.bytes)
     }
 
-    /// Of an `XLogData` message: the start of the WAL data, and the pgoutput message.
+    /// The start of the WAL data in an `XLogData` message, and the pgoutput message.
     pub fn xlog_data(self) -> Option<(u64, Self)> {
         let (head, bytes) = self.bytes.split_at_checked(XLOG_DATA)?;
         let (b'w', rest) = head.split_first()? else {

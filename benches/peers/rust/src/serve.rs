@@ -7,7 +7,7 @@ use std::fs;
 use std::io::{self, BufRead, Write};
 use std::time::Instant;
 
-/// The contents of a capture, as far as a parser tells them.
+/// The contents of a capture. A parser leaves out the counts that it does not know.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
     /// Messages by their tag, such as `b'I'`.

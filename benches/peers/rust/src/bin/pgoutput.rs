@@ -1,4 +1,4 @@
-//! pgoutput: messages that own their texts. Its types say before which options the stream has.
+//! pgoutput: messages that own their texts. The options of the stream are type parameters.
 
 use pgoutput::events::base::event::BaseEvent;
 use pgoutput::events::base::tuple_data::{
