@@ -127,7 +127,7 @@ PEERS = (
     Peer("Debezium 3.7.0.Final, messages", "Java", "texts", "java", ("messages",)),
     Peer("Debezium 3.7.0.Final, values", "Java", "values", "java", ("values",)),
     Peer("pg-logical-replication 2.5.0", "JavaScript", "values", "node", (), _BINARY),
-    Peer("struct, by hand", "Python", "texts", "python", ("by_hand_peer.py",), _BINARY),
+    Peer("struct, by hand", "Python", "texts", "python", ("by_hand_peer.py",)),
     Peer("walflux 0.1.0", "Python", "texts", "pypi", ("walflux_peer.py",)),
     Peer("pypgoutput 0.0.3", "Python", "texts", "pypi", ("pypgoutput_peer.py",)),
 )
