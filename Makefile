@@ -33,7 +33,8 @@ RUST_SOURCES := Cargo.toml Cargo.lock \
 .NOTPARALLEL:
 
 .PHONY: help demo test test-all lint test-rust test-python test-postgres test-spark \
-	test-python-postgres test-examples simulate deny bench curves fuzz golden types build clean
+	test-python-postgres test-examples simulate deny bench bench-peers curves fuzz golden types build \
+	clean
 
 help: ## shows this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -131,6 +132,13 @@ bench: build ## captures from a real server, then how fast they are read, beside
 curves: build ## what walrow costs as its input grows: docs/speed/curves.md; 20 minutes
 	$(BIN)/python -m pip install --quiet --group bench
 	$(TIMED) ( $(BIN)/python benches/curves measure; $(BIN)/python benches/curves page )
+
+# Other languages' tools are needed here alone. A parser that cannot be built is named and skipped.
+bench-peers: build ## other parsers of pgoutput beside walrow, and docs/speed/peers.md; uses Go, Node and Maven
+	@PYTHONPATH=examples $(BIN)/python benches/captures.py target/bench-data
+	$(BIN)/python -m pip install --quiet --group bench
+	PYTHONPATH=tests:examples $(BIN)/python benches/peers/run.py $(or $(PEERS_CAPTURES),target/bench-data)
+	$(BIN)/python benches/peers/peer_page.py
 
 fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 	@echo "== operations, on stable and with another seed, for $(FUZZ_SECONDS) s"; \
