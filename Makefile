@@ -74,11 +74,11 @@ test-rust: build ## tests of all crates; fuzz targets are checked
 	wait $$beside || { cat target/memory.log; exit 1; }; \
 	$(if $(WALROW_SLOW),cargo test -p walrow --no-default-features --tests --locked;) \
 	$(if $(WALROW_SLOW),RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked;) \
-	$(if $(WALROW_SLOW),cargo bench --workspace --benches --profile test --locked -- --test;) \
+	$(if $(WALROW_SLOW),cargo bench --workspace --features walrow-benches/csv --benches --profile test --locked -- --test;) \
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target} --locked )
 
 # The last run has no pyarrow: walrow itself must not need it. test_hostile.py is long and has
-# nothing of pyarrow in either run.
+# nothing of pyarrow in either run; test_instructions.py is about a program of its own.
 test-python: build ## the package, the command line and the reference decoder
 	$(TIMED) ( set -x; \
 	$(PYTEST) --dist worksteal $(PYTHON_TESTS) $(MARKS); \
@@ -122,10 +122,10 @@ deny: ## licences, advisories and sources of all crates; needs cargo-deny
 build: .venv/.built target/ivy/.fetched ## .venv with the development tools, and walrow in it
 
 bench: build ## captures from a real server, then how fast they are read, beside a floor
-	@PYTHONPATH=examples $(BIN)/python benches/captures.py target/bench-data
+	@PYTHONPATH=tests $(BIN)/python benches/captures.py target/bench-data
 	cargo bench -p walrow-benches
 	@for script in benches/*.py; do \
-		case $$script in benches/captures.py|benches/memory.py) ;; *) \
+		case $$script in benches/captures.py|benches/workloads.py|benches/instructions.py|benches/memory.py) ;; *) \
 			echo "== $$script"; $(BIN)/python $$script target/bench-data ;; esac; done
 	@echo "== benches/memory.py"; $(BIN)/python benches/memory.py
 
@@ -182,7 +182,7 @@ MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
 PYTHON_TESTS := tests/python tests/cli tests/reference tests/local_delta
 POSTGRES_TESTS := pytest -n 6 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
 RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) tests/python \
-	--ignore tests/python/test_hostile.py $(MARKS)
+	--ignore tests/python/test_hostile.py --ignore tests/python/test_instructions.py $(MARKS)
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \
 import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 

@@ -1,30 +1,257 @@
-"""Instructions a row, for walrow, for the floor and for a log: instructions.py [DIR].
+"""The ratio of walrow's instructions to the floor's, by valgrind: instructions.py [DIR].
 
-A log is appended to, decoded, and makes the state of its largest table with a key. Valgrind counts,
-so a busy machine gives the same numbers as a quiet one. Without valgrind, it ends with a
-message.
+It reads each capture once by walrow, as `walrow.read` does in Python, and once by the floor program,
+which the same compiler builds. A busy machine gives the same numbers as a quiet one. DIR has captures
+of benches/captures.py. Then it counts the instructions a row of writing and reading a log.
+
+`--small` uses the captures of benches/data. `--check` uses them, too, and compares the ratios with
+benches/data/instructions.json, as `make test` does. `--write` changes that file. `--json FILE`
+writes all figures.
 """
 
 from __future__ import annotations
 
+import argparse
+import gc
+import json
+import math
+import os
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import walrow
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+ROOT = Path(__file__).resolve().parent.parent
+DATA = ROOT / "benches/data"
+WRITTEN = DATA / "instructions.json"
+
+#: The largest relative difference between a ratio and the written ratio, up or down.
+TOLERANCE = 0.02
+#: The same if another compiler built both programs.
+OTHER_COMPILER = 0.1
+#: A small capture is repeated until it has this many bytes, since memory grows only in the first batches.
+#: Each repetition is a new session.
+ENOUGH = 2_000_000
+#: The small captures that are counted: each workload, and numbers and times in binary.
+SMALL = (
+    *("narrow", "wide", "mixed", "pgbench", "tiny", "updates", "toast", "toast-full"),
+    *("streamed", "columns", "tables", "narrow.binary", "mixed.binary"),
+)
 
 
 def main() -> None:
-    """Prints a line a capture."""
-    valgrind = shutil.which("valgrind")
-    if valgrind is None:
-        print("no valgrind: instructions are not counted")
+    """Prints a line a capture, and compares or writes if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dir", nargs="?", type=Path, default=ROOT / "target/bench-data")
+    parser.add_argument("--small", action="store_true")
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--read", nargs="+", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.read:
+        _read(options.read)
         return
-    root = Path(__file__).resolve().parent.parent
-    directory = Path(sys.argv[1] if len(sys.argv) > 1 else root / "target/bench-data")
+    if shutil.which("valgrind") is None:
+        print(
+            "no valgrind: instructions are not counted. Install it and run this again."
+        )
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        if options.small or options.check or options.write:
+            captures = _small(Path(folder))
+            # A log takes each transaction once, so this one is not repeated.
+            stream, segment = _unpacked("pgbench", Path(folder) / "once.wire"), 20_000
+        else:
+            captures = {
+                path.name.removesuffix(".wire"): path
+                for path in sorted(options.dir.glob("*.wire"))
+            }
+            stream, segment = captures["pgbench"], 100_000
+        counts = counted(captures, Path(folder), stream, segment)
+    print(f"{'capture':<20}{'floor':>14}{'walrow':>14}{'ratio':>8}   instructions")
+    for name, (floor, own) in counts.items():
+        print(f"{name:<20}{floor:>14,}{own:>14,}{own / floor:>8.3f}")
+    ratios = {name: round(own / floor, 3) for name, (floor, own) in counts.items()}
+    if options.json:
+        figures = {
+            name: {"floor": floor, "walrow": own, "ratio": ratios[name]}
+            for name, (floor, own) in counts.items()
+        }
+        options.json.parent.mkdir(parents=True, exist_ok=True)
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    if options.write:
+        written = {"compiler": compiler(), "ratios": ratios}
+        WRITTEN.write_text(json.dumps(written, indent=2) + "\n")
+    elif options.check:
+        found = differences(ratios, json.loads(WRITTEN.read_text()), compiler())
+        for line in found:
+            print(line)
+        sys.exit(bool(found))
+    elif not options.small:
+        _logs(options.dir)
+
+
+def differences(
+    ratios: Mapping[str, float], written: Mapping[str, Any], compiler: str
+) -> list[str]:
+    """Compares ratios with the written ratios. Each difference is a line.
+
+    Args:
+        ratios: The ratio of instructions of each capture, by name.
+        written: The contents of benches/data/instructions.json.
+        compiler: The compiler of both programs, as it is written there.
+    """
+    tolerance = TOLERANCE if compiler == written["compiler"] else OTHER_COMPILER
+    lines = []
+    for name in sorted(ratios.keys() | written["ratios"].keys()):
+        now, then = ratios.get(name), written["ratios"].get(name)
+        if now is None or then is None:
+            lines.append(f"{name}: only {'written' if now is None else 'counted'}")
+        elif now > then * (1 + tolerance):
+            lines.append(
+                f"{name}: {now:.3f} times the floor's instructions, {then:.3f} before:"
+                f" {now / then - 1:.1%} more. Find out why, or write the new ones down."
+            )
+        elif now < then * (1 - tolerance):
+            lines.append(
+                f"{name}: {now:.3f} times the floor's instructions, {then:.3f} before:"
+                f" {1 - now / then:.1%} fewer. Write them down, so that they stay."
+            )
+    if lines:
+        lines.append("benches/instructions.py --write writes the new ratios down")
+    return lines
+
+
+def compiler() -> str:
+    """The Rust compiler and its version."""
+    out = subprocess.run(["rustc", "--version"], check=True, capture_output=True)  # noqa: S607
+    return " ".join(out.stdout.decode().split()[:2])
+
+
+def counted(
+    captures: Mapping[str, Path], folder: Path, stream: Path, segment: int
+) -> dict[str, tuple[int, int]]:
+    """Counts the instructions of the floor and of walrow for captures.
+
+    Args:
+        captures: Files by name.
+        folder: For a log, and for what valgrind writes.
+        stream: The capture that a log of many small segments is made of: `segments`.
+        segment: The bytes of a small segment.
+
+    Returns:
+        The instructions of both by name.
+    """
+    import walrow
+
+    floor = built()
+    log = folder / "segments"
+    walrow.seal(stream, log=log, segment_size=segment, compression_level=0)
+    rust = [floor, *captures.values(), stream]
+    python = [sys.executable, __file__, "--read", *captures.values(), log]
+    with ThreadPoolExecutor() as threads:
+        counts = threads.map(
+            _counts, (rust, python), (folder / "rust", folder / "python")
+        )
+    return dict(zip((*captures, "segments"), zip(*counts, strict=True), strict=True))
+
+
+def built() -> Path:
+    """Builds the floor program as walrow is built, and returns it."""
+    command = ["cargo", "build", "--release", "--locked", "-p", "walrow-floor"]
+    out = subprocess.run(  # noqa: S603
+        [*command, "--message-format=json"],
+        cwd=ROOT,
+        check=True,
+        stdout=subprocess.PIPE,
+    ).stdout
+    found = (json.loads(line).get("executable") for line in out.splitlines())
+    return next(Path(it) for it in found if it)
+
+
+def _small(folder: Path) -> dict[str, Path]:
+    """Writes the small captures, each so often that it is long enough."""
+    captures = {name: _unpacked(name, folder / f"{name}.wire") for name in SMALL}
+    for path in captures.values():
+        capture = path.read_bytes()
+        path.write_bytes(capture * math.ceil(ENOUGH / len(capture)))
+    return captures
+
+
+def _unpacked(name: str, path: Path) -> Path:
+    """Writes a capture of benches/data to a path, and returns that."""
+    import pyarrow as pa
+
+    stored = DATA / f"{name}.wire.zst"
+    with pa.input_stream(str(stored), compression="zstd") as file:
+        path.write_bytes(file.read())
+    return path
+
+
+def _counts(command: Iterable[object], out: Path) -> list[int]:
+    """The instructions between each two calls of `getppid`.
+
+    Callgrind begins to count anew at each call, so what begins and ends a process counts nothing.
+    """
+    valgrind = [
+        *("valgrind", "--tool=callgrind", "--dump-before=getppid"),
+        f"--callgrind-out-file={out}",
+    ]
+    subprocess.run(  # noqa: S603
+        [*valgrind, *map(str, command)],
+        check=True,
+        capture_output=True,
+        # The same hash tables in each run. Large memory grows without a copy, which would depend on
+        # the addresses that are free.
+        env={
+            **os.environ,
+            "PYTHONHASHSEED": "0",
+            "MALLOC_MMAP_THRESHOLD_": "65536",
+        },
+    )
+    counts = []
+    while (part := out.with_name(f"{out.name}.{2 * len(counts) + 2}")).exists():
+        found = re.search(r"^totals: (\d+)", part.read_text(), re.MULTILINE)
+        counts.append(int(found.group(1)) if found else 0)
+    return counts
+
+
+def _read(captures: list[str]) -> None:
+    """Reads captures by walrow, each between two calls of `getppid`."""
+    import walrow
+
+    gc.disable()
+    # A capture is bytes in memory, a log is not.
+    sources = [
+        path if path.is_dir() else path.read_bytes() for path in map(Path, captures)
+    ]
+    # The first call imports modules.
+    for source in (sources[0], sources[-1]):
+        for _ in walrow.read(source):
+            pass
+    for source in sources:
+        os.getppid()
+        for _ in walrow.read(source):
+            pass
+        os.getppid()
+
+
+#: Captures that a log is made of, and the table of its state.
+TABLES = {"narrow": None, "pgbench": "pgbench_accounts", "tiny": None}
+
+
+def _logs(directory: Path) -> None:
+    """Prints what a log takes: to append, to decode, and to make the state of a table with a key."""
+    import walrow
+
     build = [
         "cargo",
         "build",
@@ -35,25 +262,8 @@ def main() -> None:
         "--bin",
         "once",
     ]
-    subprocess.run(build, cwd=root, check=True)  # noqa: S603
-    metadata = ["cargo", "metadata", "--format-version", "1", "--no-deps"]
-    listed = subprocess.run(  # noqa: S603
-        metadata, cwd=root, check=True, capture_output=True, text=True
-    ).stdout
-    found = re.search(r'"target_directory":"([^"]+)"', listed)
-    once = Path(found.group(1) if found else root / "target") / "release/once"
-    print(
-        f"{'capture':<10}{'floor':>10}{'walrow':>10}{'ratio':>8}   instructions a row"
-    )
-    for name in ("narrow", "wide", "mixed", "pgbench", "tiny"):
-        path = directory / f"{name}.wire"
-        if not path.exists():
-            continue
-        rows = sum(len(batch) for batch in walrow.read(path))
-        floor, own = (
-            count(valgrind, once, reader, path) / rows for reader in ("floor", "walrow")
-        )
-        print(f"{name:<10}{floor:>10.0f}{own:>10.0f}{own / floor:>8.2f}")
+    subprocess.run(build, cwd=ROOT, check=True)  # noqa: S603
+    once = built().with_name("once")
     print(f"{'log':<10}{'append':>10}{'read':>10}{'state':>8}   instructions a row")
     for name, table in TABLES.items():
         path = directory / f"{name}.wire"
@@ -62,29 +272,18 @@ def main() -> None:
         rows = sum(len(batch) for batch in walrow.read(path))
         with tempfile.TemporaryDirectory(dir=directory) as log:
             append, read = (
-                count(valgrind, once, *arguments) / rows
+                _all(once, *arguments) / rows
                 for arguments in (("append", path, log), ("read", log))
             )
             state = ""
             if table is not None:
-                state = f"{count(valgrind, once, 'state', log, table) / rows:.0f}"
+                state = f"{_all(once, 'state', log, table) / rows:.0f}"
         print(f"{name:<10}{append:>10.0f}{read:>10.0f}{state:>8}")
-    path = directory / "pgbench.wire"
-    if path.exists():
-        rows = sum(len(batch) for batch in walrow.read(path))
-        with tempfile.TemporaryDirectory(dir=directory) as log:
-            subprocess.run([once, "segments", path, log], check=True)  # noqa: S603
-            read = count(valgrind, once, "read", log) / rows
-        print(f"{'pgbench, small segments':<28}{read:>10.0f}")
 
 
-#: Captures that a log is made of, and the table of its state.
-TABLES = {"narrow": None, "pgbench": "pgbench_accounts", "tiny": None}
-
-
-def count(valgrind: str, once: Path, *arguments: object) -> int:
-    """Instructions of one run."""
-    command = [valgrind, "--tool=callgrind", "--callgrind-out-file=/dev/null"]
+def _all(once: Path, *arguments: object) -> int:
+    """Instructions of a whole run."""
+    command = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
     out = subprocess.run(  # noqa: S603
         [*command, str(once), *map(str, arguments)],
         check=True,

@@ -7,9 +7,10 @@ printed beside an identity mapInArrow over the same bytes.
 
 from __future__ import annotations
 
-import re
+import json
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +20,7 @@ import pyarrow as pa
 import walrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 TURNS = 15
 
@@ -33,7 +34,7 @@ def main() -> None:
         for name in ("narrow", "wide", "mixed")
         if (path := directory / f"{name}.wire").exists()
     }
-    rust = rust_rows(root)
+    rust = rust_rows(root, captures)
     print(f"{'capture':<10}{'Rust':>12}{'Python':>12}{'ratio':>8}{'stream':>12}")
     for name, path in captures.items():
         data = path.read_bytes()
@@ -49,14 +50,18 @@ def main() -> None:
     spark_rows(captures)
 
 
-def rust_rows(root: Path) -> dict[str, float]:
+def rust_rows(root: Path, names: Iterable[str]) -> dict[str, float]:
     """Runs the Rust bench and takes its nanoseconds a row."""
-    command = ["cargo", "bench", "-q", "-p", "walrow-benches", "--bench", "ratios"]
-    out = subprocess.run(  # noqa: S603
-        command, cwd=root, check=True, capture_output=True, text=True
-    ).stdout
-    pattern = r"^(\w+)\*? .* row +[\d.]+ ns +([\d.]+) ns"
-    return {name: float(ns) for name, ns in re.findall(pattern, out, re.MULTILINE)}
+    command = ["cargo", "bench", "-q", "-p", "walrow-benches", "--features", "csv"]
+    with tempfile.TemporaryDirectory() as folder:
+        figures = Path(folder, "ratios.json")
+        subprocess.run(  # noqa: S603
+            [*command, "--bench", "ratios", "--", f"--json={figures}", *names],
+            cwd=root,
+            check=True,
+        )
+        found = json.loads(figures.read_text())
+    return {it["name"]: it["readers"]["walrow"]["ns"]["least"] for it in found}
 
 
 def drain(data: bytes, table: str) -> None:

@@ -1,6 +1,6 @@
 //! Every frame, message and cell, by walrow.
 
-use crate::floor::Visited;
+use walrow_floor::Visited;
 use walrow_wire::{BackendMessage, Cell, CopyData, Error, Frame, Message, Tuple};
 
 /// Visits them as a decoder does: validated first, then cell by cell.

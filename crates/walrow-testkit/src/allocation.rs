@@ -1,4 +1,4 @@
-//! Measures how many bytes a call allocates, and how many it holds at a time.
+//! Measures how many bytes a call allocates, how often, and how many it holds at a time.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -6,7 +6,7 @@ use std::cell::Cell;
 /// The system's allocator with a counter. A test binary that measures installs it:
 ///
 /// ```
-/// use walrow_testkit::allocation::{Counting, allocated, peak};
+/// use walrow_testkit::allocation::{Counting, allocated, allocations, peak};
 ///
 /// #[global_allocator]
 /// static ALLOCATOR: Counting = Counting;
@@ -15,12 +15,15 @@ use std::cell::Cell;
 /// assert_eq!((bytes, list.capacity()), (100, 100));
 /// let (bytes, ()) = peak(|| for _ in 0..3 { drop(Vec::<u8>::with_capacity(100)) });
 /// assert_eq!(bytes, Some(100));
+/// let (count, _) = allocations(|| vec![Box::new(1), Box::new(2)]);
+/// assert_eq!(count, 3);
 /// ```
 #[derive(Debug)]
 pub struct Counting;
 
 thread_local! {
     static ALLOCATED: Cell<usize> = const { Cell::new(0) };
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
     /// Bytes that are held, minus bytes of other threads that were freed on this one.
     static LIVE: Cell<isize> = const { Cell::new(0) };
     static PEAK: Cell<isize> = const { Cell::new(0) };
@@ -35,6 +38,18 @@ pub fn allocated<T>(call: impl FnOnce() -> T) -> (usize, T) {
     let start = ALLOCATED.get();
     let value = call();
     (ALLOCATED.get() - start, value)
+}
+
+/// Runs `call` and returns how many times it asked for memory on this thread: for new memory, or for
+/// another size.
+///
+/// # Panics
+/// If [`Counting`] is not the binary's allocator.
+pub fn allocations<T>(call: impl FnOnce() -> T) -> (usize, T) {
+    assert!(is_counted(), "the binary does not install Counting");
+    let start = ALLOCATIONS.get();
+    let value = call();
+    (ALLOCATIONS.get() - start, value)
 }
 
 /// Runs `call` and returns by how many bytes the memory held on this thread grew at most. `None` if
@@ -59,6 +74,9 @@ fn is_counted() -> bool {
 }
 
 fn count(allocated: usize, freed: usize) {
+    if allocated > 0 {
+        ALLOCATIONS.set(ALLOCATIONS.get().wrapping_add(1));
+    }
     ALLOCATED.set(
         ALLOCATED
             .get()
