@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use walrow::log::{Directory, Log, Plan, Writer, WriterOptions};
 use walrow::stream::{Assembler, Catalog, CatalogColumn, CatalogTable, Event};
-use walrow::{Decoder, DecoderBuilder};
+use walrow::{Decoder, DecoderBuilder, Lsn};
 
 /// The bytes that a receiver gives to a writer at once.
 const BLOCK: usize = 4 << 20;

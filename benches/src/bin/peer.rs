@@ -18,7 +18,8 @@ use std::error::Error;
 use std::hint::black_box;
 use walrow::DecoderBuilder;
 use walrow::arrow_array::cast::AsArray;
-use walrow_benches::{decode, floor, walk};
+use walrow_benches::{decode, walk};
+use walrow_floor::{self as floor, Change};
 use walrow_wire::{Cell, CopyData, Frame, Message, Tuple};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -174,10 +175,10 @@ impl Subject for Floor {
             cells += (table.change.len() * table.columns.len()) as u64;
             for change in &table.change {
                 match change {
-                    0 => counts.message(b'I'),
-                    2 => counts.message(b'U'),
-                    3 => counts.message(b'D'),
-                    _ => {}
+                    Change::Insert => counts.message(b'I'),
+                    Change::Postimage => counts.message(b'U'),
+                    Change::Delete => counts.message(b'D'),
+                    Change::Preimage | Change::Truncate => {}
                 }
             }
         });
