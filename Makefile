@@ -134,11 +134,13 @@ curves: build ## what walrow costs as its input grows: docs/speed/curves.md; 20 
 	$(TIMED) ( $(BIN)/python benches/curves measure; $(BIN)/python benches/curves page )
 
 # Other languages' tools are needed here alone. A parser that cannot be built is named and skipped.
-bench-peers: build ## other parsers of pgoutput beside walrow, and docs/speed/peers.md; uses Go, Node and Maven
-	@PYTHONPATH=examples $(BIN)/python benches/captures.py target/bench-data
+bench-peers: build ## other parsers beside walrow, and other ways to a Delta table: docs/speed/peers.md, end-to-end.md
+	@PYTHONPATH=tests $(BIN)/python benches/captures.py target/bench-data
 	$(BIN)/python -m pip install --quiet --group bench
 	PYTHONPATH=tests:examples $(BIN)/python benches/peers/run.py $(or $(PEERS_CAPTURES),target/bench-data)
 	$(BIN)/python benches/peers/peer_page.py
+	$(BIN)/python benches/end_to_end/run.py
+	$(BIN)/python benches/end_to_end/page.py
 
 fuzz: target/tools/bin/cargo-fuzz ## each fuzz target for FUZZ_SECONDS (600)
 	@echo "== operations, on stable and with another seed, for $(FUZZ_SECONDS) s"; \
