@@ -27,7 +27,7 @@ fn floor_and_walrow_visit_the_same_cells() {
         let visited = walrow_floor::walk(&capture.bytes);
         let own = walk::walk(&capture.bytes);
         assert_eq!(Ok(visited), own, "{}", capture.name());
-        assert!(visited.cells > 9_000, "{}: {visited:?}", capture.name());
+        assert!(visited.cells > 5_000, "{}: {visited:?}", capture.name());
     }
 }
 

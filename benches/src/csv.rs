@@ -3,7 +3,11 @@
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::hint::black_box;
-use walrow::arrow_schema::{DataType, SchemaRef};
+use std::sync::Arc;
+use walrow::arrow_array::cast::AsArray;
+use walrow::arrow_array::types::TimestampMicrosecondType;
+use walrow::arrow_array::{Array, ArrayRef, RecordBatch};
+use walrow::arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use walrow::{DecoderBuilder, MetadataColumn};
 
 use crate::decode;
@@ -29,21 +33,47 @@ pub fn tables(bytes: &[u8], with_metadata: bool) -> Result<Vec<Table>, Box<dyn E
     let options = DecoderBuilder::new()
         .with_type("uuid", DataType::Utf8)
         .with_metadata(metadata);
-    let mut tables = BTreeMap::new();
+    let mut tables = BTreeMap::<u32, Table>::new();
     let mut result = Ok(());
     decode::batches(options, [bytes], |batch| {
-        let (oid, rows) = (batch.relation().oid, batch.record_batch());
-        let table = tables.entry(oid).or_insert_with(|| Table {
-            schema: rows.schema(),
-            text: Vec::new(),
-        });
-        let writer = arrow_csv::WriterBuilder::new().with_header(false);
-        if let Err(error) = writer.build(&mut table.text).write(rows) {
+        let table = tables.entry(batch.relation().oid);
+        if let Err(error) = write(
+            table.or_insert_with(|| Table {
+                schema: batch.record_batch().schema(),
+                text: Vec::new(),
+            }),
+            batch.record_batch(),
+        ) {
             result = Err(error);
         }
     })?;
     result?;
     Ok(tables.into_values().collect())
+}
+
+fn write(table: &mut Table, rows: &RecordBatch) -> Result<(), ArrowError> {
+    let columns: Vec<_> = rows.columns().iter().map(with_offset).collect();
+    let fields = rows.schema();
+    let fields = fields.fields().iter().zip(&columns);
+    let field = |(field, column): (&Arc<Field>, &ArrayRef)| {
+        let field = Field::clone(field);
+        field.with_data_type(column.data_type().clone())
+    };
+    table.schema = Arc::new(Schema::new(fields.map(field).collect::<Vec<_>>()));
+    let rows = RecordBatch::try_new(table.schema.clone(), columns)?;
+    let writer = arrow_csv::WriterBuilder::new().with_header(false);
+    writer.build(&mut table.text).write(&rows)
+}
+
+/// Names of time zones need a database, so `UTC` is an offset here.
+fn with_offset(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Timestamp(_, Some(_)) => {
+            let times = column.as_primitive::<TimestampMicrosecondType>();
+            Arc::new(times.clone().with_timezone("+00:00"))
+        }
+        _ => column.clone(),
+    }
 }
 
 /// Reads tables and drops their batches; how many rows there were.
