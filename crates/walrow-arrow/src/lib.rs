@@ -19,6 +19,7 @@ mod key_bytes;
 mod keys;
 mod layout;
 mod metadata;
+mod offsets;
 mod open_batches;
 mod options;
 mod profile;
@@ -33,6 +34,7 @@ mod table;
 mod table_name;
 mod tables;
 mod unresolved;
+mod utf8;
 mod versions;
 
 pub use arrow_type::{ARROW_TYPE_NAMES, ArrowTypeName, MAX_TYPE_DEPTH, parse_arrow_type};

@@ -3,8 +3,8 @@
 //! Values that all changes of a transaction share are stored once per run of rows. They are
 //! expanded to arrays when the batch is finished.
 
-use crate::column::{Store, Utf8};
 use crate::profile::Profile;
+use crate::utf8::Utf8;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_array::{
     ArrayRef, BooleanArray, Int64Array, ListArray, PrimitiveArray, StringArray, UInt32Array,
@@ -275,7 +275,8 @@ impl Metadata {
                 .push_repeated(name, run.len())
                 .map_err(|_| ArrowError::OffsetOverflowError(run.len()))?;
         }
-        names.finish(self.change_types.len(), None, &DataType::Utf8)
+        let names = names.into_array(self.change_types.len(), None)?;
+        Ok(Arc::new(names))
     }
 }
 

@@ -1,7 +1,7 @@
 //! Reads cells into a store: the part of a column that knows PostgreSQL's types.
 
 use super::store::{Bytes, Fixed, Push, Store};
-use super::utf8::Utf8;
+use crate::utf8::Utf8;
 use arrow_array::types::TimestampMicrosecondType;
 use std::fmt::Debug;
 use std::marker::PhantomData;

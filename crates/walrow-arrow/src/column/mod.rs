@@ -17,7 +17,6 @@ mod containers;
 mod store;
 mod translated;
 mod typed;
-mod utf8;
 mod validity;
 
 pub(crate) use cell::{AppendTo, As, Cell, Moments, RawCell, Utf8Text, Written};
@@ -30,7 +29,6 @@ pub(crate) use store::{
 };
 pub(crate) use translated::Translated;
 pub(crate) use typed::Typed;
-pub(crate) use utf8::Utf8;
 
 use crate::options::OnUnrepresentable;
 use arrow_array::ArrayRef;

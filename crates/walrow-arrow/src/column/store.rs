@@ -3,6 +3,8 @@
 //! A store holds a default for each null. It does not know which rows are null.
 
 use super::{Column, Losses};
+use crate::offsets::{offset, offsets, push_empty, truncate_offsets};
+use crate::utf8::Utf8;
 use arrow_array::builder::BooleanBufferBuilder;
 use arrow_array::types::{
     Date32Type, Decimal128Type, Decimal256Type, Float16Type, Float32Type, Float64Type, Int16Type,
@@ -364,11 +366,41 @@ impl Store for Bytes {
     }
 }
 
+impl Store for Utf8 {
+    #[inline]
+    fn push_null(&mut self) {
+        Self::push_null(self);
+    }
+
+    #[inline]
+    fn has_room(&self) -> bool {
+        Self::has_room(self)
+    }
+
+    fn truncate(&mut self, rows: usize) {
+        Self::truncate(self, rows);
+    }
+
+    fn variable_bytes(&self) -> usize {
+        self.size()
+    }
+
+    fn reserve_bytes(&mut self, bytes: usize) {
+        self.reserve(bytes);
+    }
+
+    fn finish(
+        self,
+        rows: usize,
+        nulls: Option<NullBuffer>,
+        data_type: &DataType,
+    ) -> Result<ArrayRef, ArrowError> {
+        strings_as(self.into_array(rows, nulls)?, data_type)
+    }
+}
+
 /// Strings in any of Arrow's layouts.
-pub(super) fn strings_as(
-    strings: StringArray,
-    data_type: &DataType,
-) -> Result<ArrayRef, ArrowError> {
+fn strings_as(strings: StringArray, data_type: &DataType) -> Result<ArrayRef, ArrowError> {
     Ok(match data_type {
         DataType::LargeUtf8 => {
             let (offsets, bytes, nulls) = strings.into_parts();
@@ -751,29 +783,6 @@ pub(crate) fn append(
 
 /// The maximum bytes of one value, even if its cell is small.
 pub(crate) const MAX_VALUE: usize = if cfg!(test) { 1 << 20 } else { 1 << 30 };
-
-pub(super) fn offsets(rows: usize) -> Vec<i32> {
-    let mut offsets = Vec::with_capacity(rows.saturating_add(1));
-    offsets.push(0);
-    offsets
-}
-
-#[inline]
-pub(super) fn push_empty(offsets: &mut Vec<i32>) {
-    offsets.push(offsets.last().copied().unwrap_or(0));
-}
-
-/// Keeps the first `rows` values, and returns their end.
-pub(super) fn truncate_offsets(offsets: &mut Vec<i32>, rows: usize) -> usize {
-    offsets.truncate(rows.saturating_add(1));
-    usize::try_from(offsets.last().copied().unwrap_or(0)).unwrap_or(0)
-}
-
-/// Converts the end of a value to an offset. A batch holds at most 2 GiB of a column.
-#[inline]
-pub(super) fn offset(end: usize) -> Result<i32, CellError> {
-    i32::try_from(end).map_err(|_| Unrepresentable::TooLarge.into())
-}
 
 fn wide(offsets: &OffsetBuffer<i32>) -> OffsetBuffer<i64> {
     let offsets: Vec<i64> = offsets.iter().map(|end| i64::from(*end)).collect();

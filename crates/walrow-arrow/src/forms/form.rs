@@ -2,10 +2,11 @@
 
 use crate::column::{
     AppendTo, As, Bits, Bytes, Cell, Column, Fixed, FixedBytes, Lists, Maps, Moments, New, Pairs,
-    Push, RawCell, Structs, Translated, Typed, Utf8, Utf8Text, Written,
+    Push, RawCell, Structs, Translated, Typed, Utf8Text, Written,
 };
 use crate::options::OnUnrepresentable;
 use crate::profile::map_type;
+use crate::utf8::Utf8;
 use arrow_array::ArrowPrimitiveType;
 use arrow_array::types::TimestampMicrosecondType;
 use arrow_schema::{DataType, Field, FieldRef, Fields};

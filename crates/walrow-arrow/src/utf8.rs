@@ -4,11 +4,10 @@
 //! each value was checked before, alone, as an error names its row. The second check takes an eighth
 //! of the time of decoding text columns.
 
-use super::Losses;
-use super::store::{Store, offset, offsets, push_empty, strings_as, truncate_offsets};
-use arrow_array::{ArrayRef, StringArray};
+use crate::offsets::{offset, offsets, push_empty, truncate_offsets};
+use arrow_array::StringArray;
 use arrow_buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow_schema::{ArrowError, DataType};
+use arrow_schema::ArrowError;
 use walrow_types::{CellError, check_utf8, short_ascii};
 
 /// Values that are valid UTF-8, each by itself.
@@ -95,42 +94,42 @@ impl Utf8 {
         }));
         Ok(())
     }
-}
 
-impl Store for Utf8 {
     #[inline]
-    fn push_null(&mut self) {
+    pub(crate) fn push_null(&mut self) {
         push_empty(&mut self.offsets);
     }
 
+    /// Whether the next offset needs no allocation.
     #[inline]
-    fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self) -> bool {
         self.offsets.len() < self.offsets.capacity()
     }
 
-    fn truncate(&mut self, rows: usize) {
+    /// Drops all values after the first `rows`.
+    pub(crate) fn truncate(&mut self, rows: usize) {
         let end = truncate_offsets(&mut self.offsets, rows);
         self.bytes.truncate(end);
     }
 
-    fn variable_bytes(&self) -> usize {
+    /// Bytes of all values.
+    pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
 
-    fn reserve_bytes(&mut self, bytes: usize) {
+    pub(crate) fn reserve(&mut self, bytes: usize) {
         self.bytes.reserve(bytes);
     }
 
-    fn losses(&self) -> Losses {
-        Losses::default()
-    }
-
-    fn finish(
+    /// The values as an array, with these nulls.
+    ///
+    /// # Errors
+    /// There are not as many values or nulls as rows.
+    pub(crate) fn into_array(
         self,
         rows: usize,
         nulls: Option<NullBuffer>,
-        data_type: &DataType,
-    ) -> Result<ArrayRef, ArrowError> {
+    ) -> Result<StringArray, ArrowError> {
         let offsets = OffsetBuffer::new(ScalarBuffer::from(self.offsets));
         let has_nulls_of_rows = nulls.as_ref().is_none_or(|nulls| nulls.len() == rows);
         if offsets.len() != rows.saturating_add(1) || !has_nulls_of_rows {
@@ -145,8 +144,7 @@ impl Store for Utf8 {
         // `short_ascii` has found that they are UTF-8. Bytes of UTF-8 one after the other are UTF-8,
         // and each value begins and ends at a character's boundary. `truncate` drops whole values.
         // There are as many nulls as values: this was checked above.
-        let strings = unsafe { StringArray::new_unchecked(offsets, bytes, nulls) };
-        strings_as(strings, data_type)
+        Ok(unsafe { StringArray::new_unchecked(offsets, bytes, nulls) })
     }
 }
 
@@ -217,7 +215,7 @@ mod tests {
             }
             let valid: Vec<bool> = expected.iter().map(Option::is_some).collect();
             let rows = expected.len();
-            let array = store.finish(rows, Some(NullBuffer::from(valid)), &DataType::Utf8).unwrap();
+            let array = store.into_array(rows, Some(NullBuffer::from(valid))).unwrap();
             prop_assert!(array.to_data().validate_full().is_ok());
             let strings = StringArray::from(expected);
             prop_assert_eq!(array.to_data(), strings.to_data());
@@ -229,11 +227,7 @@ mod tests {
         let mut store = Utf8::with_capacity(1);
         store.push(b"one").unwrap();
         let nulls = NullBuffer::new_valid(2);
-        assert!(store.finish(1, Some(nulls), &DataType::Utf8).is_err());
-        assert!(
-            Utf8::with_capacity(1)
-                .finish(1, None, &DataType::Utf8)
-                .is_err()
-        );
+        assert!(store.into_array(1, Some(nulls)).is_err());
+        assert!(Utf8::with_capacity(1).into_array(1, None).is_err());
     }
 }
