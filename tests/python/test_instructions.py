@@ -54,6 +54,13 @@ def test_another_compiler_has_more_room() -> None:
     assert of({"narrow": 1.7}, written, "rustc 1.96.0") != []
 
 
+def test_copies_of_large_values_have_more_room() -> None:
+    written = {"compiler": "rustc 1.95.0", "ratios": {"toast": 1.5}}
+    of = instructions.differences
+    assert of({"toast": 1.6}, written, "rustc 1.95.0") == []
+    assert of({"toast": 1.7}, written, "rustc 1.95.0") != []
+
+
 def test_a_capture_that_is_only_written_or_only_counted_is_a_difference() -> None:
     written = {"compiler": "rustc 1.95.0", "ratios": {"narrow": 1.5}}
     found = instructions.differences({"wide": 1.5}, written, "rustc 1.95.0")
