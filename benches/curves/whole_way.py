@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import psycopg
-from receive import timed
+from receiver.processes import server_cpu
 
 import walrow
 import walrow.delta
 from server import Server, running_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 #: 100,000 accounts for each.
@@ -101,10 +101,19 @@ def _prepare(server: Server) -> None:
         )
 
 
+def _timed(dsn: str, run: Callable[[], object]) -> tuple[float, float, float]:
+    """Seconds, CPU seconds of this process, and CPU seconds of the server's processes."""
+    before = server_cpu(dsn)
+    wall, cpu = time.perf_counter(), time.process_time()
+    run()
+    took = time.perf_counter() - wall, time.process_time() - cpu
+    return *took, server_cpu(dsn) - before
+
+
 def _pgbench(server: Server, transactions: int) -> Stage:
     """Makes the changes. Only the server's CPU time counts."""
     each = transactions // CLIENTS
-    wall, _, cpu = timed(
+    wall, _, cpu = _timed(
         server.dsn,
         lambda: _run_pgbench(
             server, "--no-vacuum", f"--client={CLIENTS}", f"--transactions={each}"
@@ -122,8 +131,8 @@ def _run_pgbench(server: Server, *arguments: str) -> None:
 
 def _streaming(dsn: str, log: Path) -> Iterator[Stage]:
     """The walsender and the receiver, without connecting and preflight."""
-    wall, own, server = timed(dsn, lambda: _receive(dsn, log))
-    begun_wall, begun_own, begun_server = timed(dsn, lambda: _receive(dsn, log))
+    wall, own, server = _timed(dsn, lambda: _receive(dsn, log))
+    begun_wall, begun_own, begun_server = _timed(dsn, lambda: _receive(dsn, log))
     wall -= begun_wall
     yield Stage("server (walsender)", server - begun_server, wall)
     yield Stage("receiver, with writing the log", own - begun_own, wall)

@@ -1,4 +1,4 @@
-"""Spark beside the same work without decoding: spark.py [DIR] [TRANSACTIONS].
+"""Spark beside the same work without decoding: spark_rows.py [DIR] [TRANSACTIONS].
 
 One table of 20 columns, as a log. The same batches are decoded in `mapInArrow` from the paths
 of segments, by the data source, and handed over ready-made, from files of Arrow that the tasks
