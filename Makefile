@@ -219,13 +219,14 @@ import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 		{ cat target/build.log; exit 1; }
 	@touch $@
 
-# So that no demo and no test waits for them. Without Java or a network, Spark fetches them later.
+# So that no demo and no test waits for them. Without Java or a network, Spark fetches them later. A
+# Maven repository at home may have a description without its jar, which Ivy takes for an error.
 target/ivy/.fetched: tests/table_formats.py examples/stream_to_delta.py | .venv/.built
 	@echo 'fetching the jars of Delta and Iceberg for Spark (once, 134 MB)'
 	@mkdir -p target/ivy; : > target/ivy/nothing.py; \
-	rm -rf target/ivy/jars $@; \
+	rm -rf target/ivy/jars target/ivy/cache $@; \
 	packages=$$(PYTHONPATH=tests:examples python -c 'import table_formats as it; print(it.PACKAGES)'); \
-	if spark-submit --packages "$$packages" --conf spark.jars.ivy="$(CURDIR)/target/ivy" \
+	if SPARK_SUBMIT_OPTS="-Duser.home=$(CURDIR)/target/ivy" spark-submit --packages "$$packages" --conf spark.jars.ivy="$(CURDIR)/target/ivy" \
 		target/ivy/nothing.py > target/ivy/fetch.log 2>&1; \
 	then touch $@; else echo 'not fetched: see target/ivy/fetch.log'; fi
 

@@ -97,6 +97,8 @@ def build_debezium() -> None:
     pom = Path(__file__).resolve().parent / "debezium/pom.xml"
     goals = ["package", "dependency:copy-dependencies", "-DincludeScope=runtime"]
     command = [maven, "-q", "-B", "-f", pom, *goals, f"-DoutputDirectory={JARS}/lib"]
+    # Spark's Ivy would take what lies in the user's own repository for complete.
+    command.append(f"-Dmaven.repo.local={JARS.parent / 'maven'}")
     done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603
     if done.returncode:
         (JARS / "lines.jar").unlink(missing_ok=True)

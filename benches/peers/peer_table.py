@@ -237,6 +237,8 @@ def _build_node() -> None:
 def _build_java() -> None:
     _run(
         *("mvn", "--batch-mode", "--quiet", f"-Dpeers.built={BUILT / 'java'}"),
+        # Spark's Ivy would take what lies in the user's own repository for complete.
+        f"-Dmaven.repo.local={BUILT / 'maven'}",
         *("package", "-f", HERE / "java" / "pom.xml"),
     )
 
