@@ -67,7 +67,7 @@ def main() -> None:
     )
     spark.sparkContext.setLogLevel("OFF")
     try:
-        # Beside the captures: the directory for temporary files may be memory.
+        # The files lie beside the captures, as the directory for temporary files may be memory.
         with tempfile.TemporaryDirectory(dir=directory) as folder:
             measure(spark, Path(folder), int(transactions))
     finally:

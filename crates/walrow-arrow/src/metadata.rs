@@ -254,7 +254,7 @@ impl Metadata {
         let ends = self.runs.iter().skip(1).map(|(start, _)| *start);
         for ((start, commit), end) in self.runs.iter().zip(ends.chain([rows])) {
             let value = value(commit);
-            // Of many transactions, it is the only row.
+            // Many transactions have only one row.
             if start.saturating_add(1) == end {
                 values.push(value);
             } else {

@@ -32,7 +32,7 @@ pub(crate) struct Table {
     reserved: usize,
     /// Estimated bytes of memory, as if the rows had `mark` bytes.
     held: usize,
-    /// The bytes of the rows at which the memory is estimated again.
+    /// The memory is estimated again when the rows have this number of bytes.
     mark: usize,
     /// The minimum bytes of a row.
     row_bytes: usize,
@@ -285,8 +285,8 @@ impl Table {
     /// `count` cells. Unchanged cells come from the old row if the replica identity covers them.
     /// `None` if a column refuses its cell, or the tuple does not follow the protocol:
     /// [`Table::refused`] finds the error.
-    // Alone, so that its loop has the processor's registers for itself, and so that what it takes
-    // and returns is in registers too.
+    // A function of its own, so that its loop has the processor's registers for itself. What it takes
+    // and returns is in registers, too.
     #[inline(never)]
     fn append_cells<'a>(
         &mut self,

@@ -80,7 +80,7 @@ impl Utf8 {
         }
         self.bytes.reserve(end.saturating_sub(start));
         self.bytes.extend_from_slice(text.as_bytes());
-        // In place: a repeated text of its own would be as large as all values.
+        // The bytes repeat themselves here, as a second copy would need as much memory again.
         while self.bytes.len() < end {
             let known = self.bytes.len().saturating_sub(start);
             let more = known.min(end.saturating_sub(self.bytes.len()));
