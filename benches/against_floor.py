@@ -179,7 +179,7 @@ def _ratio(each: dict[str, Any], name: str) -> str:
 
 def _instructions(results: dict[str, Any], name: str) -> str:
     found = results["instructions"].get(name)
-    return f"{found['ratio']:.2f}" if found else "-"
+    return f"{found['all']:.2f}" if found else "-"
 
 
 def _table(heads: tuple[str, ...], rows: Iterator[tuple[str, ...]]) -> Iterator[str]:

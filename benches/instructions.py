@@ -22,8 +22,9 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from operator import attrgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,15 +35,15 @@ WRITTEN = DATA / "instructions.json"
 
 #: The largest relative difference between a ratio and the written ratio, up or down.
 TOLERANCE = 0.02
-#: The same if another compiler built both programs, and for captures of large values: the addresses
-#: of their copies change how many instructions these take.
+#: The same if another compiler built both programs, and for ratios with the copies of memory.
 WIDE = 0.1
-LARGE_VALUES = frozenset({"toast", "toast-full", "streamed"})
+#: How many instructions a copy takes depends on its addresses, which vary. So they are compared apart.
+COPIES = re.compile(r"mem(cpy|move|set)")
 #: A small capture is repeated until it has this many bytes, since memory grows only in the first batches.
 #: Each repetition is a new session.
 ENOUGH = 2_000_000
-#: Python reads each capture so often, and the least count is taken: where Python's memory is free
-#: changes how walrow's grows.
+#: Both programs read each capture so often, and the least count is taken: where memory is free
+#: changes how columns grow.
 READS = 3
 #: The small captures that are counted: each workload, and numbers and times in binary.
 SMALL = (
@@ -81,13 +82,21 @@ def main() -> None:
             }
             stream, segment = captures["pgbench"], 100_000
         counts = counted(captures, Path(folder), stream, segment)
-    print(f"{'capture':<20}{'floor':>14}{'walrow':>14}{'ratio':>8}   instructions")
+    print(
+        f"{'capture':<20}{'floor':>14}{'walrow':>14}{'ratio':>8}{'no copies':>11}"
+        "   instructions"
+    )
+    ratios = {}
     for name, (floor, own) in counts.items():
-        print(f"{name:<20}{floor:>14,}{own:>14,}{own / floor:>8.3f}")
-    ratios = {name: round(own / floor, 3) for name, (floor, own) in counts.items()}
+        with_copies = own.total / floor.total
+        without = (own.total - own.copies) / (floor.total - floor.copies)
+        ratios[name] = {"all": round(with_copies, 3), "no copies": round(without, 3)}
+        print(
+            f"{name:<20}{floor.total:>14,}{own.total:>14,}{with_copies:>8.3f}{without:>11.3f}"
+        )
     if options.json:
         figures = {
-            name: {"floor": floor, "walrow": own, "ratio": ratios[name]}
+            name: {"floor": floor.total, "walrow": own.total} | ratios[name]
             for name, (floor, own) in counts.items()
         }
         options.json.parent.mkdir(parents=True, exist_ok=True)
@@ -105,35 +114,45 @@ def main() -> None:
 
 
 def differences(
-    ratios: Mapping[str, float], written: Mapping[str, Any], compiler: str
+    ratios: Mapping[str, Mapping[str, float]], written: Mapping[str, Any], compiler: str
 ) -> list[str]:
     """Compares ratios with the written ratios. Each difference is a line.
 
     Args:
-        ratios: The ratio of instructions of each capture, by name.
+        ratios: The ratios of instructions of each capture, by name: `all`, and `no copies`.
         written: The contents of benches/data/instructions.json.
         compiler: The compiler of both programs, as it is written there.
     """
     is_other = compiler != written["compiler"]
     lines = []
     for name in sorted(ratios.keys() | written["ratios"].keys()):
-        tolerance = WIDE if is_other or name in LARGE_VALUES else TOLERANCE
-        now, then = ratios.get(name), written["ratios"].get(name)
-        if now is None or then is None:
-            lines.append(f"{name}: only {'written' if now is None else 'counted'}")
-        elif now > then * (1 + tolerance):
+        if name not in ratios or name not in written["ratios"]:
             lines.append(
-                f"{name}: {now:.3f} times the floor's instructions, {then:.3f} before:"
-                f" {now / then - 1:.1%} more. Find out why, or write the new ones down."
+                f"{name}: only {'written' if name not in ratios else 'counted'}"
             )
-        elif now < then * (1 - tolerance):
-            lines.append(
-                f"{name}: {now:.3f} times the floor's instructions, {then:.3f} before:"
-                f" {1 - now / then:.1%} fewer. Write them down, so that they stay."
-            )
+            continue
+        for kind, now in ratios[name].items():
+            then = written["ratios"][name][kind]
+            tolerance = TOLERANCE if kind == "no copies" and not is_other else WIDE
+            what = f"{name} ({kind}): {now:.3f} times the floor's instructions, {then:.3f} before"
+            if now > then * (1 + tolerance):
+                lines.append(
+                    f"{what}: {now / then - 1:.1%} more. Find out why, or write the new ones down."
+                )
+            elif now < then * (1 - tolerance):
+                lines.append(
+                    f"{what}: {1 - now / then:.1%} fewer. Write them down, so that they stay."
+                )
     if lines:
         lines.append("benches/instructions.py --write writes the new ratios down")
     return lines
+
+
+class Instructions(NamedTuple):
+    """The instructions of one read, and those of them that copy or fill memory."""
+
+    total: int
+    copies: int
 
 
 def compiler() -> str:
@@ -144,7 +163,7 @@ def compiler() -> str:
 
 def counted(
     captures: Mapping[str, Path], folder: Path, stream: Path, segment: int
-) -> dict[str, tuple[int, int]]:
+) -> dict[str, tuple[Instructions, Instructions]]:
     """Counts the instructions of the floor and of walrow for captures.
 
     Args:
@@ -169,15 +188,19 @@ def counted(
         (folder / program).mkdir()
         for name, source in zip(names, sources, strict=True):
             (folder / program / name).symlink_to(source.resolve())
-    rust = [floor, *names]
+    rust = [floor, READS, *names]
     python = [sys.executable, Path(__file__).resolve(), "--read", *names]
     with ThreadPoolExecutor() as threads:
         counts = threads.map(
             _counts, (rust, python), (folder / "rust", folder / "python")
         )
-    floors, all_reads = counts
-    reads = zip(*(all_reads[first::READS] for first in range(READS)), strict=True)
-    own = [min(each) for each in reads]
+    floors, own = (
+        [
+            min(reads[at : at + READS], key=attrgetter("total"))
+            for at in range(0, len(reads), READS)
+        ]
+        for reads in counts
+    )
     return dict(
         zip((*captures, "segments"), zip(floors, own, strict=True), strict=True)
     )
@@ -215,7 +238,7 @@ def _unpacked(name: str, path: Path) -> Path:
     return path
 
 
-def _counts(command: Iterable[object], folder: Path) -> list[int]:
+def _counts(command: Iterable[object], folder: Path) -> list[Instructions]:
     """Runs a command in a folder and returns the instructions between each two calls of `getppid`.
 
     Callgrind begins to count anew at each call, so the start and the end of a process count nothing.
@@ -224,7 +247,12 @@ def _counts(command: Iterable[object], folder: Path) -> list[int]:
     """
     out = folder / "count"
     valgrind = [
-        *("valgrind", "--tool=callgrind", "--dump-before=getppid"),
+        *(
+            "valgrind",
+            "--tool=callgrind",
+            "--dump-before=getppid",
+            "--compress-strings=no",
+        ),
         f"--callgrind-out-file={out}",
     ]
     subprocess.run(  # noqa: S603
@@ -242,9 +270,27 @@ def _counts(command: Iterable[object], folder: Path) -> list[int]:
     )
     counts = []
     while (part := out.with_name(f"{out.name}.{2 * len(counts) + 2}")).exists():
-        found = re.search(r"^totals: (\d+)", part.read_text(), re.MULTILINE)
-        counts.append(int(found.group(1)) if found else 0)
+        counts.append(_parsed(part.read_text().splitlines()))
     return counts
+
+
+def _parsed(lines: Iterable[str]) -> Instructions:
+    """Sums the costs of a file of Callgrind, whose format the manual of Valgrind has."""
+    total = copies = 0
+    is_copy = is_call = False
+    for line in lines:
+        if line.startswith("fn="):
+            is_copy = COPIES.search(line) is not None
+        elif line.startswith("calls="):
+            # The next line has what the called function took.
+            is_call = True
+        elif line[:1] in "+-*0123456789" and line:
+            if not is_call:
+                cost = int(line.split()[1])
+                total += cost
+                copies += cost * is_copy
+            is_call = False
+    return Instructions(total, copies)
 
 
 def _read(captures: list[str]) -> None:
