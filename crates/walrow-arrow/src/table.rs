@@ -285,10 +285,25 @@ impl Table {
     /// `count` cells. Unchanged cells come from the old row if the replica identity covers them.
     /// `None` if a column refuses its cell, or the tuple does not follow the protocol:
     /// [`Table::refused`] finds the error.
+    #[inline]
+    fn append_cells<'a>(
+        &mut self,
+        cells: UnreadCells<'a>,
+        count: usize,
+        old: Option<&mut OldCells<'a>>,
+    ) -> Option<UnreadCells<'a>> {
+        if cells.kind() == Some(b'b') {
+            self.append_most::<b'b'>(cells, count, old)
+        } else {
+            self.append_most::<b't'>(cells, count, old)
+        }
+    }
+
+    /// The same where most cells are of one kind: `t` or `b`.
     // A function of its own, so that its loop has the processor's registers for itself. What it takes
     // and returns is in registers, too.
     #[inline(never)]
-    fn append_cells<'a>(
+    fn append_most<'a, const KIND: u8>(
         &mut self,
         mut cells: UnreadCells<'a>,
         count: usize,
@@ -298,9 +313,11 @@ impl Table {
             return None;
         }
         for (place, slot) in self.columns.iter_mut().enumerate() {
-            if let Some(bytes) = cells.text() {
-                if let Some(column) = slot {
-                    column.append_text(bytes).ok()?;
+            if let Some(bytes) = cells.value(KIND) {
+                match slot {
+                    Some(column) if KIND == b'b' => column.append_binary(bytes).ok()?,
+                    Some(column) => column.append_text(bytes).ok()?,
+                    None => {}
                 }
                 continue;
             }

@@ -29,6 +29,13 @@ pub(crate) trait Cell: Debug + Send + Sync {
 
     fn binary(&mut self, cell: &[u8], store: &mut Self::Store) -> Result<(), CellError>;
 
+    /// The same as `short_text` for a binary cell, if `binary` would need a call.
+    #[inline]
+    fn short_binary(&mut self, cell: &[u8], store: &mut Self::Store) -> bool {
+        let _ = (cell, store);
+        false
+    }
+
     /// See [`Column::lacks_text`](super::Column::lacks_text).
     fn lacks_text(&self, is_binary: bool, is_part: bool) -> bool {
         let _ = (is_binary, is_part);
@@ -153,6 +160,11 @@ impl Cell for Utf8Text {
     #[inline]
     fn binary(&mut self, cell: &[u8], store: &mut Utf8) -> Result<(), CellError> {
         store.push(cell)
+    }
+
+    #[inline]
+    fn short_binary(&mut self, cell: &[u8], store: &mut Utf8) -> bool {
+        store.push_short(cell)
     }
 }
 

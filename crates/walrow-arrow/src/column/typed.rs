@@ -91,6 +91,10 @@ impl<C: Cell> Column for Typed<C> {
 
     #[inline]
     fn append_binary(&mut self, cell: &[u8]) -> Result<(), Refused> {
+        if self.cell.short_binary(cell, &mut self.store) {
+            self.validity.append_non_null();
+            return Ok(());
+        }
         match self.cell.binary(cell, &mut self.store) {
             Ok(()) => {
                 self.validity.append_non_null();

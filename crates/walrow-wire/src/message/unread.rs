@@ -161,12 +161,22 @@ impl<'a> UnreadCells<'a> {
         Some(cell)
     }
 
-    /// Reads the next cell if it is a text, as most are. Otherwise [`UnreadCells::cell`] reads it.
+    /// The first byte of the next cell: `t`, `b`, `n` or `u`.
     #[inline]
-    pub fn text(&mut self) -> Option<&'a [u8]> {
-        let [b't', a, b, c, d, rest @ ..] = self.0 else {
+    pub fn kind(&self) -> Option<u8> {
+        self.0.first().copied()
+    }
+
+    /// Reads the next cell if it is of this kind, which has a value: `t` or `b`. Otherwise
+    /// [`UnreadCells::cell`] reads it.
+    #[inline]
+    pub fn value(&mut self, kind: u8) -> Option<&'a [u8]> {
+        let [first, a, b, c, d, rest @ ..] = self.0 else {
             return None;
         };
+        if *first != kind {
+            return None;
+        }
         let length = u32::from_be_bytes([*a, *b, *c, *d]) as usize;
         let (value, rest) = rest.split_at_checked(length)?;
         self.0 = rest;
