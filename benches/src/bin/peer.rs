@@ -172,7 +172,9 @@ impl Subject for Floor {
         let mut counts = Counts::default();
         let mut cells = 0;
         floor::rows(&self.0, |table| {
-            cells += (table.change.len() * table.columns.len()) as u64;
+            let is_truncate = |it: &&Change| matches!(it, Change::Truncate);
+            let truncates = table.change.iter().filter(is_truncate).count();
+            cells += ((table.change.len() - truncates) * table.columns.len()) as u64;
             for change in &table.change {
                 match change {
                     Change::Insert => counts.message(b'I'),
