@@ -7,7 +7,7 @@ use crate::column_counts::ColumnCounts;
 use crate::errors;
 use crate::log_block::LogBlock;
 use crate::options::{self, Options, read_lsn};
-use crate::signals::{self, SLICE, set_interrupt};
+use crate::signals::{self, set_interrupt};
 use pyo3::exceptions::{PyBaseException, PyKeyboardInterrupt, PyRuntimeError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
@@ -166,6 +166,9 @@ impl fmt::Display for Failure {
 
 /// Chunks are joined up to this size.
 const JOINED: usize = 256 << 10;
+/// The bytes that are decoded before signals are checked, about a tenth of a second. A transaction that
+/// lies in two slices takes longer, as it waits in the spool.
+const SLICE: usize = 64 << 20;
 
 impl Engine {
     /// An engine whose caller queues the steps.
@@ -345,7 +348,7 @@ impl Engine {
                         // A transaction whose bytes were all taken may contain more batches.
                         if slice.is_empty() && self.decoder.wants_input() {
                             self.steps.pop_front();
-                        } else if !self.decoder.has_batch() && consumed >= slice.len().min(SLICE) {
+                        } else if !self.decoder.has_batch() {
                             signals::check().map_err(Failure::python)?;
                         }
                         Ok(())

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use walrow::log::{Error, ErrorKind, Step};
 
 /// The number of bytes after which signals are checked.
-pub(crate) const SLICE: usize = 8 << 20;
+const SLICE: usize = 8 << 20;
 
 /// Runs pending signal handlers. Returns the exception of a handler, such as that of Ctrl-C.
 #[expect(
