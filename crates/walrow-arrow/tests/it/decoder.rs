@@ -114,6 +114,55 @@ fn some(values: &[&str]) -> Vec<Option<String>> {
 }
 
 /// Every kind of change, with all its metadata.
+/// With `binary`, types without a send function stay text, and a NULL has no form.
+#[test]
+fn a_row_may_mix_text_and_binary_cells_in_any_order() {
+    let columns = &[
+        ("a", INT4, -1, false),
+        ("b", TEXT, -1, false),
+        ("c", INT4, -1, false),
+    ];
+    let rows: &[&[OwnedCell]] = &[
+        &[
+            binary([0, 0, 0, 1]),
+            binary("short one"),
+            binary([0, 0, 0, 2]),
+        ],
+        &[text("3"), binary("b"), text("4")],
+        &[
+            binary([0, 0, 0, 5]),
+            text("a text of more than sixteen bytes"),
+            text("6"),
+        ],
+        &[
+            null(),
+            binary("a binary of more than sixteen bytes"),
+            null(),
+        ],
+        &[text("-7"), null(), binary([255, 255, 255, 248])],
+        &[binary([0, 0, 0, 9]), null(), text("10")],
+    ];
+    let (batches, end) = run(builder(), &inserts(columns, rows));
+    assert_eq!(end, Ok(()));
+    let batch = only(&batches);
+    let expected = [Some(1), Some(3), Some(5), None, Some(-7), Some(9)];
+    assert_eq!(ints(batch, "a"), expected);
+    let expected = [
+        Some("short one"),
+        Some("b"),
+        Some("a text of more than sixteen bytes"),
+        Some("a binary of more than sixteen bytes"),
+        None,
+        None,
+    ];
+    assert_eq!(
+        strings(batch, "b"),
+        expected.map(|it| it.map(str::to_owned))
+    );
+    let expected = [Some(2), Some(4), Some(6), None, Some(-8), Some(10)];
+    assert_eq!(ints(batch, "c"), expected);
+}
+
 #[test]
 fn the_change_row_is_complete() {
     let columns = [("id", INT4, -1, true), ("name", TEXT, -1, false)];

@@ -1,7 +1,7 @@
 //! The assembler without its error. It searches for transactions, reads them and returns the
 //! events.
 
-use super::read::{At, Front, Next, Outside, Reader, Row, Where, peek};
+use super::read::{At, Next, Outside, Reader, Row, Where, peek};
 use super::reading::{Reading, Source};
 use super::search::{Found, Search, Searcher, whole_transaction};
 use super::session::Session;
@@ -83,8 +83,8 @@ impl Core {
                 Some(Edge::Commit) => return Ok(Some(self.commit())),
                 None => {}
             }
-            let front = self.reader().map(|mut reader| reader.take_front(input));
-            if let Some(Front::Row(it)) = front {
+            let front = (self.reader()).and_then(|mut reader| reader.take_front(input));
+            if let Some(it) = front {
                 return Ok(Some(Event::Change(self.change(it)?)));
             }
             match self.other(input) {
@@ -118,8 +118,8 @@ impl Core {
                 Some(Edge::Commit) => return Ok(Some(self.commit())),
                 None => {}
             }
-            let front = self.reader().map(|mut reader| reader.take_front(input));
-            if let Some(Front::Row(it)) = front {
+            let front = (self.reader()).and_then(|mut reader| reader.take_front(input));
+            if let Some(it) = front {
                 let Err(stop) = row(self.change(it)?) else {
                     continue;
                 };
@@ -333,8 +333,8 @@ impl Core {
             return Ok(false);
         };
         Ok(match reader.take_front(input) {
-            Front::Row(_) => true,
-            Front::Other => !matches!(reader.other(input)?, None | Some(Next::End)),
+            Some(_) => true,
+            None => !matches!(reader.other(input)?, None | Some(Next::End)),
         })
     }
 

@@ -29,13 +29,6 @@ pub(super) struct Row<'i> {
     pub(super) relation: usize,
 }
 
-/// The result of [`Reader::take_front`].
-pub(super) enum Front<'i> {
-    Row(Row<'i>),
-    /// No frame was taken: [`Reader::other`] finds the next event.
-    Other,
-}
-
 /// The next event, before it borrows from the assembler.
 pub(super) enum Next<'i> {
     /// A row, for [`Reader::take_front`].
@@ -82,35 +75,32 @@ pub(super) struct Reader<'s> {
 }
 
 impl Reader<'_> {
-    /// Takes the next frame if it is a row to return.
+    /// Takes the next frame if it is a row to return. Otherwise it takes none, and [`Reader::other`]
+    /// finds the next event.
     #[expect(clippy::inline_always, reason = "as `Core::next`")]
     #[inline(always)]
-    pub(super) fn take_front<'i>(&mut self, input: &mut &'i [u8]) -> Front<'i> {
+    pub(super) fn take_front<'i>(&mut self, input: &mut &'i [u8]) -> Option<Row<'i>> {
         if self.reading.skipped || self.session.relations.has_new() {
-            return Front::Other;
+            return None;
         }
         let at = match self.at_hand(input) {
             Some(at) => at,
             None => match self.frame(input) {
                 Ok(Found::At(at)) => at,
                 // `Reader::other` finds the same frame or error.
-                _ => return Front::Other,
+                _ => return None,
             },
         };
-        let Some(peek) = peek(at.frame, self.frames, &self.reading.source) else {
-            return Front::Other;
-        };
+        let peek = peek(at.frame, self.frames, &self.reading.source)?;
         if self.is_aborted(&peek) {
-            return Front::Other;
+            return None;
         }
-        let Some(row) = peek.row(self.reading.is_streamed()) else {
-            return Front::Other;
-        };
+        let row = peek.row(self.reading.is_streamed())?;
         let Lookup::Known(relation) = self.session.relations.look_up(row.relation()) else {
-            return Front::Other;
+            return None;
         };
         self.take(at, input);
-        Front::Row(Row { at, relation })
+        Some(Row { at, relation })
     }
 
     /// Nearly always, the frame is at the front of the input.
