@@ -940,10 +940,12 @@ class LogDirectory:
         start: Lsn | int | str | None = None,
         end: At | None = None,
         columns: Sequence[str] = ...,
+        ahead: bool = False,
     ) -> LogFile:
         """The stream of the segments that have what these options of `walrow.read` choose.
 
-        `columns` are names in these options that may be those of columns.
+        `columns` are names in these options that may be those of columns. With `ahead`, another thread
+        reads them.
         """
 
     def examples(self, table: TableName) -> LogFile:

@@ -46,7 +46,7 @@ from walrow.typing import NetOptions, Options, StateOptions
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Sequence
-    from typing import Unpack
+    from typing import Literal, Unpack
 
     from walrow._core import Schema
     from walrow._log.marks import Mark
@@ -339,7 +339,13 @@ class Log(OpenedLog):
         return schemas.schema(self, table, **options)
 
     @with_options(Options)
-    def read(self, *, versions: Versions = "one", **options: Unpack[Options]) -> Reader:
+    def read(
+        self,
+        *,
+        versions: Versions = "one",
+        threads: Literal[1, 2] = 1,
+        **options: Unpack[Options],
+    ) -> Reader:
         """Reads the committed row changes of the log. See `walrow.read`.
 
         Segments that `start`, `end`, `table` or `tables` exclude are not read.
@@ -347,7 +353,7 @@ class Log(OpenedLog):
         Raises:
             LogError: Changes between `start` and the log's start were removed.
         """
-        return reading.read(self, versions=versions, **options)
+        return reading.read(self, versions=versions, threads=threads, **options)
 
     def follow(
         self,

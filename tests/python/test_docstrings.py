@@ -66,6 +66,7 @@ def test_signatures_list_every_option(target: Any) -> None:
     if target is walrow.read:
         # It is about the source, which a Reader takes in parts.
         assert keywords.pop("versions").default == "one"
+        assert keywords.pop("threads").default == 1
     assert keywords.keys() == OPTIONS.keys() == _core.OPTIONS.keys()
     assert [each.default for each in keywords.values()] == [*_core.OPTIONS.values()]
     assert all(each.annotation for each in keywords.values())

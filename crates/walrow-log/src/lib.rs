@@ -55,6 +55,7 @@ pub use {
     read::Step,
     read::log::{Log, Plan},
     read::reached::Reached,
+    read::read_ahead::ReadAhead,
     read::resolve::PlanReader,
     read::segment_reader::SegmentReader,
     read::table_net::LogNetOptions,

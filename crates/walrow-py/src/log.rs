@@ -9,7 +9,7 @@ use crate::log_rows::LogRows;
 use crate::log_store::{self, PythonStore};
 use crate::lsn;
 use crate::options;
-use crate::signals;
+use crate::signals::{self, Stopped};
 use crate::upkeep;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -17,8 +17,9 @@ use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use walrow::log::{
-    Directory, Error, ErrorKind, Log, Plan, PlanReader, Repair, Retention, Segment, SegmentName,
-    SegmentReader, StateOptions, TableReader, TableVersion, Upkeep, check, read_object,
+    Directory, Error, ErrorKind, Log, Plan, PlanReader, ReadAhead, Repair, Retention, Segment,
+    SegmentName, SegmentReader, StateOptions, TableReader, TableVersion, Upkeep, check,
+    read_object,
 };
 use walrow::stream::{CatalogColumn, End, Printable, fact::Source};
 use walrow::wire::ReplicaIdentity;
@@ -184,8 +185,9 @@ impl LogDirectory {
 
     /// The stream of the segments that have what these options of `walrow.read` choose.
     ///
-    /// `columns` are names in these options that may be those of columns.
-    #[pyo3(signature = (tables = None, start = None, end = None, columns = Vec::new()))]
+    /// `columns` are names in these options that may be those of columns. With `ahead`, another thread
+    /// reads them.
+    #[pyo3(signature = (tables = None, start = None, end = None, columns = Vec::new(), ahead = false))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes it from a list")]
     fn open(
         &self,
@@ -194,6 +196,7 @@ impl LogDirectory {
         start: Option<&Bound<'_, PyAny>>,
         end: Option<&Bound<'_, PyAny>>,
         columns: Vec<String>,
+        ahead: bool,
     ) -> PyResult<LogFile> {
         let tables = tables.map(|it| options::tables(it, "tables")).transpose()?;
         let start = start.map(|it| options::read_lsn(it, "start")).transpose()?;
@@ -202,7 +205,14 @@ impl LogDirectory {
         let start = start.unwrap_or_default();
         let names = plan(&log, tables.as_deref(), start, end, &columns);
         let names = names.map_err(|error| errors::log_error(py, error))?;
-        Ok(LogFile::new(&log, &names, start))
+        let plan = log.read(&names, start);
+        let segments = match &*log {
+            // The thread would need the interpreter for each read.
+            Opened::Read(_) if ahead => return Err(errors::option_error(py, NOT_AHEAD)),
+            _ if ahead => Segments::Ahead(ReadAhead::start(plan)?),
+            _ => Segments::Here(plan, None),
+        };
+        Ok(LogFile::new(&log, &names, segments))
     }
 
     /// The stream of segments that have each relation version of a table.
@@ -210,7 +220,8 @@ impl LogDirectory {
         let table = options::table(table, "table")?;
         let log = wait_for(&self.0)?;
         let names = log.examples(&|it| table.matches(it.oid, &it.schema, &it.name));
-        Ok(LogFile::new(&log, &names, Lsn::INVALID))
+        let segments = Segments::Here(log.read(&names, Lsn::INVALID), None);
+        Ok(LogFile::new(&log, &names, segments))
     }
 
     /// The rows of a table as of an LSN or a time.
@@ -559,6 +570,8 @@ fn no_table(py: Python<'_>, log: &Log, table: &TableName) -> PyErr {
 }
 
 const MOST_NAMES: usize = 5;
+const NOT_AHEAD: &str =
+    "threads=2 reads a log in a local directory: leave threads out for a log at a URL";
 
 /// The stream of some segments of a log, as a file that is read to its end.
 #[pyclass(frozen, module = "walrow._core")]
@@ -570,36 +583,53 @@ pub(crate) struct LogFile {
 }
 
 struct State {
-    /// `None` once it is closed.
-    segments: Option<PlanReader>,
-    segment: Option<SegmentReader>,
+    segments: Segments,
     memory: BlockMemory,
+}
+
+/// Who reads the segments.
+enum Segments {
+    Here(PlanReader, Option<SegmentReader>),
+    Ahead(ReadAhead),
+    Closed,
 }
 
 impl State {
     /// The next bytes. None at the end.
-    fn next(&mut self) -> Result<Option<Arc<Vec<u8>>>, Error> {
+    fn next(&mut self) -> Result<Option<Arc<Vec<u8>>>, Stopped> {
         let mut chunk = self.memory.take();
-        loop {
-            let segment = if let Some(segment) = &mut self.segment {
-                segment
-            } else {
-                let next = self.segments.as_mut().map(PlanReader::open_next);
-                match next.transpose()?.flatten() {
-                    None => return Ok(None),
-                    Some(opened) => self.segment.insert(opened),
-                }
-            };
-            if segment.read(&mut chunk)? {
-                return Ok(Some(self.memory.share(chunk)));
-            }
-            self.segment = None;
+        let is_read = match &mut self.segments {
+            Segments::Here(plan, segment) => read_next(plan, segment, &mut chunk)?,
+            Segments::Ahead(ahead) => signals::in_steps(|step| ahead.read(&mut chunk, step))?,
+            Segments::Closed => false,
+        };
+        Ok(is_read.then(|| self.memory.share(chunk)))
+    }
+}
+
+/// Reads the next bytes of a segment, and then of the next one. Returns false at the end.
+fn read_next(
+    plan: &mut PlanReader,
+    segment: &mut Option<SegmentReader>,
+    chunk: &mut Vec<u8>,
+) -> Result<bool, Error> {
+    loop {
+        let current = match segment {
+            Some(current) => current,
+            None => match plan.open_next()? {
+                None => return Ok(false),
+                Some(opened) => segment.insert(opened),
+            },
+        };
+        if current.read(chunk)? {
+            return Ok(true);
         }
+        *segment = None;
     }
 }
 
 impl LogFile {
-    fn new(log: &Log, names: &[SegmentName], start: Lsn) -> Self {
+    fn new(log: &Log, names: &[SegmentName], segments: Segments) -> Self {
         let segment = |name: &SegmentName| {
             let segments = log.segments();
             let place = segments.binary_search_by_key(name, Segment::name);
@@ -612,8 +642,7 @@ impl LogFile {
                 .map(|it| it.stream_bytes)
                 .sum(),
             state: Mutex::new(State {
-                segments: Some(log.read(names, start)),
-                segment: None,
+                segments,
                 memory: BlockMemory::default(),
             }),
         }
@@ -633,7 +662,7 @@ impl LogFile {
         match py.detach(|| state.next()) {
             Ok(Some(bytes)) => Ok(Bound::new(py, LogBlock(bytes))?.into_any()),
             Ok(None) => Ok(PyBytes::new(py, b"").into_any()),
-            Err(error) => Err(errors::log_error(py, error)),
+            Err(stopped) => Err(stopped.raise(py)),
         }
     }
 
@@ -648,9 +677,7 @@ impl LogFile {
 
     /// Closes the current segment. Nothing can be read after it.
     fn close(&self) -> PyResult<()> {
-        let mut state = lock(&self.state)?;
-        state.segments = None;
-        state.segment = None;
+        lock(&self.state)?.segments = Segments::Closed;
         Ok(())
     }
 }

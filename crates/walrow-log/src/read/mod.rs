@@ -4,6 +4,7 @@ pub(crate) mod as_of;
 pub(crate) mod definition;
 pub(crate) mod log;
 pub(crate) mod reached;
+pub(crate) mod read_ahead;
 pub(crate) mod recount;
 pub(crate) mod resolve;
 pub(crate) mod segment_reader;

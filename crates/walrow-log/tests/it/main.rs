@@ -1,6 +1,7 @@
 //! Logs, and transactions that wait in files.
 
 #[cfg(feature = "segments")]
+mod ahead;
 mod between;
 mod committed;
 #[cfg(feature = "segments")]
