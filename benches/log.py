@@ -12,8 +12,9 @@ import shutil
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import pyarrow as pa
 
@@ -68,6 +69,14 @@ def measure(name: str, path: Path, folder: Path) -> None:
     )
     aim = capture + 1.1 * unzstd
     report(name, "read, of capture + 1.1 zstd", read / aim, -1.0, mib / read)
+    many = folder / "many"
+    walrow.seal(data, log=many, segment_size=100_000, compression_level=0)
+    for log, what in (
+        (small, "two threads, of one"),
+        (many, "the same, small segments"),
+    ):
+        one, two = best(wall, partial(drain, log), partial(drain, log, threads=2))
+        report(name, what, one / two, 1.7, mib / two)
     (verified,) = best(wall, lambda: walrow.Log(stored).verify())
     report(name, "verify, in GB/s", mib / 1000 / verified, 1.0, mib / verified)
 
@@ -107,9 +116,9 @@ def seal(path: Path, log: Path, level: int) -> None:
     walrow.seal(path, log=log, compression_level=level)
 
 
-def drain(source: Path) -> None:
+def drain(source: Path, threads: Literal[1, 2] = 1) -> None:
     """Decodes everything."""
-    for _ in walrow.read(source):
+    for _ in walrow.read(source, threads=threads):
         pass
 
 
