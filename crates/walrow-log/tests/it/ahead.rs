@@ -1,7 +1,6 @@
 //! A thread that reads segments ahead: the same stream, and the same errors.
 #![expect(
     clippy::arithmetic_side_effects,
-    clippy::indexing_slicing,
     clippy::unwrap_used,
     reason = "a panic is how a test fails"
 )]
