@@ -83,7 +83,7 @@ def page(results: dict[str, Any]) -> Iterator[str]:
     machine = results["machine"]
     yield "# walrow beside the floor"
     yield ""
-    yield "`python benches/against_floor.py` makes this page. benches/README.md says what is measured, and how."
+    yield "`python benches/against_floor.py` makes this page, and benches/README.md explains it."
     yield ""
     yield (
         f"Measured on {machine['date']}: {machine['cpu']}, {machine['cores']} cores,"
@@ -107,8 +107,8 @@ def page(results: dict[str, Any]) -> Iterator[str]:
     )
     yield ""
     yield (
-        "`floor` and `walrow` are nanoseconds a row, the least of all rounds. A ratio is that of these two times, then the"
-        " median of the rounds' ratios. `instructions` is the ratio of instructions."
+        "`floor` and `walrow` are nanoseconds a row, the least of all rounds. Each ratio is given twice: of these two times, and as"
+        " the median of all rounds. `instructions` is the ratio of instructions."
     )
     yield ""
     yield "## arrow-csv over the same rows"
@@ -117,7 +117,7 @@ def page(results: dict[str, Any]) -> Iterator[str]:
     own = [f"{name}, own columns" for name in names]
     yield (
         "With the metadata columns, except `_unsent`, then with the table's own columns alone, which both"
-        " read. What it takes over the floor is the limit of what walrow could reach."
+        " read. `arrow-csv / floor` is the most that walrow could reach."
     )
     yield ""
     yield from _table(

@@ -149,7 +149,7 @@ def differences(
 
 
 class Instructions(NamedTuple):
-    """The instructions of one read, and those of them that copy or fill memory."""
+    """The instructions of one read. `copies` are a part of `total`: they copy or fill memory."""
 
     total: int
     copies: int

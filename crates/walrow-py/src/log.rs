@@ -587,7 +587,7 @@ struct State {
     memory: BlockMemory,
 }
 
-/// Who reads the segments.
+/// The thread that reads the segments.
 enum Segments {
     Here(PlanReader, Option<SegmentReader>),
     Ahead(ReadAhead),

@@ -1,4 +1,4 @@
-//! Reads segments in a thread of its own, while the caller decodes what was read.
+//! Reads segments in a second thread, while the caller decodes.
 
 use crate::error::Error;
 use crate::read::Step;
@@ -14,9 +14,9 @@ const STEP: Duration = Duration::from_millis(50);
 
 /// The stream of the segments of a [`PlanReader`], which another thread reads and decompresses.
 ///
-/// The chunks, their order and the errors are those of the plan. There are at most three chunks of
-/// 16 MiB each: the caller's, one that waits, and one that the thread fills. The thread ends soon
-/// after this value is dropped.
+/// It returns the same chunks as the plan, in the same order, and the same errors. There are at most
+/// three chunks of 16 MiB each: the caller's, one that waits, and one that the thread fills. The thread
+/// ends soon after this value is dropped.
 ///
 /// ```
 /// use walrow_log::{Log, Plan, ReadAhead};
