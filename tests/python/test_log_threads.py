@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -124,6 +126,29 @@ def test_the_thread_ends_with_the_reader(log: walrow.Log, how: str) -> None:
     while segment_threads() and time.monotonic() < until:
         time.sleep(0.01)
     assert segment_threads() == 0
+
+
+def test_a_forked_process_does_not_wait_for_a_thread_it_lacks(log: walrow.Log) -> None:
+    program = f"""
+import os, sys, walrow, walrow.errors
+reader = walrow.read({str(log.path)!r}, threads=2, batch_rows=1)
+next(reader)
+if child := os.fork():
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+try:
+    for _ in reader:
+        pass
+except walrow.errors.LogError as error:
+    print(error)
+"""
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert "read the log again there" in done.stdout
 
 
 def test_several_readers_at_once(log: walrow.Log) -> None:

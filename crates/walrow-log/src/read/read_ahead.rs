@@ -5,12 +5,15 @@ use crate::read::Step;
 use crate::read::resolve::PlanReader;
 use std::io;
 use std::panic::resume_unwind;
+use std::process;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 /// How long it waits for a chunk between two steps.
 const STEP: Duration = Duration::from_millis(50);
+
+const FORKED: &str = "a forked process has no thread that reads: read the log again there";
 
 /// The stream of the segments of a [`PlanReader`], which another thread reads and decompresses.
 ///
@@ -48,6 +51,8 @@ struct Reading {
     /// Memory of chunks that were decoded.
     used: Sender<Vec<u8>>,
     thread: JoinHandle<()>,
+    /// The process of the thread.
+    process: u32,
 }
 
 impl ReadAhead {
@@ -69,6 +74,7 @@ impl ReadAhead {
             chunks,
             used,
             thread,
+            process: process::id(),
         })))
     }
 
@@ -76,7 +82,8 @@ impl ReadAhead {
     /// end. While it waits, it calls `step` every 50 ms, whose error it returns.
     ///
     /// # Errors
-    /// A segment is damaged, was removed, or cannot be read. Later calls repeat the error.
+    /// A segment is damaged, was removed, or cannot be read; or the process was forked, and this is the
+    /// new one. Later calls repeat the error.
     ///
     /// # Panics
     /// The thread has panicked.
@@ -98,6 +105,11 @@ impl ReadAhead {
                     return Ok(true);
                 }
                 Ok(Err(error)) => {
+                    self.0 = State::Failed(error.clone());
+                    return Err(error);
+                }
+                Err(RecvTimeoutError::Timeout) if reading.process != process::id() => {
+                    let error = Error::store("", &io::Error::other(FORKED));
                     self.0 = State::Failed(error.clone());
                     return Err(error);
                 }
