@@ -69,6 +69,7 @@ def test_memory_is_constant_or_levels_off_or_grows(
 
 
 def test_an_input_has_the_shape_that_was_asked_for(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
     shape = Shape(rows=50, columns=3, tables=4, rows_a_transaction=20, value_size=11)
     made = make(shape, tmp_path / "input", 50)
     for source in (made.stream, made.log):
