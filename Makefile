@@ -77,8 +77,7 @@ test-rust: build ## tests of all crates; fuzz targets are checked
 	$(if $(WALROW_SLOW),cargo bench --workspace --features walrow-benches/csv --benches --profile test --locked -- --test;) \
 	cargo check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target} --locked )
 
-# The last run has no pyarrow: walrow itself must not need it. test_hostile.py is long and has
-# nothing of pyarrow in either run; test_instructions.py is about a program of its own.
+# The last run has no pyarrow: walrow itself must not need it.
 test-python: build ## the package, the command line and the reference decoder
 	$(TIMED) ( set -x; \
 	$(PYTEST) --dist worksteal $(PYTHON_TESTS) $(MARKS); \
@@ -183,8 +182,10 @@ PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
 PYTHON_TESTS := tests/python tests/cli tests/reference tests/local_delta
 POSTGRES_TESTS := pytest -n 6 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
+# They are long, and have nothing of pyarrow in either run.
+NOTHING_OF_PYARROW := hostile instructions receiver_simulation curves bench_peers architecture
 RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) tests/python \
-	--ignore tests/python/test_hostile.py --ignore tests/python/test_instructions.py $(MARKS)
+	$(NOTHING_OF_PYARROW:%=--ignore tests/python/test_%.py) $(MARKS)
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \
 import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 
