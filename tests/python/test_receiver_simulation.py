@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -24,6 +24,9 @@ from simulation.receiver import ReceiverWorld
 from simulation.world import World
 from walrow._receive.core import Core
 from walrow._receive.link import Link
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 @pytest.mark.timeout(0)
@@ -55,10 +58,26 @@ def play_receiver(seed: int) -> set[tuple[str, str]]:
     return world.seen
 
 
+#: Without a fault, they find nothing.
+SEEDS = 1_000
+#: Worlds that find a fault. The others follow, as a change of the worlds may need them.
+FIRST = {
+    "a load that waits for its place is tried once only": 209,
+    "a load that was given up gets its place": 460,
+    "a server that the log has refused is asked again and again": 69,
+}
+
+
+def seeds(fault: Fault) -> Iterator[int]:
+    first = FIRST.get(fault.name, 0)
+    yield from range(first, SEEDS)
+    yield from range(first)
+
+
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
 def test_each_fault_is_found(fault: Fault) -> None:
     disk = with_fault(fault)
-    for seed in range(SEEDS):
+    for seed in seeds(fault):
         try:
             World(seed, disk).play()
         except Exception:
@@ -69,7 +88,7 @@ def test_each_fault_is_found(fault: Fault) -> None:
 @pytest.mark.parametrize("fault", FAULTS_OF_LOADS, ids=lambda fault: fault.name)
 def test_each_fault_of_loads_is_found(fault: Fault) -> None:
     module = module_with("load", fault)
-    for seed in range(SEEDS):
+    for seed in seeds(fault):
         try:
             LoadWorld(seed, module).play()
         except Exception:
@@ -96,13 +115,9 @@ def test_each_fault_of_receivers_is_found(fault: Fault) -> None:
     module: Any = module_with(fault.module, fault)
     core = module.Core if fault.module == "core" else Core
     link = module.Link if fault.module == "link" else Link
-    for seed in range(SEEDS):
+    for seed in seeds(fault):
         try:
             ReceiverWorld(seed, core, link).play()
         except Exception:
             return
     pytest.fail(f"{SEEDS} worlds do not find it")
-
-
-#: Without a fault, they find nothing.
-SEEDS = 1_000
