@@ -91,6 +91,8 @@ def run(code: str, *arguments: Path) -> list[str]:
     return done.stdout.splitlines()
 
 
+# Two more JVMs, half a minute.
+@pytest.mark.slow
 def test_a_connect_server_finds_the_source(tmp_path: Path) -> None:
     log = tmp_path / "log"
     published(log, transactions(3))
