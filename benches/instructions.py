@@ -125,7 +125,11 @@ def differences(
         written: The contents of benches/data/instructions.json.
         compiler: The compiler of both programs, as it is written there.
     """
-    is_other = compiler != written["compiler"]
+    is_own = compiler == written["compiler"]
+    tolerances = {
+        "all": WITH_COPIES,
+        "no copies": TOLERANCE if is_own else OTHER_COMPILER,
+    }
     lines = []
     for name in sorted(ratios.keys() | written["ratios"].keys()):
         if name not in ratios or name not in written["ratios"]:
@@ -133,11 +137,8 @@ def differences(
                 f"{name}: only {'written' if name not in ratios else 'counted'}"
             )
             continue
-        for kind, now in ratios[name].items():
-            then = written["ratios"][name][kind]
-            tolerance = OTHER_COMPILER if is_other else TOLERANCE
-            if kind == "all":
-                tolerance = WITH_COPIES
+        for kind, tolerance in tolerances.items():
+            now, then = ratios[name][kind], written["ratios"][name][kind]
             what = f"{name} ({kind}): {now:.3f} times the floor's instructions, {then:.3f} before"
             if now > then * (1 + tolerance):
                 lines.append(

@@ -271,7 +271,7 @@ WORKLOADS = {
         small=4_000,
     ),
     "tiny": Workload(
-        "the rows of narrow, each in a transaction of its own",
+        "the rows of narrow, one row a transaction",
         f"CREATE TABLE pgbench_history ({_HISTORY_COLUMNS});",
         _inserts("pgbench_history", _HISTORY, size=1),
         rows=80_000,

@@ -126,7 +126,7 @@ def page(results: dict[str, Any]) -> str:
         "",
         f"- **When and where:** {results['date']}, {machine['cpu']}, {machine['cores']} cores,"
         f" {machine['os']}, load {min(loads):.1f} to {max(loads):.1f}.",
-        f"- **How:** each parser is a process of its own that has the capture in memory. It has its"
+        f"- **How:** each parser runs in its own process, which has the capture in memory. It has its"
         f" turn in each of {results['rounds']} rounds. A pass parses the whole capture and drops"
         " the results.",
         "- **Fair:** all parsers count the same messages, cells and NULLs as walrow, as far as they"

@@ -300,8 +300,8 @@ impl Table {
     }
 
     /// The same where most cells are of one kind: `t` or `b`.
-    // A function of its own, so that its loop has the processor's registers for itself. What it takes
-    // and returns is in registers, too.
+    // It is not inlined, so that its loop has all registers of the processor. Its arguments and results
+    // are in registers, too.
     #[inline(never)]
     fn append_most<'a, const KIND: u8>(
         &mut self,

@@ -172,13 +172,14 @@ def reads_ahead(source: Any, threads: int) -> bool:
     if type(threads) is not int or threads not in (1, 2):
         text = f"threads must be 1 or 2, not {threads!r}"
         raise OptionError(text)
-    if threads == 2 and log_of(source) is None:  # noqa: PLR2004
+    is_ahead = threads == 2  # noqa: PLR2004
+    if is_ahead and log_of(source) is None:
         text = (
             "threads=2 reads a log, and the source is no log: leave threads out, or make a log of the "
             "capture with walrow.seal"
         )
         raise OptionError(text)
-    return threads == 2  # noqa: PLR2004
+    return is_ahead
 
 
 def location_of(log: Any) -> str:

@@ -660,7 +660,7 @@ fn members_of_a_merged_segment_are_found_once() {
     }
 }
 
-fn stream(log: &Log, segments: &[&Segment]) -> Vec<u8> {
+pub(crate) fn stream(log: &Log, segments: &[&Segment]) -> Vec<u8> {
     let names: Vec<_> = segments.iter().map(|it| it.name()).collect();
     let mut reader = log.read(&names, Lsn::INVALID);
     let (mut out, mut chunk) = (Vec::new(), Vec::new());
