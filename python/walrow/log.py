@@ -46,7 +46,7 @@ from walrow.typing import NetOptions, Options, StateOptions
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Sequence
-    from typing import Literal, Unpack
+    from typing import Unpack
 
     from walrow._core import Schema
     from walrow._log.marks import Mark
@@ -343,7 +343,7 @@ class Log(OpenedLog):
         self,
         *,
         versions: Versions = "one",
-        threads: Literal[1, 2] = 1,
+        threads: int = 1,
         **options: Unpack[Options],
     ) -> Reader:
         """Reads the committed row changes of the log. See `walrow.read`.

@@ -1,6 +1,8 @@
 //! The batches that a decoder returns.
 
+use crate::error::Error;
 use arrow_array::RecordBatch;
+use arrow_select::concat::concat_batches;
 use std::sync::Arc;
 use walrow_stream::Relation;
 
@@ -9,9 +11,12 @@ use walrow_stream::Relation;
 pub struct Batch {
     pub(crate) relation: Arc<Relation>,
     pub(crate) records: RecordBatch,
-    pub(crate) nulled: Vec<(String, u64)>,
-    pub(crate) dropped_lower_bounds: Vec<(String, u64)>,
+    pub(crate) nulled: Counts,
+    pub(crate) dropped_lower_bounds: Counts,
 }
+
+/// The columns with values that were changed, in the relation's order, and how many.
+pub(crate) type Counts = Vec<(String, u64)>;
 
 impl Batch {
     /// The version of the table under which the rows arrived.
@@ -22,6 +27,55 @@ impl Batch {
     /// The rows as an Arrow record batch.
     pub fn record_batch(&self) -> &RecordBatch {
         &self.records
+    }
+
+    /// Drops all rows after the first `rows`.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        if rows < self.records.num_rows() {
+            self.records = self.records.slice(0, rows);
+        }
+    }
+
+    /// One batch of the rows of several.
+    pub(crate) fn join(mut parts: Vec<Self>) -> Result<Self, Error> {
+        if parts.len() == 1
+            && let Some(batch) = parts.pop()
+        {
+            return Ok(batch);
+        }
+        let Some(first) = parts.first() else {
+            return Err(Error::internal("a batch without rows"));
+        };
+        let relation = Arc::clone(&first.relation);
+        let schema = first.records.schema();
+        let records = concat_batches(&schema, parts.iter().map(|part| &part.records));
+        let mut batch = Self {
+            records: records.map_err(|error| {
+                Error::internal(error.to_string()).in_table(&relation.to_string())
+            })?,
+            relation,
+            nulled: Counts::new(),
+            dropped_lower_bounds: Counts::new(),
+        };
+        for part in parts {
+            batch.add_counts(part.nulled, part.dropped_lower_bounds);
+        }
+        Ok(batch)
+    }
+
+    /// Adds the counts of other rows.
+    pub(crate) fn add_counts(&mut self, nulled: Counts, dropped_lower_bounds: Counts) {
+        let sums = [&mut self.nulled, &mut self.dropped_lower_bounds];
+        for (sums, counts) in sums.into_iter().zip([nulled, dropped_lower_bounds]) {
+            for (name, count) in counts {
+                match sums.iter_mut().find(|(column, _)| *column == name) {
+                    Some((_, sum)) => *sum = sum.saturating_add(count),
+                    None => sums.push((name, count)),
+                }
+            }
+            let columns = &self.relation.columns;
+            sums.sort_by_key(|(name, _)| columns.iter().position(|it| *it.name == **name));
+        }
     }
 
     /// The rows as an Arrow record batch, without a copy.

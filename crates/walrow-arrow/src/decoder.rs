@@ -5,6 +5,7 @@ use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
 use crate::options::{OnUnfinished, Options, default_spool};
 use crate::tables::{Tables, Taken};
+use crate::threads::{Crew, Stretch};
 use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
@@ -68,6 +69,9 @@ pub struct Decoder {
     framing: Framing,
     chunks: Chunks,
     unfinished: OnUnfinished,
+    /// The number of threads that append rows of one input. 1 if the options want batches that only
+    /// one thread can build.
+    threads: usize,
     failure: Option<Error>,
 }
 
@@ -147,6 +151,7 @@ impl Decoder {
             chunks: Chunks::default(),
             tables: Tables::new(options, template),
             unfinished: options.unfinished,
+            threads: options.building_threads(),
             failure: None,
         }
     }
@@ -180,7 +185,12 @@ impl Decoder {
             }
         }
         let mut rest = input;
-        match self.advance(&mut rest, Full::Return) {
+        let advanced = if Stretch::is_worth(input, self.threads) {
+            self.advance_together(&mut rest)
+        } else {
+            self.advance(&mut rest, Full::Return)
+        };
+        match advanced {
             Ok(_) => Ok(input.len().saturating_sub(rest.len())),
             Err(error) => Err(self.fail(error)),
         }
@@ -245,6 +255,43 @@ impl Decoder {
         Ok(true)
     }
 
+    /// As [`Decoder::advance`], with several threads, up to many batches.
+    fn advance_together(&mut self, rest: &mut &[u8]) -> Result<bool, Error> {
+        if self.tables.has_batch() {
+            return Ok(true);
+        }
+        let (threads, input) = (self.threads, *rest);
+        self.tables.begin_stretch(input, threads);
+        let (advanced, done) = Crew::work(threads, input, |crew| {
+            let advanced = self.find_works(rest, crew);
+            self.tables.end_stretch();
+            for (number, work) in self.tables.take_works() {
+                crew.push(number, work);
+            }
+            advanced
+        });
+        // The error of a row comes before that of the stream behind it.
+        self.tables.settle(done, input)?;
+        advanced
+    }
+
+    /// Finds rows, and hands them over to the crew.
+    fn find_works(&mut self, rest: &mut &[u8], crew: &Crew<'_>) -> Result<bool, Error> {
+        let mut steps = STEPS;
+        while steps > 0 && !self.tables.is_stretch_full() {
+            self.tables.finish_due()?;
+            let taken = self.step(rest, steps.min(STEPS_TOGETHER))?;
+            for (number, work) in self.tables.take_works() {
+                crew.push(number, work);
+            }
+            match taken {
+                0 => return Ok(false),
+                taken => steps = steps.saturating_sub(taken),
+            }
+        }
+        Ok(true)
+    }
+
     /// Whether the decoder needs more input to continue: all batches were taken, and the last
     /// committed transaction was read to its end.
     pub fn wants_input(&self) -> bool {
@@ -282,7 +329,7 @@ impl Decoder {
                 None => break,
             }
             rows.taken = rows.taken.wrapping_add(1);
-            if rows.taken >= most || rows.tables.has_batch() {
+            if rows.taken >= most || rows.tables.must_return() {
                 return Ok(rows.taken);
             }
         }
@@ -567,6 +614,8 @@ enum Full {
 
 /// The number of steps after which [`Decoder::decode`] returns without a full batch.
 const STEPS: u32 = 1 << 18;
+/// The number of steps after which a thread gets the rows that were found.
+const STEPS_TOGETHER: u32 = 1 << 12;
 
 pub(crate) fn assembler(options: &Options, framing: Framing) -> Assembler {
     let assembler = Assembler::new(framing)

@@ -33,6 +33,7 @@ mod survey;
 mod table;
 mod table_name;
 mod tables;
+mod threads;
 mod unresolved;
 mod utf8;
 mod versions;

@@ -194,7 +194,12 @@ impl Metadata {
 
     /// Begins the rows of this transaction.
     pub(crate) fn begin(&mut self, commit: Commit) {
-        self.runs.push((self.len(), commit));
+        let rows = self.len();
+        match self.runs.last_mut() {
+            // No row followed.
+            Some((start, last)) if *start == rows => *last = commit,
+            _ => self.runs.push((rows, commit)),
+        }
     }
 
     #[inline]

@@ -1,6 +1,10 @@
 //! The batch under construction of one relation version.
 
-use crate::batch::Batch;
+mod later;
+
+pub(crate) use later::Ended;
+
+use crate::batch::{Batch, Counts};
 use crate::column::{Column, Losses};
 use crate::error::{Error, Way};
 use crate::layout::{Layout, Source};
@@ -9,6 +13,7 @@ use crate::rows::{Begins, Current, Rows};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, ListArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field};
+use later::Later;
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_types::{CellError, Unrepresentable};
@@ -19,7 +24,7 @@ use walrow_wire::{Cell, Image, Kind, Lsn, UnreadCells, UnreadRow, UnreadTuple};
 pub(crate) struct Table {
     pub(crate) relation: Arc<Relation>,
     /// Present when the first row is appended. Later rows use only the copies below.
-    layout: Option<Box<Layout>>,
+    layout: Option<Arc<Layout>>,
     /// In the relation's order. Empty while the table has no rows.
     columns: Vec<Option<Box<dyn Column>>>,
     metadata: Metadata,
@@ -42,8 +47,12 @@ pub(crate) struct Table {
     names_unsent: bool,
     /// The number of rows in the last batch, if it was full. The next batch reserves as many.
     expected_rows: usize,
-    /// The bytes of the values of each column in that batch, for those of varying size.
+    /// The bytes of the rows in that batch, and those of the values of each column, for columns of
+    /// varying size.
+    expected_size: usize,
     expected_bytes: Vec<usize>,
+    /// The rows that are not in the columns, if several threads append rows.
+    later: Option<Box<Later>>,
 }
 
 /// Fixed bytes of a column that has rows, mostly for its aligned null bitmap, and of a table.
@@ -97,13 +106,13 @@ impl<'a> OldCells<'a> {
 }
 
 impl Table {
-    pub(crate) fn new(relation: Arc<Relation>, layout: Layout) -> Self {
+    pub(crate) fn new(relation: Arc<Relation>, layout: Arc<Layout>) -> Self {
         Self {
             relation,
             row_bytes: layout.row_bytes,
             expanding: layout.expanding.clone(),
             names_unsent: layout.metadata.contains(&MetadataColumn::Unsent),
-            layout: Some(Box::new(layout)),
+            layout: Some(layout),
             columns: Vec::new(),
             metadata: Metadata::new(0),
             rows: Rows::default(),
@@ -114,7 +123,9 @@ impl Table {
             held: 0,
             mark: 0,
             expected_rows: 0,
+            expected_size: 0,
             expected_bytes: Vec::new(),
+            later: None,
         }
     }
 
@@ -153,8 +164,8 @@ impl Table {
         self.layout.is_some()
     }
 
-    pub(crate) fn set_layout(&mut self, layout: Layout) {
-        self.layout = Some(Box::new(layout));
+    pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
+        self.layout = Some(layout);
     }
 
     /// Drops the layout and returns its bytes. [`Table::finish`] needs a layout again.
@@ -186,19 +197,22 @@ impl Table {
             inner = layout.inner_types;
         }
         self.metadata = Metadata::new(self.expected_rows);
-        (self.bytes, self.unsent_bytes) = (0, 0);
-        self.base = COLUMN_BYTES
-            .saturating_mul(self.columns.len().saturating_add(inner))
-            .saturating_add(TABLE_BYTES);
-        self.reserved = self.expected_rows.saturating_mul(self.row_bytes);
+        self.begin_counts(self.columns.len().saturating_add(inner));
         for (column, bytes) in self.columns.iter_mut().zip(&self.expected_bytes) {
             if let Some(column) = column {
-                // A little more, as the next rows may have longer values.
-                let bytes = bytes.saturating_add(bytes / 8);
-                column.reserve_bytes(bytes);
-                self.reserved = self.reserved.saturating_add(bytes);
+                column.reserve_bytes(a_little_more(*bytes));
             }
         }
+    }
+
+    /// Counts the memory of columns without rows, and the memory for expected rows. It follows from
+    /// the sizes of rows alone.
+    fn begin_counts(&mut self, columns: usize) {
+        (self.bytes, self.unsent_bytes) = (0, 0);
+        self.base = COLUMN_BYTES
+            .saturating_mul(columns)
+            .saturating_add(TABLE_BYTES);
+        self.reserved = a_little_more(self.expected_size);
         self.mark = 0;
     }
 
@@ -374,9 +388,10 @@ impl Table {
     #[cold]
     fn refused(&self, tuple: UnreadTuple<'_>, old: Option<UnreadTuple<'_>>) -> Refused {
         // The first column without a cell of this row refused it, or was never given one.
+        let rows = self.rows.count().saturating_sub(self.rows_in_parts());
         let is_short = |slot: &Option<Box<dyn Column>>| {
             let column = slot.as_deref();
-            column.is_some_and(|column| column.len() <= self.rows.count())
+            column.is_some_and(|column| column.len() <= rows)
         };
         match self.columns.iter().position(is_short) {
             Some(place) if tuple.len() == self.columns.len() => match tuple.nth(place) {
@@ -422,12 +437,17 @@ impl Table {
     }
 
     fn truncate(&mut self, rows: usize) {
+        let in_parts = self.rows_in_parts();
+        if rows < in_parts {
+            self.truncate_parts(rows);
+        }
+        let in_columns = rows.saturating_sub(in_parts);
         for column in self.columns.iter_mut().flatten() {
-            if column.len() > rows {
-                column.truncate(rows);
+            if column.len() > in_columns {
+                column.truncate(in_columns);
             }
         }
-        self.metadata.truncate(rows);
+        self.metadata.truncate(in_columns);
         self.rows.truncate(rows);
     }
 
@@ -440,36 +460,51 @@ impl Table {
 
     /// Returns all rows so far as a batch.
     pub(crate) fn finish(&mut self, full: bool) -> Result<Batch, Error> {
-        let columns = std::mem::take(&mut self.columns);
-        let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
+        if self.rows_in_parts() > 0 {
+            return self.finish_parts(full);
+        }
+        let rows = self.rows.count();
+        let batch = self.finish_columns(rows, full);
+        self.end_rows(full);
+        batch
+    }
+
+    /// Ends the rows of a batch.
+    fn end_rows(&mut self, full: bool) {
         let rows = self.rows.finish();
+        (self.expected_rows, self.expected_size) = if full { (rows, self.bytes) } else { (0, 0) };
         (self.bytes, self.unsent_bytes) = (0, 0);
         (self.base, self.reserved, self.held, self.mark) = (0, 0, 0, 0);
+    }
+
+    /// The columns that lost something, and how often.
+    fn counts(&self, count: fn(Losses) -> u64) -> Counts {
+        let columns = self.relation.columns.iter().zip(&self.columns);
+        let counts = columns.map(|(column, kept)| {
+            let losses = kept.as_ref().map(|it| it.losses()).unwrap_or_default();
+            (column.name.to_string(), count(losses))
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
+    }
+
+    /// Returns the rows in the columns as a batch.
+    fn finish_columns(&mut self, rows: usize, full: bool) -> Result<Batch, Error> {
+        let nulled = self.counts(|losses| losses.nulled);
+        let dropped_lower_bounds = self.counts(|losses| losses.dropped_bounds);
+        let columns = std::mem::take(&mut self.columns);
+        let metadata = std::mem::replace(&mut self.metadata, Metadata::new(0));
         let variable = |column: &Option<Box<dyn Column>>| {
             let column = column.as_deref();
             column.map_or(0, <dyn Column>::variable_bytes)
         };
         self.expected_bytes.clear();
-        self.expected_rows = 0;
         if full {
-            self.expected_rows = rows;
             self.expected_bytes.extend(columns.iter().map(variable));
         }
         let Some(layout) = &self.layout else {
             let error = Error::internal("no layout");
             return Err(error.in_table(&self.relation.to_string()));
         };
-
-        let counts = |count: fn(Losses) -> u64| {
-            let columns = self.relation.columns.iter().zip(&columns);
-            let counts = columns.map(|(column, kept)| {
-                let losses = kept.as_ref().map(|it| it.losses()).unwrap_or_default();
-                (column.name.to_string(), count(losses))
-            });
-            counts.filter(|(_, count)| *count > 0).collect::<Vec<_>>()
-        };
-        let nulled = counts(|losses| losses.nulled);
-        let dropped_lower_bounds = counts(|losses| losses.dropped_bounds);
 
         let names: Vec<Option<&str>> = self
             .relation
@@ -510,6 +545,11 @@ impl Table {
             dropped_lower_bounds,
         })
     }
+}
+
+/// The bytes that are reserved for values, as the next rows may have longer ones.
+const fn a_little_more(bytes: usize) -> usize {
+    bytes.saturating_add(bytes / 8)
 }
 
 /// The bytes of an unsent column in a row.

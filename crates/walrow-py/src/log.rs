@@ -207,10 +207,10 @@ impl LogDirectory {
         let names = names.map_err(|error| errors::log_error(py, error))?;
         let plan = log.read(&names, start);
         let segments = match &*log {
-            // The thread would need the interpreter for each read.
-            Opened::Read(_) if ahead => return Err(errors::option_error(py, NOT_AHEAD)),
-            _ if ahead => Segments::Ahead(ReadAhead::start(plan)?),
-            _ => Segments::Here(plan, None),
+            // At a URL, the thread would need the interpreter for each read.
+            Opened::Read(_) => Segments::Here(plan, None),
+            Opened::Keep(_) if ahead => Segments::Ahead(ReadAhead::start(plan)?),
+            Opened::Keep(_) => Segments::Here(plan, None),
         };
         Ok(LogFile::new(&log, &names, segments))
     }
@@ -570,8 +570,6 @@ fn no_table(py: Python<'_>, log: &Log, table: &TableName) -> PyErr {
 }
 
 const MOST_NAMES: usize = 5;
-const NOT_AHEAD: &str =
-    "threads=2 reads a log in a local directory: leave threads out for a log at a URL";
 
 /// The stream of some segments of a log, as a file that is read to its end.
 #[pyclass(frozen, module = "walrow._core")]
@@ -579,6 +577,9 @@ pub(crate) struct LogFile {
     /// Bytes of the stream.
     #[pyo3(get)]
     size: u64,
+    /// Whether another thread reads the segments.
+    #[pyo3(get)]
+    is_ahead: bool,
     state: Mutex<State>,
 }
 
@@ -641,6 +642,7 @@ impl LogFile {
                 .filter_map(segment)
                 .map(|it| it.stream_bytes)
                 .sum(),
+            is_ahead: matches!(segments, Segments::Ahead(_)),
             state: Mutex::new(State {
                 segments,
                 memory: BlockMemory::default(),

@@ -32,6 +32,7 @@ mod frames;
 mod net;
 mod printable;
 mod relation;
+mod row_run;
 mod spool;
 mod transaction;
 mod undecided;
@@ -52,6 +53,7 @@ pub use net::{
 };
 pub use printable::Printable;
 pub use relation::{Column, Relation, TypeName};
+pub use row_run::RowRun;
 pub use spool::{Spool, SpoolFile};
 pub use transaction::{
     Change, Event, Message, Origin, Prepared, RowChange, Transaction, Truncate, Unread,

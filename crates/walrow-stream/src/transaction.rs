@@ -5,7 +5,7 @@ use crate::fact::Fact;
 use crate::relation::Relation;
 use std::sync::Arc;
 use walrow_wire::{
-    self as wire, Begin, Image, Kind, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadCells,
+    self as wire, Begin, Framing, Image, Kind, Lsn, OldTuple, Peek, Timestamp, Tuple, UnreadCells,
     UnreadRow, UnreadTuple, Xid,
 };
 
@@ -216,9 +216,16 @@ pub struct Unread<'a> {
 pub(crate) struct Context {
     /// Whether its messages carry a transaction ID.
     pub(crate) in_stream: bool,
-    /// Bytes of each frame that the framing added.
-    pub(crate) header: usize,
+    pub(crate) framing: Framing,
     pub(crate) commit_lsn: Lsn,
+}
+
+impl Context {
+    /// How many bytes of a frame the user fed.
+    #[inline]
+    pub(crate) const fn fed(&self, frame: usize) -> u64 {
+        self.framing.fed(frame) as u64
+    }
 }
 
 impl<'a> Unread<'a> {
@@ -228,8 +235,15 @@ impl<'a> Unread<'a> {
     }
 
     /// Bytes of its message in a frame.
-    pub fn size(&self) -> usize {
+    #[inline]
+    pub const fn size(&self) -> usize {
         self.peek.size()
+    }
+
+    /// Its message in a frame.
+    #[inline]
+    pub const fn frame(&self) -> &'a [u8] {
+        self.peek.frame()
     }
 
     /// The row. Its cells are checked while they are read. `None` if it does not follow the
@@ -265,7 +279,7 @@ impl<'a> Change<'a, Unread<'a>> {
         let Unread { peek, context } = &self.row;
         let Context {
             in_stream,
-            header,
+            framing,
             commit_lsn,
         } = context;
         match row_change(peek, *in_stream, self.relation) {
@@ -278,7 +292,7 @@ impl<'a> Change<'a, Unread<'a>> {
             }),
             Err(fault) => {
                 let fault = fault.or_near(self.lsn).or_near(*commit_lsn);
-                Err(fault.at_frame(*header, self.offset))
+                Err(fault.at_frame(framing.header(), self.offset))
             }
         }
     }

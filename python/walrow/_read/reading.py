@@ -11,12 +11,12 @@ from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
 from walrow._read.starts import start_of
 from walrow._sources.chunks import Chunks
-from walrow._sources.logs import part_of, reads_ahead
+from walrow._sources.logs import part_of
 from walrow.typing import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Literal, Unpack
+    from typing import Unpack
 
     from walrow._core import Message
     from walrow.typing import Absence, Framing, Source, Versions
@@ -29,7 +29,7 @@ def read(
     source: Source,
     *,
     versions: Versions = "one",
-    threads: Literal[1, 2] = 1,
+    threads: int = 1,
     **options: Unpack[Options],
 ) -> Reader:
     """Reads the committed row changes of a stream, lazily.
@@ -71,9 +71,11 @@ def read(
             `SchemaError`. `"union"`: the rows have the columns of all versions in the
             source, as with `schema=walrow.schema(source, table)`. The source is read
             twice for that: a file object must be seekable, and an iterator cannot.
-        threads: 2: a second thread reads and decompresses the segments of a log in a local
-            directory, while this one decodes. Batches, their order and errors stay the
-            same. It takes the memory of two more chunks of a segment, up to 32 MiB.
+        threads: How many threads decode, up to 64. Batches, their order and errors stay the
+            same. Of a log in a local directory, one of them reads and decompresses the
+            segments, and takes up to 32 MiB. The others make batches: of blocks of 16 MiB,
+            or of `bytes` as a whole, with up to 32 MiB of batches that are not returned
+            yet. A stream in small chunks is decoded by one thread.
         table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
             OID, which also chooses between tables that had one name.
             All batches then have one schema, and the reader is an Arrow stream. Other
@@ -183,9 +185,14 @@ def read(
     if versions != "one":
         options["schema"] = schema_of_all(source, versions, options)
     framing, unfinished = options.get("framing"), options.get("unfinished")
-    part = part_of(options) | {"ahead": reads_ahead(source, threads)}
-    chunks = Chunks(source, framing=framing, unfinished=unfinished, part=part)
-    return Reader(chunks, **options)
+    chunks = Chunks(
+        source,
+        framing=framing,
+        unfinished=unfinished,
+        part=part_of(options),
+        threads=threads,
+    )
+    return Reader(chunks, threads=chunks.threads, **options)
 
 
 @explained

@@ -35,6 +35,10 @@ T = TypeVar("T")
 #: piece, but the memory of larger ones would be new each time. Memory stays bounded, unlike
 #: with a mapped file.
 BLOCK_BYTES = 512 << 10
+#: The same if several threads share a block.
+SHARED_BLOCK_BYTES = 16 << 20
+#: The core allows as many.
+MOST_THREADS = 64
 
 
 class Chunks:
@@ -54,10 +58,14 @@ class Chunks:
         progress: Is called with the number of bytes of each block of a file, before
             decompression.
         part: The part of a log that is read: `walrow._sources.logs.part_of`.
+        threads: The threads of `walrow.read`.
+
+    Attributes:
+        threads: How many of them decode: one reads the segments of a log.
 
     Raises:
         OptionError: The source cannot have this framing, or is not a source, such as a
-            connection string.
+            connection string. Or `threads` is not a number from 1 to 64.
         OSError: A file does not exist or cannot be opened.
         TypeError: The source has an unsupported type.
         DecodeError: While iterating, if the source has another format, or compressed
@@ -72,14 +80,24 @@ class Chunks:
         unfinished: Absence | None = None,
         progress: Callable[[int], None] | None = None,
         part: Mapping[str, Any] | None = None,
+        threads: int = 1,
     ) -> None:
+        if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
+            text = f"threads must be a number from 1 to {MOST_THREADS}, not {threads!r}"
+            raise OptionError(text)
         _refuse(source)
         # Apart, so that a source that is not used any more is closed immediately.
         self._state = state = _State(
             framing, progress, part, may_be_truncated=unfinished == "ignore"
         )
+        self.threads = threads
+        if threads > 1:
+            state.block_bytes = SHARED_BLOCK_BYTES
         if _is_place(source):
+            # Of several logs, each would have a thread from the beginning.
+            state.part = {**(part or {}), "ahead": threads > 1}
             self._items = _of_files([source], state)
+            self.threads -= state.is_ahead
         elif _is_buffer(source):
             if framing in _CHUNKED:
                 self._items = iter([source])
@@ -177,6 +195,9 @@ class _State:
         self.may_be_truncated = may_be_truncated
         self.truncated = False
         self.files: _Files | None = None
+        self.block_bytes = BLOCK_BYTES
+        #: Whether another thread reads the source.
+        self.is_ahead = False
 
     @property
     def name(self) -> str:
@@ -212,7 +233,8 @@ def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
             text = f"a list of files contains another source: {type(source).__name__}"
             raise TypeError(text)
         places += _places(source, state.part)
-    state.files = _Files(places, state.size.advance)
+    state.is_ahead = any(place.is_ahead for place in places)
+    state.files = _Files(places, state.size.advance, state.block_bytes)
     sizes = [place.size for place in places]
     state.size.read = 0
     state.size.total = None if None in sizes else sum(size or 0 for size in sizes)
@@ -297,12 +319,14 @@ class _Place(NamedTuple):
         open: Opens it, as a context manager.
         is_open: Whether the caller opened it.
         size: Its size in bytes. None if it is not a local file.
+        is_ahead: Whether another thread reads it.
     """
 
     url: str
     open: Callable[[], Any]
     is_open: bool = False
     size: int | None = None
+    is_ahead: bool = False
 
 
 def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
@@ -324,7 +348,7 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
     log = find_log(source)
     if log is not None:
         file = log.open(**(part or {}))
-        return [_Place(path, lambda: file, size=file.size)]
+        return [_Place(path, lambda: file, size=file.size, is_ahead=file.is_ahead)]
     if is_url(path):
         return _remote(path)
     found = [path]
@@ -476,9 +500,13 @@ class _Files:
     is_last = False
 
     def __init__(
-        self, places: list[_Place], progress: Callable[[int], None] | None
+        self,
+        places: list[_Place],
+        progress: Callable[[int], None] | None,
+        block_bytes: int,
     ) -> None:
         self._progress = progress
+        self._block_bytes = block_bytes
         self._stack = contextlib.ExitStack()
         self.urls = [place.url for place in places if not place.is_open]
         self._rest = list(reversed(places))
@@ -499,7 +527,8 @@ class _Files:
         self.name = without_credentials(place.url)
         with private(place.url):
             file = self._stack.enter_context(place.open())
-        return _plain(_blocks(file, place.url, self._progress), self.name)
+        blocks = _blocks(file, place.url, self._progress, self._block_bytes)
+        return _plain(blocks, self.name)
 
     def close(self) -> None:
         self._stack.close()
@@ -509,11 +538,11 @@ class _Files:
 
 
 def _blocks(
-    file: Any, url: str, progress: Callable[[int], None] | None
+    file: Any, url: str, progress: Callable[[int], None] | None, block_bytes: int
 ) -> Iterator[Any]:
     while True:
         with private(url):
-            block = _block(file)
+            block = _block(file, block_bytes)
         if not block:
             return
         if progress is not None:
@@ -521,11 +550,11 @@ def _blocks(
         yield block
 
 
-def _block(file: Any) -> Any:
+def _block(file: Any, block_bytes: int) -> Any:
     if hasattr(file, "read"):
-        block = file.read(BLOCK_BYTES)
+        block = file.read(block_bytes)
     else:
-        buffer = bytearray(BLOCK_BYTES)
+        buffer = bytearray(block_bytes)
         size = file.readinto(buffer)
         block = None if size is None else memoryview(buffer)[:size]
     if block is None:

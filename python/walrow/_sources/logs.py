@@ -30,7 +30,6 @@ __all__ = [
     "new_directory_of",
     "opened",
     "part_of",
-    "reads_ahead",
     "refuse_conninfo",
     "start_in",
 ]
@@ -161,25 +160,6 @@ def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(key, str)
         ],
     }
-
-
-def reads_ahead(source: Any, threads: int) -> bool:
-    """Whether another thread reads the segments of a log, as `threads` of `walrow.read` says.
-
-    Raises:
-        OptionError: It is not 1 or 2, or it is 2 and the source is no log.
-    """
-    if type(threads) is not int or threads not in (1, 2):
-        text = f"threads must be 1 or 2, not {threads!r}"
-        raise OptionError(text)
-    is_ahead = threads == 2  # noqa: PLR2004
-    if is_ahead and log_of(source) is None:
-        text = (
-            "threads=2 reads a log, and the source is no log: leave threads out, or make a log of the "
-            "capture with walrow.seal"
-        )
-        raise OptionError(text)
-    return is_ahead
 
 
 def location_of(log: Any) -> str:

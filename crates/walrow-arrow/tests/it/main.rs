@@ -7,4 +7,5 @@ mod containers;
 mod decoder;
 mod golden;
 mod survey;
+mod threads;
 mod types;

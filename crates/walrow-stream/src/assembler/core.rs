@@ -431,7 +431,7 @@ impl Core {
         reading.skipped |= self.session.commits(xid, commit_lsn, reading.skipped);
         self.context = Context {
             in_stream: reading.is_streamed(),
-            header: self.frames.header(),
+            framing: self.frames.framing(),
             commit_lsn,
         };
         self.seq = 0;

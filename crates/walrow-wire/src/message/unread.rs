@@ -144,6 +144,26 @@ impl<'a> UnreadTuple<'a> {
         (index < self.len()).then(|| cells.cell())?
     }
 
+    /// Passes over the cells, without their values. Returns what follows them, and whether one of
+    /// them is unchanged.
+    #[inline]
+    pub fn pass(&self) -> Option<(UnreadCells<'a>, bool)> {
+        let (mut rest, mut has_unchanged) = (self.cells.0, false);
+        for _ in 0..self.count {
+            rest = match rest {
+                [b't' | b'b', a, b, c, d, rest @ ..] => {
+                    rest.get(u32::from_be_bytes([*a, *b, *c, *d]) as usize..)?
+                }
+                [kind @ (b'n' | b'u'), rest @ ..] => {
+                    has_unchanged |= *kind == b'u';
+                    rest
+                }
+                _ => return None,
+            };
+        }
+        Some((UnreadCells(rest), has_unchanged))
+    }
+
     /// Reads all cells at once.
     #[inline]
     pub(super) fn skip(self) -> Option<(Tuple<'a>, UnreadCells<'a>)> {
