@@ -10,9 +10,14 @@ import pytest
 
 pytest.importorskip("psycopg")
 
+from click.testing import CliRunner
+
 from secret_texts import CANARY
 from walrow._amounts import duration, size
+from walrow._log.retention import Retention
 from walrow._lsn import Lsn
+from walrow._receive.options import ReceiveOptions
+from walrow._receive.status import Received
 from walrow._run.drafting import draft
 from walrow._run.matching import Table, claims, unmatched
 from walrow._run.plan import Facts, doubtful, plan
@@ -20,6 +25,8 @@ from walrow._run.reading import parse, read
 from walrow._run.records import Recorded
 from walrow._run.schema import json_schema
 from walrow._run.server import Publication, Server
+from walrow.cli import configured
+from walrow.cli.app import cli
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
@@ -150,6 +157,33 @@ def test_text_that_looks_like_a_key_has_no_line() -> None:
     text = GOOD.replace('dsn = "dbname=shop"', "dsn = '''dbname=shop\n'''\n[source.x]")
     with pytest.raises(OptionError, match=r"line 4: source.x: there is no such key"):
         parsed(text)
+
+
+def test_the_keys_are_options_of_receive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: list[ReceiveOptions] = []
+
+    def receive(*conninfo: str, **options: Any) -> Received:
+        given.append(ReceiveOptions(*conninfo, **options))
+        return Received(position=Lsn(0), transactions=0, rows=0, bytes=0, segments=0)
+
+    monkeypatch.setattr(configured, "receive_into_log", receive)
+    path = tmp_path / "shop.toml"
+    path.write_text(
+        GOOD.replace('["shop"]', '["a", "b"]\njobs = 2').replace(
+            'path = "log"', 'path = "log"\ncompact = true\npublish_after = "1m"'
+        )
+    )
+    done = CliRunner().invoke(cli, ["receive", "--config", str(path)])
+    assert done.exit_code == 0, done.output
+    (options,) = given
+    assert (options.conninfo, options.log) == ("dbname=shop", tmp_path / "log")
+    assert (options.slot, options.publications) == ("shop", ("a", "b"))
+    assert (options.jobs, options.compact, options.publish_after) == (2, True, 60.0)
+    assert options.segment_size == 64 << 20
+    assert options.retain == Retention(age="7d")
+    assert (options.binary, options.streaming, options.until) == (False, None, None)
 
 
 def test_a_history() -> None:

@@ -80,6 +80,7 @@ class LogPart:
     forget_after = Retention.forget_after
     publish_after = ReceiveOptions.publish_after
     segment_size = ReceiveOptions.segment_size
+    compact = ReceiveOptions.compact
     compression_level = ReceiveOptions.compression_level
     spool_memory = ReceiveOptions.spool_memory
     group_access = ReceiveOptions.group_access
