@@ -201,7 +201,8 @@ class Option(Generic[In, Out]):
 def options(cls: type[T]) -> type[T]:
     """Makes a frozen dataclass of options. Each of its fields is an `Option`.
 
-    The option of another list needs no annotation: it has its type there.
+    The option of another list needs no annotation, if only values of it are used: a type checker then
+    takes it for no argument.
 
     It has no `repr`, because a connection string may have a password.
     """
