@@ -22,12 +22,21 @@ Traceback (most recent call last):
     ...
 walrow.errors.OptionError: jobs is 0: it must be from 1 on
 
+Another list has the same option by its name:
+
+>>> @options
+... class RestoreOptions:
+...     threads = CopyOptions.jobs
+>>> RestoreOptions.threads.text, RestoreOptions().threads
+('The number of threads.', 4)
+
 The signature of a function, its checks and its docstring come from this list, as do the options of the
 command line (`walrow.cli.arguments`) and the tables in the docs.
 """
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -129,25 +138,28 @@ class Option(Generic[In, Out]):
         self.default = default
         self.least, self.most = least, most
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
     @overload
-    def __get__(self, instance: None, owner: type) -> Any: ...
+    def __get__(self, instance: None, owner: type) -> Option[In, Out]: ...
 
     @overload
     def __get__(self, instance: object, owner: type) -> Out: ...
 
     def __get__(self, instance: object, owner: type) -> Any:
-        if instance is not None:
-            return instance.__dict__[self.name]
-        if self.default is dataclasses.MISSING:
-            # So a dataclass sees that it is required.
-            raise AttributeError(self.name)
-        return self.default
+        return self if instance is None else instance.__dict__[self.name]
 
     def __set__(self, instance: object, value: In) -> None:
         instance.__dict__[self.name] = self.parse(value)
+
+    def but(self, text: str = "", *, kind: Kind | None = None) -> Option[In, Out]:
+        """The same option for another list.
+
+        Args:
+            text: What it says there. Default: the same.
+            kind: The values that it takes there. Default: the same.
+        """
+        other = copy.copy(self)
+        other.text, other.kind = text or self.text, kind or self.kind
+        return other
 
     @property
     def is_required(self) -> bool:
@@ -173,8 +185,9 @@ class Option(Generic[In, Out]):
             self.most is None or parsed <= self.most
         ):
             return parsed
+        least = "up" if self.least is None else f"from {self.least}"
         most = "on" if self.most is None else f"to {self.most}"
-        text = f"{name} is {parsed}: it must be from {self.least} {most}"
+        text = f"{name} is {parsed}: it must be {least} {most}"
         raise OptionError(text)
 
     @property
@@ -188,9 +201,25 @@ class Option(Generic[In, Out]):
 def options(cls: type[T]) -> type[T]:
     """Makes a frozen dataclass of options. Each of its fields is an `Option`.
 
+    The option of another list needs no annotation, if only values of it are used: a type checker then
+    takes it for no argument.
+
     It has no `repr`, because a connection string may have a password.
     """
-    return dataclasses.dataclass(frozen=True, repr=False)(cls)
+    # A copy: in another list, an option may have another name.
+    own = {
+        name: copy.copy(each)
+        for name, each in vars(cls).items()
+        if isinstance(each, Option)
+    }
+    for name, each in own.items():
+        each.name = name
+        cls.__annotations__.setdefault(name, Option)
+        setattr(cls, name, dataclasses.field(default=each.default))
+    made = dataclasses.dataclass(frozen=True, repr=False)(cls)
+    for name, each in own.items():
+        setattr(made, name, each)
+    return made
 
 
 def declared(cls: Any) -> dict[str, Option[Any, Any]]:

@@ -1,10 +1,12 @@
 """The tables of options in docs/, filled in from the lists. As a script, it fills them in again.
 
-A table begins after a comment that names its list: `<!-- options: ReceiveOptions -->`.
+A table begins after a comment that names its list: `<!-- options: ReceiveOptions -->`. The keys of a
+table of the file of `walrow run` have `<!-- keys: Source -->`.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from walrow._backup.wal_receiving import WalOptions
 from walrow._log.sealing import SealOptions
 from walrow._options import Option, declared
 from walrow._receive.options import ReceiveOptions
+from walrow._run.config import LogPart, Source, Target
 
 DOCS = Path(__file__).parents[2] / "docs"
 #: Each list, its command, and the list whose table has the shared options.
@@ -27,12 +30,16 @@ LISTS: dict[str, tuple[Any, str, Any]] = {
     "SparkApplyOptions": (SparkApplyOptions, "apply", ApplyOptions),
     "DeltaApplyOptions": (DeltaApplyOptions, "apply", ApplyOptions),
 }
-PAGES = ("backup.md", "receiving.md", "applying.md", "log.md")
-_TABLE = re.compile(r"(<!-- options: (\w+) -->\n\n).*?(?=\n\n|\Z)", re.DOTALL)
+KEYS: dict[str, Any] = {it.__name__: it for it in (Source, LogPart, Target)}
+PAGES = ("backup.md", "receiving.md", "applying.md", "log.md", "running.md")
+_TABLE = re.compile(r"(<!-- (?:options|keys): (\w+) -->\n\n).*?(?=\n\n|\Z)", re.DOTALL)
 
 
 def table(name: str) -> str:
     """The table of a list."""
+    if name in KEYS:
+        rows = [_key(each) for each in declared(KEYS[name]).values()]
+        return "\n".join(["| key | default | meaning |", "|---|---|---|", *rows])
     cls, _, others = LISTS[name]
     known = {} if others is None else declared(others)
     rows = [
@@ -46,6 +53,12 @@ def _row(option: Option[Any, Any]) -> str:
     text = f"{option.text} {option.more}".rstrip()
     cells = [f"`{option.name}`", f"`{option.kind.name}`", default, text]
     return "| " + " | ".join(it.replace("|", "\\|") for it in cells) + " |"
+
+
+def _key(option: Option[Any, Any]) -> str:
+    has_default = not option.is_required and option.default not in (None, ())
+    default = f"`{json.dumps(option.default)}`" if has_default else ""
+    return f"| `{option.name}` | {default} | {option.text} |"
 
 
 def renewed(text: str) -> str:

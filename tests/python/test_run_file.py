@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 pytest.importorskip("psycopg")
 
+from click.testing import CliRunner
+
 from secret_texts import CANARY
 from walrow._amounts import duration, size
-from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
+from walrow._log.retention import Retention
 from walrow._lsn import Lsn
-from walrow._options import declared
 from walrow._receive.options import ReceiveOptions
-from walrow._run.config import Loaded, LogPart, RunFile, Source, Target
+from walrow._receive.status import Received
 from walrow._run.drafting import draft
 from walrow._run.matching import Table, claims, unmatched
 from walrow._run.plan import Facts, doubtful, plan
 from walrow._run.reading import parse, read
 from walrow._run.records import Recorded
-from walrow._run.schema import descriptions, json_schema
+from walrow._run.schema import json_schema
 from walrow._run.server import Publication, Server
+from walrow.cli import configured
+from walrow.cli.app import cli
 from walrow.errors import OptionError
+
+if TYPE_CHECKING:
+    from walrow._run.config import Loaded
 
 GOOD = """\
 [source]
@@ -63,7 +68,9 @@ def parsed(text: str = GOOD, *, is_private: bool = True) -> Loaded:
 def test_a_file_is_typed() -> None:
     loaded = parsed()
     file = loaded.file
-    assert file.source == Source(dsn="dbname=shop", slot="shop", publications=("shop",))
+    source = file.source
+    assert (source.dsn, source.slot) == ("dbname=shop", "shop")
+    assert (source.publications, source.jobs) == (("shop",), 4)
     assert (file.log.retain_age, file.log.segment_size) == (604_800.0, 64 << 20)
     assert file.spark == {"spark.jars.packages": "a:b:c"}
     first, second = file.target
@@ -91,6 +98,7 @@ def test_a_file_is_typed() -> None:
         ('["shop"]', '["shop"]\nsnapshot = true', "line 5: source.snapshot: the log begins with rows only if the slot is created: add create = true"),
         ('["shop"]', '["shop"]\norigin = "all"', 'line 5: source.origin: it must be one of "any", "none"'),
         ('"7d"', '"7 days"', "line 8: log.retain_age: it must be a duration"),
+        ('"7d"', '"inf"', "line 8: log.retain_age: it is inf: it must be up to 1000000000000"),
         ('"7d"', "-1", "line 8: log.retain_age: it must be a duration"),
         ('"64MiB"', '"64 miles"', "line 9: log.segment_size: it must be a size"),
         ('"64MiB"', "1.5", "line 9: log.segment_size: it must be a size"),
@@ -109,7 +117,7 @@ def test_a_file_is_typed() -> None:
         ("delta:lake/{schema}/{table}", "delta:lake/{table!r}", "line 17: target 1.to: only {schema} and {table}"),
         ('"1m"', "0", "line 18: target 1.every: it must be more than 0 seconds"),
         ('"1m"', '"1m"\ncluster_by = ["a"]', 'line 19: target 1.cluster_by: only Spark has it: add engine = "spark"'),
-        ('"1m"', '"1m"\nmemory = "1MiB"', "line 14: target 1: memory"),
+        ('"1m"', '"1m"\nmemory = "1MiB"', "line 19: target 1.memory: it is 1048576: it must be from 67108864 on"),
         ('"1m"', '"1m"\nengine = "detla"', 'line 19: target 1.engine: it must be one of "auto", "delta", "spark"'),
         ('load = "ask"', 'load = "ask"\nengine = "delta"', 'line 25: target 2.engine: deltalake writes delta:PATH only: engine = "spark"'),
         ('load = "ask"', 'load = "ask"\nmemory = "1GiB"', "line 25: target 2.memory: only deltalake has it: leave it out"),
@@ -149,6 +157,33 @@ def test_text_that_looks_like_a_key_has_no_line() -> None:
     text = GOOD.replace('dsn = "dbname=shop"', "dsn = '''dbname=shop\n'''\n[source.x]")
     with pytest.raises(OptionError, match=r"line 4: source.x: there is no such key"):
         parsed(text)
+
+
+def test_the_keys_are_options_of_receive(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    given: list[ReceiveOptions] = []
+
+    def receive(*conninfo: str, **options: Any) -> Received:
+        given.append(ReceiveOptions(*conninfo, **options))
+        return Received(position=Lsn(0), transactions=0, rows=0, bytes=0, segments=0)
+
+    monkeypatch.setattr(configured, "receive_into_log", receive)
+    path = tmp_path / "shop.toml"
+    path.write_text(
+        GOOD.replace('["shop"]', '["a", "b"]\njobs = 2').replace(
+            'path = "log"', 'path = "log"\ncompact = true\npublish_after = "1m"'
+        )
+    )
+    done = CliRunner().invoke(cli, ["receive", "--config", str(path)])
+    assert done.exit_code == 0, done.output
+    (options,) = given
+    assert (options.conninfo, options.log) == ("dbname=shop", tmp_path / "log")
+    assert (options.slot, options.publications) == ("shop", ("a", "b"))
+    assert (options.jobs, options.compact, options.publish_after) == (2, True, 60.0)
+    assert options.segment_size == 64 << 20
+    assert options.retain == Retention(age="7d")
+    assert (options.binary, options.streaming, options.until) == (False, None, None)
 
 
 def test_a_history() -> None:
@@ -397,12 +432,8 @@ def test_a_table_that_was_created_again_is_loaded() -> None:
 def test_a_change_that_only_a_new_target_takes(
     before: dict[str, Any], keys: tuple[str, ...], said: str | None
 ) -> None:
-    loaded = parsed()
-    first, *others = loaded.file.target
-    target = (dataclasses.replace(first, keys=keys), *others)
-    loaded = dataclasses.replace(
-        loaded, file=dataclasses.replace(loaded.file, target=target)
-    )
+    words = ", ".join(f'"{it}"' for it in keys)
+    loaded = parsed(GOOD.replace('every = "1m"', f"keys = [{words}]"))
     known = facts(recorded=(recorded(**before),), identities={2: ("id",)})
     place = "delta:/etc/lake/sales/items"
     assert doubtful(loaded, known) == ({place} if said else set())
@@ -427,35 +458,6 @@ def test_a_target_that_was_removed_from_the_file() -> None:
 
 
 # ---------------------------------------------------------------------- for editors
-
-
-@pytest.mark.parametrize("kind", [RunFile, Source, LogPart, Target])
-def test_each_key_is_described(kind: type) -> None:
-    names = [it.name for it in dataclasses.fields(kind)]
-    assert list(descriptions(kind)) == sorted(names, key=list(descriptions(kind)).index)
-    assert set(descriptions(kind)) == set(names)
-
-
-@pytest.mark.parametrize(
-    ("kind", "options"),
-    [
-        (Source, ReceiveOptions),
-        (LogPart, ReceiveOptions),
-        (Target, SparkApplyOptions),
-        (Target, DeltaApplyOptions),
-    ],
-)
-def test_defaults_are_those_of_the_functions(kind: Any, options: Any) -> None:
-    known, compared = declared(options), 0
-    for field in dataclasses.fields(kind):
-        option = known.get(field.name)
-        if option is None or option.is_required or field.default in (None, ()):
-            continue  # The function has the default of an empty value.
-        if field.default is dataclasses.MISSING or field.name == "unrepresentable":
-            continue
-        assert field.default == option.parse(option.default), field.name
-        compared += 1
-    assert compared >= 5
 
 
 def test_the_schema_says_what_the_reader_takes() -> None:

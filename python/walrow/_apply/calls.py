@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.items import Applied, Rules, Token
@@ -203,29 +204,20 @@ class Call:
 
     def _planned(self, start: Lsn, end: Lsn, least_units: int) -> Batch:
         """The part of the log that a target needs which has the changes up to `start`."""
-        segments = self.contents.stretches(self.table.oid)
-        truncates, mode = self.rules.truncates, self.rules.mode
-        if mode != "current":
+        mode = self.rules.mode
+        if mode == "current":
+            planned = partial(plan, least_units=least_units)
+        else:
             skips = mode == "history" and (not start or self.record.has_gap(start))
-            return plan_all(
-                self.log,
-                segments,
-                self.table,
-                start,
-                end,
-                truncates=truncates,
-                unit_size=self.unit_size,
-                skips=skips,
-            )
-        return plan(
+            planned = partial(plan_all, skips=skips)
+        return planned(
             self.log,
-            segments,
+            self.contents.stretches(self.table.oid),
             self.table,
             start,
             end,
-            truncates=truncates,
+            truncates=self.rules.truncates,
             unit_size=self.unit_size,
-            least_units=least_units,
         )
 
     def token(self, work: Work, before: Found) -> Token:

@@ -21,6 +21,7 @@ __all__ = [
     "Batch",
     "LogContents",
     "Stretch",
+    "columns_between",
     "plan",
     "plan_all",
     "stretches",
@@ -122,7 +123,7 @@ class LogContents:
             if segment.end > end:
                 # It was merged, or is only read in part: it may have later versions, too.
                 if segment.start < end:
-                    found |= self._columns_between(oid, segment.start, end)
+                    found |= columns_between(self.log, oid, segment.start, end)
                 continue
             for number, *_ in (log.segment(place) or {"tables": []})["tables"]:
                 of, _, _, columns, _ = versions[number]
@@ -130,19 +131,21 @@ class LogContents:
                     found.update(it[0] for it in columns)
         return found
 
-    def _columns_between(self, oid: int, start: Lsn, end: Lsn) -> set[str]:
-        import pyarrow as pa
 
-        reader = self.log.read(
-            table="walrow.relations", start=start, end=end, missing_table="ignore"
-        )
-        return {
-            column["name"]
-            for batch in reader
-            for row in pa.record_batch(batch).to_pylist()
-            if row["relation_oid"] == oid
-            for column in row["columns"]
-        }
+def columns_between(log: Log, oid: int, start: int, end: int) -> set[str]:
+    """The columns that a table had in transactions, or a load, between two LSNs."""
+    import pyarrow as pa
+
+    reader = log.read(
+        table="walrow.relations", start=start, end=end, missing_table="ignore"
+    )
+    return {
+        column["name"]
+        for batch in reader
+        for row in pa.record_batch(batch).to_pylist()
+        if row["relation_oid"] == oid
+        for column in row["columns"]
+    }
 
 
 def stretches(log: Log) -> list[Stretch]:

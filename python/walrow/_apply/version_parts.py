@@ -8,6 +8,7 @@ from walrow._apply.clock import Reached, reached
 from walrow._apply.items import Op
 from walrow._apply.modes import named
 from walrow._apply.net_table import CHANGE_TYPES
+from walrow._apply.units import columns_between
 from walrow._lsn import Lsn
 
 if TYPE_CHECKING:
@@ -156,18 +157,7 @@ def loaded_rows(applied: AppliedTable, lsn: int) -> Iterator[pa.RecordBatch]:
 
 def loaded_columns(applied: AppliedTable, lsn: int) -> list[str]:
     """The columns that the table had at a load. Others are not part of it."""
-    import pyarrow as pa
-
-    reader = applied.log.read(
-        table="walrow.relations", start=lsn, end=lsn + 1, missing_table="ignore"
-    )
-    found = {
-        column["name"]
-        for batch in reader
-        for row in pa.record_batch(batch).to_pylist()
-        if row["relation_oid"] == applied.table.oid
-        for column in row["columns"]
-    }
+    found = columns_between(applied.log, applied.table.oid, lsn, lsn + 1)
     return [it for it in applied.columns if it in found]
 
 

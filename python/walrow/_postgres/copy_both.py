@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from psycopg import pq
 
-__all__ = ["ASYNC", "CopyBoth", "lost", "now_of_postgres", "ping_interval_of"]
+__all__ = ["ASYNC", "CopyBoth", "lost", "now_of_postgres"]
 
 
 class CopyBoth(ABC):
@@ -43,17 +43,17 @@ class CopyBoth(ABC):
         connection: psycopg.Connection[Any],
         *,
         status_interval: float,
-        ping_interval: float,
+        ping_interval: float | None,
         wakeup_fd: int | None,
     ) -> None:
-        """Takes a replication connection."""
+        """Takes a replication connection. It is closed after an error."""
         self._error: type[psycopg.Error] = psycopg.Error
         self.connection = connection
         self.server_lsn = Lsn(0)
         self.last_received = time.monotonic()
         self._pgconn: pq.abc.PGconn = connection.pgconn
         self._status_interval = status_interval
-        self._ping_interval = ping_interval
+        self._ping_interval = _ping_interval(connection, ping_interval)
         self._wakeup_fd = wakeup_fd
         self._is_streaming = False
         self._has_ended = False
@@ -273,7 +273,7 @@ def now_of_postgres() -> int:
     return int((time.time() - _POSTGRES_EPOCH) * 1_000_000)
 
 
-def ping_interval_of(connection: psycopg.Connection[Any], given: float | None) -> float:
+def _ping_interval(connection: psycopg.Connection[Any], given: float | None) -> float:
     """The seconds of silence before a ping. The connection is closed if they cannot be read.
 
     Args:

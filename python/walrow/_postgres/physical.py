@@ -35,7 +35,6 @@ from walrow._postgres.copy_both import (
     CopyBoth,
     lost,
     now_of_postgres,
-    ping_interval_of,
 )
 from walrow._postgres.failures import UNDEFINED_OBJECT
 from walrow._postgres.running import check_slot_name, row_of
@@ -97,6 +96,14 @@ class PhysicalStream(CopyBoth):
         last_received: When something arrived last, as `time.monotonic()` counts.
     """
 
+    _slot: str | None = None
+    _failed = ""
+    _expected = 0
+    _written = 0
+    #: The results after the copy. None while WAL comes.
+    _results: list[PGresult] | None = None
+    _next_timeline: TimelineEnd | None = None
+
     @classmethod
     def connect(
         cls,
@@ -151,32 +158,9 @@ class PhysicalStream(CopyBoth):
         return cls(
             connection,
             status_interval=status_interval,
-            ping_interval=ping_interval_of(connection, ping_interval),
-            wakeup_fd=wakeup_fd,
-        )
-
-    def __init__(
-        self,
-        connection: psycopg.Connection[Any],
-        *,
-        status_interval: float,
-        ping_interval: float,
-        wakeup_fd: int | None,
-    ) -> None:
-        """Takes a replication connection. `connect` makes one."""
-        super().__init__(
-            connection,
-            status_interval=status_interval,
             ping_interval=ping_interval,
             wakeup_fd=wakeup_fd,
         )
-        self._slot: str | None = None
-        self._failed = ""
-        self._expected = 0
-        self._written = 0
-        #: The results after the copy. None while WAL comes.
-        self._results: list[PGresult] | None = None
-        self._next_timeline: TimelineEnd | None = None
 
     def start(
         self, start: int | str, *, timeline: int, slot: str | None = None

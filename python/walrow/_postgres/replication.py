@@ -29,7 +29,7 @@ from walrow._postgres.connecting import (
     connect,
     parameters_of,
 )
-from walrow._postgres.copy_both import ASYNC, CopyBoth, lost, ping_interval_of
+from walrow._postgres.copy_both import ASYNC, CopyBoth, lost
 from walrow._postgres.failures import UNDEFINED_OBJECT, stream_error
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.stream_options import stream_options
@@ -71,6 +71,9 @@ class ReplicationStream(CopyBoth):
 
     # A walsender sends each message by itself.
     _gather_seconds = 0.01
+    _slot = ""
+    _publications: tuple[str, ...] = ()
+    _cut: int | None = None
 
     @classmethod
     def connect(
@@ -108,28 +111,9 @@ class ReplicationStream(CopyBoth):
         return cls(
             connection,
             status_interval=status_interval,
-            ping_interval=ping_interval_of(connection, ping_interval),
-            wakeup_fd=wakeup_fd,
-        )
-
-    def __init__(
-        self,
-        connection: psycopg.Connection[Any],
-        *,
-        status_interval: float,
-        ping_interval: float,
-        wakeup_fd: int | None,
-    ) -> None:
-        """Takes a replication connection. `connect` makes one."""
-        super().__init__(
-            connection,
-            status_interval=status_interval,
             ping_interval=ping_interval,
             wakeup_fd=wakeup_fd,
         )
-        self._slot = ""
-        self._publications: tuple[str, ...] = ()
-        self._cut: int | None = None
 
     def __repr__(self) -> str:
         """Names the slot and the state, without the connection's parameters."""

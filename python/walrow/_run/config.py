@@ -1,168 +1,165 @@
 """The file of `walrow run` as frozen values: its keys, with types and defaults.
 
-The reader of the file, its JSON schema and docs/running.md follow from these classes.
+A key that is an option of `receive` or `apply_changes` is declared there, and named here. The reader of
+the file, its JSON schema and the tables of docs/running.md follow from these classes.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import TYPE_CHECKING, Annotated, Literal
+from dataclasses import KW_ONLY, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
-# They are looked up when the annotations are read.
-from walrow.typing import Deletes, NeverSent, Truncates  # noqa: TC001
+from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
+from walrow._log.retention import Retention
+from walrow._options import (
+    COLUMNS,
+    DURATION,
+    MAPPING,
+    NAMES,
+    TEXT,
+    Option,
+    choice,
+    declared,
+    options,
+)
+from walrow._receive.options import ReceiveOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-__all__ = [
-    "Amount",
-    "Bytes",
-    "Loaded",
-    "LogPart",
-    "Options",
-    "RunFile",
-    "Seconds",
-    "Source",
-    "Target",
-]
+    from walrow.typing import Duration
+
+__all__ = ["Loaded", "LogPart", "RunFile", "Source", "Target", "shared"]
 
 
-class Amount(Enum):
-    """An amount that is written with its unit, or as a number."""
-
-    DURATION = "duration"
-    SIZE = "size"
-
-
-Seconds = Annotated[float, Amount.DURATION]
-Bytes = Annotated[int, Amount.SIZE]
-#: Names of columns with texts, or of Spark's settings.
-Options = dict[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
+@options
 class Source:
-    """The server, and the options of its stream.
+    """The server, and the options of its stream."""
 
-    Attributes:
-        dsn: A connection string without a password. Environment variables, such as PGHOST and
-            PGPASSFILE, supply missing parameters.
-        slot: A logical slot for pgoutput. Only this receiver may use it.
-        publications: One publication or several. They must exist.
-        create: Whether the slot is created if it does not exist.
-        snapshot: With create, whether the log begins with the rows of all published tables.
-        failover: Whether the slot is copied to standbys. From server 17.
-        two_phase: Whether prepared transactions come at PREPARE.
-        binary: Whether values come in binary.
-        messages: Whether logical messages come.
-        streaming: Whether large transactions come before their commit. Default: yes, but not with
-            messages.
-        origin: With "none", transactions that came to the server by replication are skipped.
-        jobs: The number of connections that copy tables for a load.
-        max_hold: Cancels a load when more bytes of the stream wait for it.
-        start_within: How long the server may be away at the start. Default: without end, and 10
-            minutes with --once.
-    """
-
-    slot: str
-    publications: tuple[str, ...]
-    dsn: str = ""
-    create: bool = False
-    snapshot: bool = False
-    failover: bool = False
-    two_phase: bool = False
-    binary: bool = False
-    messages: bool = False
-    streaming: bool | None = None
-    origin: Literal["any", "none"] | None = None
-    jobs: int = 4
-    max_hold: Bytes | None = None
-    start_within: Seconds | None = None
+    _: KW_ONLY
+    slot = ReceiveOptions.slot
+    publications = ReceiveOptions.publications.but(
+        "One publication or several. They must exist."
+    )
+    dsn: Option[str, str] = Option(
+        "A connection string without a password. Environment variables, such as PGHOST and "
+        "PGPASSFILE, supply missing parameters.",
+        TEXT,
+        default="",
+    )
+    create = ReceiveOptions.create.but("Creates the slot if it does not exist.")
+    snapshot = ReceiveOptions.snapshot
+    failover = ReceiveOptions.failover
+    two_phase = ReceiveOptions.two_phase
+    binary = ReceiveOptions.binary
+    messages = ReceiveOptions.messages
+    streaming = ReceiveOptions.streaming
+    origin = ReceiveOptions.origin
+    jobs = ReceiveOptions.jobs
+    max_hold = ReceiveOptions.max_hold
+    start_within = ReceiveOptions.start_within.but(
+        "The time within which a server must be reached for the first time. Default: 10 minutes "
+        "with `--once`, otherwise without end."
+    )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@options
 class LogPart:
-    """The log.
+    """The log."""
 
-    Attributes:
-        path: Its directory. A relative path begins at the directory of this file.
-        retain_age: How long transactions are kept. Default: for ever.
-        retain_size: How many bytes of segments are kept. Default: all.
-        forget_after: Readers that were not used for so long are forgotten.
-        publish_after: Transactions are published for readers after this time.
-        segment_size: A segment ends at this size of the stream.
-        compression_level: The level of zstd. 0 stores the stream as it is.
-        spool_memory: The memory of open transactions. Beyond it, they wait in files.
-        group_access: Whether the owner's group may read the log.
-        give_up_after: How long a full disk, for example, may last.
-    """
-
-    path: str
-    retain_age: Seconds | None = None
-    retain_size: Bytes | None = None
-    forget_after: Seconds | None = None
-    publish_after: Seconds = 10.0
-    segment_size: Bytes = 64 << 20
-    compression_level: int = 1
-    spool_memory: Bytes = 64 << 20
-    group_access: bool = False
-    give_up_after: Seconds = 3600.0
+    _: KW_ONLY
+    path: Option[str, str] = Option(
+        "Its directory. A relative path begins at the directory of this file.", TEXT
+    )
+    retain_age = Retention.age.but("How long transactions are kept. Default: for ever.")
+    retain_size = Retention.bytes.but(
+        "How many bytes of segments are kept. With `retain_age` too, segments beyond either limit "
+        "are removed. Default: all."
+    )
+    forget_after = Retention.forget_after
+    publish_after = ReceiveOptions.publish_after
+    segment_size = ReceiveOptions.segment_size
+    compact = ReceiveOptions.compact
+    compression_level = ReceiveOptions.compression_level
+    spool_memory = ReceiveOptions.spool_memory
+    group_access = ReceiveOptions.group_access
+    give_up_after = ReceiveOptions.give_up_after
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@options
 class Target:
-    """Targets of the tables that match patterns.
+    """Targets of the tables that match patterns."""
 
-    Attributes:
-        tables: Patterns of published tables, as schema.table with * and ?.
-        exclude: Patterns of tables that are not meant.
-        to: The target of each table: delta:PATH, delta:NAME or iceberg:NAME. {schema} and {table}
-            become the names of the table. A relative path begins at the directory of this file.
-        engine: The library that writes the target. With "auto", deltalake if it is installed for delta:PATH,
-            and Spark for others.
-        mode: The kind of target: "current" rows, their "history", or all "changes".
-        every: The pause between two looks at the log.
-        keys: The columns that identify a row. Default: the replica identity.
-        deletes: The effect of deletes: remove rows, mark them, or ignore the delete.
-        deleted_column: The column that marks deleted rows.
-        truncates: The effect of truncates.
-        never_sent: The policy for a value of a new row that was never sent.
-        partition_by: New targets are partitioned by these columns.
-        cluster_by: New targets are clustered by these columns. Only with Spark.
-        widen_types: Whether columns of Delta tables get wider types when the table's columns do. Only
-            with Spark, which is then the only writer.
-        storage_options: Options of the object store, as deltalake takes them. Keep secrets in the
-            environment.
-        columns: Only these columns. Default: all.
-        types: The Arrow type for a column or a PostgreSQL type.
-        unrepresentable: The policy for values that the Arrow type cannot hold.
-        load: Whether a table that needs a load gets one by itself ("auto"), or `walrow status` names
-            it ("ask").
-        memory: About how much memory deltalake takes.
+    _: KW_ONLY
+    tables: Option[Sequence[str], tuple[str, ...]] = Option(
+        "Patterns of published tables, as schema.table with * and ?.", NAMES
+    )
+    to: Option[str, str] = Option(
+        "The target of each table: delta:PATH, delta:NAME or iceberg:NAME. {schema} and {table} "
+        "become the names of the table. A relative path begins at the directory of this file.",
+        TEXT,
+    )
+    exclude: Option[Sequence[str], tuple[str, ...]] = Option(
+        "Patterns of tables that are not meant.", NAMES, default=()
+    )
+    engine: Option[
+        Literal["auto", "delta", "spark"], Literal["auto", "delta", "spark"]
+    ] = Option(
+        'The library that writes the target. With "auto", deltalake if it is installed for '
+        "delta:PATH, and Spark for others.",
+        choice(Literal["auto", "delta", "spark"]),
+        default="auto",
+    )
+    mode = ApplyOptions.mode
+    every: Option[Duration, float] = Option(
+        "The pause between two looks at the log.", DURATION, default="10s"
+    )
+    keys = ApplyOptions.keys
+    deletes = ApplyOptions.deletes
+    deleted_column = ApplyOptions.deleted_column
+    truncates = ApplyOptions.truncates
+    never_sent = ApplyOptions.never_sent
+    partition_by = ApplyOptions.partition_by
+    cluster_by = SparkApplyOptions.cluster_by.but(
+        "A new target is clustered, or in Iceberg, sorted, by these columns. Only with Spark."
+    )
+    widen_types = SparkApplyOptions.widen_types.but(
+        "Whether columns of Delta tables get wider types when the table's columns do. Only with "
+        "Spark, which is then the only writer."
+    )
+    storage_options = DeltaApplyOptions.storage_options.but(
+        "Options of the object store, as deltalake takes them. Keep secrets in the environment."
+    )
+    columns = ApplyOptions.columns.but(kind=COLUMNS)
+    types = ApplyOptions.types.but(
+        "The Arrow type for a column or a PostgreSQL type.", kind=MAPPING
+    )
+    unrepresentable: Option[Literal["error", "null"], Literal["error", "null"]] = (
+        Option(
+            "The policy for values that the Arrow type cannot hold.",
+            choice(Literal["error", "null"]),
+            default="error",
+        )
+    )
+    load: Option[Literal["auto", "ask"], Literal["auto", "ask"]] = Option(
+        'Whether a table that needs a load gets one by itself ("auto"), or `walrow status` names '
+        'it ("ask").',
+        choice(Literal["auto", "ask"]),
+        default="auto",
+    )
+    memory = DeltaApplyOptions.memory.but("About how much memory deltalake takes.")
+
+
+def shared(part: Source | LogPart | Target, function: Any) -> dict[str, Any]:
+    """The values of the keys that are options of a function, too.
+
+    Args:
+        part: A table of the file.
+        function: The list of the function's options.
     """
-
-    tables: tuple[str, ...]
-    to: str
-    exclude: tuple[str, ...] = ()
-    engine: Literal["auto", "delta", "spark"] = "auto"
-    mode: Literal["current", "history", "changes"] = "current"
-    every: Seconds = 10.0
-    keys: tuple[str, ...] = ()
-    deletes: Deletes = "apply"
-    deleted_column: str = "_is_deleted"
-    truncates: Truncates = "apply"
-    never_sent: NeverSent = "error"
-    partition_by: tuple[str, ...] = ()
-    cluster_by: tuple[str, ...] = ()
-    widen_types: bool = False
-    storage_options: Options = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
-    types: Options = field(default_factory=dict)
-    unrepresentable: Literal["error", "null"] = "error"
-    load: Literal["auto", "ask"] = "auto"
-    memory: Bytes | None = None
+    known = declared(function)
+    return {it: getattr(part, it) for it in declared(type(part)) if it in known}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,13 +170,13 @@ class RunFile:
         source: The server.
         log: The log.
         target: The targets.
-        spark: Settings of Spark's session, such as "spark.jars.packages". Names are in quotes.
+        spark: Settings of Spark's session.
     """
 
     source: Source
     log: LogPart
     target: tuple[Target, ...]
-    spark: Options = field(default_factory=dict)
+    spark: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

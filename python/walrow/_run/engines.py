@@ -8,14 +8,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import Applied, Token
+from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
 from walrow._apply.units import LogContents
+from walrow._run.config import Target, shared
 from walrow.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from walrow._lsn import Lsn
-    from walrow._run.config import Target
     from walrow._run.matching import Claim
     from walrow.log import Log
     from walrow.typing import Engine
@@ -38,20 +39,11 @@ class Job(NamedTuple):
 
 
 def options_of(target: Target, engine: Engine) -> dict[str, Any]:
-    """The options of `apply_changes` that a target has. A missing one has its default."""
-    names = ["keys", "deletes", "truncates", "never_sent", "deleted_column"]
-    names += ["partition_by", "columns", "types"]
-    names += (
-        ["cluster_by", "widen_types"]
-        if engine == "spark"
-        else ["memory", "storage_options"]
+    """The options of `apply_changes` that a target has. An empty one has its default."""
+    found = shared(
+        target, SparkApplyOptions if engine == "spark" else DeltaApplyOptions
     )
-    found = {name: getattr(target, name) for name in names}
-    if target.unrepresentable != "error":
-        found["unrepresentable"] = target.unrepresentable
-    if target.mode != "current":
-        found["mode"] = target.mode
-    return {name: value for name, value in found.items() if value not in ((), {}, None)}
+    return {name: value for name, value in found.items() if value not in ((), {})}
 
 
 class GoneError(Error):

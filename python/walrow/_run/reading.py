@@ -9,26 +9,23 @@ import re
 import stat
 import string
 import tomllib
-import types
 from pathlib import Path
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from walrow._amounts import duration, size
 from walrow._apply.engines import is_path
 from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
-from walrow._options import declared
-from walrow._receive.options import ReceiveOptions
-from walrow._run.config import Amount, Loaded, LogPart, Options, RunFile, Source, Target
-from walrow._run.engines import options_of
+from walrow._options import (
+    COLUMNS,
+    DURATION,
+    FLAG,
+    MAPPING,
+    NAMES,
+    NUMBER,
+    SIZE,
+    TEXT,
+    declared,
+)
+from walrow._run.config import Loaded, LogPart, RunFile, Source, Target
 from walrow._run.lines import Place, line_of, places
 from walrow._run.matching import refuse_pattern
 from walrow._secrets import is_secret
@@ -36,7 +33,11 @@ from walrow._sources.urls import is_url
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
-    from walrow.typing import Engine
+    from collections.abc import Mapping
+
+    from walrow._options import Kind, Option
+
+T = TypeVar("T")
 
 __all__ = ["parse", "read"]
 
@@ -84,8 +85,8 @@ def parse(text: str, path: Path, *, is_private: bool) -> Loaded:
         # It has the line, and at most one character of the file.
         text = f"{path}: it is not TOML: {error}"
         raise OptionError(text) from None
-    file: RunFile = reader.table(RunFile, found, ())
-    reader.check(file, is_private=is_private)
+    file = reader.file(found)
+    reader.check(file, found, is_private=is_private)
     targets = {
         at: line
         for at in range(len(file.target))
@@ -116,88 +117,98 @@ class _Reader:
         key = _spelled(place)
         return OptionError(f"{where}: {key}: {text}" if key else f"{where}: {text}")
 
-    def table(self, kind: Any, found: Any, place: Place) -> Any:
+    def file(self, found: dict[str, Any]) -> RunFile:
+        """The whole file."""
+        self._refuse_unknown(found, [it.name for it in dataclasses.fields(RunFile)], ())
+
+        def part(name: str) -> Any:
+            if name not in found:
+                raise self.error((name,), _missing(name, ()))
+            return found[name]
+
+        return RunFile(
+            source=self._table(Source, part("source"), ("source",)),
+            log=self._table(LogPart, part("log"), ("log",)),
+            target=self._targets(part("target")),
+            spark=self._texts(found.get("spark", {}), ("spark",)),
+        )
+
+    def _refuse_unknown(
+        self, found: dict[str, Any], known: list[str], place: Place
+    ) -> None:
+        for key in found:
+            if key not in known:
+                raise self.error((*place, key), _unknown(key, known))
+
+    def _targets(self, found: Any) -> tuple[Target, ...]:
+        if not isinstance(found, list) or not found:
+            text = (
+                "it must be an array of tables: write [[target]] above the keys of each"
+            )
+            raise self.error(("target",), text)
+        return tuple(
+            self._table(Target, it, ("target", at)) for at, it in enumerate(found)
+        )
+
+    def _table(self, kind: type[T], found: Any, place: Place) -> T:
         """A table, as one of the classes."""
         if not isinstance(found, dict):
             name = _spelled(place)
             raise self.error(
                 place, f"it must be a table: write [{name}] above its keys"
             )
-        hints = get_type_hints(kind, include_extras=True)
-        for key in found:
-            if key not in hints:
-                raise self.error((*place, key), _unknown(key, list(hints)))
+        known = declared(kind)
+        self._refuse_unknown(found, list(known), place)
         values = {}
-        for field in dataclasses.fields(kind):
-            here = (*place, field.name)
-            if field.name in found:
-                values[field.name] = self.value(
-                    hints[field.name], found[field.name], here
-                )
-            elif (
-                field.default is dataclasses.MISSING
-                and field.default_factory is dataclasses.MISSING
-            ):
-                raise self.error(here, _missing(field.name, place))
+        for name, option in known.items():
+            here = (*place, name)
+            if name in found:
+                values[name] = self._value(option, found[name], here)
+            elif option.is_required:
+                raise self.error(here, _missing(name, place))
         return kind(**values)
 
-    def value(self, hint: Any, found: Any, place: Place) -> Any:  # noqa: PLR0911
-        """A value of a type.
+    def _value(self, option: Option[Any, Any], found: Any, place: Place) -> Any:
+        """A value of an option.
 
         Raises:
-            OptionError: It has another type.
+            OptionError: It has another type, or is out of its range.
         """
-        origin, parts = get_origin(hint), get_args(hint)
-        if origin in (Union, types.UnionType):
-            (hint,) = (it for it in parts if it is not type(None))
-            return self.value(hint, found, place)
-        if origin is Annotated:
-            return self._amount(parts[1], found, place)
-        if origin is Literal:
-            if found in parts and isinstance(found, str):
-                return found
-            words = ", ".join(f'"{it}"' for it in parts)
-            raise self.error(place, f"it must be one of {words}")
-        if origin is tuple:
-            if dataclasses.is_dataclass(parts[0]):
-                return self._tables(parts[0], found, place)
-            if isinstance(found, list) and all(isinstance(it, str) for it in found):
-                return tuple(found)
-            raise self.error(place, f'it must be a list of texts: ["…"]{_is(found)}')
-        if hint == Options:
-            return self._options(found, place)
-        if dataclasses.is_dataclass(hint):
-            return self.table(hint, found, place)
-        if not isinstance(found, hint) or (hint is int and isinstance(found, bool)):
-            raise self.error(place, f"it must be {_WORDS[hint]}{_is(found)}")
-        return found
-
-    def _amount(self, kind: Amount, found: Any, place: Place) -> float:
-        words = {
-            Amount.DURATION: 'a duration: seconds, or a text such as "10s", "12h" or "7d"',
-            Amount.SIZE: 'a size: bytes, or a text such as "64MiB" or "50GB"',
-        }
+        kind = option.kind
+        if kind.choices:
+            if found not in kind.choices:
+                words = ", ".join(f'"{it}"' for it in kind.choices)
+                raise self.error(place, f"it must be one of {words}")
+        elif kind in (NAMES, COLUMNS):
+            if not isinstance(found, list) or not all(
+                isinstance(it, str) for it in found
+            ):
+                text = f'it must be a list of texts: ["…"]{_is(found)}'
+                raise self.error(place, text)
+        elif kind is MAPPING:
+            self._texts(found, place)
+        elif kind in _AMOUNTS:
+            found = self._amount(kind, found, place)
+        else:
+            type_, words = _TYPES[kind]
+            if not isinstance(found, type_) or (
+                kind is NUMBER and isinstance(found, bool)
+            ):
+                raise self.error(place, f"it must be {words}{_is(found)}")
         try:
-            if isinstance(found, (int, float, str)) and not isinstance(found, bool):
-                amount = (
-                    duration(found, "")
-                    if kind is Amount.DURATION
-                    else size(found if isinstance(found, str) else _whole(found), "")
-                )
-                if amount >= 0:
-                    return amount
+            return option.parse(found, "it")
+        except OptionError as error:
+            raise self.error(place, str(error)) from None
+
+    def _amount(self, kind: Kind, found: Any, place: Place) -> Any:
+        if isinstance(found, float) and kind is SIZE and found.is_integer():
+            found = int(found)
+        try:
+            return kind.parse(found, "it")
         except OptionError:
-            pass
-        raise self.error(place, f"it must be {words[kind]}")
+            raise self.error(place, f"it must be {_AMOUNTS[kind]}") from None
 
-    def _tables(self, kind: Any, found: Any, place: Place) -> tuple[Any, ...]:
-        if not isinstance(found, list) or not found:
-            name = _spelled(place)
-            text = f"it must be an array of tables: write [[{name}]] above the keys of each"
-            raise self.error(place, text)
-        return tuple(self.table(kind, it, (*place, at)) for at, it in enumerate(found))
-
-    def _options(self, found: Any, place: Place) -> Options:
+    def _texts(self, found: Any, place: Place) -> dict[str, str]:
         if not isinstance(found, dict):
             raise self.error(
                 place, f"it must be a table of names and texts{_is(found)}"
@@ -211,8 +222,8 @@ class _Reader:
                 raise self.error((*place, key), text)
         return found
 
-    def check(self, file: RunFile, *, is_private: bool) -> None:
-        """Checks what the types do not say.
+    def check(self, file: RunFile, given: dict[str, Any], *, is_private: bool) -> None:
+        """Checks what the options do not say, with the values that the file has.
 
         Raises:
             OptionError: Something is wrong.
@@ -232,28 +243,18 @@ class _Reader:
         if is_url(file.log.path):
             text = "a log is written into a local directory: give its path"
             raise self.error(("log", "path"), text)
-        self._check_receiving(file)
         self._check_dsn(file.source.dsn, is_private=is_private)
         self._check_secrets(
             file.spark, ("spark",), _SPARK_SECRET, is_private=is_private
         )
         for at, target in enumerate(file.target):
-            self._check_target(target, ("target", at), is_private=is_private)
-
-    def _check_receiving(self, file: RunFile) -> None:
-        """Checks the values, as `receive` does."""
-        known = declared(ReceiveOptions)
-        parts: dict[str, Source | LogPart] = {"source": file.source, "log": file.log}
-        for name, part in parts.items():
-            for key in known.keys() & {it.name for it in dataclasses.fields(part)}:
-                try:
-                    known[key].parse(getattr(part, key), "it")
-                except OptionError as error:
-                    raise self.error((name, key), str(error)) from None
+            self._check_target(
+                target, given["target"][at], ("target", at), is_private=is_private
+            )
 
     def _check_secrets(
         self,
-        options: Options,
+        options: Mapping[str, str],
         place: Place,
         secret: re.Pattern[str],
         *,
@@ -283,7 +284,9 @@ class _Reader:
             )
             raise self.error(place, text)
 
-    def _check_target(self, target: Target, place: Place, *, is_private: bool) -> None:
+    def _check_target(
+        self, target: Target, given: dict[str, Any], place: Place, *, is_private: bool
+    ) -> None:
         for key in ("tables", "exclude"):
             patterns: tuple[str, ...] = getattr(target, key)
             if key == "tables" and not patterns:
@@ -301,29 +304,15 @@ class _Reader:
                 'deltalake writes delta:PATH only: engine = "spark" writes this target'
             )
             raise self.error((*place, "engine"), text)
-        for key in ("memory", "storage_options"):
-            if is_of_spark and getattr(target, key) not in (None, {}):
+        for key, value in given.items():
+            if value and is_of_spark and key in _OF_DELTA:
                 raise self.error((*place, key), "only deltalake has it: leave it out")
-        for key in ("cluster_by", "widen_types"):
-            if getattr(target, key) and target.engine != "spark":
+            if value and target.engine != "spark" and key in _OF_SPARK:
                 text = 'only Spark has it: add engine = "spark"'
                 raise self.error((*place, key), text)
-        options = target.storage_options
+        options = target.storage_options or {}
         where = (*place, "storage_options")
         self._check_secrets(options, where, _SECRET, is_private=is_private)
-        self._check_options(target, place, "spark" if is_of_spark else "delta")
-
-    def _check_options(self, target: Target, place: Place, engine: Engine) -> None:
-        """Checks the values, as `apply_changes` does."""
-        given: dict[str, Any] = {"table": "t", "target": target.to}
-        given |= options_of(target, engine)
-        try:
-            if engine == "spark":
-                SparkApplyOptions(None, "", **given)
-            else:
-                DeltaApplyOptions("", **given)
-        except OptionError as error:
-            raise self.error(place, str(error)) from None
 
 
 def _from_folder(target: Target, folder: Path) -> Target:
@@ -367,17 +356,6 @@ def _spelled(place: Place) -> str:
     return ".".join(words)
 
 
-def _whole(number: float) -> int:
-    """A whole number.
-
-    Raises:
-        OptionError: It has a part.
-    """
-    if number != number // 1:
-        raise OptionError
-    return int(number)
-
-
 def _missing(key: str, place: Place) -> str:
     if place:
         return f"it is missing: add {key} = …"
@@ -406,7 +384,18 @@ _SECRET = re.compile("key|secret|token|password|credential", re.IGNORECASE)
 _SPARK_SECRET = re.compile(
     "secret|password|token|(access|account)[.]?key", re.IGNORECASE
 )
-_WORDS = {str: "a text in quotes", bool: "true or false", int: "a whole number"}
+#: The options of one engine alone.
+_OF_SPARK = declared(SparkApplyOptions).keys() - declared(DeltaApplyOptions).keys()
+_OF_DELTA = declared(DeltaApplyOptions).keys() - declared(SparkApplyOptions).keys()
+_AMOUNTS = {
+    DURATION: 'a duration: seconds, or a text such as "10s", "12h" or "7d"',
+    SIZE: 'a size: bytes, or a text such as "64MiB" or "50GB"',
+}
+_TYPES: dict[Kind, tuple[type, str]] = {
+    TEXT: (str, "a text in quotes"),
+    FLAG: (bool, "true or false"),
+    NUMBER: (int, "a whole number"),
+}
 _FOUND = {
     bool: "true or false",
     int: "a number",

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
-import re
-import types
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any
 
-from walrow._run.config import Amount, Options, RunFile
+from walrow._options import (
+    COLUMNS,
+    DURATION,
+    FLAG,
+    MAPPING,
+    NAMES,
+    NUMBER,
+    SIZE,
+    TEXT,
+    declared,
+)
+from walrow._run.config import LogPart, Source, Target
+
+if TYPE_CHECKING:
+    from walrow._options import Kind, Option
 
 __all__ = ["json_schema"]
 
@@ -19,65 +29,63 @@ def json_schema() -> dict[str, Any]:
     >>> json_schema()["properties"]["source"]["required"]
     ['slot', 'publications']
     """
+    spark = 'Settings of Spark\'s session, such as "spark.jars.packages". Names are in quotes.'
     return {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "The file of `walrow run`",
-        **_table(RunFile),
-    }
-
-
-def descriptions(kind: type) -> dict[str, str]:
-    """The descriptions of attributes in the docstring of a class."""
-    text = inspect.getdoc(kind) or ""
-    _, _, lines = text.partition("Attributes:\n")
-    found = re.findall(r"^    (\w+): (.*(?:\n        .*)*)", lines, re.MULTILINE)
-    return {name: re.sub(r"\s+", " ", said) for name, said in found}
-
-
-def _table(kind: Any) -> dict[str, Any]:
-    hints, said = get_type_hints(kind, include_extras=True), descriptions(kind)
-    properties, required = {}, []
-    for field in dataclasses.fields(kind):
-        found = {"description": said[field.name], **_value(hints[field.name])}
-        if field.default is dataclasses.MISSING:
-            if field.default_factory is dataclasses.MISSING:
-                required.append(field.name)
-        elif field.default not in (None, ()):
-            found["default"] = field.default
-        properties[field.name] = found
-    return {
         "type": "object",
-        "properties": properties,
-        "required": required,
+        "properties": {
+            "source": {"description": "The server.", **_table(Source)},
+            "log": {"description": "The log.", **_table(LogPart)},
+            "target": {
+                "description": "The targets.",
+                "type": "array",
+                "items": _table(Target),
+            },
+            "spark": {"description": spark, **_TEXTS},
+        },
+        "required": ["source", "log", "target"],
         "additionalProperties": False,
     }
 
 
-def _value(hint: Any) -> dict[str, Any]:  # noqa: PLR0911
-    origin, parts = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        (hint,) = (it for it in parts if it is not type(None))
-        return _value(hint)
-    if origin is Annotated:
-        number, unit = (
-            ("number", _DURATION) if parts[1] is Amount.DURATION else ("integer", _SIZE)
-        )
-        return {
-            "anyOf": [
-                {"type": number, "minimum": 0},
-                {"type": "string", "pattern": unit},
-            ]
-        }
-    if origin is Literal:
-        return {"enum": list(parts)}
-    if origin is tuple:
-        return {"type": "array", "items": _value(parts[0])}
-    if hint == Options:
-        return {"type": "object", "additionalProperties": {"type": "string"}}
-    if dataclasses.is_dataclass(hint):
-        return _table(hint)
-    return {"type": {str: "string", bool: "boolean", int: "integer"}[hint]}
+def _table(part: Any) -> dict[str, Any]:
+    known = declared(part)
+    return {
+        "type": "object",
+        "properties": {name: _key(each) for name, each in known.items()},
+        "required": [name for name, each in known.items() if each.is_required],
+        "additionalProperties": False,
+    }
 
 
-_DURATION = r"^(\d+(\.\d+)? ?[sSmMhHdDwW]?|inf)$"
-_SIZE = r"^(\d+(\.\d+)? ?([kKmMgGtT]([iI]?[bB])?|[bB])|0)$"
+def _key(option: Option[Any, Any]) -> dict[str, Any]:
+    kind = option.kind
+    values = {"enum": list(kind.choices)} if kind.choices else _VALUES[kind]
+    found = {"description": option.text, **values}
+    if not option.is_required and option.default not in (None, ()):
+        found["default"] = option.default
+    return found
+
+
+def _amount(type_: str, pattern: str) -> dict[str, Any]:
+    return {
+        "anyOf": [
+            {"type": type_, "minimum": 0},
+            {"type": "string", "pattern": pattern},
+        ]
+    }
+
+
+_NAMES = {"type": "array", "items": {"type": "string"}}
+_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
+_VALUES: dict[Kind, dict[str, Any]] = {
+    TEXT: {"type": "string"},
+    FLAG: {"type": "boolean"},
+    NUMBER: {"type": "integer"},
+    NAMES: _NAMES,
+    COLUMNS: _NAMES,
+    MAPPING: _TEXTS,
+    DURATION: _amount("number", r"^(\d+(\.\d+)? ?[sSmMhHdDwW]?|inf)$"),
+    SIZE: _amount("integer", r"^(\d+(\.\d+)? ?([kKmMgGtT]([iI]?[bB])?|[bB])|0)$"),
+}

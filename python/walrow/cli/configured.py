@@ -5,19 +5,18 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
-from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
 
 from walrow._log.retention import Retention
-from walrow._options import declared
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
 from walrow._results import counted
 from walrow._run.applier import Applier, text_of
 from walrow._run.child import from_parent
+from walrow._run.config import shared
 from walrow._run.engines import spark_tables
 from walrow._run.reading import read
 from walrow._run.records import Failure, RunFolder
@@ -83,13 +82,6 @@ def receive_by_file(
     folder = RunFolder(loaded.log)
     source, log = loaded.file.source, loaded.file.log
     retention = Retention(log.retain_age, log.retain_size, log.forget_after)
-    known = declared(ReceiveOptions)
-    given: dict[str, Any] = {
-        each.name: getattr(part, each.name)
-        for part in (source, log)
-        for each in fields(part)
-        if each.name in known
-    }
     stop = threading.Event()
     shown = _Receiving(folder, as_json=as_json, is_again=is_again)
     with stopped_by_signals(stop), _noted(folder, Part.RECEIVE):
@@ -100,7 +92,8 @@ def receive_by_file(
             retain=retention if retention != Retention() else None,
             status=shown,
             stop=stop,
-            **given,
+            **shared(source, ReceiveOptions),
+            **shared(log, ReceiveOptions),
         )
     folder.clear(Part.RECEIVE.value)
     for each in received.left:

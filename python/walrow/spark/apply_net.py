@@ -18,6 +18,7 @@ from walrow.spark.net_rows import (
     row_fields,
 )
 from walrow.spark.schemas import fields_of
+from walrow.spark.sessions import computed_once
 from walrow.spark.targets.path_values import checked
 from walrow.spark.targets.sql import filter_by_keys, quoted
 
@@ -120,9 +121,9 @@ class Net:
         elif tally.entangled:
             moved = self._entangled(stored)
         if moved is not None:
-            moved = self._store(self._with_heads(moved))
+            moved = computed_once(self._session, self._with_heads(moved))
             self._count_moved(moved)
-            source = self._store(source.unionByName(moved))
+            source = computed_once(self._session, source.unionByName(moved))
             source = source.where(f.col(OP) >= Op.INSERT)
         source = source.select(*self._values(f.col(OP)), OP, UNSENT, GONE)
         if self.kept and self._rules.never_sent == "null":
@@ -179,15 +180,7 @@ class Net:
                 .repartition(partitions, "label")
                 .mapInArrow(Reporting(Join(table)), self._schema)
             )
-        return self._store(rows)
-
-    def _store(self, frame: Any) -> Any:
-        """Computes a DataFrame at its first use only. Delta's MERGE refuses cached ones."""
-        stored = frame.localCheckpoint(eager=False)
-        if hasattr(stored, "_plan"):
-            # Under Connect, PySpark assumes that the active session has it.
-            stored._session = stored._plan._spark_session = self._session
-        return stored
+        return computed_once(self._session, rows)
 
     def _count(self, stored: Any) -> Tally:
         """Computes the rows, and returns their tally."""

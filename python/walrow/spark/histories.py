@@ -20,6 +20,7 @@ from walrow.spark.apply_failures import Reporting
 from walrow.spark.keeping import KeepingCall
 from walrow.spark.net_rows import numbers
 from walrow.spark.schemas import arrow_schema, fields_of, spark_schema
+from walrow.spark.sessions import computed_once
 from walrow.spark.targets.keeping_sql import versions
 from walrow.spark.targets.sql import Appending, Merging, filter_by_keys, quoted
 
@@ -157,7 +158,7 @@ class HistoryCall(KeepingCall):
         loaded = self._checked(applied, rows(), texts)
         if not applied.has_unique_keys:
             # It is read once, for the keys and for the rows.
-            loaded = self._store(target.session, loaded)
+            loaded = computed_once(target.session, loaded)
             with self._errors(applied):
                 _refuse_equal_keys(applied, loaded)
         if before.is_empty:
@@ -213,7 +214,7 @@ class HistoryCall(KeepingCall):
             f.col(_NEW)[it].eqNullSafe(f.col(_OLD)[it])
             for it in loaded_columns(applied, part.lsn)
         ]
-        differs = self._store(
+        differs = computed_once(
             session, both.where(~(is_new & is_old & reduce(and_, equal)))
         )
         kinds = {it.name: it.dataType for it in fields}
@@ -241,14 +242,6 @@ class HistoryCall(KeepingCall):
             ),
         )
         return opens.unionByName(closes)
-
-    def _store(self, session: Any, frame: Any) -> Any:
-        """Computes a DataFrame at its first use only. Delta's MERGE refuses cached ones."""
-        stored = frame.localCheckpoint(eager=False)
-        if hasattr(stored, "_plan"):
-            # Under Connect, PySpark assumes that the active session has it.
-            stored._session = stored._plan._spark_session = session
-        return stored
 
 
 def _refuse_equal_keys(applied: AppliedTable, rows: Any) -> None:

@@ -15,7 +15,7 @@ from walrow.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["OwnSessions", "own_session", "parallelism"]
+__all__ = ["OwnSessions", "computed_once", "own_session", "parallelism"]
 
 
 class OwnSessions:
@@ -74,6 +74,15 @@ def parallelism(session: Any) -> int:
         return int(session.sparkContext.defaultParallelism)
     except Exception:
         return _TASKS
+
+
+def computed_once(session: Any, frame: Any) -> Any:
+    """Computes a DataFrame at its first use only. Delta's MERGE refuses cached ones."""
+    found = frame.localCheckpoint(eager=False)
+    if hasattr(found, "_plan"):
+        # Under Connect, PySpark assumes that the active session has it.
+        found._session = found._plan._spark_session = session
+    return found
 
 
 def check_session(spark: Any) -> None:
