@@ -41,6 +41,7 @@ __all__ = [
     "UNSENT",
     "NetTable",
     "Tally",
+    "integers",
 ]
 
 OP, UNSENT, GONE, HEAD, DATA = (
@@ -262,7 +263,7 @@ class NetTable(NamedTuple):
         count = records.num_rows
         if not pc.any(is_before).as_py():
             return self._no_heads(count)
-        places = pa.array(range(-1, count - 1), pa.int64())
+        places = integers(-1, count)
         none = pa.scalar(None, pa.int64())
         origin = pc.if_else(_next(is_before), places, none)
         parts = [records.column(key).take(origin) for key in self.keys]
@@ -299,6 +300,15 @@ class NetTable(NamedTuple):
             ],
             [*self.columns, OP, UNSENT, GONE, HEAD, DATA],
         )
+
+
+def integers(first: int, count: int) -> pa.Array:
+    """So many integers, one after the other. pyarrow has no range before its version 21."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ones = pa.repeat(pa.scalar(1, pa.int64()), count)
+    return pc.cumulative_sum(ones, start=first - 1)
 
 
 def _next(flags: pa.Array) -> pa.Array:

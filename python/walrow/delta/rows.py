@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import PREFIX, Op
-from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally
+from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally, integers
 from walrow._apply.targets import LOST_TEXTS, lost_in_path, never_sent
 
 if TYPE_CHECKING:
@@ -487,14 +487,13 @@ def _missing(rows: pa.Table, nullable: set[str]) -> dict[str, Any]:
 
 def _lacks(rows: pa.Table, names: Sequence[str]) -> dict[str, Any]:
     """By column, which rows have it in their list of unsent columns."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     if not names:
         return {}
     unsent = rows.column(UNSENT).combine_chunks()
     places, all_names = pc.list_parent_indices(unsent), pc.list_flatten(unsent)
-    numbers = pa.array(range(len(rows)), places.type)
+    numbers = integers(0, len(rows))
     return {
         name: pc.is_in(numbers, value_set=places.filter(pc.equal(all_names, name)))
         for name in names

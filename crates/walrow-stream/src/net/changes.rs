@@ -37,12 +37,13 @@ pub(super) struct Changes {
     /// The first transaction after the last ignored truncate. The server no longer has rows from
     /// before it, so other rows may get their keys.
     pub(super) ignored_truncate: u32,
-    pub(super) scratch: Scratch,
+    /// `None` before the first change, and while one is applied.
+    scratch: Option<Box<Scratch>>,
 }
 
 /// Memory for one change.
 #[derive(Debug, Default)]
-pub(super) struct Scratch {
+struct Scratch {
     /// The images, in the columns of the layout.
     new: Vec<u8>,
     old: Vec<u8>,
@@ -50,7 +51,7 @@ pub(super) struct Scratch {
     filled: Vec<u8>,
     merged: Vec<u8>,
     row: Row,
-    pub(super) keep: Keep,
+    keep: Keep,
 }
 
 impl Changes {
@@ -67,7 +68,7 @@ impl Changes {
             handle: 0,
             arrivals: BTreeSet::new(),
             ignored_truncate: 0,
-            scratch: Scratch::default(),
+            scratch: None,
         }
     }
 
@@ -123,13 +124,13 @@ impl Changes {
     /// Applies a row change.
     pub(super) fn row(&mut self, table: &mut Table, row: RowChange<'_>) -> Result<(), NetError> {
         self.events = self.events.saturating_add(1);
-        let mut scratch = std::mem::take(&mut self.scratch);
+        let mut scratch = self.scratch.take().unwrap_or_default();
         let applied = match row {
             RowChange::Insert { new } => self.insert(table, new, &mut scratch),
             RowChange::Update { old, new } => self.update(table, old, new, &mut scratch),
             RowChange::Delete { old } => self.delete(table, old, &mut scratch),
         };
-        self.scratch = scratch;
+        self.scratch = Some(scratch);
         applied
     }
 
@@ -151,7 +152,7 @@ impl Changes {
         row.begin(Head::None);
         row.since = self.transaction;
         let left = self.left_at(table, id, keep)?;
-        self.put(table, id, left, (row, new), keep)
+        self.put(table, id, left, (row, new), unsent(new).is_some())
     }
 
     fn update(
@@ -176,22 +177,29 @@ impl Changes {
             Some(old) if unsent(new).is_some() => self.layout.filled(new, old, filled)?,
             _ => new,
         };
+        let keeps_values = unsent(new).is_some();
         let new_id = table.id_in(new)?;
         let old_id = match old {
             None => new_id,
             Some(old) => table.id_in(old.tuple())?,
         };
-        let left = self.take(table, old_id, Image { old, new }, row, keep)?;
-        let whole = if unsent(new).is_none() {
-            new
-        } else {
+        let image = Image {
+            old,
+            new,
+            keeps_values,
+        };
+        let left = self.take(table, old_id, image, row, keep)?;
+        let whole = if keeps_values {
             let columns = u16::try_from(new.len()).unwrap_or(u16::MAX);
             let was = Tuple::of(columns, &row.cells).ok_or_else(damaged)?;
             over(new, was, merged)?
+        } else {
+            new
         };
+        let has_unsent = keeps_values && unsent(whole).is_some();
         row.is_marked = false;
         if old_id == new_id {
-            return self.put(table, new_id, left, (row, whole), keep);
+            return self.put(table, new_id, left, (row, whole), has_unsent);
         }
         self.moves = self.moves.saturating_add(1);
         let old = old.map_or(new, OldTuple::tuple);
@@ -217,7 +225,7 @@ impl Changes {
         if left.is_stored() {
             self.arrivals.insert(new_id);
         }
-        self.put(table, new_id, left, (row, whole), keep)
+        self.put(table, new_id, left, (row, whole), has_unsent)
     }
 
     fn delete(
@@ -248,6 +256,7 @@ impl Changes {
             Image {
                 old: Some(old),
                 new: image,
+                keeps_values: self.options.deletes != Deletes::Apply,
             },
             row,
             keep,
@@ -273,6 +282,6 @@ impl Changes {
             }
             _ => was,
         };
-        self.put(table, id, left, (row, whole), keep)
+        self.put(table, id, left, (row, whole), unsent(whole).is_some())
     }
 }

@@ -55,10 +55,10 @@ impl Changes {
                 }
                 cells
             }
-            Some(version) => {
-                let earlier = Record::parse(&keep.stored).ok_or_else(damaged)?;
+            Some((version, stored)) => {
+                let earlier = Record::parse(stored).ok_or_else(damaged)?;
                 if earlier.is_row {
-                    load(table, version, &earlier, row, &mut keep.projected)?;
+                    load(&table.versions, version, &earlier, row, &mut keep.projected)?;
                     if row.head == Head::Own && later.head == Head::Other {
                         row.head = Head::Other;
                         row.head_key.extend_from_slice(later.head_key);

@@ -90,8 +90,9 @@ pub(super) struct Scan {
     /// A part of the file, and where it begins.
     block: Vec<u8>,
     block_at: u64,
-    /// The current row's cells.
-    pub(super) cells: Vec<u8>,
+    /// The offset and the size of the current row's cells.
+    cells_at: u64,
+    cells_size: usize,
 }
 
 /// A row of a scan, besides its cells.
@@ -156,7 +157,9 @@ impl Heap {
             entry.count = more.ok_or_else(|| too_many("equal rows"))?;
             return Ok(());
         }
-        let entry = self.append(id, version, cells, count)?;
+        let entry = self.append(id, version, count, cells.len(), |out| {
+            out.extend_from_slice(cells);
+        })?;
         self.index.insert(id, entry);
         Ok(())
     }
@@ -178,44 +181,79 @@ impl Heap {
 
     /// Replaces the only row with this identity, which exists.
     pub(super) fn replace(&mut self, id: Id, version: Version, cells: &[u8]) -> io::Result<()> {
-        let entry = self.append(id, version, cells, 1)?;
+        self.replace_with(id, version, cells.len(), |out| out.extend_from_slice(cells))
+    }
+
+    /// The same with cells of this size, which a function appends.
+    pub(super) fn replace_with(
+        &mut self,
+        id: Id,
+        version: Version,
+        size: usize,
+        put: impl FnOnce(&mut Vec<u8>),
+    ) -> io::Result<()> {
+        let entry = self.append(id, version, 1, size, put)?;
         if let Some(before) = self.index.insert(id, entry) {
             self.garbage = self.garbage.saturating_add(before.bytes());
         }
         self.settle()
     }
 
-    /// Reads the cells of a row. Returns its version. `None` if there is no such row.
-    pub(super) fn read(&mut self, id: Id, cells: &mut Vec<u8>) -> io::Result<Option<Version>> {
-        cells.clear();
+    /// Finds a row: its version and cells. The buffer is for a row of the file. `None` if there is
+    /// no such row.
+    pub(super) fn read<'a>(
+        &'a mut self,
+        id: Id,
+        buffer: &'a mut Vec<u8>,
+    ) -> io::Result<Option<(Version, &'a [u8])>> {
         let Some(entry) = self.index.get(&id) else {
             return Ok(None);
         };
         let size = usize::try_from(entry.bytes()).unwrap_or(usize::MAX);
         let at = entry.offset.checked_sub(self.file_size);
-        if let Some(at) = at.and_then(|at| usize::try_from(at).ok()) {
+        let row = if let Some(at) = at.and_then(|at| usize::try_from(at).ok()) {
             let row = self.memory.get(at..at.saturating_add(size));
-            cells.extend_from_slice(row.unwrap_or_default());
-        } else if let Some(file) = &mut self.file {
-            cells.resize(size, 0);
-            file.read_at(entry.offset, cells)?;
-        }
-        let (_, version, _) = header(cells).ok_or_else(damaged)?;
-        cells.drain(..HEADER);
-        Ok(Some(version))
+            row.unwrap_or_default()
+        } else {
+            buffer.clear();
+            if let Some(file) = &mut self.file {
+                buffer.resize(size, 0);
+                file.read_at(entry.offset, buffer)?;
+            }
+            buffer
+        };
+        let (_, version, _) = header(row).ok_or_else(damaged)?;
+        Ok(Some((version, row.get(HEADER..).unwrap_or_default())))
     }
 
-    fn append(&mut self, id: Id, version: Version, cells: &[u8], count: u32) -> io::Result<Entry> {
-        let size = u32::try_from(cells.len()).map_err(|_| too_many("bytes of a row"))?;
-        let wanted = HEADER.saturating_add(cells.len());
+    /// A copy of a row: its version and cells.
+    pub(super) fn copy(&mut self, id: Id) -> io::Result<Option<(Version, Vec<u8>)>> {
+        let mut buffer = Vec::new();
+        let found = self.read(id, &mut buffer)?;
+        Ok(found.map(|(version, cells)| (version, cells.to_vec())))
+    }
+
+    /// Appends a row whose cells have this size, and are appended by a function.
+    #[inline]
+    fn append(
+        &mut self,
+        id: Id,
+        version: Version,
+        count: u32,
+        size: usize,
+        put: impl FnOnce(&mut Vec<u8>),
+    ) -> io::Result<Entry> {
+        let wanted = HEADER.saturating_add(size);
+        let size = u32::try_from(size).map_err(|_| too_many("bytes of a row"))?;
         if self.memory.len().saturating_add(wanted) > self.limit {
             self.spill()?;
         }
         let offset = self.file_size.saturating_add(self.memory.len() as u64);
         self.memory.extend_from_slice(&id.to_le_bytes());
-        self.memory.extend_from_slice(&version.to_le_bytes());
-        self.memory.extend_from_slice(&size.to_le_bytes());
-        self.memory.extend_from_slice(cells);
+        let version_and_size = u64::from(version) | u64::from(size) << 32;
+        self.memory
+            .extend_from_slice(&version_and_size.to_le_bytes());
+        put(&mut self.memory);
         Ok(Entry {
             offset,
             size,
@@ -260,7 +298,10 @@ impl Heap {
         let mut fresh = self.like();
         let mut scan = Scan::default();
         while let Some(row) = self.next(&mut scan)? {
-            let entry = fresh.append(row.id, row.version, &scan.cells, row.count)?;
+            let cells = self.cells(&scan);
+            let entry = fresh.append(row.id, row.version, row.count, cells.len(), |out| {
+                out.extend_from_slice(cells);
+            })?;
             // The rest of the scan has no other row of this identity.
             self.index.insert(row.id, entry);
         }
@@ -272,19 +313,21 @@ impl Heap {
     /// The next row of a scan, in the order of the last write of each row.
     pub(super) fn next(&mut self, scan: &mut Scan) -> io::Result<Option<Row>> {
         loop {
-            let Some(bytes) = self.bytes_at(scan, HEADER)? else {
+            if !self.hold(scan, HEADER)? {
                 return Ok(None);
-            };
-            let (id, version, size) = header(bytes).ok_or_else(damaged)?;
-            let whole = HEADER.saturating_add(size as usize);
+            }
+            let head = self.held(scan, scan.at).and_then(header);
+            let (id, version, size) = head.ok_or_else(damaged)?;
+            let size = size as usize;
+            let whole = HEADER.saturating_add(size);
             let offset = scan.at;
             let entry = self.index.get(&id).filter(|entry| entry.offset == offset);
             if let Some(count) = entry.map(|entry| entry.count) {
-                let mut cells = std::mem::take(&mut scan.cells);
-                let row = self.bytes_at(scan, whole)?.ok_or_else(damaged)?;
-                cells.clear();
-                cells.extend_from_slice(row.get(HEADER..whole).unwrap_or_default());
-                scan.cells = cells;
+                if !self.hold(scan, whole)? {
+                    return Err(damaged());
+                }
+                scan.cells_at = offset.saturating_add(HEADER as u64);
+                scan.cells_size = size;
                 scan.at = offset.saturating_add(whole as u64);
                 return Ok(Some(Row { id, version, count }));
             }
@@ -292,32 +335,40 @@ impl Heap {
         }
     }
 
-    /// At least this many bytes at the place of the scan. `None` at the end.
-    fn bytes_at<'a>(
-        &'a mut self,
-        scan: &'a mut Scan,
-        wanted: usize,
-    ) -> io::Result<Option<&'a [u8]>> {
-        if let Some(at) = scan.at.checked_sub(self.file_size) {
-            let rest = usize::try_from(at)
-                .ok()
-                .and_then(|at| self.memory.get(at..));
-            return Ok(rest.filter(|rest| rest.len() >= wanted));
+    /// The cells of the current row of a scan.
+    pub(super) fn cells<'a>(&'a self, scan: &'a Scan) -> &'a [u8] {
+        let cells = self.held(scan, scan.cells_at);
+        let cells = cells.and_then(|cells| cells.get(..scan.cells_size));
+        cells.unwrap_or_default()
+    }
+
+    /// Holds at least this many bytes at the place of the scan. Returns false at the end.
+    fn hold(&mut self, scan: &mut Scan, wanted: usize) -> io::Result<bool> {
+        let held = self.held(scan, scan.at).map_or(0, <[u8]>::len);
+        if held >= wanted || scan.at >= self.file_size {
+            return Ok(held >= wanted);
         }
         // A row in the file is whole there.
-        let at = usize::try_from(scan.at.saturating_sub(scan.block_at)).unwrap_or(usize::MAX);
-        let held = scan.block.len().saturating_sub(at);
-        if scan.at < scan.block_at || held < wanted {
-            let left = self.file_size.saturating_sub(scan.at);
-            let left = usize::try_from(left).unwrap_or(usize::MAX);
-            scan.block.resize(left.min(wanted.max(BLOCK)), 0);
-            scan.block_at = scan.at;
-            if let Some(file) = &mut self.file {
-                file.read_at(scan.at, &mut scan.block)?;
-            }
+        let left = self.file_size.saturating_sub(scan.at);
+        let left = usize::try_from(left).unwrap_or(usize::MAX);
+        scan.block.resize(left.min(wanted.max(BLOCK)), 0);
+        scan.block_at = scan.at;
+        if let Some(file) = &mut self.file {
+            file.read_at(scan.at, &mut scan.block)?;
         }
-        let at = usize::try_from(scan.at.saturating_sub(scan.block_at)).unwrap_or(usize::MAX);
-        Ok(scan.block.get(at..).filter(|rest| rest.len() >= wanted))
+        Ok(scan.block.len() >= wanted)
+    }
+
+    /// What is held from an offset on: the memory, or a block of the file.
+    #[inline]
+    fn held<'a>(&'a self, scan: &'a Scan, offset: u64) -> Option<&'a [u8]> {
+        let (bytes, from) = if offset >= self.file_size {
+            (&self.memory, self.file_size)
+        } else {
+            (&scan.block, scan.block_at)
+        };
+        let at = usize::try_from(offset.checked_sub(from)?).ok()?;
+        bytes.get(at..)
     }
 }
 
@@ -376,7 +427,7 @@ mod tests {
     fn rows(heap: &mut Heap) -> Vec<(Id, u32, Vec<u8>)> {
         let (mut scan, mut rows) = (Scan::default(), Vec::new());
         while let Some(row) = heap.next(&mut scan).unwrap() {
-            rows.push((row.id, row.count, scan.cells.clone()));
+            rows.push((row.id, row.count, heap.cells(&scan).to_vec()));
         }
         rows
     }
@@ -385,7 +436,7 @@ mod tests {
     fn rows_in_a_file_are_those_in_memory() {
         let mut large = Heap::new(None, usize::MAX);
         let mut small = Heap::new(Some(Arc::new(Files)), 1 << 16);
-        let mut cells = Vec::new();
+        let mut buffer = Vec::new();
         for step in 0..60_000_u128 {
             let id = step * 7 % 900;
             let row = vec![u8::try_from(step % 251).unwrap(); usize::try_from(step % 300).unwrap()];
@@ -402,8 +453,8 @@ mod tests {
             }
             assert_eq!(large.has(id), small.has(id));
             if small.has(id) {
-                assert_eq!(small.read(id, &mut cells).unwrap(), Some(1));
-                assert_eq!(cells, row);
+                let found = small.read(id, &mut buffer).unwrap();
+                assert_eq!(found, Some((1, &*row)));
             }
         }
         assert!(small.file_size > 0 && !large.is_empty());

@@ -17,6 +17,8 @@ use walrow_wire::{Cell, OldTuple, Tuple};
 pub(super) struct Image<'a> {
     pub(super) old: Option<OldTuple<'a>>,
     pub(super) new: Tuple<'a>,
+    /// Whether the change leaves values as they are, so that those of the row are needed.
+    pub(super) keeps_values: bool,
 }
 
 impl Image<'_> {

@@ -8,7 +8,7 @@ use crate::net::images::Image;
 use crate::net::options::Deletes;
 use crate::net::record::{Head, Record, Row, set_beside};
 use crate::net::stored::{Keep, load, store};
-use crate::net::table::{Table, cell_at, unsent};
+use crate::net::table::{Table, cell_at};
 use walrow_wire::Tuple;
 
 /// The row that a key still has after one row was taken from it.
@@ -45,14 +45,14 @@ impl Changes {
             // A key has one row, so whatever was there is gone.
             return Ok(Left::Nothing);
         }
-        if table.heap.read(id, &mut keep.stored)?.is_none() {
+        let Some((_, stored)) = table.heap.read(id, &mut keep.stored)? else {
             return Ok(if self.is_cleared() {
                 Left::Nothing
             } else {
                 Left::Untouched
             });
-        }
-        let record = Record::parse(&keep.stored).ok_or_else(damaged)?;
+        };
+        let record = Record::parse(stored).ok_or_else(damaged)?;
         Ok(if record.is_row {
             Left::Stored
         } else {
@@ -60,7 +60,7 @@ impl Changes {
         })
     }
 
-    /// Takes the row of a key, with its cells in the columns of the layout.
+    /// Takes the row of a key: its cells in the columns of the layout, if the image needs them.
     pub(super) fn take(
         &mut self,
         table: &mut Table,
@@ -69,11 +69,11 @@ impl Changes {
         row: &mut Row,
         keep: &mut Keep,
     ) -> Result<Left, NetError> {
-        let Some(version) = table.heap.read(id, &mut keep.stored)? else {
+        let Some((version, stored)) = table.heap.read(id, &mut keep.stored)? else {
             self.take_unknown(table, row);
             return Ok(Left::Nothing);
         };
-        let record = Record::parse(&keep.stored).ok_or_else(damaged)?;
+        let record = Record::parse(stored).ok_or_else(damaged)?;
         if !record.is_row {
             row.begin(Head::None);
             self.lack_all(table, row);
@@ -82,9 +82,16 @@ impl Changes {
         let is_beside = record.is_beside && record.since == self.transaction;
         let has_others = self.others.contains_key(&id);
         if !is_beside && !has_others {
-            load(table, version, &record, row, &mut keep.projected)?;
+            if image.keeps_values {
+                load(&table.versions, version, &record, row, &mut keep.projected)?;
+            } else {
+                row.load(&record);
+                row.cells.clear();
+            }
             return Ok(Left::Nothing);
         }
+        let stored = stored.to_vec();
+        let record = Record::parse(&stored).ok_or_else(damaged)?;
         let mut others = self.take_others(table, id)?;
         let identity = &*self.layout.identity;
         // A row that this transaction changed is best, and then the row that lacks the fewest values.
@@ -116,10 +123,10 @@ impl Changes {
         let left = if let Some(place) = place {
             let (version, bytes) = others.remove(place);
             let record = Record::parse(&bytes).ok_or_else(damaged)?;
-            load(table, version, &record, row, &mut keep.projected)?;
+            load(&table.versions, version, &record, row, &mut keep.projected)?;
             Left::Stored
         } else {
-            load(table, version, &record, row, &mut keep.projected)?;
+            load(&table.versions, version, &record, row, &mut keep.projected)?;
             match others.pop() {
                 Some((version, mut bytes)) => {
                     set_beside(&mut bytes, is_beside);
@@ -141,10 +148,8 @@ impl Changes {
     ) -> Result<Vec<(Version, Vec<u8>)>, NetError> {
         let mut rows = Vec::new();
         for handle in self.others.remove(&id).unwrap_or_default() {
-            let mut bytes = Vec::new();
-            let version = table.heap.read(handle, &mut bytes)?.ok_or_else(damaged)?;
+            rows.push(table.heap.copy(handle)?.ok_or_else(damaged)?);
             table.heap.remove(handle)?;
-            rows.push((version, bytes));
         }
         Ok(rows)
     }
@@ -200,28 +205,28 @@ impl Changes {
                 for place in &table.identity.places {
                     cell_at(image, *place).encode(&mut keep.key);
                 }
-                store(table, id, &Record::gone(&keep.key), &mut keep.record)?;
+                store(table, id, &Record::gone(&keep.key))?;
             }
             Left::Other(version, bytes) => table.heap.replace(id, version, &bytes)?,
             Left::Stored => {}
             Left::StoredAlone => {
-                if let Some(version) = table.heap.read(id, &mut keep.stored)? {
-                    set_beside(&mut keep.stored, false);
-                    table.heap.replace(id, version, &keep.stored)?;
+                if let Some((version, mut bytes)) = table.heap.copy(id)? {
+                    set_beside(&mut bytes, false);
+                    table.heap.replace(id, version, &bytes)?;
                 }
             }
         }
         Ok(())
     }
 
-    /// Gives a key a row.
+    /// Gives a key a row. `has_unsent` says whether the cells lack values.
     pub(super) fn put(
         &mut self,
         table: &mut Table,
         id: Id,
         left: Left,
         (row, cells): (&Row, Tuple<'_>),
-        keep: &mut Keep,
+        has_unsent: bool,
     ) -> Result<(), NetError> {
         let is_beside = match left {
             Left::Untouched => true,
@@ -235,13 +240,13 @@ impl Changes {
             }
             Left::Stored | Left::StoredAlone => {
                 let mut is_beside = false;
-                if let Some(version) = table.heap.read(id, &mut keep.stored)? {
-                    let record = Record::parse(&keep.stored).ok_or_else(damaged)?;
+                if let Some((version, mut bytes)) = table.heap.copy(id)? {
+                    let record = Record::parse(&bytes).ok_or_else(damaged)?;
                     is_beside = record.is_beside
                         && record.since == self.transaction
                         && matches!(left, Left::Stored);
-                    set_beside(&mut keep.stored, false);
-                    self.put_others(table, id, &[(version, keep.stored.clone())])?;
+                    set_beside(&mut bytes, false);
+                    self.put_others(table, id, &[(version, bytes)])?;
                 }
                 is_beside
             }
@@ -252,12 +257,12 @@ impl Changes {
             is_row: true,
             is_marked: row.is_marked,
             is_beside,
-            has_unsent: unsent(cells).is_some(),
+            has_unsent,
             since: row.since,
             changed: self.transaction,
             cells: cells.bytes(),
         };
-        store(table, id, &record, &mut keep.record)
+        store(table, id, &record)
     }
 
     /// Ends a transaction: each key has one row.
@@ -265,10 +270,7 @@ impl Changes {
         let arrivals = std::mem::take(&mut self.arrivals);
         while let Some(id) = self.others.first_key_value().map(|(id, _)| *id) {
             let mut rows = self.take_others(table, id)?;
-            let keep = &mut self.scratch.keep;
-            if let Some(version) = table.heap.read(id, &mut keep.stored)? {
-                rows.push((version, keep.stored.clone()));
-            }
+            rows.extend(table.heap.copy(id)?);
             // Since when a row has its key, unless it is marked.
             let since = |bytes: &[u8]| {
                 let record = Record::parse(bytes)?;

@@ -7,6 +7,7 @@ use crate::net::identity::{self, CellText, Kind};
 use crate::net::options::{NetColumns, NetOptions};
 use crate::net::record::Record;
 use crate::net::state::places;
+use crate::net::stored::cells_of;
 use crate::net::table::Table;
 use crate::net::versions::numbers;
 use crate::relation::{Column, Relation};
@@ -319,13 +320,14 @@ fn as_texts(table: &mut Table, retyped: &[(usize, Option<CellText>)]) -> Result<
     let (mut projected, mut cells, mut out) = (Vec::new(), Vec::new(), Vec::new());
     let version = table.versions.last();
     while let Some(row) = before.next(&mut scan)? {
-        let record = Record::parse(&scan.cells).ok_or_else(damaged)?;
+        let stored = before.cells(&scan);
+        let record = Record::parse(stored).ok_or_else(damaged)?;
         if !record.is_row {
             // Its key is read under its old type, if that matters at all.
-            table.heap.replace(row.id, row.version, &scan.cells)?;
+            table.heap.replace(row.id, row.version, stored)?;
             continue;
         }
-        let found = table.cells_of(row.version, &record, &mut projected);
+        let found = cells_of(&table.versions, row.version, &record, &mut projected);
         cells.clear();
         for (place, cell) in found.ok_or_else(damaged)?.cells().enumerate() {
             put_as_text(cell, retyped.iter().find(|it| it.0 == place), &mut cells);

@@ -5,6 +5,7 @@ use crate::net::error::{Gap, NetError, damaged};
 use crate::net::heap::{self, Scan};
 use crate::net::options::{Deletes, NeverSent};
 use crate::net::record::{Head, Record};
+use crate::net::stored::cells_of;
 use crate::net::table::Table;
 use crate::net::tally::Tally;
 use std::collections::BTreeSet;
@@ -114,7 +115,13 @@ impl Changed {
         let (mut kept, mut lacking) = (BTreeSet::new(), BTreeSet::new());
         let (mut scan, mut projected) = (Scan::default(), Vec::new());
         while let Some(found) = table.heap.next(&mut scan)? {
-            let (record, row) = read(table, found, &scan.cells, &mut projected)?;
+            let record = record_of(table, found, &scan)?;
+            if record.is_row && !record.is_marked && !record.has_unsent {
+                // Whatever its form is, it only counts.
+                tally.rows = tally.rows.saturating_add(1);
+                continue;
+            }
+            let row = row_of(table, found, &record, &mut projected)?;
             let form = Form::of(&record, row, &table.identity.places, deletes);
             if form == Form::Nothing {
                 continue;
@@ -176,8 +183,10 @@ impl Changed {
                 key,
                 row: buffer,
             } = &mut self.scratch;
-            let read = read(table, found, &self.scan.cells, projected);
-            let (record, row) = read.map_err(|_| io::ErrorKind::InvalidData)?;
+            let record = record_of(table, found, &self.scan);
+            let record = record.map_err(|_| io::ErrorKind::InvalidData)?;
+            let row = row_of(table, found, &record, projected);
+            let row = row.map_err(|_| io::ErrorKind::InvalidData)?;
             let form = Form::of(&record, row, &table.identity.places, self.deletes);
             let is_head = matches!(form, Form::Head { .. });
             if form == Form::Nothing || is_head != self.puts_heads {
@@ -189,21 +198,29 @@ impl Changed {
     }
 }
 
-/// The record of a scan's row, and its row in the columns of the layout.
-fn read<'a>(
+/// The record of a scan's row.
+fn record_of<'a>(
+    table: &'a Table,
+    found: heap::Row,
+    scan: &'a Scan,
+) -> Result<Record<'a>, NetError> {
+    let mut record = Record::parse(table.heap.cells(scan)).ok_or_else(damaged)?;
+    record.has_unsent |= record.is_row && !table.versions.is_last(found.version);
+    Ok(record)
+}
+
+/// The row of a record, in the columns of the layout.
+fn row_of<'a>(
     table: &Table,
     found: heap::Row,
-    bytes: &'a [u8],
+    record: &Record<'a>,
     projected: &'a mut Vec<u8>,
-) -> Result<(Record<'a>, Option<Tuple<'a>>), NetError> {
-    let mut record = Record::parse(bytes).ok_or_else(damaged)?;
-    let mut row = None;
-    if record.is_row {
-        record.has_unsent |= !table.versions.is_last(found.version);
-        let cells = table.cells_of(found.version, &record, projected);
-        row = Some(cells.ok_or_else(damaged)?);
+) -> Result<Option<Tuple<'a>>, NetError> {
+    if !record.is_row {
+        return Ok(None);
     }
-    Ok((record, row))
+    let cells = cells_of(&table.versions, found.version, record, projected);
+    Ok(Some(cells.ok_or_else(damaged)?))
 }
 
 /// Writes a message.

@@ -14,6 +14,7 @@ use crate::net::heap::{Id, Scan};
 use crate::net::layout::Seen;
 use crate::net::options::NetColumns;
 use crate::net::record::{Head, Record};
+use crate::net::stored::cells_of;
 use crate::net::table::Table;
 use crate::net::tally::Barrier;
 use crate::net::{Base, Net};
@@ -282,12 +283,15 @@ impl Net {
         let partitions = partitions.max(1);
         let mut entries = vec![Vec::new(); usize::try_from(partitions).unwrap_or(1)];
         let (mut scan, mut projected, mut bytes) = (Scan::default(), Vec::new(), Vec::new());
+        let mut stored = Vec::new();
         while let Some(row) = table.heap.next(&mut scan)? {
-            let mut record = Record::parse(&scan.cells).ok_or_else(damaged)?;
+            stored.clear();
+            stored.extend_from_slice(table.heap.cells(&scan));
+            let mut record = Record::parse(&stored).ok_or_else(damaged)?;
             (record.since, record.changed, record.is_beside) = (0, 0, false);
             let id = if record.is_row {
                 record.has_unsent |= !table.versions.is_last(row.version);
-                let cells = table.cells_of(row.version, &record, &mut projected);
+                let cells = cells_of(&table.versions, row.version, &record, &mut projected);
                 let cells = cells.ok_or_else(damaged)?;
                 record.cells = cells.bytes();
                 table.id_in(cells)?
@@ -357,9 +361,10 @@ fn moved(table: &mut Table) -> Result<BTreeSet<Id>, NetError> {
     let mut moved = BTreeSet::new();
     let mut scan = Scan::default();
     while table.heap.next(&mut scan)?.is_some() {
-        let record = Record::parse(&scan.cells).ok_or_else(damaged)?;
+        let record = Record::parse(table.heap.cells(&scan)).ok_or_else(damaged)?;
         if record.head == Head::Other {
-            moved.insert(table.id_of_cells(record.head_key)?);
+            let key = record.head_key.to_vec();
+            moved.insert(table.id_of_cells(&key)?);
         }
     }
     Ok(moved)

@@ -103,7 +103,17 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// Bytes of the record.
+    pub(super) const fn size(&self) -> usize {
+        let head = match self.head {
+            Head::None | Head::Own => 0,
+            Head::Other => self.head_key.len().saturating_add(4),
+        };
+        self.cells.len().saturating_add(head).saturating_add(9)
+    }
+
     /// Appends the record.
+    #[inline]
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
         let head = match self.head {
@@ -117,8 +127,8 @@ impl<'a> Record<'a> {
                 | flag(self.is_beside, BESIDE)
                 | flag(self.has_unsent, UNSENT),
         );
-        out.extend_from_slice(&self.since.to_le_bytes());
-        out.extend_from_slice(&self.changed.to_le_bytes());
+        let since_and_changed = u64::from(self.since) | u64::from(self.changed) << 32;
+        out.extend_from_slice(&since_and_changed.to_le_bytes());
         if self.head == Head::Other {
             let size = u32::try_from(self.head_key.len()).unwrap_or(u32::MAX);
             out.extend_from_slice(&size.to_le_bytes());
@@ -146,7 +156,7 @@ pub(super) struct Row {
     pub(super) head_key: Vec<u8>,
     pub(super) is_marked: bool,
     pub(super) since: u32,
-    /// Cells of the current columns.
+    /// Cells of the current columns. None if the change does not need them.
     pub(super) cells: Vec<u8>,
 }
 

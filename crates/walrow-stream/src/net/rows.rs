@@ -218,7 +218,7 @@ impl Stored {
             self.left = (row.count, row.version);
         }
         let (count, version) = self.left;
-        let cells = &self.scan.cells;
+        let cells = table.heap.cells(&self.scan);
         let row = table
             .versions
             .project(version, cells, Cell::Null, &mut self.projected);

@@ -115,7 +115,7 @@ fn merge<'a>(
         projected,
         merged,
     } = scratch;
-    let Some(version) = table.heap.read(id, stored)? else {
+    let Some((version, stored)) = table.heap.read(id, stored)? else {
         return Err(table.gap(Gap::Row));
     };
     let stored = table
@@ -223,7 +223,7 @@ fn identify_again(table: &mut Table) -> Result<(), NetError> {
     let version = table.versions.last();
     while let Some(row) = before.next(&mut scan)? {
         let versions = std::mem::take(&mut table.versions);
-        let cells = versions.project(row.version, &scan.cells, Cell::Null, &mut projected);
+        let cells = versions.project(row.version, before.cells(&scan), Cell::Null, &mut projected);
         table.versions = versions;
         let Some(cells) = cells else {
             return Err(table.gap(Gap::Row));

@@ -2,46 +2,52 @@
 
 use crate::net::error::{NetError, damaged};
 use crate::net::heap::{Id, Version};
-use crate::net::record::{Record, Row};
+use crate::net::record::{Head, Record, Row};
 use crate::net::table::Table;
+use crate::net::versions::Versions;
 use walrow_wire::{Cell, Tuple};
 
-/// Memory for stored rows, records and keys.
+/// Memory for stored rows and keys.
 #[derive(Debug, Default)]
 pub(super) struct Keep {
     pub(super) stored: Vec<u8>,
     pub(super) projected: Vec<u8>,
-    pub(super) record: Vec<u8>,
     pub(super) key: Vec<u8>,
 }
 
 /// Loads the row of a record, with its cells in the columns of the layout.
 pub(super) fn load(
-    table: &Table,
+    versions: &Versions,
     version: Version,
     record: &Record<'_>,
     row: &mut Row,
     projected: &mut Vec<u8>,
 ) -> Result<(), NetError> {
     row.load(record);
-    let cells = table
-        .cells_of(version, record, projected)
-        .ok_or_else(damaged)?;
+    let cells = cells_of(versions, version, record, projected).ok_or_else(damaged)?;
     row.cells.clear();
     row.cells.extend_from_slice(cells.bytes());
     Ok(())
 }
 
-pub(super) fn store(
-    table: &mut Table,
-    id: Id,
-    record: &Record<'_>,
-    buffer: &mut Vec<u8>,
-) -> Result<(), NetError> {
-    buffer.clear();
-    record.encode(buffer);
+/// The cells of a record's row, in the columns of the layout.
+pub(super) fn cells_of<'a>(
+    versions: &Versions,
+    version: Version,
+    record: &Record<'a>,
+    out: &'a mut Vec<u8>,
+) -> Option<Tuple<'a>> {
+    let missing = match record.head {
+        Head::None => Cell::Null,
+        Head::Own | Head::Other => Cell::Unchanged,
+    };
+    versions.project(version, record.cells, missing, out)
+}
+
+pub(super) fn store(table: &mut Table, id: Id, record: &Record<'_>) -> Result<(), NetError> {
     let version = table.versions.last();
-    Ok(table.heap.replace(id, version, buffer)?)
+    let heap = &mut table.heap;
+    Ok(heap.replace_with(id, version, record.size(), |out| record.encode(out))?)
 }
 
 /// The cells of a row. The values that it lacks come from the row before.

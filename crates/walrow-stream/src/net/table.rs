@@ -2,9 +2,8 @@
 
 use crate::catalog::Catalog;
 use crate::net::error::{Gap, NetError};
-use crate::net::heap::{Heap, Id, Version};
+use crate::net::heap::{Heap, Id};
 use crate::net::identity::{Identity, Missing, Unsent};
-use crate::net::record::{Head, Record};
 use crate::net::versions::Versions;
 use crate::relation::Relation;
 use std::sync::Arc;
@@ -76,20 +75,6 @@ impl Table {
         };
         let id = self.identity.of_key_in(row, relation, &self.catalog);
         id.map_err(|missing| self.missing(missing))
-    }
-
-    /// The cells of a record's row, in the columns of the layout.
-    pub(super) fn cells_of<'a>(
-        &self,
-        version: Version,
-        record: &Record<'a>,
-        out: &'a mut Vec<u8>,
-    ) -> Option<Tuple<'a>> {
-        let missing = match record.head {
-            Head::None => Cell::Null,
-            Head::Own | Head::Other => Cell::Unchanged,
-        };
-        self.versions.project(version, record.cells, missing, out)
     }
 
     #[cold]
