@@ -5,7 +5,7 @@ use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
 use crate::options::{OnUnfinished, Options, default_spool};
 use crate::tables::{Tables, Taken};
-use crate::threads::{Crew, Stretch};
+use crate::threads::{Crew, is_worth_threads};
 use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
@@ -185,7 +185,7 @@ impl Decoder {
             }
         }
         let mut rest = input;
-        let advanced = if Stretch::is_worth(input, self.threads) {
+        let advanced = if is_worth_threads(input, self.threads) {
             self.advance_together(&mut rest)
         } else {
             self.advance(&mut rest, Full::Return)

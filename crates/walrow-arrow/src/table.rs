@@ -1,6 +1,7 @@
 //! The batch under construction of one relation version.
 
 mod later;
+mod together;
 
 pub(crate) use later::Ended;
 

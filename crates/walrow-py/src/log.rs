@@ -186,7 +186,7 @@ impl LogDirectory {
     /// The stream of the segments that have what these options of `walrow.read` choose.
     ///
     /// `columns` are names in these options that may be those of columns. With `ahead`, another thread
-    /// reads them.
+    /// reads the segments of a log in a local directory.
     #[pyo3(signature = (tables = None, start = None, end = None, columns = Vec::new(), ahead = false))]
     #[expect(clippy::needless_pass_by_value, reason = "PyO3 makes it from a list")]
     fn open(

@@ -1,11 +1,8 @@
 //! Rows that are appended later: their places, and what their transactions share.
 
-use super::work::Fault;
 use crate::rows::Current;
-use crate::table::{Refused, Table};
-use crate::tables::refuse;
 use std::sync::Arc;
-use walrow_stream::{Change, RowRun, Unread};
+use walrow_stream::{Change, Relation, RowRun, Unread};
 
 /// Rows of one relation version, in order, that are appended later.
 #[derive(Debug, Default)]
@@ -43,6 +40,16 @@ enum RunRows {
 enum Source {
     Input,
     Own,
+}
+
+/// A row that was kept.
+#[derive(Debug)]
+pub(crate) enum KeptRow<'a> {
+    Sent(Change<'a, Unread<'a>>),
+    /// The row of a TRUNCATE.
+    Truncate {
+        seq: u64,
+    },
 }
 
 /// Which rows are appended, if some are dropped after a fault.
@@ -138,51 +145,40 @@ impl KeptRows {
         self.size
     }
 
-    /// Appends the rows to a table, up to the first one that is not wanted, or cannot be appended.
-    ///
-    /// # Errors
-    /// Why it cannot be appended, and its number.
-    pub(crate) fn append_to(
+    /// Calls `each` with the rows, their numbers and transactions, up to the first one that is not
+    /// wanted, or that `each` refuses.
+    #[inline]
+    pub(crate) fn each<E>(
         &self,
-        table: &mut Table,
+        relation: &Arc<Relation>,
         input: &[u8],
         wanted: Wanted,
-    ) -> Result<(), Fault> {
-        let relation = Arc::clone(&table.relation);
+        mut each: impl FnMut(u64, &Current, KeptRow<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         for Run {
             rows,
             current,
             number,
         } in &self.runs
         {
-            let RunRows::Sent {
-                run,
-                source,
-                start,
-                end,
-            } = rows
-            else {
-                if let RunRows::Truncate { seq } = rows
-                    && wanted.has(*number, current.ordinal)
-                {
-                    table.append_truncate(current, *seq);
-                }
-                continue;
-            };
             let Some(most) = wanted.rows(*number, current.ordinal) else {
                 return Ok(());
             };
-            let frames = self.frames(*source, input).get(*start..*end);
-            let rows = run.rows(frames.unwrap_or_default(), &relation);
-            for (place, change) in rows.take(most).enumerate() {
-                let row = change.row.row().ok_or(Refused::Malformed);
-                let appended = row.and_then(|row| table.append(current, change.seq, &row));
-                if let Err(refused) = appended {
-                    return Err(Fault {
-                        number: number.saturating_add(place as u64),
-                        current: *current,
-                        error: refuse(&change, refused, current.commit),
-                    });
+            match rows {
+                RunRows::Truncate { seq } => {
+                    each(*number, current, KeptRow::Truncate { seq: *seq })?;
+                }
+                RunRows::Sent {
+                    run,
+                    source,
+                    start,
+                    end,
+                } => {
+                    let frames = self.frames(*source, input).get(*start..*end);
+                    let rows = run.rows(frames.unwrap_or_default(), relation);
+                    for (number, change) in (*number..).zip(rows.take(most)) {
+                        each(number, current, KeptRow::Sent(change))?;
+                    }
                 }
             }
         }

@@ -18,6 +18,6 @@ mod stretch;
 mod work;
 
 pub(crate) use crew::Crew;
-pub(crate) use kept_rows::{KeptRows, Wanted};
-pub(crate) use stretch::Stretch;
+pub(crate) use kept_rows::{KeptRow, KeptRows, Wanted};
+pub(crate) use stretch::{Stretch, is_worth_threads};
 pub(crate) use work::{Done, Fault, First, Work};

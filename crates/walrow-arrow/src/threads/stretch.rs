@@ -1,6 +1,5 @@
 //! A part of the input whose rows several threads append.
 
-use super::work::Work;
 use walrow_stream::{Change, Unread};
 
 /// The least bytes of an input that threads share: they begin and end with it, which takes about
@@ -15,7 +14,7 @@ const SMALL: bool = cfg!(debug_assertions);
 
 /// A stretch of the input, and the works that its rows have become.
 #[derive(Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct Stretch<W> {
     /// The address of the input, and its size.
     start: usize,
     size: usize,
@@ -24,7 +23,7 @@ pub(crate) struct Stretch {
     /// The number of the next row, among the rows of all tables.
     number: u64,
     /// Works that no thread has got.
-    works: Vec<(usize, Work)>,
+    works: Vec<(usize, W)>,
     /// The number of the next work.
     next: usize,
     /// Bytes of the batches that ended.
@@ -34,12 +33,7 @@ pub(crate) struct Stretch {
     pub(crate) settles: Vec<u32>,
 }
 
-impl Stretch {
-    /// Whether threads share this input.
-    pub(crate) const fn is_worth(input: &[u8], threads: usize) -> bool {
-        threads > 1 && input.len() >= LEAST_INPUT
-    }
-
+impl<W> Stretch<W> {
     /// Begins with this input.
     pub(crate) fn new(input: &[u8], threads: usize) -> Self {
         let works = threads.saturating_mul(2);
@@ -87,7 +81,7 @@ impl Stretch {
     }
 
     /// Adds a work, and returns its number.
-    pub(crate) fn push(&mut self, work: Work) -> usize {
+    pub(crate) fn push(&mut self, work: W) -> usize {
         let number = self.next;
         self.works.push((number, work));
         self.next = number.saturating_add(1);
@@ -95,7 +89,7 @@ impl Stretch {
     }
 
     /// The works that no thread has got.
-    pub(crate) fn take_works(&mut self) -> std::vec::Drain<'_, (usize, Work)> {
+    pub(crate) fn take_works(&mut self) -> std::vec::Drain<'_, (usize, W)> {
         self.works.drain(..)
     }
 
@@ -108,4 +102,9 @@ impl Stretch {
     pub(crate) const fn is_full(&self) -> bool {
         self.ended >= MOST_BYTES
     }
+}
+
+/// Whether threads share this input.
+pub(crate) const fn is_worth_threads(input: &[u8], threads: usize) -> bool {
+    threads > 1 && input.len() >= LEAST_INPUT
 }

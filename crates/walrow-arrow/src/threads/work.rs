@@ -53,7 +53,7 @@ impl Work {
             rows,
             finish,
         } = self;
-        let fault = rows.append_to(&mut table, input, Wanted::ALL).err();
+        let fault = table.append_kept(&rows, input, Wanted::ALL).err();
         let has_rows = table.rows() > 0;
         let batch = (finish && has_rows).then(|| table.finish(true));
         Done {
@@ -89,7 +89,7 @@ impl Done {
             return Err(Error::internal("no layout"));
         };
         // The rows before the fault could be appended.
-        let _ = self.rows.append_to(&mut again, input, wanted);
+        let _ = again.append_kept(&self.rows, input, wanted);
         let First {
             rows,
             nulled,
