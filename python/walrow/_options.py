@@ -154,7 +154,7 @@ class Option(Generic[In, Out]):
         """The same option for another list.
 
         Args:
-            text: What it says there. Default: the same.
+            text: The text for that list. Default: the same.
             kind: The values that it takes there. Default: the same.
         """
         other = copy.copy(self)

@@ -263,26 +263,26 @@ impl Decoder {
         let (threads, input) = (self.threads, *rest);
         self.tables.begin_stretch(input, threads);
         let (advanced, done) = Crew::work(threads, input, |crew| {
-            let advanced = self.find_works(rest, crew);
+            let advanced = self.find_jobs(rest, crew);
             self.tables.end_stretch();
-            for (number, work) in self.tables.take_works() {
-                crew.push(number, work);
+            for (number, job) in self.tables.take_jobs() {
+                crew.push(number, job);
             }
             advanced
         });
-        // The error of a row comes before that of the stream behind it.
+        // The error of a row comes before an error in the stream behind it.
         self.tables.settle(done, input)?;
         advanced
     }
 
     /// Finds rows, and hands them over to the crew.
-    fn find_works(&mut self, rest: &mut &[u8], crew: &Crew<'_>) -> Result<bool, Error> {
+    fn find_jobs(&mut self, rest: &mut &[u8], crew: &Crew<'_>) -> Result<bool, Error> {
         let mut steps = STEPS;
         while steps > 0 && !self.tables.is_stretch_full() {
             self.tables.finish_due()?;
             let taken = self.step(rest, steps.min(STEPS_TOGETHER))?;
-            for (number, work) in self.tables.take_works() {
-                crew.push(number, work);
+            for (number, job) in self.tables.take_jobs() {
+                crew.push(number, job);
             }
             match taken {
                 0 => return Ok(false),
@@ -614,7 +614,7 @@ enum Full {
 
 /// The number of steps after which [`Decoder::decode`] returns without a full batch.
 const STEPS: u32 = 1 << 18;
-/// The number of steps after which a thread gets the rows that were found.
+/// The threads get new rows after this number of steps.
 const STEPS_TOGETHER: u32 = 1 << 12;
 
 pub(crate) fn assembler(options: &Options, framing: Framing) -> Assembler {

@@ -67,7 +67,7 @@ impl Rows {
         self.count = self.count.min(count);
     }
 
-    /// The rows behind the first ones of the batch, of which `count` are there.
+    /// The last `count` rows of a batch, behind its `first` rows.
     pub(crate) const fn part(&self, first: usize, count: usize) -> Self {
         Self {
             count,

@@ -48,8 +48,8 @@ pub(crate) struct Table {
     names_unsent: bool,
     /// The number of rows in the last batch, if it was full. The next batch reserves as many.
     expected_rows: usize,
-    /// The bytes of the rows in that batch, and those of the values of each column, for columns of
-    /// varying size.
+    /// The bytes of the rows in that batch, and the bytes of the values of each column, for columns
+    /// of varying size.
     expected_size: usize,
     expected_bytes: Vec<usize>,
     /// The rows that are not in the columns, if several threads append rows.

@@ -15,7 +15,7 @@ use crate::rows::Current;
 use crate::selection::{Selection, has_same_columns};
 use crate::side::Sides;
 use crate::table::Refused;
-use crate::threads::{Stretch, Work};
+use crate::threads::{Job, Stretch};
 use crate::unresolved::UnresolvedTypes;
 use crate::versions::{Slot, Versions};
 use arrow_schema::SchemaRef;
@@ -46,7 +46,7 @@ pub(crate) struct Tables {
     /// The current TRUNCATE, while it has tables left.
     truncating: Option<Truncating>,
     /// Present while several threads append rows.
-    stretch: Option<Box<Stretch<Work>>>,
+    stretch: Option<Box<Stretch<Job>>>,
     pub(crate) unresolved: UnresolvedTypes,
     pub(crate) server_error: Option<String>,
 }

@@ -8,8 +8,8 @@ use walrow_wire::Peek;
 /// Rows of one relation version and one transaction whose frames follow each other: all that is
 /// needed to read them again, without their bytes.
 ///
-/// A caller keeps the bytes, or knows where they are. So rows can be found on one thread, and become
-/// columns on another one.
+/// A caller keeps the bytes, or knows where they are. So one thread can find rows, and another thread
+/// can make columns of them.
 #[derive(Clone, Copy, Debug)]
 pub struct RowRun {
     /// The seq and the offset of the first row.

@@ -94,7 +94,7 @@ class Chunks:
         if threads > 1:
             state.block_bytes = SHARED_BLOCK_BYTES
         if _is_place(source):
-            # Of several logs, each would have a thread from the beginning.
+            # Each of several logs would have its own thread from the beginning.
             state.part = {**(part or {}), "ahead": threads > 1}
             self._items = _of_files([source], state)
             self.threads -= state.is_ahead

@@ -11,13 +11,13 @@ pub(crate) struct Later {
     pub(super) parts: Vec<Part>,
     /// The number of rows in the parts.
     pub(super) in_parts: usize,
-    /// The rows that follow those in the columns.
+    /// Rows that wait. They follow the rows in the columns.
     pub(super) kept: KeptRows,
     /// The batch before the stretch. `None` if it has no rows of the stretch.
     pub(super) before: Option<Rows>,
     /// The rows of the stretch that were appended here: number, and transaction.
     pub(super) appended: Vec<(u64, u64)>,
-    /// The work that has all rows behind the parts, and the columns.
+    /// The job that has all rows behind the parts, and the columns.
     pub(super) open: Option<usize>,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct Later {
 #[derive(Debug)]
 pub(super) enum Part {
     Made(Batch),
-    /// They are made by the work with this number.
+    /// They are made by the job with this number.
     Waits(usize),
 }
 

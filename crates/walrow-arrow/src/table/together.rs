@@ -10,13 +10,13 @@ use crate::error::Error;
 use crate::metadata::{Commit, Metadata};
 use crate::rows::{Begins, Current, Rows};
 use crate::tables::refuse;
-use crate::threads::{Done, Fault, First, KeptRow, KeptRows, Stretch, Wanted, Work};
+use crate::threads::{Done, Fault, First, Job, KeptRow, KeptRows, Stretch, Wanted};
 use std::sync::Arc;
 use walrow_stream::{Change, Unread};
 use walrow_wire::{Cell, Image, Kind, UnreadRow, UnreadTuple};
 
 impl Table {
-    /// The number of rows in parts, before those in the columns.
+    /// The number of rows in parts. The rows in the columns follow them.
     pub(super) fn rows_in_parts(&self) -> usize {
         self.later.as_ref().map_or(0, |later| later.in_parts)
     }
@@ -72,7 +72,7 @@ impl Table {
     #[inline]
     pub(crate) fn keep(
         &mut self,
-        stretch: &mut Stretch<Work>,
+        stretch: &mut Stretch<Job>,
         current: &Current,
         change: &Change<'_, Unread<'_>>,
         row: &UnreadRow<'_>,
@@ -84,7 +84,7 @@ impl Table {
         let number = stretch.count();
         if let Some(later) = &mut self.later {
             later.kept.push(place, current, change, number);
-            if stretch.is_work(later.kept.size()) {
+            if stretch.is_job(later.kept.size()) {
                 self.hand_over_part(stretch);
             }
         }
@@ -94,7 +94,7 @@ impl Table {
     /// Appends a row here, as [`Table::append`] does.
     pub(crate) fn append_in_stretch(
         &mut self,
-        stretch: &mut Stretch<Work>,
+        stretch: &mut Stretch<Job>,
         current: &Current,
         change: &Change<'_, Unread<'_>>,
         row: &UnreadRow<'_>,
@@ -109,7 +109,7 @@ impl Table {
     /// The row of a TRUNCATE.
     pub(crate) fn truncate_in_stretch(
         &mut self,
-        stretch: &mut Stretch<Work>,
+        stretch: &mut Stretch<Job>,
         current: &Current,
         seq: u64,
     ) {
@@ -125,7 +125,7 @@ impl Table {
 
     /// Notes the rows before the stretch, with its first row of this table.
     #[inline]
-    fn enter_stretch(&mut self, stretch: &mut Stretch<Work>) {
+    fn enter_stretch(&mut self, stretch: &mut Stretch<Job>) {
         if self.later.as_ref().is_none_or(|it| it.before.is_none()) {
             self.later.get_or_insert_default().before = Some(self.rows);
             stretch.versions.push(self.relation.version);
@@ -206,8 +206,8 @@ impl Table {
         }
     }
 
-    /// Makes a work of the rows that are kept. They follow those in the columns, which go with them.
-    fn take_work(&mut self, finish: bool) -> Option<Work> {
+    /// Makes a job of the rows that are kept. The columns go with them, as they have the rows before.
+    fn take_job(&mut self, finish: bool) -> Option<Job> {
         let in_parts = self.rows_in_parts();
         let later = self.later.as_mut()?;
         if later.kept.is_empty() {
@@ -230,7 +230,7 @@ impl Table {
             table.expected_rows = self.expected_rows;
             table.expected_bytes.clone_from(&self.expected_bytes);
         }
-        Some(Work {
+        Some(Job {
             table: Box::new(table),
             first,
             rows,
@@ -239,10 +239,10 @@ impl Table {
     }
 
     /// Hands over the rows that are kept, as a part of the batch.
-    fn hand_over_part(&mut self, stretch: &mut Stretch<Work>) {
+    fn hand_over_part(&mut self, stretch: &mut Stretch<Job>) {
         let rows = self.rows.count();
-        if let Some(work) = self.take_work(true) {
-            let number = stretch.push(work);
+        if let Some(job) = self.take_job(true) {
+            let number = stretch.push(job);
             let later = self.later.get_or_insert_default();
             later.parts.push(Part::Waits(number));
             later.in_parts = rows;
@@ -250,9 +250,9 @@ impl Table {
     }
 
     /// Hands over all rows at the end of the stretch. The columns come back with them.
-    pub(crate) fn hand_over_rest(&mut self, stretch: &mut Stretch<Work>) {
-        if let Some(work) = self.take_work(false) {
-            let number = stretch.push(work);
+    pub(crate) fn hand_over_rest(&mut self, stretch: &mut Stretch<Job>) {
+        if let Some(job) = self.take_job(false) {
+            let number = stretch.push(job);
             self.later.get_or_insert_default().open = Some(number);
         }
     }
@@ -263,7 +263,7 @@ impl Table {
     /// The rows that were appended here cannot become a batch.
     pub(crate) fn end_batch(
         &mut self,
-        stretch: &mut Stretch<Work>,
+        stretch: &mut Stretch<Job>,
         full: bool,
     ) -> Result<Ended, Error> {
         stretch.end_batch(self.bytes());
@@ -344,12 +344,12 @@ impl Table {
         layout.map(|layout| Self::new(relation, layout))
     }
 
-    /// Takes what was learnt of the columns of a full batch.
+    /// Expects columns as large as in the full batch that another table made.
     pub(crate) fn expect_as(&mut self, other: &Self) {
         self.expected_bytes.clone_from(&other.expected_bytes);
     }
 
-    /// Returns all rows so far as a batch, of which some are in parts.
+    /// Returns all rows so far as a batch. Some are in parts.
     pub(super) fn finish_parts(&mut self, full: bool) -> Result<Batch, Error> {
         let ended = self.take_later(u64::MAX, full)?;
         let parts = ended.later.parts.into_iter().filter_map(|part| match part {
@@ -401,7 +401,7 @@ impl Ended {
         Batch::join(parts)
     }
 
-    /// The rows of the batch before a fault. `None` if there are none.
+    /// The rows of the batch before a fault. `None` if the batch begins behind it.
     #[cold]
     pub(crate) fn fall_back(
         self,

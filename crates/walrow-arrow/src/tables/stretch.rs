@@ -4,7 +4,7 @@ use super::{Tables, Taken};
 use crate::batch::Batch;
 use crate::error::{Error, ErrorKind};
 use crate::table::{Ended, Refused};
-use crate::threads::{Done, Fault, Stretch, Wanted, Work};
+use crate::threads::{Done, Fault, Job, Stretch, Wanted};
 use std::collections::BTreeMap;
 use walrow_stream::{Change, Unread};
 use walrow_wire::{Lsn, UnreadRow};
@@ -20,11 +20,11 @@ impl Tables {
         self.stretch.as_deref().is_none_or(Stretch::is_full)
     }
 
-    /// Takes the works that no thread has got.
-    pub(crate) fn take_works(&mut self) -> impl Iterator<Item = (usize, Work)> {
+    /// Takes the jobs that no thread has got.
+    pub(crate) fn take_jobs(&mut self) -> impl Iterator<Item = (usize, Job)> {
         self.stretch
             .iter_mut()
-            .flat_map(|stretch| stretch.take_works())
+            .flat_map(|stretch| stretch.take_jobs())
     }
 
     /// Hands over all rows, at the end of the stretch.
@@ -131,7 +131,7 @@ impl Tables {
             before: number,
             without: is_stream.then_some(current.ordinal),
         };
-        // Of each table, the first batch that ended behind the fault, or that did not end.
+        // The first batch of each table that ended behind the fault, or that did not end.
         let mut open: BTreeMap<u32, (Ended, Lsn)> = BTreeMap::new();
         for (ended, floor) in self.finished.take_ended() {
             if ended.end <= number {

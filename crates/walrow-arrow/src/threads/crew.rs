@@ -1,11 +1,11 @@
-//! The threads of a stretch, and the works that they take.
+//! The threads of a stretch, and their jobs.
 
-use super::work::{Done, Work};
+use super::job::{Done, Job};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Works that wait for a thread, and those that are done.
+/// Jobs that wait for a thread, and jobs that are done.
 #[derive(Debug)]
 pub(crate) struct Crew<'i> {
     input: &'i [u8],
@@ -16,14 +16,14 @@ pub(crate) struct Crew<'i> {
 #[derive(Debug, Default)]
 struct State {
     /// Each with its number.
-    waiting: VecDeque<(usize, Work)>,
+    waiting: VecDeque<(usize, Job)>,
     done: Vec<Option<Done>>,
     is_over: bool,
 }
 
 impl<'i> Crew<'i> {
-    /// Calls `caller` on this thread while `threads` threads, with this one, work. Then this thread
-    /// works, too, until all is done. If the system has no more threads, this one works alone.
+    /// Calls `caller` on this thread, while the other threads take jobs. Then this thread takes jobs,
+    /// too, until all are done. If the system cannot start a thread, this one does all jobs.
     pub(crate) fn work<T>(
         threads: usize,
         input: &'i [u8],
@@ -37,7 +37,7 @@ impl<'i> Crew<'i> {
         let result = thread::scope(|scope| {
             for _ in 1..threads {
                 let named = thread::Builder::new().name("walrow-build".to_owned());
-                if named.spawn_scoped(scope, || crew.take_works()).is_err() {
+                if named.spawn_scoped(scope, || crew.take_jobs()).is_err() {
                     break;
                 }
             }
@@ -45,32 +45,32 @@ impl<'i> Crew<'i> {
             let _end = End(&crew);
             let result = caller(&crew);
             crew.end();
-            crew.take_works();
+            crew.take_jobs();
             result
         });
         let state = crew.state.into_inner();
         (result, state.unwrap_or_else(PoisonError::into_inner).done)
     }
 
-    /// Adds a work, with its number.
-    pub(crate) fn push(&self, number: usize, work: Work) {
-        self.lock().waiting.push_back((number, work));
+    /// Adds a job, with its number.
+    pub(crate) fn push(&self, number: usize, job: Job) {
+        self.lock().waiting.push_back((number, job));
         self.changed.notify_one();
     }
 
-    /// No more works come.
+    /// Says that no other jobs come.
     fn end(&self) {
         self.lock().is_over = true;
         self.changed.notify_all();
     }
 
-    /// Does works until none is left, and none comes.
-    fn take_works(&self) {
+    /// Does jobs until the last one is done.
+    fn take_jobs(&self) {
         let mut state = self.lock();
         loop {
-            if let Some((number, work)) = state.waiting.pop_front() {
+            if let Some((number, job)) = state.waiting.pop_front() {
                 drop(state);
-                let done = work.run(self.input);
+                let done = job.run(self.input);
                 state = self.lock();
                 if state.done.len() <= number {
                     state.done.resize_with(number.saturating_add(1), || None);

@@ -52,12 +52,12 @@ pub(crate) enum KeptRow<'a> {
     },
 }
 
-/// Which rows are appended, if some are dropped after a fault.
+/// The rows that are appended. After a fault, some are dropped.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     /// The rows before this number.
     pub(crate) before: u64,
-    /// But not those of this transaction.
+    /// The transaction whose rows are dropped, too.
     pub(crate) without: Option<u64>,
 }
 
@@ -73,7 +73,7 @@ impl Wanted {
         number < self.before && self.without != Some(transaction)
     }
 
-    /// How many rows of a transaction are wanted, from this number on. `None` if there are none.
+    /// How many rows of a transaction are wanted, from this number on. `None` if it has no such rows.
     fn rows(self, first: u64, transaction: u64) -> Option<usize> {
         let rows = self.before.saturating_sub(first);
         self.has(first, transaction)

@@ -5,19 +5,19 @@
 //!
 //! ```text
 //! caller:   find, count ─► KeptRows ─┬─► find, count … ─► append, too ─► settle
-//! threads:                           └─► Work: append, finish ───────────┘
+//! threads:                           └─► Job: append, finish ────────────┘
 //! ```
-//! A [`Stretch`] is the part of the input that the threads share. They begin and end with it, so none
-//! of them outlives a call of the decoder, and the input is borrowed. At its end,
-//! [`Tables::settle`](crate::tables::Tables::settle) takes what they made. If a row could not be appended,
-//! it drops all rows from there on: all of them are still there, as nobody took a batch meanwhile.
+//! A [`Stretch`] is the part of the input that the threads share. They begin and end with it, so the
+//! input is borrowed, and a thread never outlives a call of the decoder. At the end of the stretch,
+//! [`Tables::settle`](crate::tables::Tables::settle) takes their batches. If a row could not be
+//! appended, it drops all rows from there on: nobody has taken a batch of the stretch yet.
 
 mod crew;
+mod job;
 mod kept_rows;
 mod stretch;
-mod work;
 
 pub(crate) use crew::Crew;
+pub(crate) use job::{Done, Fault, First, Job};
 pub(crate) use kept_rows::{KeptRow, KeptRows, Wanted};
 pub(crate) use stretch::{Stretch, is_worth_threads};
-pub(crate) use work::{Done, Fault, First, Work};

@@ -5,30 +5,30 @@ use walrow_stream::{Change, Unread};
 /// The least bytes of an input that threads share: they begin and end with it, which takes about
 /// 0.1 ms.
 const LEAST_INPUT: usize = if SMALL { 64 } else { 256 << 10 };
-/// Bytes of batches after which a stretch ends: nobody takes batches meanwhile.
+/// A stretch ends when its batches have so many bytes: nobody takes batches meanwhile.
 const MOST_BYTES: usize = if SMALL { 4 << 10 } else { 32 << 20 };
-/// The rows of a batch are divided into works of at least so many bytes.
-const LEAST_WORK: usize = if SMALL { 256 } else { 512 << 10 };
+/// The rows of a batch are divided into jobs of at least so many bytes.
+const LEAST_JOB: usize = if SMALL { 256 } else { 512 << 10 };
 /// Tests have small inputs, and many of them.
 const SMALL: bool = cfg!(debug_assertions);
 
-/// A stretch of the input, and the works that its rows have become.
+/// A stretch of the input, and the jobs that its rows have become.
 #[derive(Debug)]
 pub(crate) struct Stretch<W> {
     /// The address of the input, and its size.
     start: usize,
     size: usize,
-    /// A work has about this number of bytes.
-    work_bytes: usize,
+    /// A job has about this number of bytes.
+    job_bytes: usize,
     /// The number of the next row, among the rows of all tables.
     number: u64,
     /// Works that no thread has got.
-    works: Vec<(usize, W)>,
-    /// The number of the next work.
+    jobs: Vec<(usize, W)>,
+    /// The number of the next job.
     next: usize,
     /// Bytes of the batches that ended.
     ended: usize,
-    /// The relation versions with rows of the stretch, and those that were handed over.
+    /// The relation versions with rows of the stretch, and the versions whose rows were handed over.
     pub(crate) versions: Vec<u32>,
     pub(crate) settles: Vec<u32>,
 }
@@ -36,14 +36,14 @@ pub(crate) struct Stretch<W> {
 impl<W> Stretch<W> {
     /// Begins with this input.
     pub(crate) fn new(input: &[u8], threads: usize) -> Self {
-        let works = threads.saturating_mul(2);
+        let jobs = threads.saturating_mul(2);
         let size = input.len().min(MOST_BYTES);
         Self {
             start: input.as_ptr().addr(),
             size: input.len(),
-            work_bytes: size.checked_div(works).unwrap_or(size).max(LEAST_WORK),
+            job_bytes: size.checked_div(jobs).unwrap_or(size).max(LEAST_JOB),
             number: 0,
-            works: Vec::new(),
+            jobs: Vec::new(),
             next: 0,
             ended: 0,
             versions: Vec::new(),
@@ -74,23 +74,23 @@ impl<W> Stretch<W> {
         number
     }
 
-    /// Whether rows of this number of bytes are a work.
+    /// Whether rows of this number of bytes are a job.
     #[inline]
-    pub(crate) const fn is_work(&self, bytes: usize) -> bool {
-        bytes >= self.work_bytes
+    pub(crate) const fn is_job(&self, bytes: usize) -> bool {
+        bytes >= self.job_bytes
     }
 
-    /// Adds a work, and returns its number.
-    pub(crate) fn push(&mut self, work: W) -> usize {
+    /// Adds a job, and returns its number.
+    pub(crate) fn push(&mut self, job: W) -> usize {
         let number = self.next;
-        self.works.push((number, work));
+        self.jobs.push((number, job));
         self.next = number.saturating_add(1);
         number
     }
 
-    /// The works that no thread has got.
-    pub(crate) fn take_works(&mut self) -> std::vec::Drain<'_, (usize, W)> {
-        self.works.drain(..)
+    /// The jobs that no thread has got.
+    pub(crate) fn take_jobs(&mut self) -> std::vec::Drain<'_, (usize, W)> {
+        self.jobs.drain(..)
     }
 
     /// Counts a batch that ended.

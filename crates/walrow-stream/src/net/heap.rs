@@ -359,7 +359,7 @@ impl Heap {
         Ok(scan.block.len() >= wanted)
     }
 
-    /// What is held from an offset on: the memory, or a block of the file.
+    /// The bytes in memory from an offset on: of the heap, or of a block of the file.
     #[inline]
     fn held<'a>(&'a self, scan: &'a Scan, offset: u64) -> Option<&'a [u8]> {
         let (bytes, from) = if offset >= self.file_size {

@@ -17,7 +17,7 @@ use walrow_wire::{Cell, OldTuple, Tuple};
 pub(super) struct Image<'a> {
     pub(super) old: Option<OldTuple<'a>>,
     pub(super) new: Tuple<'a>,
-    /// Whether the change leaves values as they are, so that those of the row are needed.
+    /// Whether the change leaves values as they are, so that it needs the values of the row.
     pub(super) keeps_values: bool,
 }
 

@@ -117,7 +117,7 @@ impl Changed {
         while let Some(found) = table.heap.next(&mut scan)? {
             let record = record_of(table, found, &scan)?;
             if record.is_row && !record.is_marked && !record.has_unsent {
-                // Whatever its form is, it only counts.
+                // A row of any form counts once.
                 tally.rows = tally.rows.saturating_add(1);
                 continue;
             }

@@ -144,8 +144,8 @@ impl<'a> UnreadTuple<'a> {
         (index < self.len()).then(|| cells.cell())?
     }
 
-    /// Passes over the cells, without their values. Returns what follows them, and whether one of
-    /// them is unchanged.
+    /// Passes over the cells, without reading their values. Returns the bytes that follow, and whether
+    /// a cell is unchanged.
     #[inline]
     pub fn pass(&self) -> Option<(UnreadCells<'a>, bool)> {
         let (mut rest, mut has_unchanged) = (self.cells.0, false);

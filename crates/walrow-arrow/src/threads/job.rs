@@ -1,4 +1,4 @@
-//! What a thread does at a time: it appends rows, and may make a batch of them.
+//! A job: a thread appends rows to a table, and may make a batch of them.
 
 use super::kept_rows::{KeptRows, Wanted};
 use crate::batch::{Batch, Counts};
@@ -8,7 +8,7 @@ use crate::table::Table;
 
 /// Rows, and the table that gets them.
 #[derive(Debug)]
-pub(crate) struct Work {
+pub(crate) struct Job {
     pub(crate) table: Box<Table>,
     /// The rows that the table has already.
     pub(crate) first: First,
@@ -17,7 +17,7 @@ pub(crate) struct Work {
     pub(crate) finish: bool,
 }
 
-/// The rows of a table before those of a work.
+/// The rows that a table has before a job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct First {
     pub(crate) rows: usize,
@@ -25,7 +25,7 @@ pub(crate) struct First {
     pub(crate) dropped_lower_bounds: Counts,
 }
 
-/// What became of a work.
+/// The result of a job.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) table: Box<Table>,
@@ -44,7 +44,7 @@ pub(crate) struct Fault {
     pub(crate) error: Error,
 }
 
-impl Work {
+impl Job {
     /// Appends the rows.
     pub(crate) fn run(self, input: &[u8]) -> Done {
         let Self {
@@ -67,7 +67,7 @@ impl Work {
 }
 
 impl Done {
-    /// All rows that were appended, as a batch. `None` if there are none.
+    /// All rows that were appended, as a batch. `None` if no row was.
     pub(crate) fn into_batch(mut self) -> Result<Option<Batch>, Error> {
         match self.batch {
             Some(batch) => batch.map(Some),
@@ -81,8 +81,8 @@ impl Done {
         self.first.rows
     }
 
-    /// The rows that are wanted after a fault. The first rows are from before the stretch: the
-    /// caller drops those of the transaction.
+    /// The rows that are wanted after a fault. The caller drops the first rows if they belong to the
+    /// failed transaction.
     #[cold]
     pub(crate) fn into_wanted(self, wanted: Wanted, input: &[u8]) -> Result<Option<Batch>, Error> {
         let Some(mut again) = self.table.empty() else {
