@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::metadata::{Commit, Metadata};
 use crate::rows::{Begins, Current, Rows};
 use crate::tables::refuse;
-use crate::threads::{Done, Fault, First, Job, KeptRow, KeptRows, Stretch, Wanted};
+use crate::threads::{Done, Fault, First, Job, KeptRows, KeptRun, KeptRunRows, Stretch, Wanted};
 use std::sync::Arc;
 use walrow_stream::{Change, Unread};
 use walrow_wire::{Cell, Image, Kind, UnreadRow, UnreadTuple};
@@ -23,7 +23,7 @@ impl Table {
 
     /// Whether the size of its rows follows from their bytes, so that other threads may append them.
     #[inline]
-    pub(crate) const fn can_keep(&self) -> bool {
+    const fn can_keep(&self) -> bool {
         self.layout.is_some() && self.expanding.is_empty()
     }
 
@@ -47,25 +47,36 @@ impl Table {
         wanted: Wanted,
     ) -> Result<(), Fault> {
         let relation = Arc::clone(&self.relation);
-        rows.each(&relation, input, wanted, |number, current, row| {
-            let change = match row {
-                KeptRow::Truncate { seq } => {
-                    self.append_truncate(current, seq);
-                    return Ok(());
-                }
-                KeptRow::Sent(change) => change,
-            };
-            let row = change.row.row().ok_or(Refused::Malformed);
-            let appended = row.and_then(|row| self.append(current, change.seq, &row));
-            appended.map_err(|refused| Fault {
+        for run in rows.runs(input, wanted) {
+            let KeptRun {
                 number,
-                current: *current,
-                error: refuse(&change, refused, current.commit),
-            })
-        })
+                current,
+                rows,
+            } = run;
+            let rows = match rows {
+                KeptRunRows::Truncate { seq } => {
+                    self.append_truncate(current, seq);
+                    continue;
+                }
+                KeptRunRows::Sent { run, frames, most } => run.rows(frames, &relation).take(most),
+            };
+            for (number, change) in (number..).zip(rows) {
+                let row = change.row.row().ok_or(Refused::Malformed);
+                let appended = row.and_then(|row| self.append(current, change.seq, &row));
+                if let Err(refused) = appended {
+                    return Err(Fault {
+                        number,
+                        current: *current,
+                        error: refuse(&change, refused, current.commit),
+                    });
+                }
+            }
+        }
+        Ok(())
     }
 
-    /// Counts a row, or both images of an update, and keeps it.
+    /// Counts a row, or both images of an update, and keeps it. Or appends it, if its size does not
+    /// follow from its bytes.
     ///
     /// # Errors
     /// The row does not follow the protocol. Nothing of it is counted.
@@ -77,6 +88,9 @@ impl Table {
         change: &Change<'_, Unread<'_>>,
         row: &UnreadRow<'_>,
     ) -> Result<(), Refused> {
+        if !self.can_keep() {
+            return self.append_in_stretch(stretch, current, change, row);
+        }
         self.enter_stretch(stretch);
         self.enter_counted(current);
         self.count_images(row).ok_or(Refused::Malformed)?;
@@ -92,7 +106,8 @@ impl Table {
     }
 
     /// Appends a row here, as [`Table::append`] does.
-    pub(crate) fn append_in_stretch(
+    #[inline(never)]
+    fn append_in_stretch(
         &mut self,
         stretch: &mut Stretch<Job>,
         current: &Current,

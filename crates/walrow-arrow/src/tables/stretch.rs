@@ -47,27 +47,26 @@ impl Tables {
         row: &UnreadRow<'_>,
     ) -> Result<Taken, Refused> {
         let version = change.relation.version;
-        let is_ready = self.unrepresentable.is_none()
-            && self.versions.table(version).is_some_and(|table| {
-                table.has_layout() && (!row.has_old() || self.open.has_room(table.rows(), 2))
-            });
-        if !is_ready {
-            self.prepare(change)?;
-            self.lay_out_again(version)?;
+        if self.unrepresentable.is_none()
+            && let (Some(stretch), Some(table)) =
+                (&mut self.stretch, self.versions.table_mut(version))
+            && table.has_layout()
+            && (!row.has_old() || self.open.has_room(table.rows(), 2))
+        {
+            let kept = table.keep(stretch, &self.current, change, row);
+            if kept.is_ok() && !table.is_at_mark() && !self.open.is_full(table.rows(), 0) {
+                return Ok(Taken::Row);
+            }
+            return self.check(version, kept);
         }
+        self.prepare(change)?;
+        self.lay_out_again(version)?;
         let (Some(stretch), Some(table)) = (&mut self.stretch, self.versions.table_mut(version))
         else {
             return Ok(self.taken());
         };
-        let kept = if table.can_keep() {
-            table.keep(stretch, &self.current, change, row)
-        } else {
-            table.append_in_stretch(stretch, &self.current, change, row)
-        };
-        if kept.is_err() || !is_ready || table.is_at_mark() || self.open.is_full(table.rows(), 0) {
-            return self.check(version, kept);
-        }
-        Ok(Taken::Row)
+        let kept = table.keep(stretch, &self.current, change, row);
+        self.check(version, kept)
     }
 
     /// Keeps the row of a TRUNCATE for another thread.

@@ -1,8 +1,7 @@
 //! Rows that are appended later: their places, and what their transactions share.
 
 use crate::rows::Current;
-use std::sync::Arc;
-use walrow_stream::{Change, Relation, RowRun, Unread};
+use walrow_stream::{Change, RowRun, Unread};
 
 /// Rows of one relation version, in order, that are appended later.
 #[derive(Debug, Default)]
@@ -42,14 +41,26 @@ enum Source {
     Own,
 }
 
-/// A row that was kept.
+/// Rows of one transaction that follow each other.
 #[derive(Debug)]
-pub(crate) enum KeptRow<'a> {
-    Sent(Change<'a, Unread<'a>>),
-    /// The row of a TRUNCATE.
-    Truncate {
-        seq: u64,
+pub(crate) struct KeptRun<'a> {
+    /// The number of the first row.
+    pub(crate) number: u64,
+    pub(crate) current: &'a Current,
+    pub(crate) rows: KeptRunRows<'a>,
+}
+
+/// The rows of a run.
+#[derive(Debug)]
+pub(crate) enum KeptRunRows<'a> {
+    /// Rows, their frames, and the number of rows that are wanted.
+    Sent {
+        run: &'a RowRun,
+        frames: &'a [u8],
+        most: usize,
     },
+    /// The row of a TRUNCATE.
+    Truncate { seq: u64 },
 }
 
 /// The rows that are appended. After a fault, some are dropped.
@@ -145,44 +156,39 @@ impl KeptRows {
         self.size
     }
 
-    /// Calls `each` with the rows, their numbers and transactions, up to the first one that is not
-    /// wanted, or that `each` refuses.
-    #[inline]
-    pub(crate) fn each<E>(
-        &self,
-        relation: &Arc<Relation>,
-        input: &[u8],
+    /// The runs of rows, up to the first row that is not wanted.
+    pub(crate) fn runs<'a>(
+        &'a self,
+        input: &'a [u8],
         wanted: Wanted,
-        mut each: impl FnMut(u64, &Current, KeptRow<'_>) -> Result<(), E>,
-    ) -> Result<(), E> {
-        for Run {
-            rows,
-            current,
-            number,
-        } in &self.runs
-        {
-            let Some(most) = wanted.rows(*number, current.ordinal) else {
-                return Ok(());
-            };
-            match rows {
-                RunRows::Truncate { seq } => {
-                    each(*number, current, KeptRow::Truncate { seq: *seq })?;
-                }
+    ) -> impl Iterator<Item = KeptRun<'a>> {
+        let runs = self.runs.iter().map_while(move |run| {
+            let most = wanted.rows(run.number, run.current.ordinal)?;
+            Some((run, most))
+        });
+        runs.map(move |(run, most)| {
+            let rows = match &run.rows {
+                RunRows::Truncate { seq } => KeptRunRows::Truncate { seq: *seq },
                 RunRows::Sent {
                     run,
                     source,
                     start,
                     end,
-                } => {
-                    let frames = self.frames(*source, input).get(*start..*end);
-                    let rows = run.rows(frames.unwrap_or_default(), relation);
-                    for (number, change) in (*number..).zip(rows.take(most)) {
-                        each(number, current, KeptRow::Sent(change))?;
-                    }
-                }
+                } => KeptRunRows::Sent {
+                    run,
+                    frames: self
+                        .frames(*source, input)
+                        .get(*start..*end)
+                        .unwrap_or_default(),
+                    most,
+                },
+            };
+            KeptRun {
+                number: run.number,
+                current: &run.current,
+                rows,
             }
-        }
-        Ok(())
+        })
     }
 
     fn frames<'a>(&'a self, source: Source, input: &'a [u8]) -> &'a [u8] {
