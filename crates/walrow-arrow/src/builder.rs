@@ -279,8 +279,10 @@ impl DecoderBuilder {
     /// The number of threads that decode an input: the caller's, which finds the committed rows, and
     /// others, which make columns of them with it. Default: 1. At most 64.
     ///
-    /// The batches, their order, the errors and [`Decoder::position`](crate::Decoder::position) are
-    /// the same as with one thread. The threads begin and end within a call of
+    /// The batches, their order and the errors are the same as with one thread. Between batches,
+    /// [`Decoder::position`](crate::Decoder::position) may have passed a Commit that one thread has not
+    /// read yet. After an error, [`Batch::nulled`](crate::Batch::nulled) of a table's last batch may
+    /// count values of rows that were dropped. The threads begin and end within a call of
     /// [`Decoder::decode`](crate::Decoder::decode), and only if its input has at least 256 KiB: pass
     /// some MiB. The call then makes several batches: up to 32 MiB of them, and one more for each
     /// table.

@@ -5,7 +5,7 @@ use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
 use crate::options::{OnUnfinished, Options, default_spool};
 use crate::tables::{Tables, Taken};
-use crate::threads::{Crew, is_worth_threads};
+use crate::threads::{self, Crew, is_worth_threads};
 use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
@@ -280,7 +280,7 @@ impl Decoder {
         let mut steps = STEPS;
         while steps > 0 && !self.tables.is_stretch_full() {
             self.tables.finish_due()?;
-            let taken = self.step(rest, steps.min(STEPS_TOGETHER))?;
+            let taken = self.step(rest, steps.min(threads::STEPS))?;
             for (number, job) in self.tables.take_jobs() {
                 crew.push(number, job);
             }
@@ -614,8 +614,6 @@ enum Full {
 
 /// The number of steps after which [`Decoder::decode`] returns without a full batch.
 const STEPS: u32 = 1 << 18;
-/// The threads get new rows after this number of steps.
-const STEPS_TOGETHER: u32 = 1 << 12;
 
 pub(crate) fn assembler(options: &Options, framing: Framing) -> Assembler {
     let assembler = Assembler::new(framing)

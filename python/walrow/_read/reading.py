@@ -72,10 +72,11 @@ def read(
             source, as with `schema=walrow.schema(source, table)`. The source is read
             twice for that: a file object must be seekable, and an iterator cannot.
         threads: How many threads decode, up to 64. Batches, their order and errors stay the
-            same. If the source is a log in a local directory, one thread reads and
-            decompresses its segments, and takes up to 32 MiB. The others make batches of
-            `bytes` as a whole, or of blocks of 16 MiB. Up to 32 MiB of batches then wait to
-            be returned. One thread decodes a stream in small chunks.
+            same; but after an error, `nulled` may count values of rows that were dropped.
+            If the source is a log in a local directory, one thread reads and decompresses
+            its segments, and takes up to 32 MiB. The others make batches of `bytes` as a
+            whole, or of blocks of 16 MiB. Up to 32 MiB of batches then wait to be
+            returned. One thread decodes a stream in small chunks.
         table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
             OID, which also chooses between tables that had one name.
             All batches then have one schema, and the reader is an Arrow stream. Other

@@ -527,7 +527,9 @@ class _Files:
         self.name = without_credentials(place.url)
         with private(place.url):
             file = self._stack.enter_context(place.open())
-        blocks = _blocks(file, place.url, self._progress, self._block_bytes)
+        # If another file fails in the middle of a block, the bytes before are lost.
+        size = BLOCK_BYTES if place.size is None else self._block_bytes
+        blocks = _blocks(file, place.url, self._progress, size)
         return _plain(blocks, self.name)
 
     def close(self) -> None:

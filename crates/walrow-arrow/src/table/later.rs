@@ -1,8 +1,10 @@
 //! The rows of a batch that are not in its table's columns, as several threads append rows.
 
 use crate::batch::Batch;
+use crate::layout::Layout;
 use crate::rows::Rows;
 use crate::threads::KeptRows;
+use std::sync::Arc;
 
 /// The rows of a batch that are not in the table's columns.
 #[derive(Debug, Default)]
@@ -17,6 +19,8 @@ pub(crate) struct Later {
     pub(super) before: Option<Rows>,
     /// The rows of the stretch that were appended here: number, and transaction.
     pub(super) appended: Vec<(u64, u64)>,
+    /// The layout of the rows that wait. The table's own layout may be dropped meanwhile.
+    pub(super) layout: Option<Arc<Layout>>,
     /// The job that has all rows behind the parts, and the columns.
     pub(super) open: Option<usize>,
 }

@@ -7,6 +7,7 @@ use super::later::Part;
 use super::{Ended, OldCells, Refused, Table, unsent_bytes};
 use crate::batch::Batch;
 use crate::error::Error;
+use crate::layout::Layout;
 use crate::metadata::{Commit, Metadata};
 use crate::rows::{Begins, Current, Rows};
 use crate::tables::refuse;
@@ -14,6 +15,10 @@ use crate::threads::{Done, Fault, First, Job, KeptRows, KeptRun, KeptRunRows, St
 use std::sync::Arc;
 use walrow_stream::{Change, Unread};
 use walrow_wire::{Cell, Image, Kind, UnreadRow, UnreadTuple};
+
+/// Bytes of a finished batch without rows, mostly for its arrays of metadata, and of a column of it.
+const BATCH: usize = 8 << 10;
+const COLUMN_OF_BATCH: usize = 512;
 
 impl Table {
     /// The number of rows in parts. The rows in the columns follow them.
@@ -24,7 +29,22 @@ impl Table {
     /// Whether the size of its rows follows from their bytes, so that other threads may append them.
     #[inline]
     const fn can_keep(&self) -> bool {
-        self.layout.is_some() && self.expanding.is_empty()
+        self.expanding.is_empty()
+    }
+
+    /// The layout of the rows of the stretch.
+    #[inline]
+    fn layout_of_stretch(&self) -> Option<&Arc<Layout>> {
+        let later = self.later.as_ref();
+        later
+            .and_then(|later| later.layout.as_ref())
+            .or(self.layout.as_ref())
+    }
+
+    /// Whether it has a layout for rows of the stretch.
+    #[inline]
+    pub(crate) fn is_ready(&self) -> bool {
+        self.layout_of_stretch().is_some()
     }
 
     /// Notes rows that were appended here, up to the number `rows`.
@@ -142,8 +162,12 @@ impl Table {
     #[inline]
     fn enter_stretch(&mut self, stretch: &mut Stretch<Job>) {
         if self.later.as_ref().is_none_or(|it| it.before.is_none()) {
-            self.later.get_or_insert_default().before = Some(self.rows);
+            let layout = self.layout.clone();
+            stretch.hold(layout.as_ref().map_or(0, |layout| layout.bytes()));
             stretch.versions.push(self.relation.version);
+            let later = self.later.get_or_insert_default();
+            later.before = Some(self.rows);
+            later.layout = layout;
         }
     }
 
@@ -160,7 +184,7 @@ impl Table {
     #[inline]
     fn enter_counted(&mut self, current: &Current) {
         if self.rows.enter(current) == Begins::Batch
-            && let Some(layout) = &self.layout
+            && let Some(layout) = self.layout_of_stretch()
         {
             let inner = layout.inner_types;
             self.begin_counts(self.relation.columns.len().saturating_add(inner));
@@ -204,10 +228,10 @@ impl Table {
     /// Counts the names of the unsent columns of a tuple.
     #[inline(never)]
     fn count_unsent<'a>(&mut self, tuple: UnreadTuple<'a>, mut old: Option<&mut OldCells<'a>>) {
-        let (true, Some(layout)) = (self.names_unsent, self.layout.as_deref()) else {
+        let (true, Some(layout)) = (self.names_unsent, self.layout_of_stretch()) else {
             return;
         };
-        let mut cells = tuple.cells();
+        let (mut cells, mut unsent) = (tuple.cells(), 0_usize);
         for place in 0..tuple.len() {
             if cells.cell() == Some(Cell::Unchanged)
                 && layout.keeps(place)
@@ -215,10 +239,10 @@ impl Table {
                     .as_mut()
                     .is_none_or(|old| old.sent(place) == Cell::Unchanged)
             {
-                let bytes = unsent_bytes(&self.relation, place);
-                self.unsent_bytes = self.unsent_bytes.saturating_add(bytes);
+                unsent = unsent.saturating_add(unsent_bytes(&self.relation, place));
             }
         }
+        self.unsent_bytes = self.unsent_bytes.saturating_add(unsent);
     }
 
     /// Makes a job of the rows that are kept. The columns go with them, as they have the rows before.
@@ -228,10 +252,10 @@ impl Table {
         if later.kept.is_empty() {
             return None;
         }
+        let layout = later.layout.clone()?;
         let rows = std::mem::take(&mut later.kept);
         // The columns have no rows of the stretch, whose transactions were already entered.
         let before = later.before.unwrap_or_default();
-        let layout = self.layout.clone()?;
         let first = First {
             rows: self.metadata.len(),
             nulled: self.counts(|losses| losses.nulled),
@@ -281,13 +305,16 @@ impl Table {
         stretch: &mut Stretch<Job>,
         full: bool,
     ) -> Result<Ended, Error> {
-        stretch.end_batch(self.bytes());
+        let columns = self.relation.columns.len().saturating_mul(COLUMN_OF_BATCH);
+        stretch.hold(self.bytes().saturating_add(BATCH).saturating_add(columns));
         let is_entered = self.later.as_ref().is_some_and(|it| it.before.is_some());
+        let layout = self.layout_of_stretch().cloned();
         self.hand_over_part(stretch);
         let ended = self.take_later(stretch.number(), full)?;
         if is_entered {
-            let before = Some(Rows::default());
-            self.later.get_or_insert_default().before = before;
+            let later = self.later.get_or_insert_default();
+            later.before = Some(Rows::default());
+            later.layout = layout;
         }
         Ok(ended)
     }
@@ -324,6 +351,7 @@ impl Table {
             return;
         };
         later.before = None;
+        later.layout = None;
         later.appended.clear();
         let mut layout = None;
         for part in &mut later.parts {

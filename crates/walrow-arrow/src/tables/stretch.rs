@@ -15,7 +15,7 @@ impl Tables {
         self.stretch = Some(Box::new(Stretch::new(input, threads)));
     }
 
-    /// Whether the stretch must end, as enough batches are ready, or an error waits for its turn.
+    /// Whether the stretch must end, as it holds enough.
     pub(crate) fn is_stretch_full(&self) -> bool {
         self.stretch.as_deref().is_none_or(Stretch::is_full)
     }
@@ -50,7 +50,7 @@ impl Tables {
         if self.unrepresentable.is_none()
             && let (Some(stretch), Some(table)) =
                 (&mut self.stretch, self.versions.table_mut(version))
-            && table.has_layout()
+            && table.is_ready()
             && (!row.has_old() || self.open.has_room(table.rows(), 2))
         {
             let kept = table.keep(stretch, &self.current, change, row);
@@ -60,7 +60,7 @@ impl Tables {
             return self.check(version, kept);
         }
         self.prepare(change)?;
-        self.lay_out_again(version)?;
+        self.lay_out_for_stretch(version)?;
         let (Some(stretch), Some(table)) = (&mut self.stretch, self.versions.table_mut(version))
         else {
             return Ok(self.taken());
@@ -71,7 +71,7 @@ impl Tables {
 
     /// Keeps the row of a TRUNCATE for another thread.
     pub(super) fn keep_truncate(&mut self, version: u32, seq: u64) -> Result<(), Error> {
-        self.lay_out_again(version)?;
+        self.lay_out_for_stretch(version)?;
         let (Some(stretch), Some(table)) = (&mut self.stretch, self.versions.table_mut(version))
         else {
             return Ok(());
@@ -79,6 +79,13 @@ impl Tables {
         table.truncate_in_stretch(stretch, &self.current, seq);
         self.count(version);
         self.finish_if_full(version)
+    }
+
+    fn lay_out_for_stretch(&mut self, version: u32) -> Result<(), Error> {
+        match self.versions.table(version) {
+            Some(table) if !table.is_ready() => self.lay_out_again(version),
+            _ => Ok(()),
+        }
     }
 
     /// Takes what the threads made of a stretch.
@@ -143,6 +150,8 @@ impl Tables {
         for version in self.open.iter().collect::<Vec<_>>() {
             self.open.not_due(version);
             self.open.remove(version);
+            // Without a layout, its rows are lost, as below.
+            let _ = self.lay_out_again(version);
             let Some(table) = self.versions.table_mut(version) else {
                 continue;
             };

@@ -20,4 +20,4 @@ mod stretch;
 pub(crate) use crew::Crew;
 pub(crate) use job::{Done, Fault, First, Job};
 pub(crate) use kept_rows::{KeptRows, KeptRun, KeptRunRows, Wanted};
-pub(crate) use stretch::{Stretch, is_worth_threads};
+pub(crate) use stretch::{STEPS, Stretch, is_worth_threads};

@@ -5,10 +5,12 @@ use walrow_stream::{Change, Unread};
 /// The least bytes of an input that threads share: they begin and end with it, which takes about
 /// 0.1 ms.
 const LEAST_INPUT: usize = if SMALL { 64 } else { 256 << 10 };
-/// A stretch ends when its batches have so many bytes: nobody takes batches meanwhile.
-const MOST_BYTES: usize = if SMALL { 4 << 10 } else { 32 << 20 };
+/// A stretch ends when it holds so many bytes: nobody takes batches meanwhile.
+const MOST_BYTES: usize = if SMALL { 64 << 10 } else { 32 << 20 };
 /// The rows of a batch are divided into jobs of at least so many bytes.
 const LEAST_JOB: usize = if SMALL { 256 } else { 512 << 10 };
+/// The threads get new rows after this number of steps.
+pub(crate) const STEPS: u32 = if SMALL { 16 } else { 1 << 12 };
 /// Tests have small inputs, and many of them.
 const SMALL: bool = cfg!(debug_assertions);
 
@@ -26,8 +28,8 @@ pub(crate) struct Stretch<W> {
     jobs: Vec<(usize, W)>,
     /// The number of the next job.
     next: usize,
-    /// Bytes of the batches that ended.
-    ended: usize,
+    /// Bytes of the batches that ended, and of the layouts.
+    held: usize,
     /// The relation versions with rows of the stretch, and the versions whose rows were handed over.
     pub(crate) versions: Vec<u32>,
     pub(crate) settles: Vec<u32>,
@@ -45,7 +47,7 @@ impl<W> Stretch<W> {
             number: 0,
             jobs: Vec::new(),
             next: 0,
-            ended: 0,
+            held: 0,
             versions: Vec::new(),
             settles: Vec::new(),
         }
@@ -92,14 +94,14 @@ impl<W> Stretch<W> {
         self.jobs.drain(..)
     }
 
-    /// Counts a batch that ended.
-    pub(crate) const fn end_batch(&mut self, bytes: usize) {
-        self.ended = self.ended.saturating_add(bytes);
+    /// Counts bytes that the stretch holds until it ends.
+    pub(crate) const fn hold(&mut self, bytes: usize) {
+        self.held = self.held.saturating_add(bytes);
     }
 
-    /// Whether so many batches ended that the caller must take them.
+    /// Whether it holds so much that the caller must take the batches.
     pub(crate) const fn is_full(&self) -> bool {
-        self.ended >= MOST_BYTES
+        self.held >= MOST_BYTES
     }
 }
 

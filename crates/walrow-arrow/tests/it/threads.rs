@@ -296,6 +296,85 @@ fn the_first_error_comes_after_the_same_batches() {
 }
 
 #[test]
+fn a_transaction_of_several_stretches_is_dropped_as_a_whole() {
+    let columns = [("id", INT4, -1, true), ("note", TEXT, -1, false)];
+    let row = |number: u32| [text(number.to_string()), text(format!("{number:>90}"))];
+    for wrong in [1, 40, 99, 130, 257, 399] {
+        let mut stream = Stream::new()
+            .session()
+            .relation(1, "public", "t", ReplicaIdentity::Default, &columns)
+            .relation(2, "public", "u", ReplicaIdentity::Default, &columns)
+            .begin(1 << 12, 10)
+            .insert(1, &row(1_000))
+            .insert(2, &row(1_001))
+            .commit()
+            .begin(2 << 12, 11);
+        for number in 0..400 {
+            let table = 1 + number % 2;
+            stream = if number == wrong {
+                stream.insert(table, &row(number)[..1])
+            } else {
+                stream.insert(table, &row(number))
+            };
+        }
+        let bytes = stream.commit().bytes();
+        for rows in [30, 64, 1_000] {
+            let builder = DecoderBuilder::new().with_batch_rows(rows);
+            let what = format!("row {wrong}, batches of {rows}");
+            let found = same_with_threads(&builder, &bytes, &[usize::MAX], &what);
+            assert!(matches!(found.error.unwrap().kind(), ErrorKind::Stream(_)));
+        }
+        // The rows before the transaction are left.
+        let builder = DecoderBuilder::new().with_batch_memory(20_000);
+        let found = same_with_threads(&builder, &bytes, &[3_000], "pieces");
+        assert!(found.batches.iter().map(rows_of).sum::<usize>() >= 2);
+    }
+}
+
+/// Layouts take 16 MiB at most. The oldest ones are dropped, also those of tables with rows that wait.
+#[test]
+fn tables_without_a_layout_keep_their_rows() {
+    let names: Vec<String> = (0..1_500).map(|place| format!("c{place}")).collect();
+    let columns: Vec<_> = names.iter().map(|name| (&**name, INT4, -1, true)).collect();
+    let wide = |id: u32| vec![text(id.to_string()); 1_500];
+    let narrow = [("id", INT4, -1, true)];
+    for wrong in [None, Some(35), Some(64)] {
+        let mut bytes = Stream::new()
+            .session()
+            .relation(1, "public", "a", ReplicaIdentity::Default, &narrow)
+            .begin(1 << 12, 10)
+            .insert(1, &[text("1")])
+            .commit()
+            .bytes();
+        for round in 0..3_u32 {
+            for table in 2..26_u32 {
+                let number = round * 24 + table;
+                let mut stream = Stream::new();
+                if round == 0 {
+                    let name = format!("t{table}");
+                    let identity = ReplicaIdentity::Default;
+                    stream = stream.relation(table, "public", &name, identity, &columns);
+                }
+                let mut row = wide(number);
+                if wrong == Some(number) {
+                    row[7] = text("1x");
+                }
+                let stream = stream.begin(u64::from(number) << 13, number + 20);
+                bytes.extend(stream.insert(table, &row).commit().bytes());
+            }
+        }
+        for (rows, size) in [(2, usize::MAX), (2, 300_000), (1_000, 500_000)] {
+            let builder = DecoderBuilder::new().with_batch_rows(rows);
+            let what = format!("{wrong:?}, batches of {rows}, pieces of {size}");
+            let found = same_with_threads(&builder, &bytes, &[size], &what);
+            let found_rows: usize = found.batches.iter().map(rows_of).sum();
+            let expected = wrong.map_or(73, |wrong| wrong as usize - 1);
+            assert_eq!(found_rows, expected, "{what}");
+        }
+    }
+}
+
+#[test]
 fn a_table_whose_values_expand_comes_between() {
     // The text is written, so its size is known only then.
     let columns = [("id", INT4, -1, true), ("at", TIMETZ, -1, false)];
