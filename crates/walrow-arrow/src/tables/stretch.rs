@@ -172,6 +172,8 @@ impl Tables {
             self.take_before_fault(batch, floor);
         }
         self.finished.fall_back(current.floor);
+        // A server's error ends its session, so it was behind the row.
+        self.server_error = None;
         self.current = current;
         error
     }

@@ -331,6 +331,24 @@ fn a_transaction_of_several_stretches_is_dropped_as_a_whole() {
     }
 }
 
+#[test]
+fn few_batches_wait_for_their_caller() {
+    let bytes = large(Fault::None);
+    let builder = DecoderBuilder::new().with_batch_rows(1);
+    let mut decoder = builder.with_threads(2).build().unwrap();
+    let mut rest = &bytes[..200_000];
+    while !rest.is_empty() {
+        let consumed = decoder.decode(rest).unwrap();
+        rest = &rest[consumed..];
+        let mut ready = 0;
+        while decoder.next_batch().unwrap().is_some() {
+            ready += 1;
+        }
+        // A batch counts as 8 KiB at least, and tests allow 64 KiB.
+        assert!(ready < 50, "{ready} batches are ready at once");
+    }
+}
+
 /// Layouts take 16 MiB at most. The oldest ones are dropped, also those of tables with rows that wait.
 #[test]
 fn tables_without_a_layout_keep_their_rows() {
