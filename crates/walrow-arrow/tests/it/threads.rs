@@ -77,18 +77,21 @@ fn same_with_threads(
     let one = decode(builder, 1, in_chunks(bytes, sizes));
     for threads in [2, 4] {
         let several = decode(builder, threads, in_chunks(bytes, sizes));
-        assert_eq!(one.error, several.error, "{what}: {threads} threads");
-        assert_eq!(one.position, several.position, "{what}: {threads} threads");
-        let numbers = (one.batches.len(), several.batches.len());
-        assert_eq!(numbers.0, numbers.1, "{what}: {threads} threads");
-        for (one, other) in one.batches.iter().zip(&several.batches) {
-            assert_eq!(one.relation(), other.relation(), "{what}");
-            same_records(one.record_batch(), other.record_batch(), what);
-            assert_eq!(one.nulled(), other.nulled(), "{what}");
-            assert_eq!(one.dropped_lower_bounds(), other.dropped_lower_bounds());
-        }
+        same(&one, &several, &format!("{what}: {threads} threads"));
     }
     one
+}
+
+fn same(one: &Outcome, other: &Outcome, what: &str) {
+    assert_eq!(one.error, other.error, "{what}");
+    assert_eq!(one.position, other.position, "{what}");
+    assert_eq!(one.batches.len(), other.batches.len(), "{what}");
+    for (one, other) in one.batches.iter().zip(&other.batches) {
+        assert_eq!(one.relation(), other.relation(), "{what}");
+        same_records(one.record_batch(), other.record_batch(), what);
+        assert_eq!(one.nulled(), other.nulled(), "{what}");
+        assert_eq!(one.dropped_lower_bounds(), other.dropped_lower_bounds());
+    }
 }
 
 fn same_records(one: &RecordBatch, other: &RecordBatch, what: &str) {
@@ -138,7 +141,7 @@ fn a_byte_that_is_wrong_gives_the_same_batches_and_the_same_error() {
         if capture.is_physical() || capture.bytes.len() > 40_000 {
             continue;
         }
-        for _ in 0..6 {
+        for _ in 0..4 {
             let mut bytes = capture.bytes.clone();
             let at = next(bytes.len());
             bytes[at] ^= 1 << next(8);
@@ -153,7 +156,7 @@ fn a_byte_that_is_wrong_gives_the_same_batches_and_the_same_error() {
             errors += usize::from(found.error.is_some());
         }
     }
-    assert!(flips > 300 && errors > 50, "{errors} errors of {flips}");
+    assert!(flips > 200 && errors > 40, "{errors} errors of {flips}");
 }
 
 fn rows_of(batch: &Batch) -> usize {
@@ -356,7 +359,11 @@ fn tables_without_a_layout_keep_their_rows() {
     let columns: Vec<_> = names.iter().map(|name| (&**name, INT4, -1, true)).collect();
     let wide = |id: u32| vec![text(id.to_string()); 1_500];
     let narrow = [("id", INT4, -1, true)];
-    for wrong in [None, Some(35), Some(64)] {
+    for (wrong, rows, size) in [
+        (None, 2, usize::MAX),
+        (None, 1_000, 500_000),
+        (Some(64), 2, 300_000),
+    ] {
         let mut bytes = Stream::new()
             .session()
             .relation(1, "public", "a", ReplicaIdentity::Default, &narrow)
@@ -381,14 +388,14 @@ fn tables_without_a_layout_keep_their_rows() {
                 bytes.extend(stream.insert(table, &row).commit().bytes());
             }
         }
-        for (rows, size) in [(2, usize::MAX), (2, 300_000), (1_000, 500_000)] {
-            let builder = DecoderBuilder::new().with_batch_rows(rows);
-            let what = format!("{wrong:?}, batches of {rows}, pieces of {size}");
-            let found = same_with_threads(&builder, &bytes, &[size], &what);
-            let found_rows: usize = found.batches.iter().map(rows_of).sum();
-            let expected = wrong.map_or(73, |wrong| wrong as usize - 1);
-            assert_eq!(found_rows, expected, "{what}");
-        }
+        let builder = DecoderBuilder::new().with_batch_rows(rows);
+        let what = format!("{wrong:?}, batches of {rows}, pieces of {size}");
+        let one = decode(&builder, 1, in_chunks(&bytes, &[size]));
+        let two = decode(&builder, 2, in_chunks(&bytes, &[size]));
+        same(&one, &two, &what);
+        let found: usize = one.batches.iter().map(rows_of).sum();
+        let expected = wrong.map_or(73, |wrong| wrong as usize - 1);
+        assert_eq!(found, expected, "{what}");
     }
 }
 
