@@ -1,9 +1,8 @@
-"""Two threads beside one, over captures and over logs of them: threads.py [DIR [FILE]].
+"""Two threads beside one, over captures and over logs of them: threads.py [DIR].
 
 Each round decodes with one thread and then with two, so both meet the same machine. A line has the
 median of the rounds' ratios, the ratio of the shortest times, and the CPU time of two threads as
-a ratio to one. `*` marks what misses its aim. FILE gets the same as JSON,
-by default DIR/threads.json.
+a ratio to one. `*` marks what misses its aim.
 
 A capture is read from memory and from its file. A log has segments of 2 MiB: one thread reads and decompresses
 its frames, and the other one decodes.
@@ -11,8 +10,6 @@ its frames, and the other one decodes.
 
 from __future__ import annotations
 
-import datetime as dt
-import json
 import os
 import statistics
 import sys
@@ -30,12 +27,9 @@ AIMS = {"memory": 1.4, "file": 1.4, "log": 1.7}
 
 
 def main() -> None:
-    """Prints a line for each capture and log, and writes the file."""
+    """Prints a line for each source."""
     root = Path(__file__).resolve().parent.parent
-    arguments = iter(sys.argv[1:])
-    directory = Path(next(arguments, root / "target/bench-data"))
-    file = Path(next(arguments, directory / "threads.json"))
-    lines = []
+    directory = Path(next(iter(sys.argv[1:]), root / "target/bench-data"))
     print(f"{'':<18}{'median':>8}{'best':>7}{'aim':>6}{'CPU':>7}{'ns a row':>10}")
     for name in ("narrow", "pgbench", "wide", "mixed", "tiny"):
         path = directory / f"{name}.wire"
@@ -44,23 +38,14 @@ def main() -> None:
             continue
         with tempfile.TemporaryDirectory() as folder:
             walrow.seal(path, log=folder, segment_size=2 << 20)
-            lines.append(measure(name, "memory", path.read_bytes()))
-            lines.append(measure(name, "file", path))
-            lines.append(measure(name, "log", walrow.Log(folder)))
-    found = {
-        "date": dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        "cores": os.cpu_count(),
-        "load": os.getloadavg()[0],
-        "rounds": ROUNDS,
-        "threads": THREADS,
-        "lines": lines,
-    }
-    file.write_text(json.dumps(found, indent=1) + "\n")
-    print(f"load {found['load']:.1f} on {found['cores']} cores; {file}")
+            measure(name, "memory", path.read_bytes())
+            measure(name, "file", path)
+            measure(name, "log", walrow.Log(folder))
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 
 
-def measure(name: str, kind: str, source: Any) -> dict[str, Any]:
-    """Prints and returns a line."""
+def measure(name: str, kind: str, source: Any) -> None:
+    """Prints a line."""
     rows = decode(source, 1)
     if decode(source, THREADS) != rows:
         text = f"{name}: another number of rows with {THREADS} threads"
@@ -75,16 +60,6 @@ def measure(name: str, kind: str, source: Any) -> dict[str, Any]:
         f"{name:<10}{kind:<8}{median:>8.2f}{best:>7.2f}{AIMS[kind]:>5.1f}{mark}"
         f"{costs[1] / costs[0]:>7.2f}{walls[1] / rows * 1e9:>10.1f}"
     )
-    return {
-        "capture": name,
-        "source": kind,
-        "rows": rows,
-        "median": round(median, 3),
-        "best": round(best, 3),
-        "aim": AIMS[kind],
-        "cpu": round(costs[1] / costs[0], 3),
-        "ns_a_row": [round(wall / rows * 1e9, 2) for wall in walls],
-    }
 
 
 def timed(source: Any, threads: int) -> tuple[float, float]:

@@ -265,9 +265,7 @@ impl Decoder {
         let (advanced, done) = Crew::work(threads, input, |crew| {
             let advanced = self.find_jobs(rest, crew);
             self.tables.end_stretch();
-            for (number, job) in self.tables.take_jobs() {
-                crew.push(number, job);
-            }
+            crew.push(self.tables.take_jobs());
             advanced
         });
         // The error of a row comes before an error in the stream behind it.
@@ -281,9 +279,7 @@ impl Decoder {
         while steps > 0 && !self.tables.is_stretch_full() {
             self.tables.finish_due()?;
             let taken = self.step(rest, steps.min(threads::STEPS))?;
-            for (number, job) in self.tables.take_jobs() {
-                crew.push(number, job);
-            }
+            crew.push(self.tables.take_jobs());
             match taken {
                 0 => return Ok(false),
                 taken => steps = steps.saturating_sub(taken),

@@ -54,17 +54,6 @@ impl RowRun {
         self.next_offset = row.offset.wrapping_add(self.context.fed(row.row.size()));
     }
 
-    /// The number of rows.
-    #[inline]
-    pub const fn len(&self) -> u64 {
-        self.next_seq.wrapping_sub(self.seq)
-    }
-
-    /// Whether there are no rows. A run has at least one.
-    pub const fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
     /// The rows, unread, as they were pushed. `frames` are their frames, and `relation` is the
     /// version that they arrived under.
     pub fn rows<'a>(

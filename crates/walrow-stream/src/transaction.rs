@@ -303,11 +303,7 @@ fn pass_cells(tuple: UnreadTuple<'_>, columns: usize) -> Option<UnreadCells<'_>>
     if tuple.len() != columns {
         return None;
     }
-    let mut cells = tuple.cells();
-    for _ in 0..columns {
-        cells.cell()?;
-    }
-    Some(cells)
+    tuple.pass().map(|(rest, _)| rest)
 }
 
 impl<'a> Event<'a, Change<'a, Unread<'a>>> {

@@ -222,7 +222,7 @@ impl Table {
     #[inline]
     fn count_kept(&mut self, cells: usize) {
         self.rows.push();
-        self.bytes = self.bytes.wrapping_add(cells).wrapping_add(self.row_bytes);
+        self.count_bytes(cells);
     }
 
     /// Counts the names of the unsent columns of a tuple.

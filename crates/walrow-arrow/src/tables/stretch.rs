@@ -32,12 +32,13 @@ impl Tables {
         let Some(stretch) = &mut self.stretch else {
             return;
         };
-        for version in std::mem::take(&mut stretch.versions) {
-            if let Some(table) = self.versions.table_mut(version) {
+        let versions = std::mem::take(&mut stretch.versions);
+        for version in &versions {
+            if let Some(table) = self.versions.table_mut(*version) {
                 table.hand_over_rest(stretch);
-                stretch.settles.push(version);
             }
         }
+        stretch.versions = versions;
     }
 
     /// Keeps a row for another thread.
@@ -116,7 +117,7 @@ impl Tables {
                 }
             }
         }
-        for version in stretch.settles {
+        for version in stretch.versions {
             if let Some(table) = self.versions.table_mut(version) {
                 table.settle(&mut done, self.current.commit);
             }

@@ -52,10 +52,12 @@ impl<'i> Crew<'i> {
         (result, state.unwrap_or_else(PoisonError::into_inner).done)
     }
 
-    /// Adds a job, with its number.
-    pub(crate) fn push(&self, number: usize, job: Job) {
-        self.lock().waiting.push_back((number, job));
-        self.changed.notify_one();
+    /// Adds jobs, each with its number.
+    pub(crate) fn push(&self, jobs: impl Iterator<Item = (usize, Job)>) {
+        for job in jobs {
+            self.lock().waiting.push_back(job);
+            self.changed.notify_one();
+        }
     }
 
     /// Says that no other jobs come.

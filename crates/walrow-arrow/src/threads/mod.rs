@@ -10,7 +10,7 @@
 //! A [`Stretch`] is the part of the input that the threads share. They begin and end with it, so the
 //! input is borrowed, and a thread never outlives a call of the decoder. At the end of the stretch,
 //! [`Tables::settle`](crate::tables::Tables::settle) takes their batches. If a row could not be
-//! appended, it drops all rows from there on: nobody has taken a batch of the stretch yet.
+//! appended, it drops all rows from there on: the caller takes the batches of a stretch only at its end.
 
 mod crew;
 mod job;

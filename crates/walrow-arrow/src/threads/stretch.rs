@@ -24,15 +24,14 @@ pub(crate) struct Stretch<W> {
     job_bytes: usize,
     /// The number of the next row, among the rows of all tables.
     number: u64,
-    /// Works that no thread has got.
+    /// Jobs that no thread has got.
     jobs: Vec<(usize, W)>,
     /// The number of the next job.
     next: usize,
     /// Bytes of the batches that ended, and of the layouts.
     held: usize,
-    /// The relation versions with rows of the stretch, and the versions whose rows were handed over.
+    /// The relation versions with rows of the stretch.
     pub(crate) versions: Vec<u32>,
-    pub(crate) settles: Vec<u32>,
 }
 
 impl<W> Stretch<W> {
@@ -49,7 +48,6 @@ impl<W> Stretch<W> {
             next: 0,
             held: 0,
             versions: Vec::new(),
-            settles: Vec::new(),
         }
     }
 

@@ -352,7 +352,7 @@ fn few_batches_wait_for_their_caller() {
     }
 }
 
-/// Layouts take 16 MiB at most. The oldest ones are dropped, also those of tables with rows that wait.
+/// Layouts take 16 MiB at most. The oldest layouts are dropped, also while rows of their tables wait.
 #[test]
 fn tables_without_a_layout_keep_their_rows() {
     let names: Vec<String> = (0..1_500).map(|place| format!("c{place}")).collect();
