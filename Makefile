@@ -181,9 +181,9 @@ RUST_TESTS := cargo test --workspace --locked
 PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
 PYTHON_TESTS := tests/python tests/cli tests/reference tests/local_delta
-POSTGRES_TESTS := pytest -n 6 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
+POSTGRES_TESTS := pytest -n 4 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
 # They are long, and both runs would test the same.
-NOTHING_OF_PYARROW := hostile instructions receiver_simulation curves bench_peers architecture
+NOTHING_OF_PYARROW := hostile recognition instructions receiver_simulation curves bench_peers architecture
 RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) tests/python \
 	$(NOTHING_OF_PYARROW:%=--ignore tests/python/test_%.py) $(MARKS)
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \

@@ -147,6 +147,7 @@ def test_a_load_that_is_refused_says_why(
     check_log(server.dsn, log, Load.TABLES)
 
 
+@pytest.mark.slow
 def test_a_load_is_given_up_when_too_much_waits(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
@@ -237,6 +238,7 @@ def test_the_result_of_a_load_does_not_hold_up_the_stream(
     check_log(server.dsn, log, Load.TABLES)
 
 
+@pytest.mark.slow
 def test_a_lost_connection_only_delays_a_load(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:

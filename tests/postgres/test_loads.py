@@ -83,7 +83,7 @@ def test_a_log_begins_with_the_rows_of_its_tables(
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param(step, marks=[] if step % 14 == 6 else pytest.mark.slow)
+        pytest.param(step, marks=[] if step % 21 == 6 else pytest.mark.slow)
         for step in range(1, 76)
     ],
 )

@@ -36,7 +36,7 @@ pytestmark = [
 ]
 
 #: For each server. make test has one of them.
-KILLS = 400 if os.environ.get("WALROW_SLOW") else 30
+KILLS = 400 if os.environ.get("WALROW_SLOW") else 16
 
 
 @pytest.fixture

@@ -92,6 +92,7 @@ def test_shutdown_waits_for_the_receiver_only_shortly(
     check_log(own.dsn, log, Load.TABLES)
 
 
+@pytest.mark.slow
 def test_connection_lives_while_the_disk_stalls(
     own: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:
@@ -399,7 +400,8 @@ def fill(directory: Path, left: int) -> Path:
     return ballast
 
 
-@pytest.mark.parametrize("left", [pytest.param(0, marks=pytest.mark.slow), 300 << 10])
+@pytest.mark.slow
+@pytest.mark.parametrize("left", [0, 300 << 10])
 def test_room_that_comes_back(
     own: EmbeddedServer, slot: str, small: Path, left: int
 ) -> None:
@@ -419,6 +421,7 @@ def test_room_that_comes_back(
     check_log(own.dsn, log, Load.TABLES)
 
 
+@pytest.mark.slow
 def test_kill_while_there_is_no_room(
     own: EmbeddedServer, slot: str, small: Path
 ) -> None:

@@ -116,6 +116,7 @@ def test_prepared_transaction_that_outlives_its_receiver(
     assert not list(log.glob("_prepared-*"))
 
 
+@pytest.mark.slow
 def test_prepared_before_a_new_log_of_the_same_slot(
     own: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:

@@ -238,6 +238,7 @@ def check_messages(log: Path) -> None:
     assert texts == [b"m0", b"m1", b"m2", b"new"]
 
 
+@pytest.mark.slow
 def test_a_server_that_was_not_set_back(server: EmbeddedServer, tmp_path: Path) -> None:
     """It crashed, and its slots are where they were long ago."""
     options: dict[str, dict[str, Any]] = {
@@ -345,6 +346,7 @@ def test_a_crash_that_leaves_the_slot_500_mb_behind(
     check_log(server.dsn, logs["whole"], TABLES)
 
 
+@pytest.mark.slow
 def test_a_server_that_was_promoted_to_the_same_timeline(
     server: EmbeddedServer, tmp_path: Path
 ) -> None:

@@ -170,6 +170,7 @@ def test_the_page_names_the_slowest_stage_of_the_way() -> None:
     assert "| beside | 9.00 s | 9.0 µs |  | 2.00 s |" in made
 
 
+@pytest.mark.slow
 def test_the_same_results_make_the_same_pictures(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     for folder in ("one", "other"):

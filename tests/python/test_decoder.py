@@ -369,9 +369,9 @@ def test_a_stream_in_use_is_not_collected() -> None:
     class Source:
         def __iter__(self) -> Iterator[bytes]:
             data = capture("rows").data
-            for at in range(0, len(data), 100):
+            for at in range(0, len(data), 500):
                 gc.collect()
-                yield data[at : at + 100]
+                yield data[at : at + 500]
 
     source: Any = Source()
     source.reader = walrow.Reader(source, table="item", batch_rows=1)

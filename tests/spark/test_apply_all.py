@@ -81,6 +81,7 @@ def apply(lakes: dict[str, Lake], source: History, **options: Any) -> Any:
     return done
 
 
+@pytest.mark.slow
 def test_many_tables_share_a_pass(
     source: History,
     lakehouse: SparkSession,

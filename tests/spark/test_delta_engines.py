@@ -64,6 +64,7 @@ class Both:
         assert deltalake.DeltaTable(self.place).version() == before
 
 
+@pytest.mark.slow
 def test_long_decimals_are_found(lakehouse: SparkSession, tmp_path: Path) -> None:
     both = Both(lakehouse, tmp_path, k="numeric(20,2)", other="numeric(38,18)", n="int")
     wanted = []

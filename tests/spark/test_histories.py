@@ -122,6 +122,9 @@ def test_versions(lake: Lake, tmp_path: Path) -> None:
     assert [tuple(row) for row in rows] == [(7, 7, None, "new")]
 
 
+@pytest.mark.parametrize(
+    "lake", ["iceberg", pytest.param("delta", marks=pytest.mark.slow)], indirect=True
+)
 def test_changes(lake: Lake, tmp_path: Path) -> None:
     told = Told(lake, tmp_path, id="int", v="text")
     told.at(1).load(["1", "a"])
