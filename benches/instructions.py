@@ -46,7 +46,7 @@ COPIES = re.compile(r"mem(cpy|move|set)")
 ENOUGH = 2_000_000
 #: Both programs read each capture so often, and the least count is taken: where memory is free
 #: changes how columns grow.
-READS = 3
+READS = 2
 #: The small captures that are counted: each workload, and numbers and times in binary.
 SMALL = (
     *("narrow", "wide", "mixed", "pgbench", "tiny", "updates", "toast", "toast-full"),

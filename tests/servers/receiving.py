@@ -233,7 +233,7 @@ class Load:
     def __init__(self, dsn: str, seed: int, *, pause: float | None = None) -> None:
         """Prepares the load. What it does is checked by a decoder that takes longer."""
         if pause is None:
-            pause = 0.002 if os.environ.get("WALROW_SLOW") else 0.01
+            pause = 0.002 if os.environ.get("WALROW_SLOW") else 0.03
         self._dsn = dsn
         self._random = random.Random(seed)  # noqa: S311
         self._pause = pause

@@ -44,7 +44,7 @@ fn cases(all: u32) -> u32 {
 /// Each operation with the slow tests, and some of them otherwise.
 #[cfg(feature = "segments")]
 fn step() -> usize {
-    if is_slow() { 1 } else { 5 }
+    if is_slow() { 1 } else { 9 }
 }
 
 #[cfg(feature = "segments")]

@@ -175,7 +175,7 @@ fn random_operations_keep_the_properties() {
         eprintln!("{path}: {reached:?}");
         return;
     }
-    let seconds = number("WALROW_FUZZ_SECONDS").unwrap_or(10);
+    let seconds = number("WALROW_FUZZ_SECONDS").unwrap_or(5);
     let first = number("WALROW_FUZZ_SEED").unwrap_or(SEED);
     let (began, has_failed) = (Instant::now(), AtomicBool::new(false));
     let campaign = |seed| {

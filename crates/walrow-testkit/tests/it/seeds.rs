@@ -34,11 +34,13 @@ fn seeds_replay() {
 /// test every type.
 #[test]
 fn short_cells_of_every_type_agree_in_both_forms() {
-    let interesting = [0_u8, 1, 2, 0x40, 0x7f, 0x80, 0xc0, 0xff, b'a', b'{'];
+    let all = [0_u8, 0x80, b'a', 0xff, 1, 2, 0x40, 0x7f, 0xc0, b'{'];
+    let is_slow = std::env::var_os("WALROW_SLOW").is_some();
+    let interesting = if is_slow { &all[..] } else { &all[..4] };
     for of in 0..=u8::MAX {
         for choice in [0x80, 0x82] {
             for length in [0, 1, 2, 4, 6, 8, 10, 12, 16] {
-                for fill in interesting {
+                for &fill in interesting {
                     let mut cell = vec![choice, of, of % 7];
                     cell.resize(length + 3, fill);
                     fuzz::arrow(&cell);

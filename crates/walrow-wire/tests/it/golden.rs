@@ -251,6 +251,12 @@ fn messages_of_captures_cut_short_are_errors() {
 #[test]
 fn captures_changed_in_any_byte_do_not_panic() {
     let mut changes = 0_usize;
+    // All places with the slow tests.
+    let distance = if std::env::var_os("WALROW_SLOW").is_some() {
+        1
+    } else {
+        5
+    };
     for capture in logical() {
         if capture.bytes.len() > SMALL {
             continue;
@@ -259,7 +265,7 @@ fn captures_changed_in_any_byte_do_not_panic() {
         for step in steps(&capture) {
             let size = Frame::HEADER + step.frame.body.len();
             let mut frame = capture.bytes[step.offset..step.offset + size].to_vec();
-            for place in 0..size {
+            for place in (0..size).step_by(distance) {
                 for mask in [0xFF, 0x01, 0x80] {
                     frame[place] ^= mask;
                     fuzz::frames(&frame);
@@ -269,5 +275,5 @@ fn captures_changed_in_any_byte_do_not_panic() {
             }
         }
     }
-    assert!(changes > 100_000, "{changes}");
+    assert!(changes * distance > 100_000, "{changes}");
 }

@@ -331,7 +331,7 @@ fn worlds_lose_nothing() {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         (3600, now.unwrap().as_secs() * 1000)
     } else {
-        (10, 0)
+        (6, 0)
     };
     let first = variable("SIMULATE_SEED").unwrap_or(first);
     let time = Duration::from_secs(seconds.unwrap_or(usual));
