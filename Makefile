@@ -63,8 +63,9 @@ lint: build ## formatting, ruff, mypy, stubs and clippy
 	python -m mypy.stubtest walrow._core; \
 	$(CLIPPY) )
 
-# One test counts the bytes of its whole process, on one core: the others run beside it.
-test-rust: build ## tests of all crates; fuzz targets are checked
+# One test counts the bytes of its whole process, on one core: the others run beside it. The fuzz crate
+# has its own lock file, which a new dependency must reach.
+test-rust: build ## tests of all crates; make test-all checks the fuzz targets, too
 	$(TIMED) ( set -x; mkdir -p target; \
 	$(RUST_TESTS) --no-run; \
 	$(RUST_TESTS) --test memory > target/memory.log 2>&1 & beside=$$!; \
@@ -72,10 +73,11 @@ test-rust: build ## tests of all crates; fuzz targets are checked
 	$(RUST_TESTS) -- --skip memory_does_not_grow \
 		$(if $(WALROW_SLOW),--include-ignored); \
 	wait $$beside || { cat target/memory.log; exit 1; }; \
+	cargo metadata --manifest-path fuzz/Cargo.toml --format-version 1 --locked > /dev/null; \
+	$(if $(WALROW_SLOW),cargo check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target} --locked;) \
 	$(if $(WALROW_SLOW),cargo test -p walrow --no-default-features --tests --locked;) \
 	$(if $(WALROW_SLOW),RUSTDOCFLAGS=-Dwarnings cargo doc --no-deps --workspace --document-private-items --locked;) \
-	$(if $(WALROW_SLOW),cargo bench --workspace --features walrow-benches/csv --benches --profile test --locked -- --test;) \
-	cargo check --manifest-path fuzz/Cargo.toml --target-dir $${CARGO_TARGET_DIR:-target} --locked )
+	$(if $(WALROW_SLOW),cargo bench --workspace --features walrow-benches/csv --benches --profile test --locked -- --test;) )
 
 # The last run has no pyarrow: walrow itself must not need it.
 test-python: build ## the package, the command line and the reference decoder
@@ -180,8 +182,8 @@ RUST_TESTS := cargo test --workspace --locked
 # A process for each core. Files that share a server or a session stay whole: loadfile.
 PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
-PYTHON_TESTS := tests/python tests/cli tests/reference tests/local_delta
-POSTGRES_TESTS := pytest -n 4 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
+PYTHON_TESTS := tests/local_delta tests/cli tests/python tests/reference
+POSTGRES_TESTS := pytest -n 5 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
 # They are long, and both runs would test the same.
 NOTHING_OF_PYARROW := hostile recognition instructions receiver_simulation curves bench_peers architecture
 RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) tests/python \

@@ -585,7 +585,17 @@ def test_file_in_no_directory_is_one_line(data: Path, tmp_path: Path, run: Any) 
 
 
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-@pytest.mark.parametrize("to", ["out.parquet", "out.arrow", "out.jsonl", "out/"])
+@pytest.mark.parametrize(
+    "to",
+    [
+        "out.parquet",
+        "out/",
+        *(
+            pytest.param(it, marks=pytest.mark.slow)
+            for it in ("out.arrow", "out.jsonl")
+        ),
+    ],
+)
 def test_interrupt_leaves_no_file(
     data: Path, tmp_path: Path, start: Any, to: str, sent: int
 ) -> None:

@@ -346,6 +346,7 @@ def test_full_spool(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
     check_log(own.dsn, log, Load.TABLES)
 
 
+@pytest.mark.slow
 def test_spool_that_is_full_for_too_long(
     own: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:

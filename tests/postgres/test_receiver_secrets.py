@@ -105,7 +105,15 @@ def test_modes_whatever_the_umask(
 
 
 @pytest.mark.parametrize(
-    "name", ['it\'s "p"', "a b", "p\n\x1b[31m", "日本語", "../../p", "p,q", "%s{}"]
+    "name",
+    [
+        'it\'s "p"',
+        "p\n\x1b[31m",
+        *(
+            pytest.param(it, marks=pytest.mark.slow)
+            for it in ("a b", "日本語", "../../p", "p,q", "%s{}")
+        ),
+    ],
 )
 def test_names(server: EmbeddedServer, slot: str, tmp_path: Path, name: str) -> None:
     log = tmp_path / "log"
@@ -170,6 +178,7 @@ def test_database_with_a_strange_name(server: EmbeddedServer, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("name", ["Upper", 'a"b', "a b", "a/b", "é", "a\nb", "x" * 70])
+@pytest.mark.slow
 def test_slot_names_that_no_server_has(
     server: EmbeddedServer, tmp_path: Path, name: str
 ) -> None:

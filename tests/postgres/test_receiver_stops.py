@@ -82,6 +82,7 @@ def test_an_idle_one_ends_within_a_tenth_of_a_second(
     assert statistics.median(times) <= 0.1, times
 
 
+@pytest.mark.slow
 def test_signal_under_load(server: EmbeddedServer, slot: str, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with Load(server.dsn, seed=2, pause=0):

@@ -318,6 +318,7 @@ def test_a_restore_in_spark(lakehouse: SparkSession, tmp_path: Path) -> None:
 SEED = int(os.environ.get("WALROW_SEED") or time.time())
 
 
+@pytest.mark.slow
 def test_engines_by_turns(lakehouse: SparkSession, tmp_path: Path) -> None:
     one_round(tmp_path, SEED, batches=3, engines=with_spark(lakehouse), kills=0.3)
 
