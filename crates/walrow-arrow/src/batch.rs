@@ -2,8 +2,9 @@
 
 use crate::error::Error;
 use arrow_array::{Array, RecordBatch, RecordBatchOptions, make_array};
-use arrow_data::transform::MutableArrayData;
-use arrow_schema::{ArrowError, SchemaRef};
+use arrow_buffer::Buffer;
+use arrow_data::transform::{Capacities, MutableArrayData};
+use arrow_schema::{ArrowError, DataType, SchemaRef};
 use std::sync::Arc;
 use walrow_stream::Relation;
 
@@ -104,7 +105,15 @@ fn concat(schema: &SchemaRef, parts: &[Batch]) -> Result<RecordBatch, ArrowError
             .iter()
             .map(|part| part.records.column(column).to_data())
             .collect();
-        let mut all = MutableArrayData::try_new(arrays.iter().collect(), false, rows)?;
+        let capacities = match schema.field(column).data_type() {
+            DataType::Utf8 | DataType::Binary => {
+                let values = arrays.iter().filter_map(|array| array.buffers().get(1));
+                Capacities::Binary(rows, Some(values.map(Buffer::len).sum()))
+            }
+            _ => Capacities::Array(rows),
+        };
+        let mut all =
+            MutableArrayData::try_with_capacities(arrays.iter().collect(), false, capacities)?;
         for (index, array) in arrays.iter().enumerate() {
             all.try_extend(index, 0, array.len())?;
         }
