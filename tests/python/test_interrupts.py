@@ -41,7 +41,7 @@ def interrupt() -> Iterator[Callable[[], Callable[[], float]]]:
         nonlocal has_come
         has_come = False
         begin = time.perf_counter()
-        # Again and again: if another thread gets the signal, CPython 3.11 may not tell this one.
+        # It comes again: CPython 3.11 may lose a signal that another thread gets.
         signal.setitimer(signal.ITIMER_REAL, 0.2, 0.5)
 
         def interrupted() -> float:
