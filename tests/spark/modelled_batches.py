@@ -211,6 +211,11 @@ def kills(count: int, seed: int, *, seconds: float = 1e9) -> int:
                             errors.append(answer["error"])
                     driver.send({"rows": run.targets[name][1]})
                     answer = driver.receive()
+                    if answer is None:
+                        # It was killed after it had answered.
+                        driver = Driver(Path(folder) / "warehouse")
+                        driver.send({"rows": run.targets[name][1]})
+                        answer = driver.receive()
                     assert answer is not None
                     run.compare(name, answer["rows"])
                 print(f"--seed {seed}: {done} kills changed nothing", flush=True)
