@@ -97,8 +97,7 @@ impl Batch {
 
 /// The rows of all parts, in order. `arrow-select` does this too, and takes a minute to compile.
 fn concat(schema: &SchemaRef, parts: &[Batch]) -> Result<RecordBatch, ArrowError> {
-    let lengths = parts.iter().map(|part| part.records.num_rows());
-    let rows = lengths.fold(0, usize::saturating_add);
+    let rows = parts.iter().map(|part| part.records.num_rows()).sum();
     let mut columns = Vec::with_capacity(schema.fields().len());
     for column in 0..schema.fields().len() {
         let arrays: Vec<_> = parts

@@ -18,6 +18,7 @@
 //! - [`fuzz`] contains the bodies of the fuzz targets. [`walk()`] reads a stream to its end.
 //! - [`fuzz::operations()`] decodes mutated streams with any options. Its test runs for
 //!   `WALROW_FUZZ_SECONDS`.
+//! - [`is_slow`] and [`step`] make long tests short, but for `WALROW_SLOW`.
 //! - [`allocation::Counting`] measures how much a call allocates, and how much it holds at a time.
 //!
 //! ```
@@ -57,6 +58,7 @@ mod history;
 mod message;
 mod recvlogical;
 pub mod reference;
+mod slow;
 pub mod strategy;
 mod stream;
 mod table_model;
@@ -73,6 +75,7 @@ pub use message::{
     OwnedCell, OwnedColumn, OwnedMessage, OwnedOld, PgText, binary, null, text, unchanged,
 };
 pub use recvlogical::{in_recvlogical, recvlogical};
+pub use slow::{is_slow, step};
 pub use stream::Stream;
 pub use table_model::{TableModel, TableStep};
 pub use type_cases::{TypeCase, TypeCases, type_cases, type_catalog};

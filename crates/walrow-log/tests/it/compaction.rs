@@ -346,7 +346,7 @@ fn a_crash_or_a_failure_at_any_operation_changes_nothing_for_any_reader() {
     log.compact(1 << 20).unwrap();
     let operations = whole.operations() - before;
     assert!(operations > 60, "{operations}");
-    for operation in (1..=operations).step_by(crate::step()) {
+    for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
         for is_refused in [false, true] {
             let (store, mut writer, mut assembler) = begun(&rows);
             let mut views = vec![open(&store)];

@@ -566,7 +566,7 @@ fn a_crash_or_a_failure_leaves_each_segment_whole_and_another_call_goes_on() {
     let operations = whole.operations() - first;
     let expected = stream_of(&whole);
     assert!(operations > 50, "{operations}");
-    for operation in (1..=operations).step_by(crate::step()) {
+    for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
         for is_refused in [false, true] {
             let store = log_of(&transactions);
             open(&store).compact(2_000).unwrap();

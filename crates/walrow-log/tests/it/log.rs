@@ -507,7 +507,7 @@ fn segments_are_filled_while_the_stream_is_read() {
             write(&whole, &bytes, plan, &mut Lsn::default()).unwrap();
             let operations = whole.operations();
             assert_eq!(read(&whole), contents([&*bytes]));
-            for operation in (1..=operations).step_by(crate::step()) {
+            for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
                 let store = Memory::default();
                 store.crash_at(operation, 1_000);
                 let mut confirmed = Lsn::default();
@@ -522,7 +522,7 @@ fn segments_are_filled_while_the_stream_is_read() {
                     "a crash at operation {operation}"
                 );
             }
-            for operation in (1..=operations).step_by(crate::step()) {
+            for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
                 let store = Memory::default();
                 store.refuse(operation, 1_000);
                 if insist(&store, &bytes, plan).is_err() {

@@ -38,18 +38,11 @@ mod world;
 /// How many random cases a long test has: all of them with the slow tests.
 #[cfg(feature = "segments")]
 fn cases(all: u32) -> u32 {
-    if is_slow() { all } else { all / 4 }
-}
-
-/// Each operation with the slow tests, and some of them otherwise.
-#[cfg(feature = "segments")]
-fn step() -> usize {
-    if is_slow() { 1 } else { 9 }
-}
-
-#[cfg(feature = "segments")]
-fn is_slow() -> bool {
-    std::env::var_os("WALROW_SLOW").is_some()
+    if walrow_testkit::is_slow() {
+        all
+    } else {
+        all / 4
+    }
 }
 
 /// Makes everything durable, and returns the durable position. 0/0 if there is no such position.

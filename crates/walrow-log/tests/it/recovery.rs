@@ -147,7 +147,7 @@ fn any_objects_with_any_end_of_the_journal_start_rightly_or_are_refused() {
     let (mut refused, mut started) = (0, 0);
     for set in 0..1_u32 << objects.len() {
         let sizes = if is_there(set, journal) { size } else { 0 };
-        for cut in (0..=sizes).step_by(crate::step()) {
+        for cut in (0..=sizes).step_by(walrow_testkit::step(7)) {
             let mut kept: Vec<_> = (0..objects.len())
                 .filter(|place| is_there(set, *place))
                 .map(|place| objects[place].clone())

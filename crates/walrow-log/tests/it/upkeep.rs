@@ -258,7 +258,11 @@ fn no_order_of_registering_and_removing_leaves_a_reader_with_a_gap() {
                 _ => vec![None],
             };
             // All of them with the slow tests.
-            let count = if crate::is_slow() { thirds.len() } else { 1 };
+            let count = if walrow_testkit::is_slow() {
+                thirds.len()
+            } else {
+                1
+            };
             for third in thirds.into_iter().take(count) {
                 let (more, came) = interleave(&base, (first, second, third), true);
                 (runs, between) = (runs + more, between + came);

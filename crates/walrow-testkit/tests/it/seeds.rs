@@ -1,7 +1,7 @@
 //! Runs the bodies of the fuzz targets on their seeds and on inputs of earlier faults.
 
 use std::collections::BTreeMap;
-use walrow_testkit::{fuzz, seeds};
+use walrow_testkit::{fuzz, is_slow, seeds};
 
 #[test]
 fn seeds_replay() {
@@ -35,8 +35,7 @@ fn seeds_replay() {
 #[test]
 fn short_cells_of_every_type_agree_in_both_forms() {
     let all = [0_u8, 0x80, b'a', 0xff, 1, 2, 0x40, 0x7f, 0xc0, b'{'];
-    let is_slow = std::env::var_os("WALROW_SLOW").is_some();
-    let interesting = if is_slow { &all[..] } else { &all[..4] };
+    let interesting = if is_slow() { &all[..] } else { &all[..4] };
     for of in 0..=u8::MAX {
         for choice in [0x80, 0x82] {
             for length in [0, 1, 2, 4, 6, 8, 10, 12, 16] {

@@ -3,7 +3,7 @@
 #![expect(clippy::panic, reason = "a panic is how a test fails")]
 
 use std::collections::BTreeSet;
-use walrow_testkit::{Capture, Step, captures, for_every_cut, fuzz, walk};
+use walrow_testkit::{Capture, Step, captures, for_every_cut, fuzz, step, walk};
 use walrow_wire::{BackendMessage, Cell, CopyData, ErrorKind, Frame, Message, OldTuple, Tuple};
 
 /// Captures up to this size are cut and changed at every byte.
@@ -251,12 +251,7 @@ fn messages_of_captures_cut_short_are_errors() {
 #[test]
 fn captures_changed_in_any_byte_do_not_panic() {
     let mut changes = 0_usize;
-    // All places with the slow tests.
-    let distance = if std::env::var_os("WALROW_SLOW").is_some() {
-        1
-    } else {
-        5
-    };
+    let distance = step(5);
     for capture in logical() {
         if capture.bytes.len() > SMALL {
             continue;

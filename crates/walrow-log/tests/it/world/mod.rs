@@ -327,7 +327,7 @@ fn variable(name: &str) -> Option<u64> {
 #[test]
 fn worlds_lose_nothing() {
     let seconds = variable("SIMULATE_SECONDS");
-    let (usual, first) = if crate::is_slow() {
+    let (usual, first) = if walrow_testkit::is_slow() {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         (3600, now.unwrap().as_secs() * 1000)
     } else {
