@@ -195,7 +195,13 @@ def kills(count: int, seed: int, *, seconds: float = 1e9) -> int:
                     while True:
                         # Errors of a kill come once or twice, others again and again.
                         assert len(errors) < ATTEMPTS, (run.seed, name, errors[-1])
-                        driver.send({"log": str(run.log.path), "given": given})
+                        driver.send(
+                            {
+                                "log": str(run.log.path),
+                                "given": given,
+                                "rows": run.targets[name][1],
+                            }
+                        )
                         if is_killed:
                             # Calls take some seconds. The first one of a session takes longer.
                             time.sleep(run.random.uniform(0, 4))
@@ -209,14 +215,6 @@ def kills(count: int, seed: int, *, seconds: float = 1e9) -> int:
                             driver = Driver(Path(folder) / "warehouse")
                         else:
                             errors.append(answer["error"])
-                    driver.send({"rows": run.targets[name][1]})
-                    answer = driver.receive()
-                    if answer is None:
-                        # It was killed after it had answered.
-                        driver = Driver(Path(folder) / "warehouse")
-                        driver.send({"rows": run.targets[name][1]})
-                        answer = driver.receive()
-                    assert answer is not None
                     run.compare(name, answer["rows"])
                 print(f"--seed {seed}: {done} kills changed nothing", flush=True)
                 if done >= count or time.monotonic() - began >= seconds:
@@ -316,13 +314,11 @@ def drive(warehouse: Path) -> None:
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
-        answer: dict[str, Any] = {"done": True}
+        answer: dict[str, Any] = {}
         try:
-            if "rows" in request:
-                rows = rows_of(spark, request["rows"])
-                answer["rows"] = json.loads(json.dumps(rows, default=str))
-            else:
-                walrow.spark.apply_changes(spark, request["log"], **request["given"])
+            walrow.spark.apply_changes(spark, request["log"], **request["given"])
+            rows = rows_of(spark, request["rows"])
+            answer["rows"] = json.loads(json.dumps(rows, default=str))
         except Exception as error:
             answer["error"] = str(error)
         print(json.dumps(answer), flush=True)
