@@ -177,8 +177,8 @@ def test_database_with_a_strange_name(server: EmbeddedServer, tmp_path: Path) ->
         execute(server.dsn, f"DROP DATABASE {quoted}")
 
 
-@pytest.mark.parametrize("name", ["Upper", 'a"b', "a b", "a/b", "é", "a\nb", "x" * 70])
 @pytest.mark.slow
+@pytest.mark.parametrize("name", ["Upper", 'a"b', "a b", "a/b", "é", "a\nb", "x" * 70])
 def test_slot_names_that_no_server_has(
     server: EmbeddedServer, tmp_path: Path, name: str
 ) -> None:
