@@ -31,6 +31,7 @@ pub mod fact;
 mod frames;
 mod net;
 mod printable;
+mod recent;
 mod relation;
 mod row_run;
 mod spool;

@@ -42,6 +42,7 @@
 use crate::catalog::{Catalog, CatalogColumn, CatalogTable, TypeKind};
 use crate::encoding::Encoding;
 use crate::error::ErrorKind;
+use crate::recent::{Recent, Used};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -260,10 +261,8 @@ pub(crate) struct Relations {
     states: HashMap<u32, State>,
     /// Versions to return as events now.
     new: VecDeque<Arc<Relation>>,
-    /// A cache of the last relations looked up, by the low bits of their OID, each with whether its
-    /// rows are returned. A transaction alternates between few tables, and a run of rows mostly
-    /// belongs to one table.
-    recent: [Option<(Arc<Relation>, bool)>; RECENT],
+    /// The last relations looked up.
+    recent: Recent,
     /// The versions of the next definitions, in a transaction that was taken out.
     known: VecDeque<Arc<Relation>>,
     /// The lookups of a transaction that is being taken out.
@@ -271,8 +270,6 @@ pub(crate) struct Relations {
     /// The encoding of names.
     pub(crate) encoding: Encoding,
 }
-
-const RECENT: usize = 8;
 
 /// The lookups of a transaction.
 #[derive(Debug, Default)]
@@ -323,11 +320,7 @@ impl Relations {
     pub(crate) fn clear(&mut self) {
         self.session = Definitions::default();
         self.overlay = None;
-        self.forget_recent();
-    }
-
-    fn forget_recent(&mut self) {
-        self.recent = [const { None }; RECENT];
+        self.recent.clear();
     }
 
     /// The current version.
@@ -340,32 +333,28 @@ impl Relations {
     /// Looks up the relation of a row. A new version is queued as an event.
     #[inline]
     pub(crate) fn look_up(&mut self, oid: Oid) -> Lookup {
-        let place = oid as usize % RECENT;
-        match self.recent.get(place) {
-            Some(Some((relation, true))) if relation.oid == oid => Lookup::Known(place),
-            Some(Some((relation, false))) if relation.oid == oid => Lookup::LeftOut,
-            _ => self.look_further(oid, place),
+        match self.recent.get(oid) {
+            Some((place, used)) if used.is_wanted => Lookup::Known(place),
+            Some(_) => Lookup::LeftOut,
+            None => self.look_further(oid),
         }
     }
 
     /// The version at a place of the cache.
     #[inline]
     pub(crate) fn recent(&self, place: usize) -> Option<&Arc<Relation>> {
-        let (relation, _) = self.recent.get(place)?.as_ref()?;
-        Some(relation)
+        Some(&self.recent.at(place)?.relation)
     }
 
     /// The relation of a row, if it was used lately and its rows are not skipped.
     #[inline]
     pub(crate) fn known(&self, oid: Oid) -> Option<&Arc<Relation>> {
-        match self.recent.get(oid as usize % RECENT) {
-            Some(Some((relation, true))) if relation.oid == oid => Some(relation),
-            _ => None,
-        }
+        let (_, used) = self.recent.get(oid)?;
+        used.is_wanted.then_some(&used.relation)
     }
 
     #[cold]
-    fn look_further(&mut self, oid: Oid, place: usize) -> Lookup {
+    fn look_further(&mut self, oid: Oid) -> Lookup {
         let Some(relation) = self.get(oid).cloned() else {
             return Lookup::Unknown;
         };
@@ -381,11 +370,12 @@ impl Relations {
         if self.announce(&relation) {
             return Lookup::New;
         }
-        let wanted = self.states.get(&relation.version) != Some(&State::LeftOut);
-        if let Some(recent) = self.recent.get_mut(place) {
-            *recent = Some((relation, wanted));
-        }
-        if wanted {
+        let is_wanted = self.states.get(&relation.version) != Some(&State::LeftOut);
+        let place = self.recent.insert(Used {
+            relation,
+            is_wanted,
+        });
+        if is_wanted {
             Lookup::Known(place)
         } else {
             Lookup::LeftOut
@@ -394,7 +384,7 @@ impl Relations {
 
     /// Starts to record lookups.
     pub(crate) fn record(&mut self) {
-        self.forget_recent();
+        self.recent.clear();
         self.record = Some(Record {
             new: self.new.clone(),
             ..Record::default()
@@ -423,7 +413,7 @@ impl Relations {
     /// Skips the rows of this version.
     pub(crate) fn leave_out(&mut self, version: u32) {
         self.states.insert(version, State::LeftOut);
-        self.forget_recent();
+        self.recent.clear();
     }
 
     /// The session's relations, in no particular order.
@@ -472,7 +462,7 @@ impl Relations {
             relations: relations.collect(),
             types: HashMap::new(),
         });
-        self.forget_recent();
+        self.recent.clear();
     }
 
     /// From now on, definitions belong to the session again. Promotes the definitions of the
@@ -501,7 +491,7 @@ impl Relations {
                 arrival,
             );
         }
-        self.forget_recent();
+        self.recent.clear();
     }
 
     /// How to promote a streamed definition of a relation that arrives now.
@@ -630,9 +620,7 @@ impl Relations {
             None => &mut self.session.relations,
         };
         relations.insert(oid, Defined::now(relation, arrival));
-        if let Some(recent) = self.recent.get_mut(oid as usize % RECENT) {
-            *recent = None;
-        }
+        self.recent.remove(oid);
         Ok(())
     }
 
