@@ -339,7 +339,7 @@ impl DecoderBuilder {
     /// name.
     /// [`ErrorKind::Options`] as in [`DecoderBuilder::build`].
     pub fn schema_of(&self, name: &TableName) -> Result<SchemaRef, Error> {
-        let template = self.checked()?;
+        let mut template = self.checked()?;
         if let Some(side) = name.side_table() {
             return Ok(side.schema(self.options.profile));
         }

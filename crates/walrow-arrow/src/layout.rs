@@ -6,9 +6,9 @@ use crate::forms::Form;
 use crate::metadata::{MetadataColumn, UNSENT_BYTES};
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
-use crate::resolve::{self, Resolver};
+use crate::resolve::{self, RepeatedColumns, Resolver};
 use crate::unresolved::UnresolvedColumns;
-use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
 use walrow_stream::{Catalog, Column as RelationColumn, Relation};
@@ -59,16 +59,22 @@ const METADATA_BYTES: usize = 48;
 #[derive(Debug)]
 pub(crate) struct Template {
     resolver: Resolver,
+    repeated: RepeatedColumns,
     metadata: Vec<MetadataColumn>,
+    /// The field of each metadata column.
+    metadata_fields: Vec<FieldRef>,
     prefix: String,
     schema: Option<SchemaRef>,
 }
 
 impl Template {
     pub(crate) fn new(options: &Options) -> Self {
+        let field = |it: &MetadataColumn| Arc::new(it.field(&options.prefix, options.profile));
         Self {
             resolver: Resolver::new(options),
+            repeated: RepeatedColumns::default(),
             metadata: options.metadata.clone(),
+            metadata_fields: options.metadata.iter().map(field).collect(),
             prefix: options.prefix.clone(),
             schema: options.schema.clone(),
         }
@@ -102,22 +108,32 @@ impl Template {
     }
 
     /// Makes the layout of a relation version's batches.
-    pub(crate) fn layout(&self, relation: &Relation) -> Result<Layout, Error> {
+    pub(crate) fn layout(&mut self, relation: &Relation) -> Result<Layout, Error> {
         Layout::new(self, relation)
     }
 }
 
 impl Layout {
-    fn new(template: &Template, relation: &Relation) -> Result<Self, Error> {
+    fn new(template: &mut Template, relation: &Relation) -> Result<Self, Error> {
         let table = relation.to_string();
         match &template.schema {
-            None => Self::of_relation(template, relation, table),
+            None => {
+                let mut repeated = std::mem::take(&mut template.repeated);
+                let made = Self::of_relation(template, &mut repeated, relation, table);
+                template.repeated = repeated;
+                made
+            }
             Some(schema) => Self::projected(template, relation, table, schema),
         }
     }
 
     /// Makes a layout of the relation's columns, all or the wanted ones, then the chosen metadata columns.
-    fn of_relation(template: &Template, relation: &Relation, table: String) -> Result<Self, Error> {
+    fn of_relation(
+        template: &Template,
+        repeated: &mut RepeatedColumns,
+        relation: &Relation,
+        table: String,
+    ) -> Result<Self, Error> {
         let mut this = Self::empty(template, table);
         let mut types = template.resolver.types();
         let mut fields = Vec::new();
@@ -126,21 +142,19 @@ impl Layout {
                 this.push_form(template, relation, column, None);
                 continue;
             }
-            let resolved = template
-                .resolver
-                .column(relation, column, None, &mut types)?;
+            let (field, form) =
+                repeated.column(&template.resolver, relation, column, &mut types)?;
             this.unresolved.push(&column.name, &mut types);
             this.sources.push(Source::Column(place));
-            fields.push(Arc::new(resolved.field));
-            this.push_form(template, relation, column, Some(resolved.form));
+            fields.push(field);
+            this.push_form(template, relation, column, Some(form));
         }
         this.inner_types = types.inner as usize;
-        for (index, metadata) in template.metadata.iter().enumerate() {
-            let field = metadata.field(&template.prefix, template.resolver.profile);
+        this.metadata.clone_from(&template.metadata);
+        for (index, field) in template.metadata_fields.iter().enumerate() {
             clash(template, relation, field.name())?;
             this.sources.push(Source::Metadata(index));
-            this.metadata.push(*metadata);
-            fields.push(Arc::new(field));
+            fields.push(Arc::clone(field));
         }
         let bytes = fields.iter().map(|field: &Arc<Field>| field_bytes(field));
         this.schema_bytes = bytes.fold(0, usize::saturating_add);

@@ -4,6 +4,7 @@
 //! on values, or on whether they are sent as text or binary.
 
 mod catalog;
+mod repeated;
 
 use crate::error::{Conversion, Error, ErrorKind, OptionsError, Remedy, SchemaError, TypeLimit};
 use crate::forms::{self, Extension, Form, Target};
@@ -22,6 +23,7 @@ use walrow_types::{BuiltIn, SessionSettings, Unknown};
 use walrow_wire::Oid;
 
 pub(crate) use catalog::Types;
+pub(crate) use repeated::RepeatedColumns;
 
 /// A column's PostgreSQL type, with its Arrow field and form.
 #[derive(Clone, Debug)]
