@@ -1,127 +1,134 @@
-//! The relations whose rows came last, found without hashing.
+//! Values of the relations whose rows came last, found without hashing.
 
-use crate::relation::Relation;
-use std::sync::Arc;
 use walrow_wire::Oid;
 
-/// Places at first. A run of rows mostly belongs to one table, and a transaction alternates between
-/// few.
-const LEAST: usize = 8;
-/// Places at most, of 16 bytes.
+/// Places that each lookup tries first. A run of rows mostly belongs to one table, and a transaction
+/// alternates between few.
+const FIRST: usize = 8;
+/// Other places at most.
 const MOST: usize = 4096;
 
-/// Relations, each at the place that the low bits of its OID name.
+/// A value for each of some relations, at the place that the low bits of the OID name.
 ///
-/// A relation replaces another one at its place. There are twice as many places once as many
-/// relations were replaced as there are places.
+/// A relation whose first place is taken gets one of the other places, where it may replace another
+/// relation. There are twice as many once as many relations were replaced as there are places.
 #[derive(Debug)]
-pub(crate) struct Recent {
-    /// As many as a power of two.
-    places: Vec<Option<Used>>,
+pub(crate) struct Recent<T> {
+    first: [Option<(Oid, T)>; FIRST],
+    /// None, or as many as a power of two.
+    others: Vec<Option<(Oid, T)>>,
     replaced: usize,
 }
 
-/// A relation whose rows came.
-#[derive(Clone, Debug)]
-pub(crate) struct Used {
-    pub(crate) relation: Arc<Relation>,
-    /// Whether its rows are returned.
-    pub(crate) is_wanted: bool,
-}
-
-impl Default for Recent {
+impl<T> Default for Recent<T> {
     fn default() -> Self {
         Self {
-            places: vec![None; LEAST],
+            first: [const { None }; FIRST],
+            others: Vec::new(),
             replaced: 0,
         }
     }
 }
 
-impl Recent {
+impl<T> Recent<T> {
+    /// A relation's value, and its place.
     #[inline]
-    const fn place(&self, oid: Oid) -> usize {
-        oid as usize & self.places.len().wrapping_sub(1)
+    pub(crate) fn get(&self, oid: Oid) -> Option<(usize, &T)> {
+        let place = oid as usize % FIRST;
+        match self.first.get(place) {
+            Some(Some((found, value))) if *found == oid => Some((place, value)),
+            _ => self.other(oid),
+        }
     }
 
-    /// The relation, and its place.
     #[inline]
-    pub(crate) fn get(&self, oid: Oid) -> Option<(usize, &Used)> {
-        let place = self.place(oid);
-        let used = self.at(place).filter(|used| used.relation.oid == oid);
-        used.map(|used| (place, used))
+    fn other(&self, oid: Oid) -> Option<(usize, &T)> {
+        let place = self.other_place(oid);
+        match self.others.get(place) {
+            Some(Some((found, value))) if *found == oid => {
+                Some((place.saturating_add(FIRST), value))
+            }
+            _ => None,
+        }
     }
 
-    /// The relation at a place.
     #[inline]
-    pub(crate) fn at(&self, place: usize) -> Option<&Used> {
-        self.places.get(place)?.as_ref()
+    const fn other_place(&self, oid: Oid) -> usize {
+        oid as usize & self.others.len().wrapping_sub(1)
+    }
+
+    /// The value at a place.
+    #[inline]
+    pub(crate) fn at(&self, place: usize) -> Option<&T> {
+        let found = match self.first.get(place) {
+            Some(found) => found,
+            None => self.others.get(place.saturating_sub(FIRST))?,
+        };
+        found.as_ref().map(|(_, value)| value)
     }
 
     /// Adds a relation, and returns its place.
-    pub(crate) fn insert(&mut self, used: Used) -> usize {
-        let oid = used.relation.oid;
-        if self.at(self.place(oid)).is_some() {
-            self.replaced = self.replaced.saturating_add(1);
-            if self.replaced >= self.places.len() && self.places.len() < MOST {
-                self.grow();
-            }
+    pub(crate) fn insert(&mut self, oid: Oid, value: T) -> usize {
+        let place = oid as usize % FIRST;
+        if let Some(first @ None) = self.first.get_mut(place) {
+            *first = Some((oid, value));
+            return place;
         }
-        let place = self.place(oid);
-        self.put(place, Some(used));
-        place
+        let is_taken = matches!(self.others.get(self.other_place(oid)), Some(Some(_)));
+        self.replaced = self.replaced.saturating_add(is_taken.into());
+        if self.replaced >= self.others.len() && self.others.len() < MOST {
+            self.grow();
+        }
+        let place = self.other_place(oid);
+        if let Some(other) = self.others.get_mut(place) {
+            *other = Some((oid, value));
+        }
+        place.saturating_add(FIRST)
     }
 
     fn grow(&mut self) {
-        let more = vec![None; self.places.len().saturating_mul(2)];
-        let places = std::mem::replace(&mut self.places, more);
+        let count = self.others.len().saturating_mul(2).max(FIRST);
+        let before = std::mem::take(&mut self.others);
+        self.others.resize_with(count, || None);
         self.replaced = 0;
-        for used in places.into_iter().flatten() {
-            self.put(self.place(used.relation.oid), Some(used));
-        }
-    }
-
-    fn put(&mut self, place: usize, used: Option<Used>) {
-        if let Some(at) = self.places.get_mut(place) {
-            *at = used;
+        for found in before.into_iter().flatten() {
+            let place = self.other_place(found.0);
+            if let Some(other) = self.others.get_mut(place) {
+                *other = Some(found);
+            }
         }
     }
 
     /// Removes a relation.
     pub(crate) fn remove(&mut self, oid: Oid) {
-        self.put(self.place(oid), None);
+        let other = self.other_place(oid);
+        let places = [
+            self.first.get_mut(oid as usize % FIRST),
+            self.others.get_mut(other),
+        ];
+        for place in places.into_iter().flatten() {
+            if place.as_ref().is_some_and(|(found, _)| *found == oid) {
+                *place = None;
+            }
+        }
     }
 
     /// Removes all relations.
     pub(crate) fn clear(&mut self) {
-        self.places.truncate(LEAST);
-        self.places.fill(None);
-        self.replaced = 0;
+        *self = Self::default();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use walrow_wire::ReplicaIdentity;
 
-    fn used(oid: Oid) -> Used {
-        let relation = Relation {
-            version: 0,
-            oid,
-            namespace: "public".into(),
-            name: "t".into(),
-            replica_identity: ReplicaIdentity::Default,
-            columns: [].into(),
-        };
-        Used {
-            relation: Arc::new(relation),
-            is_wanted: true,
+    fn has(recent: &Recent<Oid>, oid: Oid) -> bool {
+        let found = recent.get(oid);
+        if let Some((place, value)) = found {
+            assert_eq!((recent.at(place), *value), (Some(&oid), oid));
         }
-    }
-
-    fn has(recent: &Recent, oid: Oid) -> bool {
-        recent.get(oid).is_some()
+        found.is_some()
     }
 
     #[test]
@@ -132,40 +139,51 @@ mod tests {
         for _ in 0..10 {
             for oid in &oids {
                 if !has(&recent, *oid) {
-                    let place = recent.insert(used(*oid));
-                    assert_eq!(recent.at(place).unwrap().relation.oid, *oid);
+                    let place = recent.insert(*oid, *oid);
+                    assert_eq!(recent.at(place), Some(oid));
                 }
             }
         }
         assert!(oids.iter().all(|oid| has(&recent, *oid)));
         // No two of them have the same last ten bits, as 3 is odd.
-        assert_eq!(recent.places.len(), 1024);
+        assert_eq!(recent.others.len(), 1024);
         recent.remove(oids[7]);
-        assert!(!has(&recent, oids[7]) && has(&recent, oids[8]));
+        recent.remove(oids[700]);
+        assert!(!has(&recent, oids[7]) && !has(&recent, oids[700]));
+        assert!(has(&recent, oids[8]) && has(&recent, oids[701]));
         recent.clear();
         assert!(oids.iter().all(|oid| !has(&recent, *oid)));
-        assert_eq!(recent.places.len(), LEAST);
     }
 
     #[test]
-    fn two_relations_of_one_place_replace_each_other() {
+    fn relations_of_one_place_replace_each_other() {
         let mut recent = Recent::default();
-        let (one, other) = (5, 5 + Oid::try_from(MOST).unwrap());
+        let more = Oid::try_from(MOST).unwrap();
+        let [one, other, third] = [5, 5 + more, 5 + 2 * more];
+        recent.insert(one, one);
         for _ in 0..2 * MOST {
-            recent.insert(used(one));
-            recent.insert(used(other));
-            assert!(has(&recent, other) && !has(&recent, one));
+            recent.insert(other, other);
+            assert!(has(&recent, other) && !has(&recent, third));
+            recent.insert(third, third);
+            assert!(has(&recent, third) && !has(&recent, other));
         }
-        assert_eq!(recent.places.len(), MOST);
+        assert!(has(&recent, one));
+        assert_eq!(recent.others.len(), MOST);
+        // The first place is free again, and the relation is still found at the other one.
+        recent.remove(one);
+        assert!(!has(&recent, one) && has(&recent, third));
+        recent.insert(one, one);
+        recent.remove(third);
+        assert!(has(&recent, one) && !has(&recent, third));
     }
 
     #[test]
-    fn a_few_relations_take_few_places() {
+    fn a_few_relations_need_no_other_place() {
         let mut recent = Recent::default();
         for oid in 0..8 {
-            recent.insert(used(oid));
+            assert_eq!(recent.insert(oid, oid), oid as usize);
         }
         assert!((0..8).all(|oid| has(&recent, oid)));
-        assert_eq!(recent.places.len(), LEAST);
+        assert!(recent.others.is_empty());
     }
 }

@@ -42,7 +42,7 @@
 use crate::catalog::{Catalog, CatalogColumn, CatalogTable, TypeKind};
 use crate::encoding::Encoding;
 use crate::error::ErrorKind;
-use crate::recent::{Recent, Used};
+use crate::recent::Recent;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::fmt;
@@ -261,8 +261,8 @@ pub(crate) struct Relations {
     states: HashMap<u32, State>,
     /// Versions to return as events now.
     new: VecDeque<Arc<Relation>>,
-    /// The last relations looked up.
-    recent: Recent,
+    /// The last relations looked up, each with whether its rows are returned.
+    recent: Recent<(Arc<Relation>, bool)>,
     /// The versions of the next definitions, in a transaction that was taken out.
     known: VecDeque<Arc<Relation>>,
     /// The lookups of a transaction that is being taken out.
@@ -334,7 +334,7 @@ impl Relations {
     #[inline]
     pub(crate) fn look_up(&mut self, oid: Oid) -> Lookup {
         match self.recent.get(oid) {
-            Some((place, used)) if used.is_wanted => Lookup::Known(place),
+            Some((place, (_, true))) => Lookup::Known(place),
             Some(_) => Lookup::LeftOut,
             None => self.look_further(oid),
         }
@@ -343,14 +343,17 @@ impl Relations {
     /// The version at a place of the cache.
     #[inline]
     pub(crate) fn recent(&self, place: usize) -> Option<&Arc<Relation>> {
-        Some(&self.recent.at(place)?.relation)
+        let (relation, _) = self.recent.at(place)?;
+        Some(relation)
     }
 
     /// The relation of a row, if it was used lately and its rows are not skipped.
     #[inline]
     pub(crate) fn known(&self, oid: Oid) -> Option<&Arc<Relation>> {
-        let (_, used) = self.recent.get(oid)?;
-        used.is_wanted.then_some(&used.relation)
+        match self.recent.get(oid) {
+            Some((_, (relation, true))) => Some(relation),
+            _ => None,
+        }
     }
 
     #[cold]
@@ -371,10 +374,7 @@ impl Relations {
             return Lookup::New;
         }
         let is_wanted = self.states.get(&relation.version) != Some(&State::LeftOut);
-        let place = self.recent.insert(Used {
-            relation,
-            is_wanted,
-        });
+        let place = self.recent.insert(oid, (relation, is_wanted));
         if is_wanted {
             Lookup::Known(place)
         } else {

@@ -14,6 +14,40 @@ use alloc::vec::Vec;
 /// ```
 /// The search for a transaction's end uses it to skip rows: it reads 31 bytes of each. Error
 /// offsets count from the frame's first byte.
+///
+/// It is the fastest way through a capture: [`Message::parse`] checks all cells of a row before one
+/// of them is read, an [`UnreadRow`] checks each cell as it is read.
+///
+/// ```
+/// use walrow_wire::{Cell, Frame, Peek, UnreadRow};
+///
+/// /// How many cells of a row's first tuple are NULL. `None` if it does not follow the protocol.
+/// fn nulls(row: UnreadRow<'_>) -> Option<usize> {
+///     let (_, tuple) = row.first()?;
+///     let (mut cells, mut nulls) = (tuple.cells(), 0);
+///     for _ in 0..tuple.len() {
+///         nulls += usize::from(cells.cell()? == Cell::Null);
+///     }
+///     Some(nulls)
+/// }
+///
+/// # let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/18/rows.text.wire");
+/// let capture = std::fs::read(path)?;
+/// let (mut rest, mut found) = (&capture[..], 0);
+/// loop {
+///     if let Some((peek, after)) = Peek::split(rest) {
+///         rest = after;
+///         // Without `streaming`, no row is in a stream block.
+///         found += peek.row(false).and_then(nulls).unwrap_or(0);
+///     } else if let Some((_, size)) = Frame::parse(rest)? {
+///         rest = &rest[size..]; // a keepalive, for example
+///     } else {
+///         break;
+///     }
+/// }
+/// assert!(rest.is_empty() && found > 0);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Peek<'a> {
     kind: Kind,

@@ -273,15 +273,14 @@ def _ended(blocks: Iterator[Any], state: _State) -> Iterator[Any]:
 
 
 def _of_chunks(items: Iterator[Any], state: _State) -> Iterator[Any]:
-    begin = list(itertools.islice(items, 1))
-    # An empty chunk does not decide.
-    while begin and _is_buffer(begin[-1]) and not _head(begin[-1]):
-        more = list(itertools.islice(items, 1))
-        if not more:
+    # An empty chunk does not decide, and any number of them may come first.
+    empty, first = 0, b""
+    for first in items:
+        if not _is_buffer(first) or _head(first):
+            items = itertools.chain([first], items)
             break
-        begin += more
-    first = begin[-1] if begin else b""
-    items = itertools.chain(begin, items)
+        empty += 1
+    items = itertools.chain(itertools.repeat(b"", empty), items)
     if _is_place(first):
         yield from _of_files(items, state)
         return
