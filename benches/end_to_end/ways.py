@@ -58,6 +58,15 @@ class Way:
     def prepare(self) -> None:
         """Makes the slot, before there are rows."""
         with psycopg.connect(self.server.dsn, autocommit=True) as connection:
+            # Minor versions since 2026-11 ask for the names of all plugins but their own.
+            asks = connection.execute(
+                "SELECT FROM pg_settings WHERE name = 'output_plugin_libraries'"
+            )
+            if asks.fetchone() and self.plugin != "pgoutput":
+                connection.execute(
+                    f"ALTER SYSTEM SET output_plugin_libraries = {self.plugin}"
+                )
+                connection.execute("SELECT pg_reload_conf()")
             connection.execute(
                 "SELECT pg_create_logical_replication_slot(%s, %s)",
                 [self.slot, self.plugin],

@@ -981,6 +981,7 @@ class LogDirectory:
         more: Sequence[str] = ...,
         nullable: Sequence[str] = ...,
         never_sent: str = "error",
+        allows_altered: bool = False,
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
     ) -> LogRows:
@@ -992,7 +993,8 @@ class LogDirectory:
         `"apply"`, `"error"` or `"ignore"`. `columns` chooses the columns of the `"last"` version,
         or of `"all"` versions. `more` names further columns that the target has: they are NULL in
         new rows, and kept in others. A value that was never sent is an `"error"` or `"null"`. In
-        the columns `nullable`, it is neither noticed nor counted.
+        the columns `nullable`, it is neither noticed nor counted. With `allows_altered`, the target
+        has columns that were renamed, retyped, or dropped and added again.
         """
 
     def net_part(
@@ -1009,6 +1011,7 @@ class LogDirectory:
         more: Sequence[str] = ...,
         nullable: Sequence[str] = ...,
         never_sent: str = "error",
+        allows_altered: bool = False,
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
     ) -> NetPart:
@@ -1258,6 +1261,7 @@ class NetJoin:
         more: Sequence[str] = ...,
         nullable: Sequence[str] = ...,
         never_sent: str = "error",
+        allows_altered: bool = False,
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
     ) -> Self: ...

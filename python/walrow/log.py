@@ -240,6 +240,7 @@ class Log(OpenedLog):
         versions = self._log.versions()
         counts = [[0, 0, 0] for _ in versions]
         last: dict[int, Lsn] = {}
+        ends: dict[int, Lsn] = {}
         loads: dict[int, Lsn] = {}
         for place in range(len(self._log)):
             for number, rows, truncates, stream, end, loaded in self._dict(place)[
@@ -251,16 +252,21 @@ class Log(OpenedLog):
                 count[2] += stream
                 oid = versions[number][0]
                 last[oid] = max(end, last.get(oid, end))
+                ends[number] = max(end, ends.get(number, end))
                 if loaded is not None:
                     loads[oid] = loaded
         tables: dict[int, list[LogVersion]] = {}
-        for (oid, schema, name, columns, identity), count in zip(
-            versions, counts, strict=True
-        ):
+        for oid, *_ in versions:
             if oid in last:
-                columns_ = tuple(LogColumn(*column) for column in columns)
-                version = LogVersion(f"{schema}.{name}", columns_, identity, *count)
-                tables.setdefault(oid, []).append(version)
+                tables[oid] = []
+        # A table may have an earlier version again, and it is the same version then.
+        for number in sorted(ends, key=lambda number: (ends[number], number)):
+            oid, schema, name, columns, identity = versions[number]
+            columns_ = tuple(LogColumn(*column) for column in columns)
+            version = LogVersion(
+                f"{schema}.{name}", columns_, identity, *counts[number]
+            )
+            tables[oid].append(version)
         pictures = record.tables or {}
         names = {oid: versions[-1].name for oid, versions in tables.items()}
         for oid, picture in pictures.items():

@@ -388,6 +388,65 @@ def test_a_column_that_was_dropped(tmp_path: Path) -> None:
         log.net("t", schema=walrow.schema(log, "t", metadata=()))
 
 
+def test_columns_are_those_of_the_targets_rows(tmp_path: Path) -> None:
+    base = change(START, insert(("1", "a")), insert(("2", "b")))
+    renamed = [COLUMNS[0], Column("w", 25)]
+    retyped = [COLUMNS[0], Column("v", 23)]
+    for name, columns in (("renamed", renamed), ("retyped", retyped)):
+        later = change(0x2000, insert(("3", "5")), columns=columns)
+        log = published(tmp_path / name, [base, later])
+        # Whether the cut is before the change or there.
+        for start in (0, START):
+            net = log.net("t", start=start)
+            with pytest.raises(walrow.errors.ApplyError) as raised:
+                list(net)
+            assert (raised.value.code, raised.value.lsn) == ("incomplete", 0x1FF8)
+        assert log.net("t", start=0x2000).rows == 0
+    # It is known what came and went, also at the cut.
+    for name, columns, row in (
+        ("narrow", NARROW, ("3",)),
+        ("wide", WIDER, ("3", "c", "d")),
+    ):
+        later = change(0x2000, insert(row), columns=columns)
+        log = published(tmp_path / name, [base, later])
+        net = log.net("t", start=START)
+        assert net.partial == (("v",) if name == "narrow" else ("w",))
+        assert net.rows == 1
+
+
+def test_columns_that_a_caller_has_altered_are_as_they_are(tmp_path: Path) -> None:
+    renamed = [COLUMNS[0], Column("w", 25)]
+    log = published(
+        tmp_path / "log",
+        [
+            change(START, insert(("1", "a"))),
+            change(0x2000, insert(("2", "b")), columns=renamed),
+        ],
+    )
+    net = log.net("t", start=START, allow=["column_renamed"])
+    assert rows_of(net) == [("I", 2, "b")]
+    # As somebody has accepted for everybody.
+    now = dt.datetime.now(dt.UTC)
+    marked(log, Mark(Why.RENAMED, "v was renamed", Lsn(START), None, now))
+    assert rows_of(log.net("t", start=START)) == [("I", 2, "b")]
+
+
+def test_a_column_that_comes_back_lacks_the_values_from_before(tmp_path: Path) -> None:
+    log = published(
+        tmp_path / "log",
+        [
+            change(START, insert(("1", "a")), insert(("2", "b"))),
+            change(0x2000, insert(("3",)), update(("1",)), columns=NARROW),
+            change(0x3000, insert(("4", None))),
+        ],
+    )
+    with pytest.raises(walrow.errors.ApplyError, match="dropped and added") as raised:
+        list(log.net("t", start=START))
+    error = raised.value
+    assert (error.code, error.column, error.lsn) == ("incomplete", "v", 0x2FF8)
+    assert rows_of(log.net("t", start=0x2000)) == [("I", 4, None)]
+
+
 def test_chosen_columns(tmp_path: Path) -> None:
     wide = change(
         0x2000, update(("1", UNSENT, "w")), update(("2", "b", UNSENT)), columns=WIDER
@@ -427,6 +486,23 @@ def test_keys_are_compared_as_the_target_compares_them(tmp_path: Path) -> None:
         assert net.rows == one, name
         # With numbers as texts, the old text goes.
         assert log.net("t", profile="text").rows == 2
+
+
+def test_keys_have_the_types_of_a_declared_schema(tmp_path: Path) -> None:
+    exact = [Column("k", 1700, 10 << 16 | (2 + 4), is_key=True), Column("v", 25)]
+    log = published(
+        tmp_path / "log",
+        [
+            change(START, insert(("1.0", "a")), columns=exact),
+            change(0x2000, update(("1.00", UNSENT), key=["1.0", None]), columns=exact),
+        ],
+    )
+    texts = walrow.schema(log, "t", profile="text")
+    for options in ({"schema": texts}, {"schema": texts, "profile": "text"}):
+        rows = rows_of(log.net("t", start=START, **options))
+        assert rows == [("head", "1.0"), ("U", "1.00", ...), ("D", "1.0")]
+    numbers = walrow.schema(log, "t")
+    assert log.net("t", start=START, schema=numbers).rows == 1
 
 
 def test_other_keys(tmp_path: Path) -> None:
@@ -612,6 +688,49 @@ def test_a_name_of_two_tables(tmp_path: Path) -> None:
         assert log.net(OTHER, start=0x2000).rows == 2
 
 
+def test_a_name_that_a_table_has_again_is_its_name(tmp_path: Path) -> None:
+    def a(lsn: int, row: int, name: str) -> bytes:
+        return change(lsn, insert((str(row), "a")), name=name)
+
+    def b(lsn: int, row: int, name: str) -> bytes:
+        return change(lsn, insert((str(row), "b"), OTHER), oid=OTHER, name=name)
+
+    stream = [
+        *(a(0x1000, 1, "t"), b(0x2000, 7, "u")),
+        *(a(0x3000, 2, "u"), b(0x4000, 8, "t")),
+        *(a(0x5000, 3, "t"), b(0x6000, 9, "u")),
+    ]
+    for segment in (1, 1 << 20):
+        source = streams.SESSION + b"".join(stream)
+        log = sealed(tmp_path / str(segment), source, segment_size=segment)
+        names = {table.oid: table.name for table in log.tables()}
+        assert names == {TABLE: "public.t", OTHER: "public.u"}
+        assert (log.net("t").oid, log.net("u").oid) == (TABLE, OTHER)
+        assert log.net("t", start=0x5000).oid == TABLE
+        assert log.net("t", start=0x4000, end=0x4000).oid == OTHER
+        assert {row["id"] for row in log.state("t").to_pyarrow().to_pylist()} == {
+            1,
+            2,
+            3,
+        }
+        found = {table.oid: table.name for table in walrow.tables(log)}
+        assert found == names
+
+
+def test_a_replica_identity_that_a_table_has_again(tmp_path: Path) -> None:
+    log = published(
+        tmp_path / "log",
+        [
+            transaction(0x1000, ("1", "a")),
+            change(0x2000, insert(("2", "b")), identity="n"),
+            transaction(0x3000, ("3", "c")),
+        ],
+    )
+    [table] = log.tables()
+    assert table.versions[-1].replica_identity == "default"
+    assert log.net("t").keys == ("id",)
+
+
 def test_a_renamed_table_is_the_same_one(tmp_path: Path) -> None:
     first = change(START, insert(("1", "x")), name="before")
     log = published(tmp_path / "log", [first, transaction(0x2000, ("2", "x"))])
@@ -655,6 +774,22 @@ def test_values_that_were_never_sent(tmp_path: Path) -> None:
     net = log.net("t", start=START, never_sent="null")
     assert (net.never_sent, net.lacking, net.kept) == (1, ("v",), ())
     assert pairs(rows_of(net)) == pairs([("I", 2, ...), ("I", 3, "c")])
+
+
+def test_an_older_version_without_the_column_hides_no_value(tmp_path: Path) -> None:
+    log = published(
+        tmp_path / "log",
+        [
+            transaction(0x1000, ("1", "a")),
+            change(0x2000, insert(("3", "c", "x")), columns=WIDER),
+            change(0x3000, insert(("4", "d", UNSENT)), columns=WIDER),
+        ],
+    )
+    with pytest.raises(walrow.errors.ApplyError) as raised:
+        list(log.net("t", start=0x2000))
+    assert (raised.value.code, raised.value.column) == ("never_sent", "w")
+    net = log.net("t", start=0x1000, never_sent="null")
+    assert (net.never_sent, net.lacking) == (1, ("w",))
 
 
 # ---------------------------------------------------------------- as an object

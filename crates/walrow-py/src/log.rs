@@ -265,7 +265,7 @@ impl LogDirectory {
     /// the columns `nullable`, it is neither noticed nor counted.
     #[pyo3(
         signature = (table, **options),
-        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
+        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', allows_altered=False, spool_memory=None, spool_directory=None)"
     )]
     fn net(
         &self,
@@ -281,7 +281,7 @@ impl LogDirectory {
     /// It takes the options of `net`.
     #[pyo3(
         signature = (table, **options),
-        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
+        text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', allows_altered=False, spool_memory=None, spool_directory=None)"
     )]
     fn net_part(
         &self,

@@ -73,6 +73,7 @@ impl Options {
                     let words = [("error", NeverSent::Error), ("null", NeverSent::Null)];
                     net.never_sent = word(py, &name, &value, &words)?;
                 }
+                "allows_altered" => all.allows_altered = value.extract()?,
                 "spool_memory" => all.memory = Some(value.extract()?),
                 "spool_directory" => directory = Some(value.extract::<PathBuf>()?),
                 _ => {
@@ -225,7 +226,7 @@ impl NetJoin {
     #[new]
     #[pyo3(
         signature = (parts, *, whole = false, **options),
-        text_signature = "(parts, *, whole=False, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', spool_memory=None, spool_directory=None)"
+        text_signature = "(parts, *, whole=False, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', allows_altered=False, spool_memory=None, spool_directory=None)"
     )]
     fn new(
         py: Python<'_>,

@@ -119,8 +119,10 @@ def net_of(
         truncates=rules.truncates,
         columns="last" if options.get("schema") is None else "all",
         more=more,
-        nullable=[*_partial(found), *unchosen],
+        # A schema has the columns of all versions, of which each version lacks some.
+        nullable=[*unchosen, *(_partial(found) if options.get("schema") else ())],
         never_sent=rules.never_sent,
+        allows_altered=span.allows_altered(record.marks.get(found.oid, ())),
         spool_memory=options.get("spool_memory"),
         spool_directory=options.get("spool_directory"),
     )
@@ -257,12 +259,15 @@ def _texts(
     }
     if types <= _ONE_TEXT:
         return []
-    chosen = {
-        name: options[name]
-        for name in ("profile", "types", "catalog", "columns", "session")
-        if name in options
-    }
-    found = schema(log._log.examples(table.oid), table.oid, metadata=(), **chosen)
+    # The target has the types of a declared schema.
+    found = Decoder(table=0, metadata=EVERY_METADATA, **options).schema
+    if found is None:
+        chosen = {
+            name: options[name]
+            for name in ("profile", "types", "catalog", "columns", "session")
+            if name in options
+        }
+        found = schema(log._log.examples(table.oid), table.oid, metadata=(), **chosen)
     kinds = dict(zip(found.names, found.types, strict=True))
     return [key for key in keys if kinds[key].endswith("string")]
 

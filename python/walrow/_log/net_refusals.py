@@ -52,6 +52,11 @@ class Range(NamedTuple):
                 )
                 raise self._refusal(text, "incomplete", mark.code.value, lsn=mark.since)
 
+    def allows_altered(self, marks: Sequence[Mark]) -> bool:
+        """Whether the caller, or somebody for all, has accepted that columns were altered."""
+        accepted = {mark.code for mark in marks if mark.accepted is not None}
+        return not _ALTERED.isdisjoint(self.allow | accepted)
+
     def missed(
         self, slot_start: Lsn | None, erased: Lsn, before: int | None
     ) -> Iterator[ApplyError]:
@@ -110,6 +115,9 @@ class Range(NamedTuple):
             advice="; or take the changes as they are with ",
             remedies=(Remedy("allow", None, (*sorted(self.allow), name)),),
         )
+
+
+_ALTERED = {Why.RENAMED, Why.RETYPED, Why.RETURNED}
 
 
 def allowed(names: Collection[str]) -> frozenset[str]:

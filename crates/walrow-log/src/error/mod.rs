@@ -205,7 +205,7 @@ pub enum ErrorKind {
         /// The part that is missing.
         gap: Gap,
     },
-    /// In the range, another table had the name until it was dropped or renamed.
+    /// In the range or at its start, another table had the name until it was dropped or renamed.
     OtherTable {
         /// The name, as `schema.name`.
         table: String,

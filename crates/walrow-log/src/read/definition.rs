@@ -50,7 +50,13 @@ impl Log {
 
 impl Definition {
     /// Gives it to a net, after the types that the segment defines.
-    pub(crate) fn describe(mut self, net: &mut Net) -> Result<(), Error> {
+    pub(crate) fn describe(self, net: &mut Net) -> Result<(), Error> {
+        let relation = self.define_types(net)?;
+        net.relation(&relation).map_err(|error| failed(error, 0))
+    }
+
+    /// Gives a net the types that the segment defines, and returns the definition.
+    pub(crate) fn define_types(mut self, net: &mut Net) -> Result<Arc<Relation>, Error> {
         let mut assembler = Assembler::new(Framing::Wire).with_encoding(self.encoding);
         let mut chunk = Vec::new();
         let mut segment = self.segments.open_next()?;
@@ -69,7 +75,6 @@ impl Definition {
                 }
             }
         }
-        let relation = Arc::new(self.relation);
-        net.relation(&relation).map_err(|error| failed(error, 0))
+        Ok(Arc::new(self.relation))
     }
 }

@@ -24,6 +24,9 @@ pub struct LogNetOptions {
     pub end: Option<End>,
     /// Whether rows may have been erased in the range. The target may then still have them.
     pub allows_erased: bool,
+    /// Whether columns may have been altered since `start`: renamed, of another type, or dropped and
+    /// added again. The target then has the right values of its rows under the new names.
+    pub allows_altered: bool,
     /// How the net changes are made.
     pub net: NetOptions,
     /// The spool for what does not fit in memory.
@@ -61,7 +64,8 @@ impl Log {
     /// The net changes of a table in a range, as a stream with one transaction: see
     /// [`walrow_stream::Net`]. `wants` chooses the table by OID, schema and name.
     ///
-    /// It is not checked whether the table needs a load.
+    /// It is not checked whether the table needs a load, whether the log begins after `start`, and
+    /// whether rows are erased while they are read.
     ///
     /// ```no_run
     /// use std::sync::Arc;
@@ -83,11 +87,18 @@ impl Log {
     ///
     /// # Errors
     /// [`ErrorKind::NoTable`] and [`ErrorKind::Ambiguous`] if not exactly one table is chosen.
-    /// [`ErrorKind::OtherTable`] if another table had the name in the range. [`ErrorKind::Pruned`] and
+    /// [`ErrorKind::PastEnd`] if the range ends before its start: the log is an older copy.
+    /// [`ErrorKind::OtherTable`] if another table had the name at the start or in the range.
+    /// [`ErrorKind::Incomplete`] if rows of the target get values or names that were not sent.
+    /// [`ErrorKind::Pruned`] and
     /// [`ErrorKind::NotLoaded`] if changes were removed, and [`ErrorKind::Erased`] if rows were
     /// erased. A segment is damaged.
     pub fn net(&self, wants: &Wants<'_>, options: LogNetOptions) -> Result<TableReader, Error> {
         let at = self.lsn_of(options.end)?;
+        if options.start > at {
+            let (position, end) = (options.start, at);
+            return Err(Error::new("", ErrorKind::PastEnd { position, end }));
+        }
         let oid = self.oid_as_of(wants, at)?;
         self.check_others(wants, oid, options.start, at)?;
         let NetOptions {
@@ -109,6 +120,14 @@ impl Log {
             self.check_erased(oid, options.start)?;
         }
         let is_table = |version: &TableVersion| version.oid == oid;
+        // Before a load, the target has no rows that count. With the columns of all versions, the caller
+        // compares them.
+        let has_rows = start.is_valid() && start == options.start;
+        let is_alone = self.versions().iter().filter(|it| is_table(it)).count() == 1;
+        let compares = !options.allows_altered && options.net.columns == NetColumns::Last;
+        let target = (compares && has_rows && !is_alone)
+            .then(|| self.definition(oid, start))
+            .flatten();
         let segments = self.plan(&Plan {
             start,
             end: Some(End::Lsn(at)),
@@ -119,7 +138,11 @@ impl Log {
         let encoding = self.encoding();
         let assembler = self.assembler(start, at, options.memory, options.spool.as_ref());
         let segments = self.read(&segments, start);
-        let net = self.begin(oid, options);
+        let mut net = self.begin(oid, options);
+        if let Some(target) = target {
+            let relation = target.define_types(&mut net)?;
+            net = net.with_target(&relation);
+        }
         let changes = Changes::new(segments, assembler, net);
         let columns = Columns::Defined(self.definition(oid, at));
         Ok(TableReader::new(
@@ -169,11 +192,19 @@ impl Log {
         columns
     }
 
-    /// Refuses a range where another table had the name. Its rows would stay in the target.
+    /// Refuses a range where another table had the name, and a target that may have its rows: they
+    /// would stay.
     fn check_others(&self, wants: &Wants<'_>, oid: Oid, start: Lsn, at: Lsn) -> Result<(), Error> {
         let is_other = |it: &TableVersion| it.oid != oid && wants(it.oid, &it.schema, &it.name);
         if !self.versions().iter().any(|it| is_other(it)) {
             return Ok(());
+        }
+        let before = start.is_valid().then(|| self.oid_as_of(wants, start));
+        if let Some(Ok(other)) = before
+            && other != oid
+        {
+            let (table, lsn) = (self.name_of(oid), start);
+            return Err(Error::new("", ErrorKind::OtherTable { table, lsn }));
         }
         for segment in self.segments() {
             if segment.end <= start || segment.start >= at {

@@ -10,7 +10,7 @@ use crate::sync;
 use crate::world::Memory;
 use std::sync::Arc;
 use walrow_log::{ErrorKind, Log, LogNetOptions, TableReader, Writer, WriterOptions};
-use walrow_stream::{Assembler, Deletes, Event, RowChange, Truncates};
+use walrow_stream::{Assembler, Deletes, Event, Gap, RowChange, Truncates};
 use walrow_testkit::{Stream, null, text};
 use walrow_wire::{Cell, Lsn, ReplicaIdentity, Tuple};
 
@@ -175,4 +175,155 @@ fn one_name_means_one_table() {
         kind(&|_, _, _| true).kind,
         ErrorKind::Ambiguous { .. }
     ));
+}
+
+/// A column of an integer, the key, or of text.
+type ColumnOf<'a> = (&'a str, u32, i32, bool);
+
+const ID: ColumnOf<'_> = ("id", 23, -1, true);
+
+/// A transaction with a definition of table 1 and changes.
+fn with_columns(
+    number: u64,
+    columns: &[ColumnOf<'_>],
+    change: impl FnOnce(Stream) -> Stream,
+) -> Vec<u8> {
+    let xid = 700 + u32::try_from(number).unwrap();
+    let stream = Stream::new().session().begin(0x1000 * number, xid);
+    let stream = stream.relation(1, "public", "one", ReplicaIdentity::Default, columns);
+    change(stream).commit().bytes()
+}
+
+/// The net, or the gap that it fails with and the LSN where it was found.
+fn words_or_gap(log: &Log, start: u64) -> Result<Vec<String>, (Gap, Lsn)> {
+    let mut reader = log.net(&named("one"), options(start)).unwrap();
+    loop {
+        match reader.advance() {
+            Ok(true) => {}
+            Ok(false) => return Ok(words(reader)),
+            Err(error) => match error.kind {
+                ErrorKind::Incomplete { gap, lsn, .. } => return Err((gap, lsn)),
+                other => panic!("{other:?}"),
+            },
+        }
+    }
+}
+
+#[test]
+fn columns_are_compared_with_those_of_the_targets_rows() {
+    let text_column = |name| (name, 25, -1, false);
+    let two = |name| [ID, text_column(name)];
+    let base = || {
+        with_columns(1, &two("v"), |it| {
+            it.insert(1, &[text("1"), text("a")])
+                .insert(1, &[text("2"), text("b")])
+        })
+    };
+    let insert = |it: Stream| it.insert(1, &[text("3"), text("5")]);
+    // A new name, and a new type.
+    let renamed = log(&[base(), with_columns(2, &two("w"), insert)]);
+    let gap = Gap::Columns {
+        went: "v".to_owned(),
+        came: "w".to_owned(),
+    };
+    assert_eq!(
+        words_or_gap(&renamed, 0x1030),
+        Err((gap.clone(), Lsn(0x2000)))
+    );
+    assert_eq!(words_or_gap(&renamed, 0), Err((gap, Lsn(0x2000))));
+    // Behind the change, the target has the new name.
+    assert_eq!(words_or_gap(&renamed, 0x2030), Ok(vec![]));
+    let number = ("v", 23, -1, false);
+    let retyped = log(&[base(), with_columns(2, &[ID, number], insert)]);
+    let gap = Gap::Type {
+        column: "v".to_owned(),
+    };
+    assert_eq!(words_or_gap(&retyped, 0x1030), Err((gap, Lsn(0x2000))));
+    // A column that goes, or that comes: NULL in the target's other rows.
+    let gone = log(&[
+        base(),
+        with_columns(2, &[ID], |it| it.insert(1, &[text("3")])),
+    ]);
+    assert_eq!(words_or_gap(&gone, 0x1030), Ok(vec!["I 3".to_owned()]));
+    let three = [ID, text_column("v"), text_column("w")];
+    let came = log(&[
+        base(),
+        with_columns(2, &three, |it| {
+            it.insert(1, &[text("3"), text("c"), text("x")])
+        }),
+    ]);
+    assert_eq!(words_or_gap(&came, 0x1030), Ok(vec!["I 3 c x".to_owned()]));
+    // A column that comes back has no values from before, unlike the target's.
+    let back = log(&[
+        base(),
+        with_columns(2, &[ID], |it| it.insert(1, &[text("3")])),
+        with_columns(3, &two("v"), |it| it.insert(1, &[text("4"), null()])),
+    ]);
+    let gap = Gap::CameBack {
+        column: "v".to_owned(),
+    };
+    assert_eq!(words_or_gap(&back, 0x1030), Err((gap, Lsn(0x3000))));
+    assert_eq!(words_or_gap(&back, 0x2030), Ok(vec!["I 4 -".to_owned()]));
+}
+
+#[test]
+fn rows_that_go_need_no_columns() {
+    let text_column = |name| (name, 25, -1, false);
+    let truncated = log(&[
+        with_columns(1, &[ID, text_column("v")], |it| {
+            it.insert(1, &[text("1"), text("a")])
+        }),
+        with_columns(2, &[ID, text_column("w")], |it| {
+            it.insert(1, &[text("2"), text("b")])
+                .truncate(0, &[1])
+                .insert(1, &[text("3"), text("c")])
+        }),
+    ]);
+    let expected = vec!["T".to_owned(), "I 3 c".to_owned()];
+    assert_eq!(words_or_gap(&truncated, 0x1030), Ok(expected));
+    // Ignored, they stay.
+    let mut options = options(0x1030);
+    options.net.truncates = Truncates::Ignore;
+    let mut reader = truncated.net(&named("one"), options).unwrap();
+    let error = loop {
+        if let Err(error) = reader.advance() {
+            break error;
+        }
+    };
+    assert_eq!(error.kind.code(), "incomplete");
+}
+
+#[test]
+fn a_name_that_another_table_had_at_the_start_is_refused() {
+    let relation = |it: Stream, oid| {
+        it.relation(oid, "public", "one", ReplicaIdentity::Default, &COLUMNS)
+            .insert(oid, &[text("1"), text("a")])
+    };
+    let session = |number: u64| {
+        let xid = 700 + u32::try_from(number).unwrap();
+        Stream::new().session().begin(0x1000 * number, xid)
+    };
+    let log = log(&[
+        relation(session(1), 1).commit().bytes(),
+        relation(session(2), 2).commit().bytes(),
+    ]);
+    let error = log.net(&named("one"), options(0x1030)).unwrap_err();
+    assert!(
+        matches!(error.kind, ErrorKind::OtherTable { .. }),
+        "{error:?}"
+    );
+    assert!(log.net(&|oid, _, _| oid == 2, options(0x1030)).is_ok());
+    assert!(log.net(&named("one"), options(0x2030)).is_ok());
+}
+
+#[test]
+fn a_range_that_ends_before_its_start_is_refused() {
+    let error = two_tables()
+        .net(&named("one"), options(0x9000))
+        .unwrap_err();
+    let expected = ErrorKind::PastEnd {
+        position: Lsn(0x9000),
+        end: Lsn(0x3030),
+    };
+    assert_eq!(format!("{:?}", error.kind), format!("{expected:?}"));
 }

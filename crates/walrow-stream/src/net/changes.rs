@@ -10,6 +10,7 @@ use crate::net::record::{Head, Row};
 use crate::net::stored::{Keep, over};
 use crate::net::table::{Table, cell_at, unsent};
 use crate::net::tally::Barrier;
+use crate::net::target::Target;
 use crate::transaction::{RowChange, Truncate};
 use std::collections::{BTreeMap, BTreeSet};
 use walrow_wire::{Cell, OldTuple, Tuple};
@@ -108,6 +109,9 @@ impl Changes {
         };
         self.clear(table, barrier, 0);
         self.clears |= !is_load || self.options.deletes != Deletes::Ignore;
+        if self.clears {
+            self.layout.target = Target::Unseen;
+        }
         Ok(())
     }
 

@@ -51,6 +51,19 @@ pub enum Gap {
         /// The column that came.
         came: String,
     },
+    /// The values of a column that has a new name: the target's rows have them under the old name.
+    Renamed {
+        /// The old name.
+        before: String,
+        /// The new name.
+        after: String,
+    },
+    /// The values of a column that was dropped and added again: the target's rows have those of the
+    /// dropped one.
+    CameBack {
+        /// The column.
+        column: String,
+    },
     /// The values of a column whose type was changed.
     Type {
         /// The column.
@@ -97,6 +110,7 @@ impl Gap {
         match self {
             Self::Value { column }
             | Self::Type { column }
+            | Self::CameBack { column }
             | Self::NullKey { column }
             | Self::Key { column }
             | Self::NeverSent { column } => Some(column),
@@ -142,6 +156,17 @@ impl fmt::Display for Gap {
                 "column {} disappeared and {} appeared; the stream does not say whether it was renamed",
                 Printable(went),
                 Printable(came)
+            ),
+            Self::Renamed { before, after } => write!(
+                f,
+                "column {} was renamed to {}, and the target has its values under the old name",
+                Printable(before),
+                Printable(after)
+            ),
+            Self::CameBack { column } => write!(
+                f,
+                "column {} was dropped and added again, and the target has the values from before",
+                Printable(column)
             ),
             Self::Type { column } => write!(
                 f,

@@ -9,7 +9,8 @@ use crate::net::record::Record;
 use crate::net::state::places;
 use crate::net::stored::cells_of;
 use crate::net::table::Table;
-use crate::net::versions::numbers;
+use crate::net::target::Target;
+use crate::net::versions::{Seen, numbers};
 use crate::relation::{Column, Relation};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -37,13 +38,7 @@ pub(super) struct Layout {
     /// The columns of all versions, and of some versions only.
     names: BTreeSet<Box<str>>,
     pub(super) partial: BTreeSet<Box<str>>,
-}
-
-/// A version that was seen.
-#[derive(Clone, Debug)]
-pub(super) struct Seen {
-    pub(super) relation: Arc<Relation>,
-    pub(super) numbers: Option<Vec<i16>>,
+    pub(super) target: Target,
 }
 
 impl Layout {
@@ -62,7 +57,15 @@ impl Layout {
             chain: Vec::new(),
             names: BTreeSet::new(),
             partial: BTreeSet::new(),
+            target: Target::default(),
         }
+    }
+
+    /// Takes the version of the rows that the target has from before the changes.
+    pub(super) fn take_target(&mut self, version: Seen) {
+        let names = version.relation.columns.iter().map(|it| it.name.clone());
+        self.names.extend(names);
+        self.target = Target::new(version);
     }
 
     /// The columns before the current version.
@@ -146,7 +149,7 @@ impl Layout {
         relation: &Arc<Relation>,
         numbers_now: Option<Vec<i16>>,
     ) -> Result<(), NetError> {
-        self.see(relation, numbers_now.as_deref());
+        self.see(table, relation, numbers_now.as_deref());
         match self.columns {
             NetColumns::Last => self.replace(table, relation, numbers_now)?,
             NetColumns::All => self.unite(table, relation)?,
@@ -169,8 +172,8 @@ impl Layout {
     }
 
     /// Notes a version and which columns it has.
-    fn see(&mut self, relation: &Arc<Relation>, numbers: Option<&[i16]>) {
-        let is_first = self.chain.is_empty() && self.known.is_empty();
+    fn see(&mut self, table: &Table, relation: &Arc<Relation>, numbers: Option<&[i16]>) {
+        let is_first = self.names.is_empty() && self.known.is_empty();
         self.names
             .extend(self.known.iter().map(|it| it.name.clone()));
         let has = |name: &str| relation.columns.iter().any(|it| *it.name == *name);
@@ -191,6 +194,7 @@ impl Layout {
             relation: Arc::clone(relation),
             numbers: numbers.map(<[i16]>::to_vec),
         };
+        self.target.take_version(table, &seen);
         if is_same {
             self.chain.pop();
         }

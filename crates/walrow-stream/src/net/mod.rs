@@ -115,6 +115,7 @@ mod state;
 mod stored;
 mod table;
 mod tally;
+mod target;
 mod versions;
 
 use crate::fact::Fact;
@@ -132,6 +133,7 @@ use state::State;
 use std::sync::Arc;
 use table::Table;
 pub use tally::{Barrier, Tally};
+use versions::Seen;
 use walrow_wire::Oid;
 
 /// The net of one table's changes. It takes them in their order.
@@ -188,6 +190,18 @@ impl Net {
             table: Table::new(oid),
             base: Base::Unknown(Box::new(Changes::new(options))),
         }
+    }
+
+    /// Sets the version of the rows that the target has from before the changes. Then the net is an
+    /// error if a version after it gives such rows other values or names, unless they go.
+    #[must_use]
+    pub fn with_target(mut self, relation: &Arc<Relation>) -> Self {
+        if let Base::Unknown(changes) = &mut self.base {
+            let numbers = Layout::numbers(&self.table, relation);
+            let relation = Arc::clone(relation);
+            changes.layout.take_target(Seen { relation, numbers });
+        }
+        self
     }
 
     /// Skips the changes before the first load of the table.

@@ -65,6 +65,7 @@ impl Net {
         let source = match base {
             Base::Empty(_) => Source::State(Stored::default()),
             Base::Unknown(mut changes) => {
+                changes.layout.target.check()?;
                 changes.settle(&mut table)?;
                 Source::Changes(Box::new(Changed::new(&mut table, &changes)?))
             }

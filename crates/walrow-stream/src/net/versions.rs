@@ -5,6 +5,7 @@ use crate::catalog::Catalog;
 use crate::net::heap::Version;
 use crate::relation::{Column, Relation};
 use std::collections::HashMap;
+use std::sync::Arc;
 use walrow_wire::{Cell, Oid, Tuple};
 
 /// The places of the last version's columns in an earlier version. `None` for a column that the
@@ -88,6 +89,14 @@ impl Stored {
             places: None,
         }
     }
+}
+
+/// A version that was seen.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    pub(super) relation: Arc<Relation>,
+    /// The attribute numbers of its columns.
+    pub(super) numbers: Option<Vec<i16>>,
 }
 
 /// The attribute numbers of a version's columns, if the catalog has exactly these columns.

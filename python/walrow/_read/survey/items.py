@@ -168,9 +168,19 @@ class Table(Result):
         return f"<walrow.Table {_printable(self.name)}: {versions}, {changes}>"
 
     @property
+    def _latest(self) -> Version:
+        """The version of the last changes. A table may have an earlier version again."""
+
+        def last(place: int) -> tuple[int, int]:
+            commit = self.versions[place].last
+            return (commit.lsn if commit else 0, place)
+
+        return self.versions[max(range(len(self.versions)), key=last)]
+
+    @property
     def name(self) -> str:
         """Its last name, as `schema.name`."""
-        return self.versions[-1].name
+        return self._latest.name
 
     @property
     def inserts(self) -> int:
@@ -205,7 +215,7 @@ class Table(Result):
     @property
     def replica_identity(self) -> str:
         """The last replica identity: `default`, `nothing`, `full` or `index`."""
-        return self.versions[-1].replica_identity
+        return self._latest.replica_identity
 
     @property
     def first(self) -> Commit | None:
