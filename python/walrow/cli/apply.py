@@ -16,6 +16,7 @@ from walrow._apply.engines import choose
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
 from walrow._options import DURATION, Option
 from walrow._results import counted
+from walrow._waiting import pause
 from walrow.cli.arguments import (
     TEXT,
     OrByFile,
@@ -227,7 +228,7 @@ def _repeat(
         check()
         if every is None:
             return
-        time.sleep(every)
+        pause(every)
 
 
 def _show(done: Applied, *, as_json: bool) -> None:
