@@ -25,6 +25,8 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._late import listed
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -47,6 +49,8 @@ __all__ = [
     "UnfinishedError",
     "UnrepresentableError",
 ]
+
+__dir__ = listed(__all__)
 
 
 class Remedy(NamedTuple):
