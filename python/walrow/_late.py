@@ -38,7 +38,7 @@ def late(
 
 
 def listed(names: Sequence[str]) -> Callable[[], list[str]]:
-    """The `__dir__` of a public module: its public names, and nothing that it imports."""
+    """The `__dir__` of a public module: only its public names."""
     return lambda: sorted(names)
 
 

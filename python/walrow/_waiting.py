@@ -22,7 +22,7 @@ WRITE = selectors.EVENT_WRITE
 def pause(seconds: float) -> None:
     """Waits for a time, whatever happens. A signal's handler runs meanwhile, and may raise.
 
-    Who can be stopped waits with a `Waiter`.
+    A thread that others can stop waits with a `Waiter` instead.
     """
     time.sleep(seconds)
 

@@ -112,6 +112,7 @@ _STEPS = {
     "rewind": "rewind it to read changes again",
     "register": "register it first with log.register({literal})",
     "load": "load the table again",
+    "marks": "see LogTable.marks",
     "one_table": "choose one of them",
     "erase_earlier_name": "erase the columns that the earlier version has instead of "
     "it, too",

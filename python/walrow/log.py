@@ -41,7 +41,7 @@ from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of, opened
 from walrow._sources.urls import is_url
-from walrow.errors import LogError, OptionError, SchemaError
+from walrow.errors import LogError, OptionError, Remedy, SchemaError
 from walrow.typing import NetOptions, Options, StateOptions
 
 if TYPE_CHECKING:
@@ -354,10 +354,10 @@ class Log(OpenedLog):
         if all(mark.code != reason for mark in open_):
             codes = ", ".join(sorted({mark.code.value for mark in open_})) or "none"
             text = (
-                f"{name} has no open mark with the reason {reason!r}; open are: {codes} (see "
-                "LogTable.marks)"
+                f"{name} has no open mark with the reason {reason!r}; open are: {codes}"
             )
-            raise LogError(text, code="no_mark", table=name)
+            remedies = (Remedy("marks"),)
+            raise LogError(text, code="no_mark", table=name, remedies=remedies)
         return accept(self.path, oid, reason, dt.datetime.now(dt.UTC))
 
     def schema(

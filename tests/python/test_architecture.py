@@ -267,7 +267,7 @@ def test_few_modules_wait_by_themselves() -> None:
         # Only the end of a pipe, which no selector reports.
         "cli.stopping",
     }
-    # Events, with which the threads of a part wait for each other.
+    # The threads of a part wait for each other with events.
     assert makers("Event", "Condition") == {
         "_backup.base_wal_stream",
         "_backup.wal_landing",
@@ -394,7 +394,7 @@ _DECIDES = (
     *("load", "link", "link_states", "attempts", "events", "resuming", "core"),
     *("marks", "same_server", "status"),
 )
-#: What some of them import besides: values, and pure functions.
+#: Other modules that some of them import, with values and pure functions only.
 _KNOWN = {
     "marks": (
         "functools",

@@ -223,11 +223,11 @@ def test_each_result_of_a_public_function_has_a_public_name() -> None:
             function = getattr(member, "fget", member)
             if inspect.isfunction(function) and function.__name__[0] != "_":
                 found |= dict.fromkeys(results_of(function), function.__qualname__)
-        # What is in a result is a result.
+        # The parts of a result are results, too.
         fields = inspect.get_annotations(cls) if issubclass(cls, Result) else {}
         for name in itertools.chain.from_iterable(map(names_in, fields.values())):
             found |= dict.fromkeys(meant(name, cls.__module__), cls.__qualname__)
-    # What is handed to functions of the caller.
+    # Functions of the caller get some, too.
     for options in (ReceiveOptions, SealOptions):
         for option in declared(options).values():
             for name in names_in(option.kind.name):

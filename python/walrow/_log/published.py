@@ -1,4 +1,4 @@
-"""What the publications had when a receiver looked last: a plain value, which `needs.py` reads and writes."""
+"""The published tables at a receiver's last look: a plain value. `needs.py` reads and writes it."""
 
 from __future__ import annotations
 

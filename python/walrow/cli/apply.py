@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from walrow._apply.engines import choose
+from walrow._apply.engines import check_target, choose
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
 from walrow._options import DURATION, Option
 from walrow._results import counted
@@ -100,6 +100,7 @@ def apply(
     own = {name: options.pop(name) for name in ("cluster_by", "widen_types")}
     of_spark = ["--conf"] if given else []
     of_spark += [f"--{name.replace('_', '-')}" for name, value in own.items() if value]
+    check_target(options["target"])
     choice = choose(
         engine,
         options["target"],
