@@ -24,7 +24,7 @@ from typing import (
 )
 
 from walrow._by_table import ByTable
-from walrow._core import Catalog, Frame, Frames, Message
+from walrow._core import BatchIterator, Catalog, Frame, Frames, Message
 from walrow._late import late, listed
 from walrow._results import Results
 from walrow._unresolved import UnresolvedType
@@ -44,6 +44,7 @@ __all__ = [
     "Absence",
     "ArrowSchemaExportable",
     "At",
+    "BatchIterator",
     "BatchOptions",
     "BinaryFile",
     "Buffer",

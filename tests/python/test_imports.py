@@ -18,6 +18,7 @@ import pytest
 
 import walrow
 from captures import capture
+from walrow import _core
 from walrow._log.sealing import SealOptions
 from walrow._options import declared
 from walrow._receive.options import ReceiveOptions
@@ -227,6 +228,7 @@ def test_each_result_of_a_public_function_has_a_public_name() -> None:
         fields = inspect.get_annotations(cls) if issubclass(cls, Result) else {}
         for name in itertools.chain.from_iterable(map(names_in, fields.values())):
             found |= dict.fromkeys(meant(name, cls.__module__), cls.__qualname__)
+    found |= compiled_results(public)
     # Functions of the caller get some, too.
     for options in (ReceiveOptions, SealOptions):
         for option in declared(options).values():
@@ -239,8 +241,23 @@ def test_each_result_of_a_public_function_has_a_public_name() -> None:
     }
     assert missing == {}
     # It finds something.
+    assert {walrow.typing.BatchIterator, walrow.typing.Message} <= found.keys()
     assert {walrow.log.Received, walrow.log.Status, walrow.log.Mark} <= found.keys()
     assert {walrow.log.Sealed, walrow.typing.Tables, walrow.log.Hold} <= found.keys()
+
+
+def compiled_results(public: set[object]) -> dict[type, str]:
+    """The results of compiled classes, which have their annotations in the stub."""
+    stub = ast.parse((Path(walrow.__file__).parent / "_core.pyi").read_text("utf-8"))
+    return {
+        cls: node.name
+        for each in stub.body
+        if isinstance(each, ast.ClassDef) and getattr(_core, each.name, None) in public
+        for node in ast.walk(each)
+        if isinstance(node, ast.FunctionDef) and node.name[0] != "_"
+        for name in names_in(ast.unparse(node.returns or node.args))
+        for cls in meant(name, "walrow._core")
+    }
 
 
 def results_of(function: Callable[..., Any]) -> set[type]:
