@@ -38,7 +38,7 @@ from walrow._core import (
     Schema,
     __version__,
 )
-from walrow._late import late
+from walrow._late import late, listed
 from walrow._lsn import Lsn
 from walrow.errors import Error
 
@@ -96,6 +96,4 @@ if not TYPE_CHECKING:
         modules=("backup", "delta", "log", "postgres", "spark", "typing"),
     )
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = listed(__all__)

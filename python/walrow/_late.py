@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import ModuleType
 
-__all__ = ["late", "require"]
+__all__ = ["late", "listed", "require"]
 
 
 def late(
@@ -35,6 +35,11 @@ def late(
         raise AttributeError(text)
 
     return get
+
+
+def listed(names: Sequence[str]) -> Callable[[], list[str]]:
+    """The `__dir__` of a public module: only its public names."""
+    return lambda: sorted(names)
 
 
 def _import(place: str) -> ModuleType:

@@ -13,10 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Self
 
-__all__ = ["READ", "WRITE", "StopEvent", "Waiter"]
+__all__ = ["READ", "WRITE", "StopEvent", "Waiter", "pause"]
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE
+
+
+def pause(seconds: float) -> None:
+    """Waits for a time, whatever happens. A signal's handler runs meanwhile, and may raise.
+
+    A thread that others can stop waits with a `Waiter` instead.
+    """
+    time.sleep(seconds)
 
 
 class Waiter:

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walrow._late import late
+from walrow._late import late, listed
 
 if TYPE_CHECKING:
     from walrow._backup.against import verify_against
@@ -82,6 +82,4 @@ if not TYPE_CHECKING:
         },
     )
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = listed(__all__)

@@ -25,6 +25,8 @@ from __future__ import annotations
 import builtins
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._late import listed
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -47,6 +49,8 @@ __all__ = [
     "UnfinishedError",
     "UnrepresentableError",
 ]
+
+__dir__ = listed(__all__)
 
 
 class Remedy(NamedTuple):
@@ -108,6 +112,7 @@ _STEPS = {
     "rewind": "rewind it to read changes again",
     "register": "register it first with log.register({literal})",
     "load": "load the table again",
+    "marks": "see LogTable.marks",
     "one_table": "choose one of them",
     "erase_earlier_name": "erase the columns that the earlier version has instead of "
     "it, too",

@@ -21,15 +21,16 @@ from typing import TYPE_CHECKING, Any
 from walrow._amounts import size
 from walrow._calls import explained
 from walrow._core import Decoder, LogDirectory, Reader
+from walrow._late import late, listed
 from walrow._log.erasing import Erased, erase
 from walrow._log.following import Follower
 from walrow._log.items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
-from walrow._log.marks import Why, needs_of
+from walrow._log.marks import Mark, Why, needs_of
 from walrow._log.needs import accept, read_record
 from walrow._log.net_range import NetRules, net_of
 from walrow._log.readers import LogReader, reader_name
 from walrow._log.requests import cancel_load
-from walrow._log.retention import Compacted, Retained, Retention
+from walrow._log.retention import Compacted, Hold, Retained, Retention
 from walrow._log.stopped import resume
 from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
@@ -40,7 +41,7 @@ from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of, opened
 from walrow._sources.urls import is_url
-from walrow.errors import LogError, OptionError, SchemaError
+from walrow.errors import LogError, OptionError, Remedy, SchemaError
 from walrow.typing import NetOptions, Options, StateOptions
 
 if TYPE_CHECKING:
@@ -49,9 +50,10 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from walrow._core import Schema
-    from walrow._log.marks import Mark
-    from walrow._log.needs import Published
-    from walrow._log.net import Net
+    from walrow._log.net import Net, NetBarrier
+    from walrow._log.published import Published
+    from walrow._log.sealing import Sealed
+    from walrow._receive.status import LoadProgress, PendingLoad, Received, Status
     from walrow.typing import (
         At,
         Deletes,
@@ -67,17 +69,46 @@ if TYPE_CHECKING:
 __all__ = [
     "Compacted",
     "Erased",
+    "Follower",
+    "Hold",
+    "LoadProgress",
     "Log",
     "LogColumn",
     "LogReader",
     "LogTable",
     "LogVersion",
+    "Mark",
+    "Net",
+    "NetBarrier",
+    "PendingLoad",
+    "Received",
     "Retained",
     "Retention",
+    "Sealed",
     "Segment",
     "SourceIdentity",
+    "Status",
+    "Why",
     "cancel_load",
 ]
+
+# Type checkers see the imports above, so they know which names there are.
+if not TYPE_CHECKING:
+    __getattr__ = late(
+        __name__,
+        {
+            "walrow._log.net": ("Net", "NetBarrier"),
+            "walrow._log.sealing": ("Sealed",),
+            "walrow._receive.status": (
+                "LoadProgress",
+                "PendingLoad",
+                "Received",
+                "Status",
+            ),
+        },
+    )
+
+__dir__ = listed(__all__)
 
 
 class Log(OpenedLog):
@@ -329,10 +360,10 @@ class Log(OpenedLog):
         if all(mark.code != reason for mark in open_):
             codes = ", ".join(sorted({mark.code.value for mark in open_})) or "none"
             text = (
-                f"{name} has no open mark with the reason {reason!r}; open are: {codes} (see "
-                "LogTable.marks)"
+                f"{name} has no open mark with the reason {reason!r}; open are: {codes}"
             )
-            raise LogError(text, code="no_mark", table=name)
+            remedies = (Remedy("marks"),)
+            raise LogError(text, code="no_mark", table=name, remedies=remedies)
         return accept(self.path, oid, reason, dt.datetime.now(dt.UTC))
 
     def schema(

@@ -38,7 +38,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walrow._late import late
+from walrow._late import late, listed
 
 if TYPE_CHECKING:
     from walrow._postgres.catalog import catalog
@@ -60,7 +60,12 @@ if TYPE_CHECKING:
     )
     from walrow._postgres.ddl_trigger import ddl_trigger
     from walrow._postgres.failures import deserves_reconnect
-    from walrow._postgres.physical import PhysicalStream, StreamEnd, TimelineEnd
+    from walrow._postgres.physical import (
+        PhysicalStream,
+        StreamEnd,
+        TimelineEnd,
+        Wal,
+    )
     from walrow._postgres.preflight import Finding, Preflight, preflight
     from walrow._postgres.publications import create_publication, drop_publication
     from walrow._postgres.replication import ReplicationStream
@@ -85,6 +90,7 @@ __all__ = [
     "TimelineHistory",
     "TimelineSwitch",
     "Waiting",
+    "Wal",
     "alter_slot",
     "catalog",
     "changes",
@@ -147,6 +153,4 @@ if not TYPE_CHECKING:
         },
     )
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = listed(__all__)

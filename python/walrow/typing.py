@@ -1,4 +1,4 @@
-"""Types for annotations, such as the options of each function.
+"""Types for annotations, such as the options of each function, and what some of them return.
 
 ```python
 def read_orders(source: Source, **options: Unpack[Options]) -> walrow.Reader:
@@ -13,27 +13,53 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import IO, Any, Literal, Protocol, TypeAlias, TypedDict
+from typing import (
+    IO,
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypedDict,
+)
 
 from walrow._by_table import ByTable
-from walrow._core import Catalog, Frame, Message
+from walrow._core import BatchIterator, Catalog, Frame, Frames, Message
+from walrow._late import late, listed
+from walrow._results import Results
 from walrow._unresolved import UnresolvedType
+
+if TYPE_CHECKING:
+    from walrow._read.survey.items import (
+        Column,
+        Commit,
+        Ddl,
+        Note,
+        Table,
+        Tables,
+        Version,
+    )
 
 __all__ = [
     "Absence",
     "ArrowSchemaExportable",
     "At",
+    "BatchIterator",
     "BatchOptions",
     "BinaryFile",
     "Buffer",
     "ByTable",
     "ChangeColumnOptions",
     "ChangesOptions",
+    "Column",
+    "Commit",
     "DataSourceOptions",
+    "Ddl",
     "Deletes",
     "Duration",
     "Engine",
     "Frame",
+    "Frames",
     "Framing",
     "LiveSchemaOptions",
     "MemoryOptions",
@@ -41,10 +67,12 @@ __all__ = [
     "Mode",
     "NetOptions",
     "NeverSent",
+    "Note",
     "Options",
     "Policy",
     "Profile",
     "ProfileOptions",
+    "Results",
     "SchemaOptions",
     "SessionOptions",
     "Size",
@@ -53,13 +81,35 @@ __all__ = [
     "SparkOptions",
     "SparkSchemaOptions",
     "StateOptions",
+    "Table",
     "TableName",
     "TableOptions",
+    "Tables",
     "Truncates",
     "UnresolvedType",
     "ValueOptions",
+    "Version",
     "Versions",
 ]
+
+# Type checkers see the imports above, so they know which names there are.
+if not TYPE_CHECKING:
+    __getattr__ = late(
+        __name__,
+        {
+            "walrow._read.survey.items": (
+                "Column",
+                "Commit",
+                "Ddl",
+                "Note",
+                "Table",
+                "Tables",
+                "Version",
+            ),
+        },
+    )
+
+__dir__ = listed(__all__)
 
 
 #: An LSN, a datetime with a time zone, a text of either, `"-1h"`, `"1h ago"` or `"today"`.

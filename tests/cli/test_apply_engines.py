@@ -80,6 +80,16 @@ def log(tmp_path: Path, data: Path) -> Path:
     return tmp_path / "log"
 
 
+@pytest.mark.parametrize("target", ["nothing", "delta:", "parquet:/lake/x"])
+def test_a_wrong_target_is_refused_before_an_engine_is_named(
+    run: Callable[..., Any], log: Path, target: str
+) -> None:
+    refused = run("apply", log, "--table", "public.item", "--target", target, text=True)
+    assert refused.returncode == 2
+    (line,) = refused.stderr.splitlines()
+    assert line.startswith(f"walrow: target '{target}' is not one of ")
+
+
 def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
     target = f"delta:{log.parent}/t"
     given = (log, "--table", "public.item", "--target", target)
@@ -98,7 +108,7 @@ def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
     for more, text in (
         (("--engine", "delta", "--conf", "a=b"), "only Spark has --conf"),
         (("--conf", "a=b", "--memory", "1GiB"), "only --engine delta has --memory"),
-        (("--memory", "many"), "must be a size"),
+        (("--memory", "many"), "many is not a size"),
         (("--conf", "a=b", "--storage-option", "a=b"), "has --storage-option"),
         (("--storage-option", "hush-hush"), "expected NAME=VALUE"),
         (("--storage-option", "=hush-hush"), "expected NAME=VALUE"),

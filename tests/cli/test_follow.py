@@ -200,7 +200,7 @@ def test_a_table_that_is_not_there_is_named_at_once(
             "--where id: expected NAME=VALUE",
         ),
         (["LOG", "--publication", "p"], "--publication is for --dsn"),
-        (["LOG", "--start", "-5x"], "must be an LSN"),
+        (["LOG", "--start", "-5x"], "-5x is not an LSN"),
         (["--dsn", "dbname=x", "--start", "-5m"], "--start needs a LOG"),
         (["--dsn", "dbname=x"], "choose tables with --table"),
     ],

@@ -279,7 +279,7 @@ def test_errors_of_the_server_are_shown_in_full(
 def test_wrong_times_are_usage_errors(since: str, run: Any) -> None:
     found = run("inspect", "--start", since, "-", input=b"")
     assert found.returncode == 2
-    assert b"must be an LSN" in found.stderr
+    assert b"is not an LSN" in found.stderr
     assert b"--start" in found.stderr
 
 

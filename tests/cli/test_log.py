@@ -10,7 +10,8 @@ import pytest
 
 import walrow
 from walrow._log.marks import Mark, Why
-from walrow._log.needs import Published, write_published
+from walrow._log.needs import write_published
+from walrow._log.published import Published
 from walrow._log.stopped import read_stopped, stop
 from walrow._lsn import Lsn
 

@@ -25,9 +25,9 @@ def log(tmp_path: Path, data: Path) -> walrow.Log:
 def test_old_segments_are_removed(log: walrow.Log, invoke: Callable[..., str]) -> None:
     count = len(log.segments())
     total = sum(it.bytes for it in log.segments())
-    assert invoke("log", "retain", "--keep", "900000w", log.path).startswith("0 ")
-    assert invoke("log", "retain", "--keep", f"{total}B", log.path).startswith("0 ")
-    shown = invoke("log", "retain", "--keep", "1.5d", "--keep", "0.5TB", log.path)
+    assert invoke("log", "retain", "--retain", "900000w", log.path).startswith("0 ")
+    assert invoke("log", "retain", "--retain", f"{total}B", log.path).startswith("0 ")
+    shown = invoke("log", "retain", "--retain", "1.5d", "--retain", "0.5TB", log.path)
     kept = walrow.Log(log.path).segments()
     removed = total - sum(it.bytes for it in kept)
     assert shown == f"{count - len(kept)} segments, {removed:,} bytes removed\n"
@@ -52,20 +52,20 @@ def test_readers_are_listed_and_hold_segments(
     assert [it["name"] for it in records] == ["job", "\u202e"]
     assert records[1]["bytes"] == sum(it.bytes for it in log.segments())
 
-    result = run("log", "retain", "--keep", "0s", log.path, text=True)
+    result = run("log", "retain", "--retain", "0s", log.path, text=True)
     assert result.stdout == "0 segments, 0 bytes removed\n"
     assert "held back: the reader \\u202e is at 0/0, last used" in result.stderr
     refused = run("log", "prune", "--end", middle, log.path, text=True)
     assert refused.returncode == 1
     assert refused.stderr.endswith(
-        "; advance the reader \\u202e, forget it with walrow log forget DIR '\\u202e', "
+        "; advance the reader \\u202e, forget it with walrow log forget LOG '\\u202e', "
         "or choose --force\n"
     )
     assert invoke("log", "forget", log.path, "\u202e") == ""
     assert run("log", "forget", log.path, "\u202e").returncode == 1
-    assert not invoke("log", "retain", "--keep", "0s", log.path).startswith("0 ")
+    assert not invoke("log", "retain", "--retain", "0s", log.path).startswith("0 ")
     assert walrow.Log(log.path).start == middle
-    shown = invoke("log", "retain", "--keep", "0s", "--forget-after", "0s", log.path)
+    shown = invoke("log", "retain", "--retain", "0s", "--forget-after", "0s", log.path)
     assert shown.startswith("forgot the reader job\n")
     assert "removed" in invoke("log", "prune", "--force", "--end", log.end, log.path)
 
@@ -73,14 +73,14 @@ def test_readers_are_listed_and_hold_segments(
 @pytest.mark.parametrize(
     "options",
     [
-        ("--keep", "7"),
-        ("--keep", "7x"),
-        ("--keep", "-1d"),
-        ("--keep", "1.5.5d"),
-        ("--keep", "7d", "--keep", "8d"),
-        ("--keep", "1GB", "--keep", "2GB"),
+        ("--retain", "7"),
+        ("--retain", "7x"),
+        ("--retain", "-1d"),
+        ("--retain", "1.5.5d"),
+        ("--retain", "7d", "--retain", "8d"),
+        ("--retain", "1GB", "--retain", "2GB"),
         ("--forget-after", "50GB"),
-        ("--keep", "999999999w"),
+        ("--retain", "999999999w"),
     ],
     ids=" ".join,
 )

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from walrow._log.items import LogColumn, LogVersion
-from walrow._log.needs import Published
+from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._postgres.published import last_oid, published_tables, stamps
 from walrow._receive.marks import Look, Questions, after_look, at_beginning, settled

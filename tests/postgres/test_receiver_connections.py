@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from servers import EmbeddedServer
-    from walrow._receive.status import Received, Status
+    from walrow.log import Received, Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

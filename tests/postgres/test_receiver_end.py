@@ -18,14 +18,14 @@ from servers.receiving import (
     slot_for_load,
 )
 from walrow._log.requests import request
-from walrow._receive.status import PendingLoad
+from walrow.log import PendingLoad
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from servers import EmbeddedServer
-    from walrow._receive.status import Received
+    from walrow.log import Received
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walrow._receive.status import Received
+    from walrow.log import Received
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from walrow._receive.status import Status
+    from walrow.log import Status
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from walrow._receive.status import Received, Status
+    from walrow.log import Received, Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from servers import EmbeddedServer
-    from walrow._receive.status import Status
+    from walrow.log import Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

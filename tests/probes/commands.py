@@ -6,12 +6,12 @@ from probes import Probe
 
 __all__ = ["COMMANDS"]
 
-_AT = 'such as "16/B374D848"'
+_AT = "or a time, such as"
 _COLUMNS = "its columns are id, label, amount"
 _NO_SERVER = "host=/nothing dbname=x"
 _CONNINFO = "write it as 'host=db dbname=shop'"
-_DURATION = "such as '12h' or '7d'"
-_SIZE = "such as '64MiB' or '50GB'"
+_DURATION = "such as 30s, 12h or 7d"
+_SIZE = "such as 64MiB or 50GB"
 
 COMMANDS = [
     Probe(*each)
@@ -32,9 +32,9 @@ COMMANDS = [
             "with --table",
         ),
         ("decode CAP --profile arow", "not one of", "'--profile'", "'arrow', 'spark'"),
-        ("decode CAP --start x", "must be an LSN", "'--start'", _AT),
+        ("decode CAP --start x", "x is not an LSN", "'--start'", _AT),
         ("decode - --start -1h", "standard input", "--start", "name a file"),
-        ("decode CAP --end x", "must be an LSN", "'--end'", _AT),
+        ("decode CAP --end x", "x is not an LSN", "'--end'", _AT),
         ("decode CAP --type amount", "expected", "--type amount", "NAME=VALUE"),
         ("decode CAP --type id=x", "not an Arrow type", '"id"', "int64"),
         (
@@ -69,7 +69,7 @@ COMMANDS = [
         ("inspect CAP --limit x", "x is not a number", "'--limit'", "from 0"),
         ("inspect CAP --limit -1", "not in the range", "'--limit'", "x>=0"),
         ("inspect CAP --xid x", "x is not a XID", "'--xid'", "up to 4294967295"),
-        ("inspect CAP --start x", "must be an LSN", "'--start'", _AT),
+        ("inspect CAP --start x", "x is not an LSN", "'--start'", _AT),
         ("inspect CAP --table itme", "no table", "itme", "did you mean item?"),
         (
             "inspect CAP --count --limit 1",
@@ -93,7 +93,7 @@ COMMANDS = [
             "no:",
             "walrow receive and walrow seal",
         ),
-        ("state LOG --table item --as-of x", "must be an LSN", "'--as-of'", _AT),
+        ("state LOG --table item --as-of x", "x is not an LSN", "'--as-of'", _AT),
         ("state LOG --table item --to x.csv", "neither", "x.csv", "use --format"),
         (
             "state LOG --table item --colums x",
@@ -103,14 +103,14 @@ COMMANDS = [
         ),
         ("follow", "give", "a LOG", "a server with --dsn"),
         ("follow no", "No such file", "no:", "walrow receive and walrow seal"),
-        ("follow LOG --start x", "must be an LSN", "'--start'", _AT),
+        ("follow LOG --start x", "x is not an LSN", "'--start'", _AT),
         ("follow LOG --where id=1", "one table", "--where", "with --table"),
         ("follow LOG --tabel x", "No such option", "'--tabel'", "'--table'"),
         ("follow --dsn dbname=x", "choose tables", "with --dsn", "--publication"),
         # log
         ("log nothing", "No such command", "'nothing'", "See walrow log --help"),
         ("log compct LOG", "No such command", "'compct'", "Did you mean 'compact'?"),
-        ("log list", "Missing argument", "DIR", "See walrow log list --help"),
+        ("log list", "Missing argument", "LOG", "See walrow log list --help"),
         *(
             (f"log {each} no", "No such file", "no:", "walrow receive and walrow seal")
             for each in (
@@ -124,11 +124,12 @@ COMMANDS = [
             )
         ),
         ("log prune LOG", "Missing option", "'--end'", "log prune --help"),
-        ("log prune LOG --end x", "must be an LSN", "'--end'", _AT),
-        ("log retain LOG --keep x", "not a duration", "'--keep'", "such as 7d"),
+        ("log prune LOG --end x", "x is not an LSN", "'--end'", _AT),
+        ("log retain LOG", "nothing to remove", "add --retain", "--retain 7d"),
+        ("log retain LOG --retain x", "not a duration", "'--retain'", "such as 7d"),
         (
             "log retain LOG --forget-after x",
-            "must be a duration",
+            "is not a duration",
             "'--forget-after'",
             _DURATION,
         ),
@@ -153,7 +154,7 @@ COMMANDS = [
         ),
         (
             "log compact LOG --segment-size x",
-            "must be a size",
+            "is not a size",
             "'--segment-size'",
             _SIZE,
         ),
@@ -168,7 +169,7 @@ COMMANDS = [
             "log accept LOG item --reason x",
             "no open mark",
             "public.item",
-            "open are: none",
+            "open are: none; see walrow log marks LOG",
         ),
         ("log forget LOG", "Missing argument", "NAME", "log forget --help"),
         ("log forget LOG x", "no reader", "x", "is registered"),
@@ -177,7 +178,7 @@ COMMANDS = [
         ("load LOG", "name tables", "or", "pass --all"),
         ("load LOG item --all", "name tables", "or", "pass --all"),
         ("load no item", "No such file", "no:", "directory"),
-        ("load LOG item --timeout x", "must be a duration", "'--timeout'", _DURATION),
+        ("load LOG item --timeout x", "is not a duration", "'--timeout'", _DURATION),
         ("load LOG x --timeout 1 --no-wait", "exclude", "--timeout", "--no-wait"),
         ("load LOG a.b --cancel", "no load was requested", "of a.b", "--help"),
         (
@@ -191,7 +192,7 @@ COMMANDS = [
         ("seal no.wire --log NEW", "No such file", "no.wire", "below /"),
         (
             "seal CAP --log NEW --segment-size x",
-            "must be a size",
+            "is not a size",
             "'--segment-size'",
             _SIZE,
         ),
@@ -278,11 +279,11 @@ COMMANDS = [
             for words, wrong, where, remedy in (
                 (
                     "--publish-after x",
-                    "must be a duration",
+                    "is not a duration",
                     "'--publish-after'",
                     _DURATION,
                 ),
-                ("--segment-size x", "must be a size", "'--segment-size'", _SIZE),
+                ("--segment-size x", "is not a size", "'--segment-size'", _SIZE),
                 ("--jobs x", "not a number", "'--jobs'", "from 1"),
                 ("--retain x", "not a duration", "'--retain'", "such as 7d"),
                 ("--snapshot", "a slot that is created", "the first load", "--create"),
@@ -298,8 +299,13 @@ COMMANDS = [
                 ("--table itme --target delta:NEW", "no table", "itme", "public.stock"),
                 ("--engine dlta", "not one of", "'--engine'", "'delta', 'spark'"),
                 ("--deletes hard", "not one of", "'--deletes'", "'apply', 'soft'"),
-                ("--end today", "must be an LSN", "'--end'", "such as '16/B374D848'"),
-                ("--memory x", "must be a size", "'--memory'", _SIZE),
+                (
+                    "--end today",
+                    "today is not an LSN",
+                    "'--end'",
+                    "such as 16/B374D848",
+                ),
+                ("--memory x", "is not a size", "'--memory'", _SIZE),
                 ("--tpye x", "No such option", "'--tpye'", "'--type'"),
             )
         ),
@@ -357,7 +363,12 @@ COMMANDS = [
         ("status dbname=x", "a connection string", "the log", "give its directory"),
         ("follow CAP", "is a file", "rows.text.wire", "name the log's"),
         ("follow docs", "there is no log", "docs", "walrow seal write logs"),
-        ("follow LOG --start 16/B374D84Z", "must be an LSN", "'--start'", _AT),
+        (
+            "follow LOG --start 16/B374D84Z",
+            "16/B374D84Z is not an LSN",
+            "'--start'",
+            _AT,
+        ),
         (
             "follow --table t --dsn dbname=x --start -1h",
             "needs a LOG",
@@ -375,14 +386,19 @@ COMMANDS = [
             "no:",
             "walrow seal write logs",
         ),
-        ("log retain LOG --keep -1d", "not a duration", "'--keep'", "such as 7d"),
-        ("log prune LOG --end 16/B374D84Z", "must be an LSN", "'--end'", _AT),
+        ("log retain LOG --retain -1d", "not a duration", "'--retain'", "such as 7d"),
+        (
+            "log prune LOG --end 16/B374D84Z",
+            "16/B374D84Z is not an LSN",
+            "'--end'",
+            _AT,
+        ),
         ("log compact CAP", "is a file", "rows.text.wire", "name the log's"),
         ("load CAP a.b --no-wait", "is a file", "rows.text.wire", "name the log's"),
         ("load docs a.b --no-wait", "there is no log", "docs", "walrow receive"),
         ("load LOG nope --no-wait", "needs its schema", "nope", "as schema.name"),
         ("load LOG --cancel", "name tables", "load", "pass --all"),
-        ("load LOG a.b --timeout -1", "must be a duration", "'--timeout'", _DURATION),
+        ("load LOG a.b --timeout -1", "is not a duration", "'--timeout'", _DURATION),
         ("seal CAP --log CAP", "is a file", "rows.text.wire", "name another"),
         ("seal CAP --log docs", "no log", "docs", "an empty or new directory"),
         (
@@ -402,7 +418,7 @@ COMMANDS = [
         ),
         (
             "receive --log NEW --slot s --publication p --max-hold -1",
-            *("must be a size", "'--max-hold'", _SIZE),
+            *("is not a size", "'--max-hold'", _SIZE),
         ),
         (
             "receive --log NEW --slot s --publication p --retain 7",
@@ -438,7 +454,7 @@ COMMANDS = [
         ),
         (
             "apply LOG --table item --target delta:NEW --every x",
-            *("must be a duration", "'--every'", _DURATION),
+            *("is not a duration", "'--every'", _DURATION),
         ),
         ("timeline 0 --dsn dbname=x", "not in the range", "NUMBER", "1<=x"),
         ("slot list s", "extra argument", "(s)", "See walrow slot list --help"),

@@ -220,6 +220,17 @@ def makers(*names: str) -> set[str]:
     return found
 
 
+def importers(*names: str) -> set[str]:
+    """The modules of Python that import one of these modules."""
+    return {
+        ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
+        for path in PACKAGE.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if (isinstance(node, ast.Import) and {it.name for it in node.names} & {*names})
+        or (isinstance(node, ast.ImportFrom) and node.module in names)
+    }
+
+
 def test_threads_are_made_in_few_places() -> None:
     threads = makers("Thread", "Timer", "ThreadPoolExecutor", "start_new_thread")
     assert threads == {
@@ -244,6 +255,30 @@ def test_threads_are_made_in_few_places() -> None:
         "_receive.loading",
         "_receive.log_thread",
         "_run.child",
+        "delta.threads",
+    }
+
+
+def test_few_modules_wait_by_themselves() -> None:
+    # The others use `walrow._waiting`.
+    assert makers("sleep") == {"_waiting"}
+    assert importers("select", "selectors", "asyncio") == {
+        "_waiting",
+        # Only the end of a pipe, which no selector reports.
+        "cli.stopping",
+    }
+    # The threads of a part wait for each other with events.
+    assert makers("Event", "Condition") == {
+        "_backup.base_wal_stream",
+        "_backup.wal_landing",
+        "_backup.wal_receiving",
+        "_postgres.interruption",
+        "_postgres.locks",
+        "_receive.loading",
+        "_workers",
+        "cli.backup_wal",
+        "cli.configured",
+        "cli.stopping",
         "delta.threads",
     }
 
@@ -280,12 +315,19 @@ def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
             elif isinstance(node, ast.Import):
                 imported |= {each.name for each in node.names}
         known = {"walrow._lsn", "walrow.errors", "walrow._postgres.failures"}
-        known |= {
-            f"walrow._receive.{it}" for it in (*_DECIDES, "same_server", "status")
-        }
+        known |= {f"walrow._receive.{it}" for it in _DECIDES}
+        known |= set(_KNOWN.get(name, ()))
         own = {it for it in imported if it.startswith("walrow")}
         assert own <= known, name
-        assert imported - own <= _PURE, name
+        assert imported - own <= {*_PURE, *_KNOWN.get(name, ())}, name
+        calls = {
+            ast.unparse(it.func) for it in ast.walk(tree) if isinstance(it, ast.Call)
+        }
+        calls = {
+            ast.unparse(it.func) for it in ast.walk(tree) if isinstance(it, ast.Call)
+        }
+        # They need no import.
+        assert calls.isdisjoint({"open", "input", "print"}), name
 
 
 def test_what_decides_for_a_file_is_pure() -> None:
@@ -350,7 +392,19 @@ def test_a_state_has_no_flags() -> None:
 _DECIDES = (
     *("disk", "disk_states", "backlog", "progress", "definitions", "orders"),
     *("load", "link", "link_states", "attempts", "events", "resuming", "core"),
+    *("marks", "same_server", "status"),
 )
+#: Other modules that some of them import, with values and pure functions only.
+_KNOWN = {
+    "marks": (
+        "functools",
+        "walrow._log.marks",
+        "walrow._log.new_files",
+        "walrow._log.published",
+        "walrow._log.young_tables",
+    ),
+    "status": ("walrow._results",),
+}
 _PURE = {
     *("__future__", "collections", "collections.abc", "dataclasses", "enum", "errno"),
     *("json", "math", "typing"),
@@ -387,6 +441,8 @@ _LOGS = (*_READS, "_log", "log")
 # The packages that each package of Python may know, beside itself.
 _PYTHON_ROOMS = {
     **dict.fromkeys(_LEAVES, _LEAVES),
+    # It names what `walrow.tables` returns, which is imported when it is used.
+    "typing": (*_LEAVES, "_read"),
     # Rust calls them.
     "_core": (*_LEAVES, "_read"),
     "_sources": _LEAVES,
@@ -396,7 +452,8 @@ _PYTHON_ROOMS = {
     "_backup": (*_LOGS, "_postgres"),
     "backup": ("_late", "_backup"),
     "_log": _READS,
-    "log": (*_READS, "_log"),
+    # It names the results of receivers, which are imported when they are used.
+    "log": (*_READS, "_log", "_receive"),
     "_receive": (*_LOGS, "_postgres"),
     "_apply": _LOGS,
     "spark": (*_LOGS, "_apply"),

@@ -15,7 +15,8 @@ import pytest
 
 import walrow
 from walrow._core import LogObjects
-from walrow._log.needs import Published, read_published, write_published
+from walrow._log.needs import read_published, write_published
+from walrow._log.published import Published
 from walrow._log.requests import (
     LoadRequest,
     Requests,

@@ -30,7 +30,7 @@ from walrow._receive.marks import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walrow._log.needs import Published
+    from walrow._log.published import Published
 
 PART = TablePart(20, "public.t", False, 20, 24, "p", 700, 600, [], "", 0)
 COLUMNS = [

@@ -23,7 +23,8 @@ from logs import (
 )
 from streams import UNSENT, Column, delete, insert, truncate, update
 from walrow._log.marks import Mark, Why
-from walrow._log.needs import Published, write_published
+from walrow._log.needs import write_published
+from walrow._log.published import Published
 from walrow._lsn import Lsn
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
 """The decisions of a receiver, in simulated worlds.
 
-A failure names its seed. `WALROW_SIMULATE_SEED=5 WALROW_SIMULATE_SECONDS=600` plays others, for longer.
+A failure names its seed. `WALROW_SIMULATE_SEED=5 WALROW_SIMULATE_SECONDS=600` plays others, for longer. With
+`WALROW_SLOW=1`, they play for an hour, from a new seed.
 """
 
 from __future__ import annotations
@@ -29,33 +30,37 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+IS_SLOW = bool(os.environ.get("WALROW_SLOW"))
+SECONDS = float(os.environ.get("WALROW_SIMULATE_SECONDS", "3600" if IS_SLOW else "30"))
+SEED = int(
+    os.environ.get("WALROW_SIMULATE_SEED", str(int(time.time())) if IS_SLOW else "0")
+)
+
+
+# One test in one process: its time is chosen.
 @pytest.mark.timeout(0)
 def test_worlds() -> None:
-    begun = seed = int(os.environ.get("WALROW_SIMULATE_SEED", "0"))
-    end = time.monotonic() + float(os.environ.get("WALROW_SIMULATE_SECONDS", "10"))
+    print(f"WALROW_SIMULATE_SEED={SEED}")  # noqa: T201
+    seed, end = SEED, time.monotonic() + SECONDS
     seen: set[tuple[str, str]] = set()
-    while time.monotonic() < end or seed < begun + 20:
-        world = World(seed)
-        try:
-            world.play()
-        except AssertionError as error:
-            error.add_note(f"seed {seed}, after {world.now - 1_000:.3f} s of its clock")
-            raise
-        LoadWorld(seed).play()
-        seen |= world.seen | play_receiver(seed)
+    while time.monotonic() < end or seed < SEED + 20:
+        seen |= play(seed)
         seed += 1
     # It has tried something.
     assert len(seen) > 120
 
 
-def play_receiver(seed: int) -> set[tuple[str, str]]:
-    world = ReceiverWorld(seed)
+def play(seed: int) -> set[tuple[str, str]]:
+    world, receiver = World(seed), ReceiverWorld(seed)
     try:
         world.play()
-    except AssertionError as error:
-        error.add_note(f"receiver of seed {seed}, after {world.now - 1_000:.3f} s")
+        LoadWorld(seed).play()
+        receiver.play()
+    except BaseException as error:
+        seconds = f"{world.now - 1_000:.3f} and {receiver.now - 1_000:.3f} s"
+        error.add_note(f"WALROW_SIMULATE_SEED={seed}, after {seconds} of its clocks")
         raise
-    return world.seen
+    return world.seen | receiver.seen
 
 
 #: Without a fault, they find nothing.

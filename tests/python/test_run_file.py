@@ -17,7 +17,6 @@ from walrow._amounts import duration, size
 from walrow._log.retention import Retention
 from walrow._lsn import Lsn
 from walrow._receive.options import ReceiveOptions
-from walrow._receive.status import Received
 from walrow._run.drafting import draft
 from walrow._run.matching import Table, claims, unmatched
 from walrow._run.plan import Facts, doubtful, plan
@@ -28,6 +27,7 @@ from walrow._run.server import Publication, Server
 from walrow.cli import configured
 from walrow.cli.app import cli
 from walrow.errors import OptionError
+from walrow.log import Received
 
 if TYPE_CHECKING:
     from walrow._run.config import Loaded

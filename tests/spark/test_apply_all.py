@@ -22,7 +22,8 @@ from spark.lakes import Lake
 from walrow._apply.tables import AppliedTable
 from walrow._apply.units import LogContents, plan
 from walrow._log.marks import Mark, Why
-from walrow._log.needs import Published, write_published
+from walrow._log.needs import write_published
+from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow.spark import apply_shared
 from walrow.spark.apply_failures import spark_errors

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from walrow.typing import Engine
 
-__all__ = ["Choice", "choose", "is_path"]
+__all__ = ["Choice", "check_target", "choose", "is_path"]
 
 
 class Choice(NamedTuple):
@@ -30,6 +30,21 @@ def is_path(target: str) -> bool:
     """Whether a target is a Delta table at a path or URL."""
     kind, _, place = target.partition(":")
     return kind == "delta" and ("/" in place or "\\" in place)
+
+
+def check_target(name: str) -> None:
+    """Accepts only the name of a target.
+
+    Raises:
+        OptionError: It means none.
+    """
+    kind, _, rest = name.partition(":")
+    if kind not in _TARGETS or not rest:
+        text = (
+            f"target {name!r} is not one of "
+            '"delta:/path", "delta:catalog.schema.table" and "iceberg:catalog.schema.table"'
+        )
+        raise OptionError(text)
 
 
 def choose(
@@ -77,3 +92,7 @@ def choose(
         "'walrow[spark]'"
     )
     raise OptionError(text)
+
+
+#: The kinds of tables that a target may be.
+_TARGETS = ("delta", "iceberg")

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from walrow._backup.scratch_tables import Column, ScratchTable
     from walrow._core import Reader
     from walrow._log.items import LogTable
-    from walrow._log.needs import Published
+    from walrow._log.published import Published
     from walrow._lsn import Lsn
     from walrow.log import Log
 

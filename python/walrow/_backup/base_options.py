@@ -47,7 +47,8 @@ def _rate(value: object, name: str) -> int:
     # The server's own limits are known only with its command.
     if not 0 < rate < 1 << 31:
         _refuse(
-            f"{name} is a number of kilobytes per second, from 32 to 1048576, or a text such as '32M'"
+            f"{name} is {value!r}: it must be a number of kilobytes per second, from 32 to 1048576, "
+            "or such as '32M'"
         )
     return rate
 

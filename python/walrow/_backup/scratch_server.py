@@ -24,6 +24,7 @@ from walrow._backup.programs import ENVIRONMENT, identity
 from walrow._backup.scratch_settings import PORT, config_file, configuration
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import connect
+from walrow._waiting import pause
 from walrow.errors import BackupError, ReplicationError
 
 if TYPE_CHECKING:
@@ -281,7 +282,7 @@ class ScratchServer:
             )
             raise BackupError(text, code="recovery")
         progress(seconds)
-        time.sleep(min(0.02 + seconds / 50, 0.5))
+        pause(min(0.02 + seconds / 50, 0.5))
 
     def _last_words(self) -> str:
         try:

@@ -10,6 +10,7 @@ from walrow._core import Decoder
 from walrow._log.readers import reader_name
 from walrow._lsn import Lsn
 from walrow._sources.logs import part_of, start_in
+from walrow._waiting import pause
 from walrow.errors import LogError, OptionError
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ class Follower:
             self._note(_RECORD_SECONDS)
             while not self._log.follow():
                 self._note(_WAITING_SECONDS)
-                time.sleep(self._interval)
+                pause(self._interval)
 
     def _hand_out(self, batches: Iterable[Batch]) -> Generator[Batch]:
         """Hands out batches. A request for the next batch means that the earlier ones are used."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from walrow._core import LogObjects
 from walrow._log.marks import Mark, Why
 from walrow._log.new_files import NewFile, NewFiles, Pending
+from walrow._log.published import Published
 from walrow._log.young_tables import YoungTable
 from walrow._lsn import Lsn
 from walrow.errors import LogError
@@ -23,33 +24,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = [
-    "Published",
     "accept",
     "incomplete_tables",
     "read_published",
     "read_record",
     "write_published",
 ]
-
-
-class Published(NamedTuple):
-    """The published tables at the receiver's last look.
-
-    Attributes:
-        tables: The tables, by OID. None if it never looked.
-        position: Where the log ended.
-        last_oid: The greatest OID of a relation.
-        marks: When tables were not whole.
-        young: Tables that may have been altered before they were first looked at.
-        new_files: Tables that were truncated or rewritten.
-    """
-
-    tables: dict[int, dict[str, Any]] | None
-    position: Lsn
-    last_oid: int
-    marks: dict[int, list[Mark]]
-    young: dict[int, YoungTable]
-    new_files: dict[int, NewFiles]
 
 
 def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Mark]]:

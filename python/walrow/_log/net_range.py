@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from walrow._core import LogDirectory
     from walrow._log.items import LogTable
-    from walrow._log.needs import Published
+    from walrow._log.published import Published
     from walrow._sources.logs import OpenedLog
     from walrow.typing import At, TableName
 

@@ -26,6 +26,7 @@ from walrow._calls import explained
 from walrow._core import LogObjects
 from walrow._log.needs import read_record
 from walrow._sources.logs import directory_of, opened
+from walrow._waiting import pause
 from walrow.errors import Error, LogError, OptionError
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _awaited(
         if waits != said or now >= said_at + _SAY_SECONDS:
             said, said_at = waits, now
             waiting(waits)
-        time.sleep(_POLL_SECONDS)
+        pause(_POLL_SECONDS)
     return found
 
 

@@ -15,7 +15,7 @@ from walrow._core import end_of_wal, status_update
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import closed_after_error
 from walrow._postgres.show import show_amount
-from walrow._waiting import READ, WRITE, Waiter
+from walrow._waiting import READ, WRITE, Waiter, pause
 from walrow.errors import ConnectionLostError, Error, OptionError
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class CopyBoth(ABC):
         size, until = 0, time.monotonic() + self._gather_seconds
         while size < self._block.tell() < _BLOCK_BYTES and time.monotonic() < until:
             size = self._block.tell()
-            time.sleep(_PAUSE_SECONDS)
+            pause(_PAUSE_SECONDS)
             self._read()
 
     def _take_keepalive(self, payload: memoryview) -> None:

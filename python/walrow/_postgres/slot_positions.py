@@ -10,6 +10,7 @@ from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.failures import OBJECT_IN_USE
 from walrow._postgres.session import records
 from walrow._postgres.waiting import OpenTransaction, time_of
+from walrow._waiting import pause
 from walrow.errors import ReplicationError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def position_of_now(given: dict[str, Any]) -> Lsn:
             if time.monotonic() > commits:
                 commits = ends
                 conn.execute(_COMMIT)
-            time.sleep(0.02)
+            pause(0.02)
 
 
 def prepared_transactions(
@@ -66,7 +67,7 @@ def advance(given: dict[str, Any], slot: str, position: Lsn) -> None:
             # The walsender may need a moment to notice that its client is gone.
             if error.sqlstate != OBJECT_IN_USE or time.monotonic() > ends:
                 raise
-            time.sleep(0.02)
+            pause(0.02)
         else:
             return
 

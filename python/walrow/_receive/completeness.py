@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     import psycopg
 
-    from walrow._log.needs import Published
+    from walrow._log.published import Published
     from walrow._lsn import Lsn
     from walrow._postgres.published import PublishedTable, Stamps
     from walrow._receive.askers import Asker

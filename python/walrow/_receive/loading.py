@@ -27,7 +27,7 @@ from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
 from walrow._receive.load import Blocked, Broken, Copied, Opened, Shared, Unblocked
 from walrow._receive.orders import BeginLoad
-from walrow._results import Result, result
+from walrow._receive.status import LoadProgress
 from walrow._waiting import Waiter
 from walrow._workers import Worker
 from walrow.errors import Error, ReplicationError
@@ -41,28 +41,7 @@ if TYPE_CHECKING:
     from walrow._postgres.waiting import Waiting
     from walrow._receive.load import Event
 
-__all__ = ["LoadProgress", "TableLoad", "was_busy"]
-
-
-@result
-class LoadProgress(Result):
-    """How far a load is.
-
-    Attributes:
-        tables: How many tables it has.
-        rows: Rows that were copied.
-        bytes: Bytes of these rows.
-        pieces: How many parts of tables were copied.
-        pieces_in_all: How many there are.
-        held_bytes: Bytes of the stream that came since, which readers see after the load.
-    """
-
-    tables: int
-    rows: int
-    bytes: int
-    pieces: int
-    pieces_in_all: int
-    held_bytes: int
+__all__ = ["TableLoad", "was_busy"]
 
 
 class TableLoad:

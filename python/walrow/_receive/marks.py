@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.marks import Reason, Why, ended, marked
-from walrow._log.needs import Published
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
+from walrow._log.published import Published
 from walrow._log.young_tables import REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
 from walrow._lsn import Lsn
 

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import time
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from walrow._receive.status import Status, lag_seconds
+from walrow._receive.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from walrow._lsn import Lsn
-    from walrow._receive.loading import LoadProgress
     from walrow._receive.orders import Counts
-    from walrow._receive.status import State
+    from walrow._receive.status import LoadProgress, State
     from walrow._receive.watch import Watch
 
 __all__ = ["Reports", "Seen"]
@@ -99,3 +99,21 @@ class Reports:
                     note or seen.trouble,
                 )
             )
+
+
+def lag_seconds(
+    micros: int | None, lag: int | None, behind: float = math.inf
+) -> float | None:
+    """How many seconds a log may be behind its server.
+
+    Args:
+        micros: The last commit, in microseconds since 1970.
+        lag: The lag in bytes.
+        behind: The seconds since there was no lag in bytes. An idle server writes WAL, too.
+    """
+    if lag == 0:
+        return 0.0
+    if micros is None:
+        return None
+    now = dt.datetime.now(dt.UTC).timestamp()
+    return min(max(0.0, now - micros / 1_000_000), behind)

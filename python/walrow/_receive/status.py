@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
-import math
 from typing import TYPE_CHECKING, Literal
 
 from walrow._results import Result, result
@@ -11,11 +9,31 @@ from walrow._results import Result, result
 if TYPE_CHECKING:
     from walrow._lsn import Lsn
     from walrow._postgres.waiting import OpenTransaction
-    from walrow._receive.loading import LoadProgress
 
-__all__ = ["PendingLoad", "Received", "State", "Status", "lag_seconds"]
+__all__ = ["LoadProgress", "PendingLoad", "Received", "State", "Status"]
 
 State = Literal["connecting", "streaming", "degraded", "stopping"]
+
+
+@result
+class LoadProgress(Result):
+    """How far a load is.
+
+    Attributes:
+        tables: How many tables it has.
+        rows: Rows that were copied.
+        bytes: Bytes of these rows.
+        pieces: How many parts of tables were copied.
+        pieces_in_all: How many there are.
+        held_bytes: Bytes of the stream that came since, which readers see after the load.
+    """
+
+    tables: int
+    rows: int
+    bytes: int
+    pieces: int
+    pieces_in_all: int
+    held_bytes: int
 
 
 @result
@@ -92,21 +110,3 @@ class Status(Result):
     kept_bytes: int | None
     load: LoadProgress | None
     note: str | None
-
-
-def lag_seconds(
-    micros: int | None, lag: int | None, behind: float = math.inf
-) -> float | None:
-    """How many seconds a log may be behind its server.
-
-    Args:
-        micros: The last commit, in microseconds since 1970.
-        lag: The lag in bytes.
-        behind: The seconds since there was no lag in bytes. An idle server writes WAL, too.
-    """
-    if lag == 0:
-        return 0.0
-    if micros is None:
-        return None
-    now = dt.datetime.now(dt.UTC).timestamp()
-    return min(max(0.0, now - micros / 1_000_000), behind)

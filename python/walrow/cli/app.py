@@ -233,7 +233,9 @@ def _spelled(parameters: dict[str, click.Parameter], remedy: Remedy) -> str | No
 def _step(remedy: Remedy) -> str | None:
     """Writes a step in words, or as another command. None if there is no such command."""
     if remedy.option == "forget" and remedy.key is not None:
-        return f"forget it with walrow log forget DIR {shlex.quote(remedy.key)}"
+        return f"forget it with walrow log forget LOG {shlex.quote(remedy.key)}"
+    if remedy.option == "marks":
+        return "see walrow log marks LOG"
     return None if remedy.option == "register" else str(remedy)
 
 

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from walrow._apply.engines import choose
+from walrow._apply.engines import check_target, choose
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
 from walrow._options import DURATION, Option
 from walrow._results import counted
+from walrow._waiting import pause
 from walrow.cli.arguments import (
     TEXT,
     OrByFile,
@@ -99,6 +100,7 @@ def apply(
     own = {name: options.pop(name) for name in ("cluster_by", "widen_types")}
     of_spark = ["--conf"] if given else []
     of_spark += [f"--{name.replace('_', '-')}" for name, value in own.items() if value]
+    check_target(options["target"])
     choice = choose(
         engine,
         options["target"],
@@ -227,7 +229,7 @@ def _repeat(
         check()
         if every is None:
             return
-        time.sleep(every)
+        pause(every)
 
 
 def _show(done: Applied, *, as_json: bool) -> None:

@@ -172,7 +172,7 @@ class Value(click.ParamType[Any]):
         """Stores who reads it."""
         named = kind.kind if isinstance(kind, Option) else kind
         self.name = named.name.partition(" ")[0].lower()
-        self._parse = kind.parse
+        self._kind, self._parse = named, kind.parse
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
@@ -181,7 +181,25 @@ class Value(click.ParamType[Any]):
         try:
             return self._parse(value, "the value")
         except OptionError as error:
-            self.fail(str(error), param, ctx)
+            self.fail(self._refusal(value) or str(error), param, ctx)
+
+    def _refusal(self, value: Any) -> str | None:
+        """The error in words of the command line. None if only the range is wrong."""
+        words = _AMOUNTS.get(self._kind.parse)
+        try:
+            self._kind.parse(value, "")
+        except OptionError:
+            return None if words is None else f"{value} is {words}"
+        return None
+
+
+#: The ends of errors, by the parser that refuses a text.
+_AMOUNTS = {
+    _options.SIZE.parse: "not a size, such as 64MiB or 50GB",
+    _options.DURATION.parse: "not a duration, such as 30s, 12h or 7d",
+    _options.LSN.parse: "not an LSN, such as 16/B374D848",
+    at: "not an LSN, such as 16/B374D848, or a time, such as 2026-01-31T12:00:00Z, -1h or today",
+}
 
 
 def options_of(
@@ -246,7 +264,8 @@ def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
         type_ = _TEXTS[kind.name]
     else:
         return None
-    settings = required | {"type": type_, "metavar": kind.metavar}
+    metavar = kind.metavar or _METAVARS.get(option.name)
+    settings = required | {"type": type_, "metavar": metavar}
     if option.is_required:
         # For click, None would be a value.
         return settings
@@ -256,6 +275,16 @@ def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
 
 _NAME = re.compile("`([^`]+)`")
 _REPEATABLE = (_options.NAMES, _options.COLUMNS, _options.TABLES)
+#: The names of values in the help, by option, where the kind is a text or a directory.
+_METAVARS = {
+    "compress": "METHOD",
+    "deleted_column": "COLUMN",
+    "label": "LABEL",
+    "log": "LOG",
+    "manifest_checksums": "ALGORITHM",
+    "slot": "SLOT",
+    "target": "TARGET",
+}
 _PARSED = (_options.SIZE, _options.DURATION, _options.LSN)
 _TEXTS = {
     _options.TEXT.name: TEXT,
@@ -349,6 +378,7 @@ def library_option(
 #: Texts and values of options that several commands have.
 _SHARED = {
     "columns": ("Only this column: total, orders.total. Repeatable.", "COLUMN"),
+    "metadata_prefix": ("The prefix of the metadata columns' names.", "PREFIX"),
     "profile": ("Native types, Spark's types, or PostgreSQL's text.", None),
     "trim_bpchar": ("Remove the trailing blanks of character(n).", None),
     "types": (

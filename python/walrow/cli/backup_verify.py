@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow import _options
 from walrow import backup as of_python
-from walrow._amounts import duration
-from walrow._lsn import Lsn
 from walrow._results import counted
-from walrow.cli import grid
-from walrow.cli.arguments import TEXT
+from walrow.cli import grid, log_options
+from walrow.cli.arguments import TEXT, Value
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import print_json, printable, say
 from walrow.errors import BackupError
@@ -58,12 +57,12 @@ _DIRECTORY = click.Path(file_okay=False, path_type=Path)
     "tables",
     type=TEXT,
     multiple=True,
-    metavar="T",
+    metavar="TABLE",
     help="Compare only this table: orders, public.orders. Repeatable.",
 )
 @click.option(
     "--end-lsn",
-    type=Lsn,
+    type=Value(_options.LSN),
     metavar="LSN",
     help="Recover up to this LSN. Default: to the end of the backup.",
 )
@@ -84,6 +83,7 @@ _DIRECTORY = click.Path(file_okay=False, path_type=Path)
     type=TEXT,
     default="postgres",
     show_default=True,
+    metavar="ROLE",
     help="The name of a superuser in the backup.",
 )
 @click.option(
@@ -91,9 +91,10 @@ _DIRECTORY = click.Path(file_okay=False, path_type=Path)
 )
 @click.option(
     "--timeout",
-    type=TEXT,
+    type=log_options.DURATION,
     default="1h",
     show_default=True,
+    metavar="DURATION",
     help="How long the recovery may take.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
@@ -127,13 +128,12 @@ def verify(
     if no_wal:
         text = "--no-wal and --against exclude each other"
         raise click.UsageError(text)
-    timeout = duration(options.pop("timeout"), "timeout")
     options["tables"] = [
         int(it) if it.isdecimal() else it for it in options["tables"]
     ] or None
     with _shown() as progress:
         found = of_python.verify_against(
-            directory, against, timeout=timeout, progress=progress, **options
+            directory, against, progress=progress, **options
         )
     if as_json:
         print_json(found.to_dict())

@@ -19,12 +19,12 @@ from walrow.cli.terminal import printable_json
     "publications",
     type=TEXT,
     multiple=True,
-    metavar="P",
+    metavar="NAME",
     help="Only tables of this publication. Default: all publications. Repeatable.",
 )
 @click.option(
-    "-o",
     "--to",
+    "-o",
     default="-",
     metavar="FILE",
     help="The output file. Default: -, which is stdout.",

@@ -44,7 +44,7 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     "tables",
     "Only this table: orders, public.orders. Repeatable. Or, alone, walrow.transactions, "
     "walrow.messages, walrow.relations, walrow.truncates.",
-    metavar="T",
+    metavar="TABLE",
 )
 @click.option(
     "--versions",
@@ -90,6 +90,7 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
 @library_option("profile")
 @click.option(
     "--to",
+    "-o",
     default="-",
     metavar="OUT",
     help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (JSON lines). Default: -.",
@@ -114,7 +115,7 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     metavar="SETTING=VALUE",
 )
 @library_option("trim_bpchar")
-@library_option("metadata_prefix", "The prefix of the metadata columns' names.")
+@library_option("metadata_prefix")
 def decode(
     *,
     files: tuple[str, ...],

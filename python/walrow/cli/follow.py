@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     "publications",
     type=TEXT,
     multiple=True,
-    metavar="P",
+    metavar="NAME",
     help="With --dsn: a publication. Repeatable. Default: a new one of the tables, which is "
     "dropped at the end.",
 )
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     "tables",
     type=TEXT,
     multiple=True,
-    metavar="T",
+    metavar="TABLE",
     help="Only this table: orders, public.orders. Repeatable.",
 )
 @click.option(

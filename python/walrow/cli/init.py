@@ -18,9 +18,8 @@ from walrow.errors import Error
 @click.command()
 @dsn
 @click.option(
+    "--to",
     "-o",
-    "--output",
-    "to",
     default="-",
     metavar="FILE",
     help="The file, which must not exist. Default: - (stdout).",

@@ -47,7 +47,7 @@ class _Xid(Number):
 @click.option(
     "--table",
     type=TEXT,
-    metavar="NAME",
+    metavar="TABLE",
     help="Show only this table's definitions, changes and truncates.",
 )
 @click.option(

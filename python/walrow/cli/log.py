@@ -20,7 +20,7 @@ from walrow.log import Log
 if TYPE_CHECKING:
     from walrow._lsn import Lsn
 
-_directory = click.argument("directory", metavar="DIR")
+_directory = click.argument("directory", metavar="LOG")
 
 
 class _Key(click.ParamType[Any]):
@@ -143,7 +143,7 @@ def prune(*, directory: str, end: Lsn | dt.datetime, force: bool) -> None:
 @log.command()
 @_directory
 @click.option(
-    "--keep",
+    "--retain",
     "kept",
     type=log_options.KEPT,
     multiple=True,
@@ -164,6 +164,9 @@ def retain(
 
     Segments that registered readers and the last loads of tables need stay, too.
     """
+    if not kept and forget_after is None:
+        text = "nothing to remove: add --retain, such as --retain 7d, or --forget-after"
+        raise click.UsageError(text)
     retention = log_options.retention(kept, forget_after)
     done = Log(directory).retain(
         age=retention.age,
@@ -180,7 +183,7 @@ def retain(
 
 @log.command()
 @_directory
-@click.option("--table", required=True, type=TEXT, help="The table.")
+@click.option("--table", required=True, type=TEXT, metavar="TABLE", help="The table.")
 @click.option(
     "--drop-column",
     "columns",
@@ -323,7 +326,9 @@ def marks(*, directory: str, as_json: bool) -> None:
 @log.command()
 @_directory
 @click.argument("table", type=TEXT)
-@click.option("--reason", type=TEXT, required=True, help="The code of its marks.")
+@click.option(
+    "--reason", type=TEXT, required=True, metavar="CODE", help="The code of its marks."
+)
 def accept(*, directory: str, table: str, reason: str) -> None:
     """Accepts that a table is not whole, for one reason: it is read as it is.
 

@@ -50,7 +50,7 @@ KEPT = _Kept()
 def retention(
     kept: tuple[dt.timedelta | int, ...], forget_after: float | None
 ) -> Retention:
-    """What `--retain` and `--keep` ask for."""
+    """The retention that `--retain` asks for."""
     ages = [each for each in kept if isinstance(each, dt.timedelta)]
     sizes = [each for each in kept if not isinstance(each, dt.timedelta)]
     if max(len(ages), len(sizes)) > 1:

@@ -19,14 +19,17 @@ if TYPE_CHECKING:
 @click.command()
 @dsn
 @click.option(
-    "--slot", type=TEXT, metavar="S", help="The slot. Default: one still to be created."
+    "--slot",
+    type=TEXT,
+    metavar="SLOT",
+    help="The slot. Default: one still to be created.",
 )
 @click.option(
     "--publication",
     "publications",
     type=TEXT,
     multiple=True,
-    metavar="P",
+    metavar="NAME",
     help="A publication to be received. Repeatable.",
 )
 @click.option(
@@ -34,7 +37,7 @@ if TYPE_CHECKING:
     "tables",
     type=TEXT,
     multiple=True,
-    metavar="T",
+    metavar="TABLE",
     help="A table that must be published, as name or schema.name. Repeatable.",
 )
 @click.option("--two-phase", is_flag=True, help="For prepared transactions at PREPARE.")

@@ -83,6 +83,7 @@ def show_slot(*, name: str, dsn: str, as_json: bool) -> None:
     default="pgoutput",
     show_default=True,
     type=TEXT,
+    metavar="PLUGIN",
     help="The output plugin. walrow reads pgoutput.",
 )
 @click.option(

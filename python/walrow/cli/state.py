@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     "--table",
     required=True,
     type=TEXT,
-    metavar="T",
+    metavar="TABLE",
     help="The table: orders, public.orders.",
 )
 @click.option(
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 @library_option("profile")
 @click.option(
     "--to",
+    "-o",
     default="-",
     metavar="OUT",
     help="FILE.parquet, FILE.arrow, FILE.jsonl, DIR/ or - (JSON lines). Default: -.",

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walrow._late import late
+from walrow._late import late, listed
 
 if TYPE_CHECKING:
     from walrow._apply.items import Applied
@@ -47,6 +47,4 @@ if not TYPE_CHECKING:
         },
     )
 
-
-def __dir__() -> list[str]:
-    return __all__
+__dir__ = listed(__all__)

@@ -38,6 +38,7 @@ from __future__ import annotations
 
 from walrow._apply.items import Applied
 from walrow._apply.many import AllApplied
+from walrow._late import listed
 from walrow.spark.apply_all import apply_all
 from walrow.spark.changes import changes
 from walrow.spark.decoding import decode
@@ -53,3 +54,5 @@ __all__ = [
     "decode",
     "schema",
 ]
+
+__dir__ = listed(__all__)

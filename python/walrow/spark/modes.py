@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from walrow._apply.engines import check_target
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.units import LogContents
 from walrow._options import takes
@@ -13,7 +14,6 @@ from walrow.spark.change_rows import ChangesCall
 from walrow.spark.histories import HistoryCall
 from walrow.spark.schemas import require
 from walrow.spark.sessions import own_session
-from walrow.spark.targets import check_target
 
 if TYPE_CHECKING:
     from walrow._apply.items import Applied

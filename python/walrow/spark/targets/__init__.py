@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walrow.errors import OptionError
+from walrow._apply.engines import check_target
 from walrow.spark.targets.delta import DeltaTarget
 from walrow.spark.targets.iceberg import IcebergTarget
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from walrow.spark.targets.sql import Target
 
-__all__ = ["check_target", "target_of"]
+__all__ = ["target_of"]
 
 
 def target_of(session: Any, name: str) -> Target:
@@ -25,21 +25,6 @@ def target_of(session: Any, name: str) -> Target:
     check_target(name)
     kind, _, rest = name.partition(":")
     return _KINDS[kind](session, name, rest)
-
-
-def check_target(name: str) -> None:
-    """Accepts only the name of a target.
-
-    Raises:
-        OptionError: It means none.
-    """
-    kind, _, rest = name.partition(":")
-    if kind not in _KINDS or not rest:
-        text = (
-            f"target {name!r} is not one of "
-            '"delta:/path", "delta:catalog.schema.table" and "iceberg:catalog.schema.table"'
-        )
-        raise OptionError(text)
 
 
 _KINDS: dict[str, Callable[[Any, str, str], Target]] = {

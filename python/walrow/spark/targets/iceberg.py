@@ -12,11 +12,11 @@ from __future__ import annotations
 import contextlib
 import random
 import re
-import time
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.items import Token
 from walrow._apply.targets import Commit, Conflict, Found
+from walrow._waiting import pause
 from walrow.errors import OptionError
 from walrow.spark.targets.sql import (
     Appending,
@@ -226,7 +226,7 @@ class IcebergTarget(Target):
                     raise Conflict from error
                 if not re.search(_STALE, text):
                     raise
-                time.sleep(random.uniform(0.05, 0.3))  # noqa: S311
+                pause(random.uniform(0.05, 0.3))  # noqa: S311
                 self.session.catalog.refreshTable(self.table)
             else:
                 return rows

@@ -1,0 +1,33 @@
+"""The published tables at a receiver's last look: a plain value. `needs.py` reads and writes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from walrow._log.marks import Mark
+    from walrow._log.new_files import NewFiles
+    from walrow._log.young_tables import YoungTable
+    from walrow._lsn import Lsn
+
+__all__ = ["Published"]
+
+
+class Published(NamedTuple):
+    """The published tables at the receiver's last look.
+
+    Attributes:
+        tables: The tables, by OID. None if it never looked.
+        position: Where the log ended.
+        last_oid: The greatest OID of a relation.
+        marks: When tables were not whole.
+        young: Tables that may have been altered before they were first looked at.
+        new_files: Tables that were truncated or rewritten.
+    """
+
+    tables: dict[int, dict[str, Any]] | None
+    position: Lsn
+    last_oid: int
+    marks: dict[int, list[Mark]]
+    young: dict[int, YoungTable]
+    new_files: dict[int, NewFiles]
