@@ -138,7 +138,7 @@ curves: build ## what walrow costs as its input grows: docs/speed/curves.md; 20 
 bench-peers: build ## other parsers beside walrow, and other ways to a Delta table: docs/speed/peers.md, end-to-end.md
 	@PYTHONPATH=tests $(BIN)/python benches/captures.py target/bench-data
 	$(BIN)/python -m pip install --quiet --group bench
-	PYTHONPATH=tests:examples $(BIN)/python benches/peers/run.py $(or $(PEERS_CAPTURES),target/bench-data)
+	PYTHONPATH=tests:examples $(BIN)/python benches/peers/run.py $(if $(PEERS_CAPTURES),$(PEERS_CAPTURES) --all,target/bench-data)
 	$(BIN)/python benches/peers/peer_page.py
 	$(BIN)/python benches/end_to_end/run.py
 	$(BIN)/python benches/end_to_end/page.py

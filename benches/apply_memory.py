@@ -1,13 +1,15 @@
-"""Peak memory of `walrow.delta`: apply_memory.py [ROWS] [CHANGES].
+"""Peak memory of `walrow.delta`: apply_memory.py [DIR] [ROWS] [CHANGES].
 
 A load of ROWS (default: 10,000,000) short rows, as a receiver writes it, and then CHANGES (default:
 1,000,000) in transactions of 10,000: 60 % updates all over the keys, 30 % inserts, 10 % deletes. A separate
 process applies them, with the default `memory=`. The program prints the peak memory of the process, its
-time and its commits, and first the memory of a process that only imports the packages.
+time and its commits, and first the memory of a process that only imports the packages. The log and the
+table lie in DIR, target/bench-data by default, until the program ends.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 import subprocess
@@ -47,9 +49,15 @@ print(f"{peak:6} MiB, {took:6.1f} s, {rows:10,} net rows, version {commits}")
 
 def main() -> None:
     """Prints a line for each process."""
-    given = [int(it) for it in sys.argv[1:]]
-    rows, changes = [*given, *(10_000_000, 1_000_000)[len(given) :]]
-    with tempfile.TemporaryDirectory() as folder:
+    root = Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dir", nargs="?", type=Path, default=root / "target/bench-data")
+    parser.add_argument("rows", nargs="?", type=int, default=10_000_000)
+    parser.add_argument("changes", nargs="?", type=int, default=1_000_000)
+    options = parser.parse_args()
+    rows, changes = options.rows, options.changes
+    options.dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=options.dir) as folder:
         log = WrittenLog(Path(folder), id="bigint", v="text", n="float")
         apply("imports", "", log.target)
         load_of(log, rows)

@@ -1,14 +1,16 @@
-"""How `walrow.delta.maintain` keeps merges fast over many small batches: maintain.py [BATCHES] [EVERY] [ROWS].
+"""How `walrow.delta.maintain` keeps merges fast over many small batches: maintain.py [DIR] [BATCHES] ...
 
 Each batch updates 5 rows and inserts 5 rows, with keys in no order, such as UUIDs, and is applied
 alone: a MERGE then looks into all files. The table has ROWS rows before (default: 100,000). The target is maintained after EVERY
 batches (default: 100), or with 0, never. For each tenth of the BATCHES (default: 2,000), the program prints
 the medians of a call, and of its MERGE alone, in CPU time of this process, and the greatest number of files.
-The last line compares the last tenth with the first one: the aim is at most 1.5 times.
+The last line compares the last tenth with the first one: the aim is at most 1.5 times. The log and the table
+lie in DIR, target/bench-data by default, until the program ends. BATCHES, EVERY and ROWS come after it.
 """
 
 from __future__ import annotations
 
+import argparse
 import random
 import statistics
 import sys
@@ -53,10 +55,16 @@ class Merges:
 
 def main() -> None:
     """Prints a line for each tenth."""
-    given = [int(it) for it in sys.argv[1:]]
-    batches, every, rows = [*given, *(2000, 100, 100_000)[len(given) :]]
-    with tempfile.TemporaryDirectory() as folder:
-        measure(Path(folder), batches, every, rows)
+    root = Path(__file__).resolve().parent.parent
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dir", nargs="?", type=Path, default=root / "target/bench-data")
+    parser.add_argument("batches", nargs="?", type=int, default=2000)
+    parser.add_argument("every", nargs="?", type=int, default=100)
+    parser.add_argument("rows", nargs="?", type=int, default=100_000)
+    options = parser.parse_args()
+    options.dir.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=options.dir) as folder:
+        measure(Path(folder), options.batches, options.every, options.rows)
 
 
 def measure(folder: Path, batches: int, every: int, rows: int) -> None:

@@ -1,15 +1,17 @@
 """The same captures through Python, and through mapInArrow: python_rows.py [DIR].
 
-Python decodes bytes that lie in memory, as the Rust benches do; its nanoseconds a row
-are printed beside Rust's of the same minute. mapInArrow decodes files by path; it is
-printed beside an identity mapInArrow over the same bytes.
+Python decodes bytes that lie in memory, as the Rust benches do. Its nanoseconds a row, of elapsed
+time and of CPU time, are printed beside Rust's elapsed time of the same minute: each capture is
+measured by Rust and then by Python. mapInArrow decodes files by path; it is printed beside an
+identity mapInArrow over the same bytes. `--no-spark` leaves it out.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -20,7 +22,7 @@ import pyarrow as pa
 import walrow
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
 TURNS = 15
 
@@ -28,40 +30,53 @@ TURNS = 15
 def main() -> None:
     """Prints a line a capture."""
     root = Path(__file__).resolve().parent.parent
-    directory = Path(sys.argv[1] if len(sys.argv) > 1 else root / "target/bench-data")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("dir", nargs="?", type=Path, default=root / "target/bench-data")
+    parser.add_argument("--no-spark", action="store_true", help="walrow.read alone")
+    options = parser.parse_args()
     captures = {
         name: path
-        for name in ("narrow", "wide", "mixed")
-        if (path := directory / f"{name}.wire").exists()
+        for name in ("narrow", "wide", "mixed", "pgbench", "tiny")
+        if (path := options.dir / f"{name}.wire").exists()
     }
-    rust = rust_rows(root, captures)
-    print(f"{'capture':<10}{'Rust':>12}{'Python':>12}{'ratio':>8}{'stream':>12}")
+    print(
+        f"{'capture':<10}{'Rust':>12}{'Python':>12}{'ratio':>8}{'CPU':>12}{'ratio':>8}"
+        f"{'stream':>12}"
+    )
     for name, path in captures.items():
+        # Both in the same minute, since the speed of a machine changes.
+        own = rust_row(root, name, options.dir)
         data = path.read_bytes()
+        tables = dict.fromkeys(batch.table for batch in walrow.read(data))
         rows = sum(len(batch) for batch in walrow.read(data))
-        table = next(iter(walrow.read(data))).table
-        python = best(lambda data=data: sum(map(len, walrow.read(data)))) / rows
-        stream = best(lambda data=data, table=table: drain(data, table)) / rows
-        own = rust.get(name, float("nan"))
-        print(
-            f"{name:<10}{own:>9.1f} ns{python:>9.1f} ns{python / own:>8.2f}"
-            f"{stream:>9.1f} ns"
-        )
-    spark_rows(captures)
+        python, cpu = best(lambda data=data: sum(map(len, walrow.read(data))))
+        line = f"{name:<10}{own:>9.1f} ns"
+        for nanos in (python / rows, cpu / rows):
+            line += f"{nanos:>9.1f} ns{nanos / own:>8.2f}"
+        if len(tables) == 1:
+            (table,) = tables
+            stream, _ = best(lambda data=data, table=table: drain(data, table))
+            line += f"{stream / rows:>9.1f} ns"
+        print(line, flush=True)
+    if not options.no_spark:
+        spark_rows(captures)
 
 
-def rust_rows(root: Path, names: Iterable[str]) -> dict[str, float]:
-    """Runs the Rust bench and takes its nanoseconds a row."""
+def rust_row(root: Path, name: str, directory: Path) -> float:
+    """Runs the Rust bench of a capture and takes its nanoseconds a row."""
     command = ["cargo", "bench", "-q", "-p", "walrow-benches", "--features", "csv"]
     with tempfile.TemporaryDirectory() as folder:
         figures = Path(folder, "ratios.json")
         subprocess.run(  # noqa: S603
-            [*command, "--bench", "ratios", "--", f"--json={figures}", *names],
+            [*command, "--bench", "ratios", "--", f"--json={figures}", name],
             cwd=root,
+            env={**os.environ, "WALROW_BENCH_DATA": str(directory.resolve())},
+            stdout=subprocess.DEVNULL,
             check=True,
         )
         found = json.loads(figures.read_text())
-    return {it["name"]: it["readers"]["walrow"]["ns"]["least"] for it in found}
+    (own,) = (it for it in found if it["name"] == name)
+    return float(own["readers"]["walrow"]["ns"]["least"])
 
 
 def drain(data: bytes, table: str) -> None:
@@ -71,14 +86,15 @@ def drain(data: bytes, table: str) -> None:
         del batch
 
 
-def best(call: Callable[[], object], turns: int = TURNS) -> float:
-    """Nanoseconds of the fastest turn: noise only ever adds."""
-    fastest = float("inf")
+def best(call: Callable[[], object], turns: int = TURNS) -> tuple[float, float]:
+    """Nanoseconds of the fastest turn, elapsed and of the CPU: noise only ever adds."""
+    elapsed = cpu = float("inf")
     for _ in range(turns):
-        start = time.perf_counter_ns()
+        start, used = time.perf_counter_ns(), time.process_time_ns()
         call()
-        fastest = min(fastest, time.perf_counter_ns() - start)
-    return fastest
+        cpu = min(cpu, time.process_time_ns() - used)
+        elapsed = min(elapsed, time.perf_counter_ns() - start)
+    return elapsed, cpu
 
 
 def spark_rows(captures: dict[str, Path]) -> None:
@@ -115,7 +131,9 @@ def spark_rows(captures: dict[str, Path]) -> None:
         def run(frame: object) -> None:
             frame.write.format("noop").mode("overwrite").save()  # type: ignore[attr-defined]
 
-        seconds = [best(lambda f=frame: run(f), 3) / 1e9 for frame in (decoded, same)]
+        seconds = [
+            best(lambda f=frame: run(f), 3)[0] / 1e9 for frame in (decoded, same)
+        ]
         rates = [size / second for second in seconds]
         print(
             f"{name:<10}{rates[0]:>5.0f} MB/s{rates[1]:>7.0f} MB/s"

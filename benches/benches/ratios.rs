@@ -72,7 +72,7 @@ fn of_capture(capture: &Capture, rounds: usize) -> Outcome<Value> {
         ),
         (
             "walrow walk",
-            Box::new(|| Ok(walk::walk(black_box(bytes))?.messages)),
+            Box::new(|| Ok(walk::cells(black_box(bytes), |_, _| {})?.messages)),
         ),
         ("floor", Box::new(|| Ok(floor(bytes)))),
         ("walrow", Box::new(|| Ok(decode::rows(black_box(bytes))?))),

@@ -73,8 +73,14 @@ _ALL: frozenset[Feature] = frozenset({"binary", "streamed"})
 REFERENCE = "walrow, RecordBatches"
 #: All counts are compared with this one, which gives all of them.
 COUNTED = "walrow, messages"
+#: The cells of rows as the decoder visits them, without messages.
+CELLS = "walrow, cells"
 #: The measure without checks.
 FLOOR = "floor, rows"
+
+#: The captures that are compared by default: texts of each shape, binary cells, and transactions
+#: that are streamed before their commit.
+CAPTURES = ("narrow", "narrow.binary", "wide", "mixed", "pgbench", "tiny", "streamed")
 
 PEERS = (
     Peer(REFERENCE, "Rust", "columns", "walrow", ("decode",), _ALL),
@@ -87,7 +93,8 @@ PEERS = (
         _ALL,
     ),
     Peer(COUNTED, "Rust", "visits", "walrow", ("messages",), _ALL),
-    Peer(FLOOR, "Rust", "columns", "walrow", ("floor",)),
+    Peer(CELLS, "Rust", "visits", "walrow", ("cells",), _ALL),
+    Peer(FLOOR, "Rust", "columns", "walrow", ("floor",), _ALL),
     Peer("floor, walk", "Rust", "visits", "walrow", ("floor-walk",), _ALL),
     Peer(
         "walrow.read", "Python", "columns", "python", ("walrow_peer.py", "read"), _ALL

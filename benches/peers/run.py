@@ -1,7 +1,7 @@
-"""Measures walrow beside other parsers: run.py CAPTURES [--rounds N] [--only NAME].
+"""Measures walrow beside other parsers: run.py FOLDER [--all] [--rounds N] [--only NAME].
 
-Builds the harnesses, compares their counts of each capture `*.wire` in the folder, and
-then has them parse it in turns. Writes target/bench/peers.json; peer_page.py makes
+Builds the harnesses, compares their counts of each capture of `CAPTURES` in the folder, or with
+`--all` of each `*.wire`, and then has them parse it in turns. Writes target/bench/peers.json; peer_page.py makes
 docs/speed/peers.md of it. Ends with 1 if two parsers count differently.
 """
 
@@ -22,7 +22,7 @@ import peer_table
 import walrow
 from peer_harness import Harness, HarnessError
 from peer_rounds import CountsDifferError, Measured, compare_counts, measure
-from peer_table import COUNTED, PEERS, REFERENCE, ROOT, Feature, Peer
+from peer_table import CAPTURES, COUNTED, PEERS, REFERENCE, ROOT, Feature, Peer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,9 +35,13 @@ CHANGES = ("I", "U", "D")
 def main() -> None:
     """Builds, counts, measures and writes the results."""
     given = arguments()
-    captures = sorted(given.captures.glob("*.wire"))
+    captures = sorted(
+        path
+        for path in given.folder.glob("*.wire")
+        if given.all or path.name.removesuffix(".wire") in CAPTURES
+    )
     if not captures:
-        sys.exit(f"no *.wire in {given.captures}: benches/captures.py makes them")
+        sys.exit(f"no captures in {given.folder}: benches/captures.py makes them")
     chosen = [
         peer
         for peer in PEERS
@@ -61,6 +65,7 @@ def main() -> None:
         "date": datetime.now(UTC).date().isoformat(),
         "machine": machine(),
         "rounds": given.rounds,
+        "passes": given.passes,
         "peers": [
             {"name": it.name, "language": it.language, "makes": it.makes}
             for it in chosen
@@ -86,9 +91,12 @@ def main() -> None:
 def arguments() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description="Measures walrow beside its peers.")
-    parser.add_argument("captures", type=Path, help="a folder with captures *.wire")
-    parser.add_argument("--rounds", type=int, default=9, help="turns of each parser")
-    parser.add_argument("--passes", type=int, default=3, help="passes in a turn")
+    parser.add_argument("folder", type=Path, help="a folder with captures *.wire")
+    parser.add_argument(
+        "--all", action="store_true", help="all captures, not the usual"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each parser")
+    parser.add_argument("--passes", type=int, default=2, help="passes in a turn")
     parser.add_argument(
         "--only", nargs="*", default=[], help="parsers with this in their name"
     )

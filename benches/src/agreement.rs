@@ -13,7 +13,7 @@ use walrow::arrow_array::types::{
 };
 use walrow::arrow_array::{Array, RecordBatch};
 use walrow::arrow_schema::{DataType, TimeUnit};
-use walrow_floor::{Change, Column, Table, Values, rows};
+use walrow_floor::{Change, Column, Table, Values, Visited, rows};
 
 /// The values of a table by column, as text.
 type Texts = BTreeMap<u32, Vec<Vec<Option<String>>>>;
@@ -25,10 +25,53 @@ const EPOCH: i64 = 946_684_800_000_000;
 fn floor_and_walrow_visit_the_same_cells() {
     for capture in small_captures().unwrap() {
         let visited = walrow_floor::walk(&capture.bytes);
-        let own = walk::walk(&capture.bytes);
+        let mut messages = BTreeMap::<u8, Visited>::new();
+        let own = walk::messages(&capture.bytes, |kind, found| {
+            *messages.entry(kind).or_default() += found;
+        });
         assert_eq!(Ok(visited), own, "{}", capture.name());
+        let mut cells = BTreeMap::<u8, Visited>::new();
+        let own = walk::cells(&capture.bytes, |kind, found| {
+            *cells.entry(kind).or_default() += found;
+        });
+        assert_eq!(Ok(visited), own, "{}", capture.name());
+        assert_eq!(messages, cells, "{}", capture.name());
         assert!(visited.cells > 5_000, "{}: {visited:?}", capture.name());
     }
+}
+
+/// Both walks end at the same error, and tell `each` the same messages before it.
+#[test]
+fn both_walks_refuse_the_same_bytes() {
+    const BEGIN: &[u8] = b"B\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x03";
+    const INSERT: &[u8] = b"I\0\0\0\x07N\0\x03nut\0\0\0\x02ab";
+    let update = [b"U\0\0\0\x07O", &INSERT[6..], &INSERT[5..]].concat();
+    let mut cases = vec![b"".to_vec(), b"?".to_vec(), b"?\0\0\0\x07".to_vec()];
+    for message in [BEGIN, INSERT, &update] {
+        cases.extend((1..message.len()).map(|size| message[..size].to_vec()));
+        cases.push([message, b"n"].concat());
+        for at in 5..message.len() {
+            let mut changed = message.to_vec();
+            changed[at] ^= 0x7f;
+            cases.push(changed);
+        }
+    }
+    let mut refused = 0;
+    for case in cases {
+        let bytes = [BEGIN, INSERT, &case].map(framed).concat();
+        let (mut messages, mut cells) = (Vec::new(), Vec::new());
+        let made = walk::messages(&bytes, |kind, found| messages.push((kind, found)));
+        let visited = walk::cells(&bytes, |kind, found| cells.push((kind, found)));
+        assert_eq!((&made, &messages), (&visited, &cells), "{case:?}");
+        assert_eq!(messages.len(), 2 + usize::from(made.is_ok()), "{case:?}");
+        refused += usize::from(made.is_err());
+    }
+    assert!(refused > 60, "{refused}");
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    let size = u32::try_from(29 + message.len()).unwrap();
+    [b"d", &size.to_be_bytes()[..], b"w", &[0; 24], message].concat()
 }
 
 #[test]

@@ -1,5 +1,8 @@
 //! Frames, messages and cells.
 
+use std::hint::black_box;
+use std::ops::AddAssign;
+
 /// The messages of a capture, one after the other.
 pub(crate) struct Messages<'a> {
     /// The bytes after the last message.
@@ -61,10 +64,24 @@ pub struct Visited {
     pub messages: usize,
     pub cells: usize,
     pub nulls: usize,
+    /// Large values that did not change.
+    pub unsent: usize,
     pub value_bytes: usize,
 }
 
-/// Visits every frame, message and cell.
+impl AddAssign for Visited {
+    #[inline]
+    fn add_assign(&mut self, other: Self) {
+        self.frames += other.frames;
+        self.messages += other.messages;
+        self.cells += other.cells;
+        self.nulls += other.nulls;
+        self.unsent += other.unsent;
+        self.value_bytes += other.value_bytes;
+    }
+}
+
+/// Visits every frame, message and cell. No value is optimised away.
 pub fn walk(bytes: &[u8]) -> Visited {
     let mut visited = Visited::default();
     let mut in_stream = false;
@@ -101,6 +118,7 @@ pub fn walk(bytes: &[u8]) -> Visited {
 #[inline]
 fn visit(visited: &mut Visited, tag: u8, value: &[u8]) {
     visited.cells += 1;
-    visited.value_bytes += value.len();
+    visited.value_bytes += black_box(value).len();
     visited.nulls += usize::from(tag == b'n');
+    visited.unsent += usize::from(tag == b'u');
 }

@@ -1,7 +1,8 @@
 //! walrow and the floor as harnesses of `make bench-peers`: `peer MODE`, and lines on standard input.
 //!
-//! `decode` makes `RecordBatch`es, `own-columns` those without metadata columns, `messages` visits all
-//! messages and cells, `floor` and `floor-walk` do the same two things without any check.
+//! `decode` makes `RecordBatch`es, `own-columns` those without metadata columns. `messages` makes all
+//! messages and visits their cells, `cells` visits them as the decoder does. `floor` makes columns and
+//! `floor-walk` visits all cells, both without any check.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -9,7 +10,11 @@
 )]
 
 // The harnesses of other parsers are in another workspace, and own this file.
-#[expect(unreachable_pub, reason = "public in the other workspace")]
+#[expect(
+    unreachable_pub,
+    dead_code,
+    reason = "public and used in the other workspace"
+)]
 #[path = "../../peers/rust/src/serve.rs"]
 mod serve;
 
@@ -19,8 +24,7 @@ use std::hint::black_box;
 use walrow::DecoderBuilder;
 use walrow::arrow_array::cast::AsArray;
 use walrow_benches::{decode, walk};
-use walrow_floor::{self as floor, Change};
-use walrow_wire::{Cell, CopyData, Frame, Message, Tuple};
+use walrow_floor::{self as floor, Change, Visited};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mode = std::env::args().nth(1).unwrap_or_default();
@@ -28,9 +32,10 @@ fn main() -> Result<(), Box<dyn Error>> {
         "decode" => &mut Decode::default(),
         "own-columns" => &mut OwnColumns::default(),
         "messages" => &mut Messages::default(),
+        "cells" => &mut Cells::default(),
         "floor" => &mut Floor::default(),
         "floor-walk" => &mut FloorWalk::default(),
-        _ => return Err("peer decode|own-columns|messages|floor|floor-walk".into()),
+        _ => return Err("peer decode|own-columns|messages|cells|floor|floor-walk".into()),
     };
     Ok(serve::serve(subject)?)
 }
@@ -114,45 +119,41 @@ impl Subject for Messages {
     }
 
     fn pass(&mut self) -> Result<u64, Box<dyn Error>> {
-        Ok(walk::walk(&self.0)?.messages as u64)
+        Ok(walk::messages(&self.0, |_, _| {})?.messages as u64)
     }
 
     fn count(&mut self) -> Result<Counts, Box<dyn Error>> {
         let mut counts = Counts::default();
-        let (mut rest, mut in_stream) = (self.0.as_slice(), false);
-        while let Some((frame, size)) = Frame::parse(rest)? {
-            rest = rest.get(size..).unwrap_or_default();
-            if frame.tag != b'd' {
-                continue;
-            }
-            let CopyData::XLogData(data) = CopyData::parse(frame.body)? else {
-                continue;
-            };
-            counts.message(data.message.first().copied().unwrap_or_default());
-            match data.message(in_stream)? {
-                Message::Insert(insert) => cells(insert.new, &mut counts),
-                Message::Update(update) => {
-                    if let Some(old) = update.old {
-                        cells(old.tuple(), &mut counts);
-                    }
-                    cells(update.new, &mut counts);
-                }
-                Message::Delete(delete) => cells(delete.old.tuple(), &mut counts),
-                Message::StreamStart(_) => in_stream = true,
-                Message::StreamStop => in_stream = false,
-                _ => {}
-            }
-        }
-        Ok(counts)
+        let visited = walk::messages(&self.0, |kind, _| counts.message(kind))?;
+        Ok(of_cells(visited, counts))
     }
 }
 
-fn cells(tuple: Tuple<'_>, counts: &mut Counts) {
-    for cell in tuple.cells() {
-        counts.cell(match cell {
-            Cell::Text(value) | Cell::Binary(value) => Some(value.len()),
-            _ => None,
-        });
+#[derive(Default)]
+struct Cells(Vec<u8>);
+
+impl Subject for Cells {
+    fn load(&mut self, capture: Vec<u8>) {
+        self.0 = capture;
+    }
+
+    fn pass(&mut self) -> Result<u64, Box<dyn Error>> {
+        Ok(walk::cells(&self.0, |_, _| {})?.messages as u64)
+    }
+
+    fn count(&mut self) -> Result<Counts, Box<dyn Error>> {
+        let mut counts = Counts::default();
+        let visited = walk::cells(&self.0, |kind, _| counts.message(kind))?;
+        Ok(of_cells(visited, counts))
+    }
+}
+
+fn of_cells(visited: Visited, counts: Counts) -> Counts {
+    Counts {
+        cells: Some(visited.cells as u64),
+        nulls: Some((visited.nulls + visited.unsent) as u64),
+        value_bytes: Some(visited.value_bytes as u64),
+        ..counts
     }
 }
 
@@ -198,16 +199,10 @@ impl Subject for FloorWalk {
     }
 
     fn pass(&mut self) -> Result<u64, Box<dyn Error>> {
-        Ok(floor::walk(&self.0).messages as u64)
+        Ok(floor::walk(black_box(&self.0)).messages as u64)
     }
 
     fn count(&mut self) -> Result<Counts, Box<dyn Error>> {
-        let visited = floor::walk(&self.0);
-        Ok(Counts {
-            cells: Some(visited.cells as u64),
-            nulls: Some(visited.nulls as u64),
-            value_bytes: Some(visited.value_bytes as u64),
-            ..Counts::default()
-        })
+        Ok(of_cells(floor::walk(&self.0), Counts::default()))
     }
 }
