@@ -256,7 +256,7 @@ def _settings(option: Option[Any, Any]) -> dict[str, Any] | None:
 
 _NAME = re.compile("`([^`]+)`")
 _REPEATABLE = (_options.NAMES, _options.COLUMNS, _options.TABLES)
-_PARSED = (_options.SIZE, _options.DURATION, _options.LSN)
+_PARSED = (_options.AT, _options.SIZE, _options.DURATION, _options.LSN)
 _TEXTS = {
     _options.TEXT.name: TEXT,
     _options.TABLE.name: TABLE,
