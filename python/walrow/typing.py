@@ -189,7 +189,10 @@ class TableOptions(TypedDict, total=False):
 
 
 class Options(SchemaOptions, SparkOptions, TableOptions, total=False):
-    """The options of `walrow.read` and `walrow.Decoder`, which takes sizes only as numbers of bytes."""
+    """The options of `walrow.read`, and of the classes `walrow.Decoder` and `walrow.Reader`.
+
+    The classes take sizes only as numbers of bytes.
+    """
 
 
 class StateOptions(

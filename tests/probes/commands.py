@@ -298,7 +298,7 @@ COMMANDS = [
                 ("--table itme --target delta:NEW", "no table", "itme", "public.stock"),
                 ("--engine dlta", "not one of", "'--engine'", "'delta', 'spark'"),
                 ("--deletes hard", "not one of", "'--deletes'", "'apply', 'soft'"),
-                ("--end today", "must be an LSN", "'--end'", "such as '16/B374D848'"),
+                ("--end soon", "must be an LSN", "'--end'", _AT),
                 ("--memory x", "must be a size", "'--memory'", _SIZE),
                 ("--tpye x", "No such option", "'--tpye'", "'--type'"),
             )
