@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import SupportsIndex
 
 from walrow._lsn import Lsn
+from walrow._secrets import brief
 from walrow.errors import OptionError
 
 __all__ = ["at", "duration", "size"]
@@ -44,7 +45,7 @@ def size(value: int | str, option: str) -> int:
     text = (
         f"{option} must be a size: a number of bytes, or a text such as '64MiB' or '50GB'"
         if found is None
-        else f"{option} is {found}: it must be from 0 to {_MOST_BYTES} bytes"
+        else f"{option} is {brief(found)}: it must be from 0 to {_MOST_BYTES} bytes"
     )
     raise OptionError(text)
 
@@ -65,7 +66,7 @@ def duration(value: object, option: str) -> float:
         option: The name of the option, for the error.
 
     Raises:
-        OptionError: It is no duration, or negative.
+        OptionError: It is no duration, negative, or more than a float can have.
     """
     seconds = math.nan
     if isinstance(value, dt.timedelta):
@@ -73,13 +74,17 @@ def duration(value: object, option: str) -> float:
     elif isinstance(value, str):
         seconds = _seconds(value)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        seconds = float(value)
+        try:
+            seconds = float(value)
+        except OverflowError:
+            text = f"{option} is {brief(value)}: that is too long; math.inf has no end"
+            raise OptionError(text) from None
     # Nothing is true of nan.
     if seconds >= 0:
         return seconds
     is_number = isinstance(value, int | float | dt.timedelta)
     text = (
-        f"{option} is {value}: it must be from 0 seconds on"
+        f"{option} is {brief(value)}: it must be from 0 seconds on"
         if is_number and not isinstance(value, bool)
         else f"{option} must be a duration: seconds, a timedelta, or a text such as '12h' or '7d'"
     )

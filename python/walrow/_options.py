@@ -43,6 +43,7 @@ import inspect
 import os
 import textwrap
 from collections.abc import Iterable, Mapping
+from itertools import filterfalse
 from pathlib import Path
 from typing import (
     TYPE_CHECKING,
@@ -59,12 +60,14 @@ from typing import (
 from walrow._amounts import at, duration, size
 from walrow._calls import explained
 from walrow._lsn import Lsn
+from walrow._secrets import brief, is_conninfo
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = [
+    "AT",
     "COLUMNS",
     "DURATION",
     "FLAG",
@@ -80,6 +83,8 @@ __all__ = [
     "Option",
     "choice",
     "declared",
+    "in_file_system",
+    "listed",
     "options",
     "takes",
 ]
@@ -187,7 +192,7 @@ class Option(Generic[In, Out]):
             return parsed
         least = "up" if self.least is None else f"from {self.least}"
         most = "on" if self.most is None else f"to {self.most}"
-        text = f"{name} is {parsed}: it must be {least} {most}"
+        text = f"{name} is {brief(parsed)}: it must be {least} {most}"
         raise OptionError(text)
 
     @property
@@ -303,7 +308,7 @@ def choice(words: Any) -> Kind:
         if value in texts:
             return value
         allowed = " or ".join(map(repr, texts))
-        text = f"{name} is {value!r}: it must be {allowed}"
+        text = f"{name} is {brief(value)}: it must be {allowed}"
         raise OptionError(text)
 
     return Kind(f"Literal[{', '.join(map(repr, texts))}]", parse, texts)
@@ -338,8 +343,33 @@ def called(kind: str) -> Kind:
     return of_kind(kind, callable, "a function")
 
 
-def _tables(value: Any, _name: str) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, str | int) else tuple(value)
+def listed(value: Any) -> tuple[Any, ...] | None:
+    """The items of a list. None for a text, bytes or a mapping, which are no lists."""
+    if isinstance(value, str | bytes | bytearray | memoryview | Mapping):
+        return None
+    return tuple(value) if isinstance(value, Iterable) else None
+
+
+def _tables(value: Any, name: str) -> tuple[Any, ...]:
+    tables = (value,) if isinstance(value, str | int) else listed(value)
+    if tables is not None and not tables:
+        text = f"{name} is empty: name a table, or leave it out"
+        raise OptionError(text)
+    if tables is not None and all(map(_is_table, tables)):
+        return tables
+    wrong = value if tables is None else next(filterfalse(_is_table, tables))
+    kind = "an empty name" if wrong == "" else type(wrong).__name__
+    text = f"{name} must be tables: each is a name, a pair of schema and name, or an OID, not {kind}"
+    raise OptionError(text)
+
+
+def _is_table(value: object) -> bool:
+    if isinstance(value, tuple):
+        is_pair = len(value) == len(("schema", "table"))
+        return is_pair and all(isinstance(it, str) and it for it in value)
+    if isinstance(value, str):
+        return bool(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _mapping(value: Any, name: str) -> Any:
@@ -352,24 +382,52 @@ def _mapping(value: Any, name: str) -> Any:
 
 
 def _names(value: Any, name: str) -> tuple[str, ...]:
-    names = (value,) if isinstance(value, str) else value
-    if isinstance(names, Iterable) and not isinstance(names, Mapping | bytes):
-        names = tuple(names)
-        if all(isinstance(it, str) for it in names):
-            return names
-    text = f"{name} must be a name or a sequence of names, not {type(value).__name__}"
-    raise OptionError(text)
+    names = (value,) if isinstance(value, str) else listed(value)
+    if names is None or not all(isinstance(it, str) for it in names):
+        text = (
+            f"{name} must be a name or a sequence of names, not {type(value).__name__}"
+        )
+        raise OptionError(text)
+    if not all(names):
+        text = f"{name} has an empty name: leave it out, or name one"
+        raise OptionError(text)
+    return names
 
 
 def _path(value: Any, name: str) -> Path:
     if not isinstance(value, str | os.PathLike):
         text = f"{name} must be a path, not {type(value).__name__}"
         raise OptionError(text)
-    if not os.fspath(value):
-        text = f"{name} is empty: name a directory or a file"
+    found = in_file_system(os.fspath(value), name)
+    if is_conninfo(found):
+        text = f"{name} is a connection string or a URL, and must be a local path, as in ./run=5"
         raise OptionError(text)
     # The process may change its directory.
-    return Path(value).absolute()
+    return Path(found).absolute()
+
+
+def in_file_system(path: str | bytes, name: str) -> str:
+    """The text of a path that a file system can have.
+
+    Args:
+        path: The path, as `os.fspath` returns it.
+        name: The name of the option, for the error.
+
+    Raises:
+        OptionError: It is empty, or has a character that no path has.
+    """
+    if not path:
+        text = f"{name} is empty: name a directory or a file"
+        raise OptionError(text)
+    found = os.fsdecode(path)
+    try:
+        is_possible = b"\0" not in os.fsencode(found)
+    except UnicodeEncodeError:
+        is_possible = False
+    if is_possible:
+        return found
+    text = f"{name} has a character that no path can have: NUL, or a half of a surrogate pair"
+    raise OptionError(text)
 
 
 def _lsn(value: object, name: str) -> Lsn:
@@ -396,3 +454,5 @@ FOLDER = Kind("str | PathLike[str]", _path)
 SIZE = Kind("Size", size)
 DURATION = Kind("Duration", duration)
 LSN = Kind("Lsn | int | str", _lsn)
+#: An LSN or a time.
+AT = Kind("At", at, metavar="LSN|TIME")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import os
 import re
 from glob import has_magic, iglob
 
-__all__ = ["is_conninfo", "is_secret", "shown", "without_credentials"]
+__all__ = ["brief", "is_conninfo", "is_secret", "shown", "without_credentials"]
 
 
 def is_conninfo(text: str, *, or_url: bool = False) -> bool:
@@ -53,6 +54,25 @@ def shown(text: str) -> str:
     if is_conninfo(text, or_url=True):
         return "(a connection string)"
     return without_credentials(text)
+
+
+def brief(value: object) -> str:
+    """A wrong value for a message: short, and without what may be a secret.
+
+    >>> brief("soon"), brief(-1), brief({"password": "hidden"})
+    ("'soon'", '-1', 'a value of type dict')
+    >>> brief("postgresql://me:secret@host/shop"), brief(10**9999)
+    ("'(a connection string)'", 'a number of 33,216 bits')
+    """
+    if isinstance(value, str):
+        text = repr(shown(value))
+    elif isinstance(value, int) and value.bit_length() > _SHORT_BITS:
+        text = f"a number of {value.bit_length():,} bits"
+    elif value is None or isinstance(value, int | float | dt.timedelta):
+        text = str(value)
+    else:
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= _SHORT else f"{text[:_SHORT]}..."
 
 
 def _exists(path: str) -> bool:
@@ -111,4 +131,7 @@ _SCHEME = re.compile(r"\s*(jdbc:)?postgres(ql)?(\+\w+)?:", re.IGNORECASE)
 _URL = re.compile(r"[A-Za-z][\w+.-]*(?:://|::)")
 #: A parameter, also of a URL that became a path, or the end of a URL's user and password.
 _LIKE_PARAMETER = re.compile(r"(?:^|[\s?&])\w+\s*=|:[^/\s]*@")
+#: How many letters of a text, and bits of a number, a message shows.
+_SHORT = 60
+_SHORT_BITS = 128
 _LIKE_PARTITION = re.compile(r"(\w+)=[^\s@:?]*(?:/[^\s@:?]*|\.\w+)")

@@ -18,7 +18,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walrow._amounts import size
 from walrow._calls import explained
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow._late import late, listed
@@ -32,9 +31,11 @@ from walrow._log.readers import LogReader, reader_name
 from walrow._log.requests import cancel_load
 from walrow._log.retention import Compacted, Hold, Retained, Retention
 from walrow._log.stopped import resume
+from walrow._log.writer_options import WriterOptions
 from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
 from walrow._read import reading, schemas
+from walrow._read.option_values import read_values
 from walrow._read.signatures import with_options
 from walrow._results import Results, counted
 from walrow._secrets import without_credentials
@@ -424,7 +425,7 @@ class Log(OpenedLog):
             LogError: Changes after the position were removed (`pruned`), or the reader was
                 forgotten (`no_reader`).
         """
-        return Follower(self._opened, poll_interval, reader, options)
+        return Follower(self._opened, poll_interval, reader, read_values(options))
 
     @with_options(StateOptions)
     def state(
@@ -476,7 +477,6 @@ class Log(OpenedLog):
         """
         # Checks the options before anything is read.
         Decoder(table=0, metadata=(), **options)
-        spool = (options.get("spool_memory"), options.get("spool_directory"))
         record = self._record()
         # Once: that looks at all segments.
         tables = (
@@ -490,7 +490,10 @@ class Log(OpenedLog):
         if now is not None and not now.versions:
             # It has no change in the log, and is there as it needs a load.
             self._refuse_incomplete(now.oid, self.end, record)
-        rows = self._log.state(chosen, as_of, *spool, columns)
+        # `read_values` has made a number of bytes of it.
+        memory: Any = options.get("spool_memory")
+        directory = options.get("spool_directory")
+        rows = self._log.state(chosen, as_of, memory, directory, columns)
         self._refuse_incomplete(rows.oid, rows.position, record)
         return Reader(
             rows,
@@ -754,8 +757,10 @@ class Log(OpenedLog):
         Raises:
             LogError: A segment is damaged, or the file system refused something. Call it
                 again.
+            OptionError: It is no size, or less than 1 byte.
         """
-        return Compacted(*self._log.compact(size(segment_size, "segment_size")))
+        found = WriterOptions.segment_size.parse(segment_size)
+        return Compacted(*self._log.compact(found))
 
     @explained
     def erase(

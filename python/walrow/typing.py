@@ -173,16 +173,16 @@ class SizeOptions(TypedDict, total=False):
 
     trim_bpchar: bool
     batch_rows: int
-    batch_bytes: int
-    batch_memory: int
+    batch_bytes: Size
+    batch_memory: Size
 
 
 class MemoryOptions(TypedDict, total=False):
     """The options that limit what waits in memory."""
 
-    spool_memory: int
+    spool_memory: Size
     spool_directory: str | os.PathLike[str] | None
-    message_limit: int | None
+    message_limit: Size | None
 
 
 class ChangeColumnOptions(ValueOptions, total=False):
@@ -239,7 +239,10 @@ class TableOptions(TypedDict, total=False):
 
 
 class Options(SchemaOptions, SparkOptions, TableOptions, total=False):
-    """The options of `walrow.read` and `walrow.Decoder`."""
+    """The options of `walrow.read`, and of the classes `walrow.Decoder` and `walrow.Reader`.
+
+    The classes take sizes only as numbers of bytes.
+    """
 
 
 class StateOptions(

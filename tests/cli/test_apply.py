@@ -16,7 +16,10 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 import walrow
 import walrow.spark.modes
 from walrow._apply.items import Applied
+from walrow._apply.options import SparkApplyOptions
+from walrow._apply.units import LogContents
 from walrow.cli import app
+from walrow.spark.modes import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,6 +140,20 @@ def test_words_are_checked_before_spark_starts(
     code = app.run(["apply", "--engine=spark", str(tmp_path), *words])
     assert code in {1, 2}
     assert text in capsys.readouterr().err
+
+
+def test_a_time_is_a_place_in_the_log(tmp_path: Path) -> None:
+    walrow.seal("tests/data/18/rows.text.wire", log=tmp_path)
+    log = walrow.Log(tmp_path)
+    given: dict[str, Any] = {"table": "public.item", "target": "delta:/t"}
+    for end, place in (
+        ("2001-01-01T00:00Z", walrow.Lsn(0)),
+        ("2100-01-01T00:00Z", log.end),
+        (0x1000, walrow.Lsn(0x1000)),
+        (None, log.end),
+    ):
+        options = SparkApplyOptions(None, tmp_path, **given, end=end)
+        assert call_of(LogContents(log), options).end == place
 
 
 def test_a_conflict_ends_only_a_single_call(

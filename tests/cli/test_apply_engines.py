@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import pytest
 import walrow
 from servers.s3 import BUCKET
 from walrow._apply.engines import choose
+from walrow.cli.places import resolved
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,6 +119,35 @@ def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
         assert refused.returncode == 2
         assert text in refused.stderr
         assert "hush" not in refused.stderr
+
+
+def test_the_end_is_a_time(run: Callable[..., Any], log: Path) -> None:
+    target = f"delta:{log.parent}/t"
+    given = (log, "--table", "public.item", "--target", target)
+    before = run("apply", *given, "--end", "2001-02-03T04:05:06Z", text=True)
+    assert before.returncode == 0, before.stderr
+    _, place, done = before.stderr.splitlines()
+    assert place == "walrow: --end is 2001-02-03T04:05:06.000Z, in the log 0/0"
+    assert done.startswith("walrow: nothing new, ")
+    end = walrow.Log(log).end
+    after = run("apply", *given, "--end", "2100-01-01T00:00+02:00", text=True)
+    assert after.returncode == 0, after.stderr
+    assert f"--end is 2099-12-31T22:00:00.000Z, in the log {end}\n" in after.stderr
+    assert after.stderr.endswith(f" rows, {target} is at {end}\n")
+    quiet = run("apply", *given, "--end", "today", "--quiet", text=True)
+    assert (quiet.returncode, quiet.stderr) == (0, "")
+    refused = run("apply", *given, "--end", "soon", text=True)
+    assert refused.returncode == 2
+    assert "'--end': the value must be an LSN, such as" in refused.stderr
+
+
+def test_a_place_is_printed_once(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With `--every`, the time is looked up again and again."""
+    directory, time = walrow.Log(log)._log, dt.datetime(2100, 1, 1, tzinfo=dt.UTC)
+    place = resolved(directory, "--end", time)
+    assert isinstance(place, walrow.Lsn)
+    assert resolved(directory, "--end", time, place) == place
+    assert capsys.readouterr().err.count("--end is 2100-01-01T00:00:00.000Z") == 1
 
 
 def test_options_of_an_object_store(s3: S3, log: Path) -> None:

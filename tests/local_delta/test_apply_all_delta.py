@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import walrow
 import walrow.delta
 from local_delta.written_tables import WrittenTables
-from walrow.delta import snapshots
+from walrow.delta import applying_all, modes, snapshots
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,6 +93,29 @@ def test_each_table_has_its_own_result(tmp_path: Path, looks: list[str]) -> None
     assert not second.applied["sales.t4"].committed
     assert second.applied["sales.t4"].end == walrow.Log(log.path).end
     assert len(rows_of(targets["sales.t1"])) == 2
+
+
+def test_a_time_is_one_place_for_all_tables(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = WrittenTables(tmp_path / "log")
+    log.insert(1, 2)
+    seen = []
+
+    def noted(contents: Any, options: Any) -> Any:
+        seen.append(options.end)
+        return modes.call_of(contents, options)
+
+    monkeypatch.setattr(applying_all, "call_of", noted)
+    targets = targets_of(tmp_path, 1, 2)
+    done = walrow.delta.apply_all(log.path, targets, end="-1h")
+    assert not done.failed
+    assert done.applied["sales.t1"].end == done.applied["sales.t2"].end
+    one, two = seen
+    assert one == two
+    assert isinstance(one, dt.datetime)
+    with pytest.raises(walrow.errors.OptionError, match="end must be an LSN"):
+        walrow.delta.apply_all(log.path, targets, end="soon")
 
 
 def test_another_mode_is_noticed_without_changes(tmp_path: Path) -> None:

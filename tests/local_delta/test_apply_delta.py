@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import multiprocessing
 import os
@@ -99,6 +100,30 @@ def test_changes_of_every_kind(tmp_path: Path) -> None:
     log.delete("7")
     assert log.apply().committed
     assert log.rows() == [(1, 2, None)]
+
+
+def test_an_end_is_an_lsn_or_a_time(tmp_path: Path) -> None:
+    log = WrittenLog(tmp_path, id="int", n="int")
+    ends = []
+    for second in (1, 2, 3):
+        log.time = streams.TIME + second * 1_000_000
+        log.insert([str(second), "0"])
+        ends.append(walrow.Log(log.path).end)
+    first = dt.datetime(2024, 1, 1, 0, 0, 1, tzinfo=dt.UTC)
+    done = log.apply(end=first)
+    place = walrow.Log(log.path)._log.lsn_of(first, "end")
+    assert (done.net_rows, done.end) == (1, place)
+    assert log.rows() == [(1, 0)]
+    # Before the record, there is nothing to do.
+    assert not log.apply(end="2023-12-31").committed
+    assert log.apply(end="2024-01-01T00:00:02.5Z").net_rows == 1
+    assert log.rows() == [(1, 0), (2, 0)]
+    done = log.apply(end="-1h")
+    assert (done.net_rows, done.end) == (1, ends[-1])
+    with pytest.raises(
+        walrow.errors.OptionError, match=r"^end must be an LSN, .* or a time"
+    ):
+        log.apply(end="soon")
 
 
 def test_a_batch_that_changes_nothing_moves_the_record(tmp_path: Path) -> None:

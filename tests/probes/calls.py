@@ -151,14 +151,14 @@ CALLS = [
         ("walrow.read(CAP, batch_rows='x')", "must be", "batch_rows", "an integer"),
         ("walrow.read(CAP, batch_bytes=2**40)", "must be", "batch_bytes", "536870912"),
         (
-            "walrow.read(CAP, batch_memory='1GB')",
-            "must be",
+            "walrow.read(CAP, batch_memory='many')",
+            "must be a size",
             "batch_memory",
-            "an integer",
+            _SIZE,
         ),
-        ("walrow.read(CAP, spool_memory=-1)", "must not", "spool_memory", "negative"),
+        ("walrow.read(CAP, spool_memory=-1)", "is -1", "spool_memory", "from 0 to"),
         ("walrow.read(CAP, message_limit=0)", "must be", "message_limit", "at least 1"),
-        ("walrow.read(CAP, framing='x')", '"x"', "framing", "wire, copydata"),
+        ("walrow.read(CAP, framing='x')", "is 'x'", "framing", "'wire' or 'copydata'"),
         ("walrow.read(CAP, unfinished='x')", '"x"', "unfinished", "error or ignore"),
         ("walrow.read(CAP, late_start='x')", "must be", "late_start", "True or False"),
         ("walrow.read(CAP, start='x')", "must be", "start", _LSN_OR_TIME),
@@ -698,7 +698,7 @@ CALLS = [
         ),
         (
             "walrow.receive('dbname=x', log=NEW, slot='s', publications='p', jobs=0)",
-            *("is 0", "jobs", "from 1 on"),
+            *("is 0", "jobs", "from 1 to 64"),
         ),
         # targets
         ("walrow.delta.apply_all(LOG, 7)", "not int", "targets", "a mapping, such as"),

@@ -299,12 +299,7 @@ COMMANDS = [
                 ("--table itme --target delta:NEW", "no table", "itme", "public.stock"),
                 ("--engine dlta", "not one of", "'--engine'", "'delta', 'spark'"),
                 ("--deletes hard", "not one of", "'--deletes'", "'apply', 'soft'"),
-                (
-                    "--end today",
-                    "today is not an LSN",
-                    "'--end'",
-                    "such as 16/B374D848",
-                ),
+                ("--end soon", "is not an LSN", "'--end'", _AT),
                 ("--memory x", "is not a size", "'--memory'", _SIZE),
                 ("--tpye x", "No such option", "'--tpye'", "'--type'"),
             )

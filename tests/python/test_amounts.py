@@ -85,6 +85,25 @@ def test_durations_before_zero(value: Any) -> None:
         duration(value, "age")
 
 
+@pytest.mark.parametrize("value", [10**400, -(10**400), 10**5000], ids=int.bit_length)
+def test_durations_that_no_float_has(value: int) -> None:
+    with pytest.raises(
+        OptionError, match=r"^age is a number of [\d,]+ bits: .* too long"
+    ):
+        duration(value, "age")
+
+
+@pytest.mark.parametrize(
+    "value", [10**400, -(10**400), 10**5000, 1 << 63], ids=int.bit_length
+)
+def test_sizes_that_no_file_has(value: int) -> None:
+    with pytest.raises(
+        OptionError, match=r"^bytes is .*: it must be from 0 to "
+    ) as caught:
+        size(value, "bytes")
+    assert len(str(caught.value)) < 120
+
+
 @given(st.integers(0, 10**9 - 1), st.sampled_from([("kB", 1000), ("MiB", 1 << 20)]))
 def test_a_size_is_its_number_times_its_unit(
     number: int, unit: tuple[str, int]

@@ -9,7 +9,7 @@ import pickle
 import stat
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -282,6 +282,57 @@ def test_a_name_without_its_schema(tmp_path: Path) -> None:
         with pytest.raises(walrow.errors.OptionError, match=reason):
             walrow.load(name, log=log, wait=False)
     assert take(log) is None
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"wait": "no"}, "wait must be True or False, not str"),
+        ({"wait": 0}, "wait must be True or False, not int"),
+        ({"waiting": 5}, "waiting must be a function, not int"),
+        ({"timeout": 10**400}, "timeout is a number of 1,329 bits: that is too long"),
+        ({"tables": "."}, r"tables has '\.', which is no name: write name or schema"),
+        ({"tables": ["a.b", ""]}, "tables has '', which is no name"),
+        ({"tables": "a."}, r"tables has 'a\.', which is no name"),
+        (
+            {"tables": "a.b.c"},
+            r"tables has 'a\.b\.c', and no published table is called",
+        ),
+        ({"tables": []}, "tables is empty: name a table"),
+        ({"log": ""}, "log is empty"),
+        ({"log": "x\ud800"}, "log has a character that no path can have"),
+    ],
+)
+def test_wrong_options_leave_no_request(
+    options: dict[str, Any], text: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    given: dict[str, Any] = {"tables": "a.b", "log": log, "timeout": 0}
+    with pytest.raises(walrow.errors.OptionError, match=text):
+        walrow.load(**given | options)
+    assert take(log) is None
+
+
+@pytest.mark.parametrize("tables", [b"", {}, {"a.b": 1}, 5, True, [5]])
+def test_other_types_are_no_tables(tables: Any, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    for ask in (walrow.load, walrow.log.cancel_load):
+        with pytest.raises(TypeError, match="tables must be names of tables"):
+            ask(tables, log=log)
+    assert take(log) is None
+
+
+def test_a_published_name_may_have_points(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    pictures = {16400: {"name": "shop.a.b"}}
+    write_published(log, Published(pictures, walrow.Lsn(0), 16500, {}, {}, {}))
+    walrow.load("shop.a.b", log=log, wait=False)
+    taken = take(log)
+    assert taken is not None
+    assert taken.tables == ["shop.a.b"]
 
 
 def test_a_timeout_is_both_errors(tmp_path: Path) -> None:

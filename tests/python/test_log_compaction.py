@@ -8,10 +8,12 @@ from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from click.testing import CliRunner
 
 import walrow
 from logs import SEALABLE, Publisher, contents, log_of, published, sampled, transactions
 from walrow._core import LogDirectory
+from walrow.cli.app import cli
 
 pa = pytest.importorskip("pyarrow")
 
@@ -118,3 +120,16 @@ def test_a_writer_knows_what_was_merged_beside_it(tmp_path: Path) -> None:
     assert sum(it.transactions for it in walrow.Log(path).segments()) == 20
     with Publisher(path) as publisher:
         assert publisher.writer.position == 20 * 0x1000
+
+
+@pytest.mark.parametrize("value", [0, "0", -1, True, "many", 1.5])
+def test_sizes_that_no_segment_has(value: Any, tmp_path: Path) -> None:
+    log = published(tmp_path / "log", transactions(1))
+    with pytest.raises(walrow.errors.OptionError, match=r"^segment_size "):
+        log.compact(segment_size=value)
+    with pytest.raises(walrow.errors.OptionError, match=r"^segment_size "):
+        walrow.seal(b"", log=tmp_path / "other", segment_size=value)
+    assert log.compact(segment_size="1MiB").segments == 0
+    words = ["log", "compact", str(log.path), "--segment-size", str(value)]
+    done = CliRunner().invoke(cli, words)
+    assert (done.exit_code, "--segment-size" in done.output) == (2, True)

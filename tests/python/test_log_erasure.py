@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
@@ -180,6 +181,11 @@ def test_texts_numbers_and_booleans_are_keys(log: walrow.Log) -> None:
         (walrow.errors.OptionError, {"table": "t"}),
         (walrow.errors.OptionError, {"table": "t", "keys": [{}]}),
         (walrow.errors.OptionError, {"table": "t", "columns": "v"}),
+        (walrow.errors.OptionError, {"table": "t", "columns": 5}),
+        (walrow.errors.OptionError, {"table": "t", "columns": {"v": 1}}),
+        (walrow.errors.OptionError, {"table": "t", "columns": [{"v": 1}]}),
+        (walrow.errors.OptionError, {"table": "t", "keys": 5}),
+        (walrow.errors.OptionError, {"table": "t", "keys": True}),
         (walrow.errors.OptionError, {"table": "t", "keys": [{"id": None}]}),
         (walrow.errors.OptionError, {"table": "t", "keys": [{"id": 1.5}]}),
     ],
@@ -188,8 +194,11 @@ def test_what_is_wrong_is_refused(
     log: walrow.Log, error: type[Exception], options: dict[str, Any]
 ) -> None:
     before = {it.name: it.read_bytes() for it in log.path.iterdir()}
-    with pytest.raises(error):
+    with pytest.raises(error) as caught:
         log.erase(**options)
+    if caught.type is walrow.errors.OptionError and len(options) > 1:
+        option = [*options][1]
+        assert re.match(f"{option}\\b|name a column", str(caught.value))
     assert {it.name: it.read_bytes() for it in log.path.iterdir()} == before
 
 

@@ -865,6 +865,20 @@ def test_it_shows_itself(tmp_path: Path) -> None:
         ({"profile": "none"}, "profile"),
         ({"batch_rows": 0}, "batch_rows"),
         ({"keys": "id"}, "keys is a list"),
+        ({"keys": 5}, r"keys is a list of names: .*, not int"),
+        ({"keys": b""}, r"keys is a list of names: .*, not bytes"),
+        ({"keys": {"id": 1}}, r"keys is a list of names: .*, not dict"),
+        ({"keys": [["id"]]}, r"keys is a list of names: .*, all of them texts"),
+        ({"allow": 5}, "allow is a list of names, such as .*, not 5"),
+        (
+            {"allow": b""},
+            "allow is a list of names, such as .*, not a value of type bytes",
+        ),
+        (
+            {"allow": {}},
+            "allow is a list of names, such as .*, not a value of type dict",
+        ),
+        ({"allow": ["x" * 999]}, r"allow has 'x{50,60}\.\.\.; it takes erased"),
     ],
 )
 def test_wrong_options(options: dict[str, Any], text: str, tmp_path: Path) -> None:

@@ -569,3 +569,115 @@ def test_reprs_name_types_as_the_option_does() -> None:
     for name, kind in columns.items():
         if not name.startswith("_"):
             walrow.Decoder(types={f"{name}_": kind})
+
+
+CALLS: dict[str, Any] = {
+    "read": lambda _log, **options: list(walrow.read(ROWS.path, **options)),
+    "schema": lambda _log, **options: walrow.schema(
+        ROWS.path, "public.item", **options
+    ),
+    "Log.read": lambda log, **options: list(log.read(**options)),
+    "Log.follow": lambda log, **options: log.follow(**options).close(),
+    "Log.state": lambda log, **options: list(log.state("public.item", **options)),
+    "Log.net": lambda log, **options: list(log.net("public.item", **options)),
+}
+SIZES = ("batch_bytes", "batch_memory", "message_limit", "spool_memory")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> walrow.Log:
+    walrow.seal(ROWS.path, log=tmp_path / "log")
+    return walrow.Log(tmp_path / "log")
+
+
+@pytest.mark.parametrize("name", SIZES)
+@pytest.mark.parametrize("call", CALLS)
+def test_a_size_is_bytes_or_a_text(call: str, name: str, log: walrow.Log) -> None:
+    if call == "schema" and name.startswith("batch"):
+        return
+    for value in ("64MiB", "1.5 MB", 1 << 20):
+        CALLS[call](log, **{name: value})
+    for wrong in (True, "64", "many", 1.5, b"1MiB", -1, 10**400, 10**5000):
+        with pytest.raises(walrow.errors.OptionError, match=f"^{name} ") as caught:
+            CALLS[call](log, **{name: wrong})
+        assert len(str(caught.value)) < 120
+
+
+def test_a_size_with_a_unit_is_as_many_bytes() -> None:
+    batches = list(walrow.read(ROWS.path, batch_bytes="10B"))
+    expected = list(walrow.read(ROWS.path, batch_bytes=10))
+    assert [it.num_rows for it in batches] == [it.num_rows for it in expected]
+    assert len(batches) > 2
+
+
+@pytest.mark.parametrize("framing", [5, [], 0, b"", False, "tcp", {}])
+def test_a_wrong_framing_is_named(framing: Any, tmp_path: Path) -> None:
+    calls: list[Any] = [
+        lambda: walrow.read(ROWS.path, framing=framing),
+        lambda: walrow.frames(ROWS.path, framing=framing),
+        lambda: walrow.messages(ROWS.path, framing=framing),
+        lambda: walrow.tables(ROWS.path, framing=framing),
+        lambda: walrow.seal(ROWS.path, log=tmp_path / "log", framing=framing),
+    ]
+    for call in calls:
+        with pytest.raises(
+            walrow.errors.OptionError, match=r"^framing is .*'recvlogical'"
+        ):
+            call()
+    assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"catalog": ""}, walrow.errors.OptionError, "^catalog is empty"),
+        ({"catalog": "x\ud800"}, walrow.errors.OptionError, "^catalog has a character"),
+        (
+            {"catalog": 5},
+            TypeError,
+            r"^catalog must be a walrow\.Catalog or .*, not int",
+        ),
+        ({"spool_directory": 5}, walrow.errors.OptionError, "^spool_directory must be"),
+        (
+            {"spool_directory": ""},
+            walrow.errors.OptionError,
+            "^spool_directory is empty",
+        ),
+        (
+            {"spool_directory": "x\ud800"},
+            walrow.errors.OptionError,
+            "^spool_directory has a character that no path can have",
+        ),
+        (
+            {"spool_directory": "postgresql://u:hidden@h/db"},
+            walrow.errors.OptionError,
+            "^spool_directory is a connection string or a URL",
+        ),
+    ],
+)
+def test_paths_that_are_none_are_named(
+    options: dict[str, Any], error: type[Exception], text: str, tmp_path: Path
+) -> None:
+    calls: list[Any] = [
+        lambda: walrow.read(ROWS.path, **options),
+        lambda: walrow.seal(ROWS.path, log=tmp_path / "log", **options),
+    ]
+    for call in calls:
+        with pytest.raises(error, match=text) as caught:
+            call()
+        assert "hidden" not in str(caught.value)
+
+
+@pytest.mark.parametrize("source", ["", "x\ud800", "x\0"])
+def test_sources_that_no_file_system_has(source: str) -> None:
+    for call in (walrow.read, walrow.frames, walrow.tables):
+        with pytest.raises(walrow.errors.OptionError, match=r"^source "):
+            call(source)
+    with pytest.raises(walrow.errors.OptionError, match=r"^log "):
+        walrow.Log(source)
+
+
+@pytest.mark.parametrize("tables", [5, True, 1.5, b"x", b"", {}, bytearray(b"x")])
+def test_what_is_no_sequence_of_tables(tables: Any) -> None:
+    with pytest.raises(TypeError, match=r"^tables must be a sequence of tables, not "):
+        walrow.read(ROWS.path, tables=tables)

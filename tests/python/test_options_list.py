@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime as dt
 import inspect
 import math
 import pickle
@@ -26,6 +27,7 @@ FUNCTIONS = {
     "SparkApplyOptions": spark.apply_changes,
     "DeltaApplyOptions": delta.apply_changes,
 }
+DSN = "postgresql://me:hidden@host/shop"
 #: Options that the command line spells in another way, or that are no text.
 OTHERS = {
     "backup base": {"conninfo", "progress"},
@@ -101,20 +103,61 @@ def test_options_are_values() -> None:
     [
         ({"binary": "yes"}, "binary must be True or False, not str"),
         ({"slot": None}, "slot must be a text, not NoneType"),
-        ({"jobs": 0}, "jobs is 0: it must be from 1 on"),
+        ({"jobs": 0}, "jobs is 0: it must be from 1 to 64"),
+        ({"jobs": 65}, "jobs is 65: it must be from 1 to 64"),
+        ({"jobs": 10**5000}, "jobs is a number of 16,610 bits: it must be from 1"),
         ({"jobs": True}, "jobs must be a number, not bool"),
         ({"origin": "all"}, "origin is 'all': it must be 'any' or 'none'"),
         ({"publish_after": "soon"}, "publish_after must be a duration"),
         ({"spool_directory": 5}, "spool_directory must be a path, not int"),
+        (
+            {"spool_directory": "x\ud800"},
+            "spool_directory has a character that no path",
+        ),
+        ({"spool_directory": "x\0"}, "spool_directory has a character that no path"),
+        ({"spool_directory": DSN}, "spool_directory is a connection string or a URL"),
+        ({"log": "x\ud800"}, "log has a character that no path"),
+        ({"origin": "x" * 999}, "origin is 'x{50,60}...: it must be 'any' or 'none'"),
+        ({"origin": DSN}, r"origin is '\(a connection string\)': it must be 'any'"),
+        ({"give_up_after": 10**400}, "give_up_after is a number of 1,329 bits"),
         ({"publications": ()}, "publications is missing"),
+        ({"publications": ""}, "publications has an empty name"),
+        ({"publications": ["p", ""]}, "publications has an empty name"),
+        (
+            {"publications": bytearray(b"p")},
+            "publications must be a name or a sequence",
+        ),
+        ({"tables": b"x"}, "tables must be tables: .*or an OID, not bytes"),
+        ({"tables": b""}, "tables must be tables: .*or an OID, not bytes"),
+        ({"tables": {"a": 1}}, "tables must be tables: .*or an OID, not dict"),
+        ({"tables": True}, "tables must be tables: .*or an OID, not bool"),
+        ({"tables": 1.5}, "tables must be tables: .*or an OID, not float"),
+        ({"tables": []}, "tables is empty: name a table"),
+        ({"tables": [""]}, "tables must be tables: .*or an OID, not an empty name"),
+        ({"tables": ["a", None]}, "tables must be tables: .*or an OID, not NoneType"),
+        ({"tables": [True]}, "tables must be tables: .*or an OID, not bool"),
+        ({"tables": [("a", "b", "c")]}, "tables must be tables: .*, not tuple"),
+        ({"tables": [("a", "")]}, "tables must be tables: .*, not tuple"),
     ],
 )
 def test_a_wrong_value_is_an_error_before_anything_happens(
     given: dict[str, Any], text: str
 ) -> None:
     options = {"log": "log", "slot": "s", "publications": "p"} | given
-    with pytest.raises(walrow.errors.OptionError, match=text):
+    with pytest.raises(walrow.errors.OptionError, match=text) as caught:
         walrow.receive("host=/nowhere", **options)
+    assert len(str(caught.value)) < 200
+    assert "hidden" not in str(caught.value)
+
+
+def test_tables_are_names_pairs_and_oids() -> None:
+    option = declared(options_page.LISTS["ReceiveOptions"][0])["tables"]
+    given = ["a", ("public", "b"), 16384]
+    assert option.parse(given) == tuple(given)
+    assert option.parse("a") == ("a",)
+    assert option.parse(16384) == (16384,)
+    # A pair alone is two tables, as in `walrow.read`.
+    assert option.parse(("a", "b")) == ("a", "b")
 
 
 def test_an_unknown_option_is_a_type_error() -> None:
@@ -145,3 +188,25 @@ def test_the_command_line_takes_what_python_takes(
     given = {key: it for key, it in context.params.items() if key in declared(cls)}
     known = {"log": "l", "slot": "s", "publications": "p", "create": True}
     assert getattr(cls(**given), name) == getattr(cls(**known | {name: value}), name)
+
+
+@pytest.mark.parametrize("name", ["SparkApplyOptions", "DeltaApplyOptions"])
+def test_the_end_of_both_engines_is_an_lsn_or_a_time(name: str) -> None:
+    option = declared(options_page.LISTS[name][0])["end"]
+    lsn = walrow.Lsn("0/1A2B")
+    for value in ("0/1A2B", 0x1A2B, lsn):
+        assert option.parse(value) == lsn
+    before = dt.datetime.now(dt.UTC) - dt.timedelta(hours=1)
+    assert before <= option.parse("-1h") <= before + dt.timedelta(minutes=1)
+    assert isinstance(option.parse("today"), dt.datetime)
+    assert option.parse(before) == before
+    with pytest.raises(
+        walrow.errors.OptionError, match=r"end must be an LSN, .* or a time"
+    ):
+        option.parse("soon")
+
+
+def test_the_command_line_takes_a_time_as_the_end() -> None:
+    words = ["log", "--table", "t", "--target", "delta:/t", "--end", "2 h ago"]
+    end = cli.commands["apply"].make_context("apply", words).params["end"]
+    assert dt.timedelta(hours=1) < dt.datetime.now(dt.UTC) - end < dt.timedelta(hours=3)

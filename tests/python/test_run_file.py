@@ -94,7 +94,7 @@ def test_a_file_is_typed() -> None:
         ('["shop"]', '"shop"', 'line 4: source.publications: it must be a list of texts: ["…"], not a text'),
         ('["shop"]', "[]", "line 4: source.publications: name at least one"),
         ('["shop"]', '["shop"]\njobs = true', "line 5: source.jobs: it must be a whole number, not true or false"),
-        ('["shop"]', '["shop"]\njobs = 0', "line 5: source.jobs: it is 0: it must be from 1 on"),
+        ('["shop"]', '["shop"]\njobs = 0', "line 5: source.jobs: it is 0: it must be from 1 to 64"),
         ('["shop"]', '["shop"]\nsnapshot = true', "line 5: source.snapshot: the log begins with rows only if the slot is created: add create = true"),
         ('["shop"]', '["shop"]\norigin = "all"', 'line 5: source.origin: it must be one of "any", "none"'),
         ('"7d"', '"7 days"', "line 8: log.retain_age: it must be a duration"),
@@ -469,7 +469,7 @@ def test_the_schema_says_what_the_reader_takes() -> None:
     assert target["required"] == ["tables", "to"]
     assert target["properties"]["engine"]["enum"] == ["auto", "delta", "spark"]
     assert properties["source"]["properties"]["jobs"] == {
-        "description": "The number of connections that copy tables for a load.",
+        "description": "The number of connections that copy tables for a load, up to 64.",
         "type": "integer",
         "default": 4,
     }

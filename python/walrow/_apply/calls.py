@@ -75,8 +75,9 @@ class Call:
         )
         check_mode(self.rules, options.keys)
         self.options = options.decoding()
-        end = self.log.end
-        self.end = end if options.end is None else min(options.end, end)
+        self.end = self.log.end
+        if options.end is not None:
+            self.end = min(self.log._log.lsn_of(options.end, "end"), self.end)
         self.unit_size = unit_size
         self.record = Record(
             log, self.table, self.target, self.rules, options.resume_from

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from walrow._amounts import at
 from walrow._apply.items import Applied
 from walrow._results import Result, result
 from walrow.errors import ApplyError, OptionError
@@ -77,6 +78,10 @@ def given_of(
             if name in each:
                 text = f"{name} is not an option here: targets= has each table and its target"
                 raise OptionError(text)
+    common = dict(common)
+    if common.get("end") is not None:
+        # "-1h" is the same place for all tables.
+        common["end"] = at(common["end"], "end")
     return {
         table: {**common, **own.get(table, {}), "table": table, "target": target}
         for table, target in targets.items()

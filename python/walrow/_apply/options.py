@@ -6,6 +6,7 @@ from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from typing import TYPE_CHECKING, Any
 
 from walrow._options import (
+    AT,
     COLUMNS,
     FLAG,
     LSN,
@@ -22,12 +23,13 @@ from walrow._options import (
 from walrow.typing import Deletes, Mode, NeverSent, Truncates
 
 if TYPE_CHECKING:
+    import datetime as dt
     import os
     from collections.abc import Callable, Mapping, Sequence
 
     from walrow._lsn import Lsn
     from walrow.log import Log
-    from walrow.typing import ArrowSchemaExportable, Policy, Size, TableName
+    from walrow.typing import ArrowSchemaExportable, At, Policy, Size, TableName
 
 __all__ = ["ApplyOptions", "DeltaApplyOptions", "SparkApplyOptions"]
 
@@ -105,10 +107,13 @@ class ApplyOptions:
         Kind("Policy | Mapping[str, Policy]"),
         default=None,
     )
-    end: Option[Lsn | int | str | None, Lsn | None] = Option(
-        "Up to where changes are applied, an LSN. Default: all of the log.",
-        LSN,
+    end: Option[At | None, Lsn | dt.datetime | None] = Option(
+        'Up to where changes are applied: an LSN, or a time, such as "-1h" or "today". Default: all '
+        "of the log.",
+        AT,
         default=None,
+        more="A time means one place in the log, as in `walrow.read`: before the first transaction "
+        "that was committed after it.",
     )
     resume_from: Option[Lsn | int | str | None, Lsn | None] = Option(
         "Up to where the rows of the target have all changes, an LSN. It counts only if the target "

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._core import LogDirectory, LogEraser
 from walrow._log.erasures import note_erasure
+from walrow._options import listed
 from walrow._read.reading import read
 from walrow._results import Result, result
 from walrow.errors import OptionError, SchemaError
@@ -45,17 +46,7 @@ def erase(
     force: bool,
 ) -> Erased:
     """Erases columns and rows. See `Log.erase`."""
-    if isinstance(columns, str):
-        text = "columns must be a sequence of names, not one"
-        raise OptionError(text)
-    if isinstance(keys, Mapping):
-        text = "keys must be a list of keys, not one: [{'id': 5}]"
-        raise OptionError(text)
-    given: Any = keys
-    if not all(isinstance(it, Mapping) for it in given):
-        text = "keys must be a list of keys, each with its columns: [{'id': 5}]"
-        raise OptionError(text)
-    wanted = [{name: _text(value) for name, value in key.items()} for key in keys]
+    columns, wanted = _columns(columns), _keys(keys)
     if not columns and not any(wanted):
         text = "name a column, or a key with at least one column"
         raise OptionError(text)
@@ -85,6 +76,38 @@ def erase(
     return Erased(len(rows), segments, rewritten)
 
 
+def _columns(given: Any) -> tuple[str, ...]:
+    """The names of columns.
+
+    Raises:
+        OptionError: They are no list of names.
+    """
+    names = listed(given)
+    if names is not None and all(isinstance(it, str) for it in names):
+        return names
+    kind = "one" if isinstance(given, str) else type(given).__name__
+    text = f"columns must be a sequence of names, not {kind}"
+    if names is not None:
+        text = "columns must be a sequence of names, all of them texts"
+    raise OptionError(text)
+
+
+def _keys(given: Any) -> list[dict[str, str]]:
+    """The keys, with their values as texts.
+
+    Raises:
+        OptionError: They are no list of mappings, or a value is not a text.
+    """
+    if isinstance(given, Mapping):
+        text = "keys must be a list of keys, not one: [{'id': 5}]"
+        raise OptionError(text)
+    keys = listed(given)
+    if keys is None or not all(isinstance(it, Mapping) for it in keys):
+        text = "keys must be a list of keys, each with its columns: [{'id': 5}]"
+        raise OptionError(text)
+    return [{name: _text(value) for name, value in key.items()} for key in keys]
+
+
 def _names(log: LogDirectory, oids: list[int]) -> dict[int, set[str]]:
     """The columns that the versions of each table have."""
     found: dict[int, set[str]] = {oid: set() for oid in oids}
@@ -100,7 +123,7 @@ def _text(value: object) -> str:
         return "t" if value else "f"
     if isinstance(value, str | int):
         return str(value)
-    text = "a key's values are texts as PostgreSQL writes them, or integers or booleans"
+    text = "keys: a key's values are texts as PostgreSQL writes them, or integers or booleans"
     raise OptionError(text)
 
 

@@ -9,7 +9,9 @@ from walrow._log.net import EVERY_METADATA, METADATA, Chunks, Net
 from walrow._log.net_refusals import Range, allowed
 from walrow._log.tables import find_table, keys_of, named_at
 from walrow._lsn import Lsn
+from walrow._options import listed
 from walrow._read.schemas import schema
+from walrow._secrets import brief
 from walrow.errors import ApplyError, OptionError, SchemaError
 from walrow.typing import Deletes, NeverSent, Truncates
 
@@ -40,8 +42,11 @@ class NetRules(NamedTuple):
     never_sent: NeverSent
     allow: Collection[str]
 
-    def check(self) -> None:
+    def check(self) -> frozenset[str]:
         """Refuses wrong words.
+
+        Returns:
+            The codes that the caller accepts.
 
         Raises:
             OptionError: There is one.
@@ -50,9 +55,9 @@ class NetRules(NamedTuple):
             value = getattr(self, name)
             if value not in get_args(kind):
                 words = ", ".join(map(repr, get_args(kind)))
-                text = f"{name}={value!r} is not one of {words}"
+                text = f"{name}={brief(value)} is not one of {words}"
                 raise OptionError(text)
-        allowed(self.allow)
+        return allowed(self.allow)
 
 
 def net_of(
@@ -82,10 +87,9 @@ def net_of(
         rules: The target's policies.
         options: The options of the decoder, and of memory.
     """
-    rules.check()
-    if isinstance(keys, str):
-        text = 'keys is a list of names: ["id"]'
-        raise OptionError(text)
+    accepted = rules.check()
+    if keys is not None:
+        keys = _keys(keys)
     metadata, more = _metadata(options)
     directory = log._log
     # First: what is erased later is noticed before a row comes out.
@@ -99,7 +103,7 @@ def net_of(
         name = min(lacking)
         text = f"{found.name}: column {name} of the key is not among the columns"
         raise SchemaError(text, table=found.name, column=name)
-    span = Range(location, found, first, last, allowed(rules.allow))
+    span = Range(location, found, first, last, accepted)
     span.refuse_incomplete(record.marks.get(found.oid, ()))
     before = None if isinstance(table, int) else _before(log, table, found, first)
     at = erased.get(found.oid, Lsn(0))
@@ -137,6 +141,21 @@ def net_of(
     prefix = options.get("metadata_prefix", "_")
     others = {*unchosen, *(prefix + name for name in metadata)}
     return Net(chunks, reader, span, key, frozenset(others))
+
+
+def _keys(keys: Any) -> tuple[str, ...]:
+    """The names of the key columns.
+
+    Raises:
+        OptionError: They are no list of names.
+    """
+    names = listed(keys)
+    if names is not None and all(isinstance(it, str) for it in names):
+        return names
+    text = f'keys is a list of names: ["id"], not {type(keys).__name__}'
+    if names is not None:
+        text = 'keys is a list of names: ["id"], all of them texts'
+    raise OptionError(text)
 
 
 def _metadata(options: Mapping[str, Any]) -> tuple[Sequence[str], list[str]]:

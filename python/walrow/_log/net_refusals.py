@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.marks import Why
 from walrow._log.tables import KEYS
+from walrow._options import listed
+from walrow._secrets import brief
 from walrow.errors import ApplyError, LogError, OptionError, Remedy
 
 if TYPE_CHECKING:
@@ -124,16 +126,17 @@ def allowed(names: Collection[str]) -> frozenset[str]:
     """The codes of problems that a caller accepts.
 
     Raises:
-        OptionError: A name is not one of these codes.
+        OptionError: They are no list, or a name is not one of these codes.
     """
-    if isinstance(names, str):
-        text = f"allow is a list of names, not {names!r}"
+    codes = listed(names)
+    if codes is None:
+        text = f"allow is a list of names, such as ['erased'], not {brief(names)}"
         raise OptionError(text)
-    for name in names:
-        if name not in _ALLOWED:
-            text = f"allow has {name!r}; it takes {', '.join(_ALLOWED)}"
+    for code in codes:
+        if code not in _ALLOWED:
+            text = f"allow has {brief(code)}; it takes {', '.join(_ALLOWED)}"
             raise OptionError(text)
-    return frozenset(names)
+    return frozenset(codes)
 
 
 def as_refusal(error: LogError) -> ApplyError | None:

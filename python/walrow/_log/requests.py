@@ -17,14 +17,15 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import errors
-from walrow._amounts import duration
 from walrow._calls import explained
 from walrow._core import LogObjects
 from walrow._log.needs import read_record
+from walrow._options import DURATION, FLAG, Kind, Option, called, listed, options, takes
+from walrow._secrets import brief
 from walrow._sources.logs import directory_of, opened
 from walrow._waiting import pause
 from walrow.errors import Error, LogError, OptionError
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from walrow.typing import Duration
 
 __all__ = [
+    "LoadOptions",
     "LoadRequest",
     "LoadResult",
     "Requests",
@@ -84,15 +86,66 @@ class LoadResult(NamedTuple):
     is_awaited: bool = True
 
 
-@explained
-def load(
-    tables: str | Sequence[str] | None = None,
-    *,
-    log: str | os.PathLike[str],
-    wait: bool = True,
-    timeout: Duration | None = None,
-    waiting: Callable[[str], None] | None = None,
-) -> None:
+def _listed(tables: Any, name: str) -> list[str]:
+    """The tables of a request.
+
+    Raises:
+        OptionError: The list is empty, or a part of a name is.
+        TypeError: They are no names.
+    """
+    names = [tables] if isinstance(tables, str) else listed(tables)
+    if names is None or not all(isinstance(it, str) for it in names):
+        text = f"{name} must be names of tables, such as ['public.orders']"
+        raise TypeError(text)
+    if not names:
+        text = f"{name} is empty: name a table, or leave it out for all tables"
+        raise OptionError(text)
+    for each in names:
+        if not all(each.split(".", 1)):
+            text = (
+                f"{name} has {brief(each)}, which is no name: write name or schema.name"
+            )
+            raise OptionError(text)
+    return [*names]
+
+
+@options
+class LoadOptions:
+    """The options of `walrow.load`."""
+
+    tables: Option[str | Sequence[str] | None, list[str] | None] = Option(
+        "One table or several, as `name` or `schema.name`. Default: all that are published.",
+        Kind("str | Sequence[str]", _listed),
+        default=None,
+    )
+    _: KW_ONLY
+    log: Option[str | os.PathLike[str], Path] = Option(
+        "The log's directory.",
+        Kind("str | PathLike[str]", lambda value, _: directory_of(value)),
+    )
+    wait: Option[bool, bool] = Option(
+        "Whether to wait for the load. Otherwise the request stays until it is loaded, or "
+        "`walrow.log.cancel_load` cancels it.",
+        FLAG,
+        default=True,
+    )
+    timeout: Option[Duration | None, float | None] = Option(
+        'How long to wait: seconds, a timedelta, or a text such as `"5m"`. Default: without end.',
+        DURATION,
+        default=None,
+    )
+    waiting: Option[Callable[[str], None] | None, Callable[[str], None] | None] = (
+        Option(
+            "Is called with what the load waits for: at once, when that changes, and every 30 "
+            "seconds.",
+            called("Callable[[str], None]"),
+            default=None,
+        )
+    )
+
+
+@takes(LoadOptions)
+def load(options: LoadOptions) -> None:
     """Asks the receiver of a log to load tables, and waits until they are.
 
     A load is a truncate of the tables, and then all rows that they have at one moment. It takes
@@ -108,30 +161,25 @@ def load(
     ```
 
     Args:
-        tables: One table or several, as `name` or `schema.name`. Default: all that are published.
-        log: The log's directory.
-        wait: Whether to wait for the load. Otherwise the request stays until it is loaded, or
-            `walrow.log.cancel_load` cancels it.
-        timeout: How long to wait: seconds, a timedelta, or a text such as `"5m"`. Default:
-            without end.
-        waiting: Is called with what the load waits for: at once, when that changes, and every
-            30 seconds.
+        options: As in the signature.
 
     Raises:
-        OptionError: A name has no schema, and not just one published table has it.
+        OptionError: The options are invalid, or a name has no schema, and not just one published
+            table has it.
         LogError: The receiver has given the load up, or somebody has cancelled it. The directory
             is not a log, or cannot be written.
         walrow.errors.TimeoutError: The receiver is not running, or needs more time.
     """
-    seconds = math.inf if timeout is None else duration(timeout, "timeout")
-    path = _opened(log)
+    path = _opened(options.log)
     objects = LogObjects(path)
-    wanted = request(path, _with_schemas(objects, tables), is_awaited=wait)
-    if not wait:
+    names = _with_schemas(objects, options.tables)
+    wanted = request(path, names, is_awaited=options.wait)
+    if not options.wait:
         return
+    seconds = math.inf if options.timeout is None else options.timeout
     end = time.monotonic() + seconds
     try:
-        found = _awaited(objects, wanted, end, waiting or (lambda _: None))
+        found = _awaited(objects, wanted, end, options.waiting or (lambda _: None))
     except BaseException:
         _remove(objects, _name(wanted))
         raise
@@ -188,26 +236,6 @@ def note(log: Path, taken: LoadRequest, waits: str) -> None:
         _change(objects, taken, {"waits": waits})
 
 
-def _listed(tables: Any) -> list[str] | None:
-    """The tables of a request.
-
-    Raises:
-        TypeError: They are no names.
-    """
-    if tables is None:
-        return None
-    names = [tables] if isinstance(tables, str) else tables
-    if isinstance(names, Iterable) and not isinstance(names, Mapping):
-        names = [*names]
-        if not names:
-            text = "tables is empty: name a table, or leave it out for all tables"
-            raise OptionError(text)
-    if not isinstance(names, Iterable) or not all(isinstance(it, str) for it in names):
-        text = "tables must be names of tables, such as ['public.orders']"
-        raise TypeError(text)
-    return [*names]
-
-
 def _opened(log: str | os.PathLike[str]) -> Path:
     """The directory of a log, which was opened once, so that it is one.
 
@@ -219,18 +247,14 @@ def _opened(log: str | os.PathLike[str]) -> Path:
     return path
 
 
-def _with_schemas(
-    objects: LogObjects, tables: str | Sequence[str] | None
-) -> list[str] | None:
+def _with_schemas(objects: LogObjects, names: list[str] | None) -> list[str] | None:
     """The names with their schemas, which the receiver's last look knows.
 
     Raises:
-        OptionError: A name has no schema, and not just one published table has it.
+        OptionError: A name has no schema, and not just one published table has it. Or it has two
+            points, and no published table is called so.
     """
-    if tables is None:
-        return None
-    names = _listed(tables) or []
-    if all("." in name for name in names):
+    if names is None or all(name.count(".") == 1 for name in names):
         return names
     known = read_record(lambda it: objects.read(it)[0]).tables or {}
     published = [str(picture["name"]) for picture in known.values()]
@@ -239,7 +263,10 @@ def _with_schemas(
         whole = [it for it in published if name in (it, it.partition(".")[2])]
         if "." not in name and len(whole) != 1:
             reason = "several tables have it" if whole else "no published table has it"
-            text = f"the table {name} needs its schema, as schema.name: {reason}"
+            text = f"tables has {brief(name)}, which needs its schema, as schema.name: {reason}"
+            raise OptionError(text)
+        if name.count(".") > 1 and name not in published:
+            text = f"tables has {brief(name)}, and no published table is called so: write schema.name"
             raise OptionError(text)
         found.append(name if "." in name else whole[0])
     return found
@@ -264,11 +291,13 @@ def cancel_load(
         How many requests were cancelled.
 
     Raises:
+        OptionError: As in `walrow.load`.
         LogError: The directory is not a log, or cannot be written.
     """
     path = _opened(log)
     objects = LogObjects(path)
-    names = _with_schemas(objects, tables)
+    given = None if tables is None else _listed(tables, "tables")
+    names = _with_schemas(objects, given)
     count = 0
     with objects.lock():
         for wanted, _ in _requests(objects):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 from walrow._core import Catalog, LogWriter
 from walrow._log.writer_options import WriterOptions
 from walrow._options import Kind, Option, called, choice, options, takes
+from walrow._read.option_values import catalog_of
 from walrow._results import Result, result
 from walrow._sources.chunks import Chunks
 from walrow.errors import LogError, UnfinishedError
@@ -53,7 +54,7 @@ class SealOptions(WriterOptions):
     ] = Option(
         "The definitions of types and tables, which the log keeps. The command line takes a file of "
         "`walrow catalog`.",
-        Kind("Catalog | str | PathLike[str]"),
+        Kind("Catalog | str | PathLike[str]", catalog_of),
         default=None,
     )
     framing: Option[Framing | None, Framing | None] = Option(

@@ -131,10 +131,10 @@ def read(
         metadata_prefix: The prefix of the metadata columns' names.
         batch_rows: The maximum number of rows in a batch. The two images of an update
             are never split, so with a limit of 1, a batch may have 2.
-        batch_bytes: A batch is full at this number of bytes of values. At most
-            512 MiB.
-        batch_memory: The number of bytes that the unfinished batches of all tables may
-            take together. Beyond it, the fullest batch is returned.
+        batch_bytes: A batch is full at this size of its values: bytes, or a text such as
+            `"4MiB"`. At most 512 MiB.
+        batch_memory: The size that the unfinished batches of all tables may take
+            together, as in `batch_bytes`. Beyond it, the fullest batch is returned.
         side_tables: Side tables whose batches are returned with the others:
             `["transactions", "messages"]`. The reader is then not an Arrow stream.
         envelope: Returns all tables, or the chosen ones, under one schema:
@@ -165,12 +165,12 @@ def read(
         missing_table: The policy for chosen tables that the source does not contain:
             `"error"`, which names all of them, or `"ignore"` for no rows. With `start`
             or `end`, they may always be missing.
-        spool_memory: The number of bytes of memory that all open and prepared
-            transactions take together. Beyond it, they wait in files.
+        spool_memory: The memory that all open and prepared transactions take together:
+            bytes, or a text such as `"64MiB"`. Beyond it, they wait in files.
         spool_directory: The directory of these files. Default: the system's directory
             for temporary files. The files have no name and disappear automatically.
-        message_limit: The maximum size of a pgoutput message, and so of a row, in
-            bytes. Default: 1 GiB, which PostgreSQL never exceeds.
+        message_limit: The maximum size of a pgoutput message, and so of a row, as in
+            `spool_memory`. Default: 1 GiB, which PostgreSQL never exceeds.
 
     Raises:
         OptionError: The options are invalid or contradict each other.

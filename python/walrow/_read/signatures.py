@@ -5,12 +5,14 @@ The types of options are in `walrow.typing`, their order and defaults in the Rus
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walrow import typing as options
 from walrow._calls import explained
 from walrow._core import OPTIONS, Decoder, Reader
+from walrow._read.option_values import read_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -25,7 +27,8 @@ def with_options(
 ) -> Callable[[F], F]:
     """Lists the options in the signature of a function with `**options: Unpack[keys]`.
 
-    A call with another name is a `TypeError`, unless it is one of `elsewhere`.
+    A call with another name is a `TypeError`, unless it is one of `elsewhere`. The function gets sizes
+    as numbers of bytes: see `read_values`.
 
     >>> @with_options(options.SchemaOptions)
     ... def example(source, **options): ...
@@ -36,7 +39,12 @@ def with_options(
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         _sign(function, [*signature.parameters.values()], keys, signature)
-        return explained(function, elsewhere)
+
+        @functools.wraps(function)
+        def call(*args: Any, **given: Any) -> Any:
+            return function(*args, **read_values(given))
+
+        return explained(call, elsewhere)  # type: ignore[return-value]
 
     return decorate
 

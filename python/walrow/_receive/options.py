@@ -102,10 +102,12 @@ class ReceiveOptions(WriterOptions):
         "slot.",
     )
     jobs: Option[int, int] = Option(
-        "The number of connections that copy tables for a load.",
+        "The number of connections that copy tables for a load, up to 64.",
         NUMBER,
         default=4,
         least=1,
+        # A server has 100 connections by default.
+        most=64,
     )
     max_hold: Option[Size | None, int | None] = Option(
         "Cancels a load when more bytes of the stream wait for it. Default: the disk's size.",

@@ -16,15 +16,17 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from walrow._options import choice, in_file_system
 from walrow._secrets import is_conninfo, without_credentials
 from walrow._sources import compression
 from walrow._sources.formats import HEAD_BYTES, framing_of_bytes, framing_of_chunk
 from walrow._sources.logs import find_log
 from walrow._sources.urls import fsspec_for, is_url, private
 from walrow.errors import OptionError, UnfinishedError
+from walrow.typing import Framing
 
 if TYPE_CHECKING:
-    from walrow.typing import Absence, Framing, Source
+    from walrow.typing import Absence, Source
 
 __all__ = ["BLOCK_BYTES", "Chunks", "paths"]
 
@@ -39,6 +41,7 @@ BLOCK_BYTES = 512 << 10
 SHARED_BLOCK_BYTES = 16 << 20
 #: The core allows as many.
 MOST_THREADS = 64
+_FRAMING = choice(Framing)
 
 
 class Chunks:
@@ -85,6 +88,8 @@ class Chunks:
         if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             text = f"threads must be a number from 1 to {MOST_THREADS}, not {threads!r}"
             raise OptionError(text)
+        if framing is not None:
+            _FRAMING.parse(framing, "framing")
         _refuse(source)
         # Apart, so that a source that is not used any more is closed immediately.
         self._state = state = _State(
@@ -633,11 +638,11 @@ _ROW = 3
 
 def _refuse(source: Any) -> None:
     """Refuses what people may take for a source. Never shows the source: it has secrets."""
-    if isinstance(source, str | os.PathLike) and is_conninfo(
-        os.fsdecode(source), or_url=True
-    ):
-        text = f"the source is a connection string, and no file: {_CONNECT}"
-        raise OptionError(text)
+    if isinstance(source, str | os.PathLike):
+        if is_conninfo(os.fsdecode(source), or_url=True):
+            text = f"the source is a connection string, and no file: {_CONNECT}"
+            raise OptionError(text)
+        in_file_system(os.fspath(source), "source")
     if hasattr(source, "read_message") or hasattr(source, "consume_stream"):
         text = (
             "a replication cursor of psycopg2 is not a source: pass its messages, as they "

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._amounts import at
 from walrow._core import LogDirectory
+from walrow._options import in_file_system
 from walrow._secrets import is_conninfo, without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.urls import is_url
@@ -166,16 +167,13 @@ def location_of(log: Any) -> str:
     """The path or the URL of a log.
 
     Raises:
-        OptionError: It is empty, or a connection string.
+        OptionError: It is empty, no path, or a connection string.
         TypeError: It is neither a path nor a URL.
     """
     if not isinstance(log, str | os.PathLike):
         text = f"log must be the path or the URL of a log, not {type(log).__name__}"
         raise TypeError(text)
-    found = os.fsdecode(log)
-    if not found:
-        text = "log is empty: name a directory"
-        raise OptionError(text)
+    found = in_file_system(os.fspath(log), "log")
     refuse_conninfo(found)
     return found
 

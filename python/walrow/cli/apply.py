@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import importlib.util
 import sys
 import time
@@ -25,9 +26,11 @@ from walrow.cli.arguments import (
     options_of,
     pairs,
 )
+from walrow.cli.places import resolved
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import print_json, say
 from walrow.errors import ApplyError, OptionError
+from walrow.log import Log
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -214,7 +217,11 @@ def _repeat(
         every: The pause in seconds. None for once.
         as_json: Whether results are printed as JSON.
     """
+    end, place = options["end"], None
     while True:
+        if isinstance(end, dt.datetime):
+            # Later, the log may reach further.
+            place = options["end"] = resolved(Log(log)._log, "--end", end, place)
         try:
             done = one(log, **options)
         except ApplyError as error:

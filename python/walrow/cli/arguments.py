@@ -285,7 +285,7 @@ _METAVARS = {
     "slot": "SLOT",
     "target": "TARGET",
 }
-_PARSED = (_options.SIZE, _options.DURATION, _options.LSN)
+_PARSED = (_options.AT, _options.SIZE, _options.DURATION, _options.LSN)
 _TEXTS = {
     _options.TEXT.name: TEXT,
     _options.TABLE.name: TABLE,

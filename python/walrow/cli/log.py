@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from walrow._log.writer_options import WriterOptions
 from walrow._results import counted
 from walrow._run.records import forget_target
 from walrow.cli import grid, log_options
-from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands
+from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands, Value
 from walrow.cli.places import resolved
 from walrow.cli.terminal import print_json, printable, say
 from walrow.log import Log
@@ -226,7 +227,7 @@ def rewrite(
 @_directory
 @click.option(
     "--segment-size",
-    type=log_options.SIZE,
+    type=Value(WriterOptions.segment_size),
     default="64MiB",
     show_default=True,
     metavar="SIZE",

@@ -19,12 +19,20 @@ __all__ = ["resolved", "say_time"]
 T = TypeVar("T")
 
 
-def resolved(log: LogDirectory, option: str, at: T) -> T | Lsn:
-    """The LSN in a log for a time, and both are printed to stderr. Others are as they are."""
+def resolved(log: LogDirectory, option: str, at: T, said: Lsn | None = None) -> T | Lsn:
+    """The LSN in a log for a time, and both are printed to stderr. Others are as they are.
+
+    Args:
+        log: The log.
+        option: The option, as the command line has it.
+        at: Its value.
+        said: The LSN that was printed for it before, and is not printed again.
+    """
     if not isinstance(at, dt.datetime):
         return at
     found = log.lsn_of(at, option)
-    say_time(option, at, f", in the log {found}")
+    if found != said:
+        say_time(option, at, f", in the log {found}")
     return found
 
 
