@@ -293,7 +293,7 @@ _TEXTS = {
 }
 
 
-LSN_OR_TIME = Value(Kind("lsn|time", at))
+LSN_OR_TIME = Value(_options.AT)
 
 
 class Number(click.IntRange):
