@@ -13,13 +13,15 @@ use walrow_wire::Oid;
 /// Columns at most. A stream may have any number of names.
 const MOST: usize = 1024;
 
+type ByName = HashMap<Box<str>, (FieldRef, Form)>;
+
 /// Fields and forms of columns with built-in types, by type, type modifier and name.
 ///
 /// The first table's columns are not kept: most streams have no other table.
 #[derive(Debug, Default)]
 pub(crate) struct RepeatedColumns {
     first: Option<Oid>,
-    columns: HashMap<(Oid, i32), HashMap<Box<str>, (FieldRef, Form)>>,
+    columns: HashMap<(Oid, i32), ByName>,
     count: usize,
 }
 

@@ -14,6 +14,7 @@ use std::time::Duration;
 const STEP: Duration = Duration::from_millis(50);
 
 const FORKED: &str = "a forked process has no thread that reads: read the log again there";
+const PANICKED: &str = "the thread that reads has panicked";
 
 /// The stream of the segments of a [`PlanReader`], which another thread reads and decompresses.
 ///
@@ -96,6 +97,12 @@ impl ReadAhead {
             }
             State::Failed(error) => return Err(error.clone()),
         };
+        if reading.process != process::id() {
+            let error = Error::store("", &io::Error::other(FORKED));
+            // A thread that is not in this process may have locked the channel.
+            std::mem::forget(std::mem::replace(&mut self.0, State::Failed(error.clone())));
+            return Err(error);
+        }
         // The thread may have ended.
         let _ = reading.used.send(std::mem::take(chunk));
         loop {
@@ -108,11 +115,6 @@ impl ReadAhead {
                     self.0 = State::Failed(error.clone());
                     return Err(error);
                 }
-                Err(RecvTimeoutError::Timeout) if reading.process != process::id() => {
-                    let error = Error::store("", &io::Error::other(FORKED));
-                    self.0 = State::Failed(error.clone());
-                    return Err(error);
-                }
                 Err(RecvTimeoutError::Timeout) => step()?,
                 Err(RecvTimeoutError::Disconnected) => break,
             }
@@ -120,6 +122,7 @@ impl ReadAhead {
         if let State::Reading(reading) = std::mem::replace(&mut self.0, State::Ended)
             && let Err(panic) = reading.thread.join()
         {
+            self.0 = State::Failed(Error::store("", &io::Error::other(PANICKED)));
             resume_unwind(panic);
         }
         Ok(false)
