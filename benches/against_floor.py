@@ -129,17 +129,18 @@ def page(results: dict[str, Any]) -> Iterator[str]:
         ),
     )
     yield ""
-    yield "## Messages and memory"
+    yield "## Cells and memory"
     yield ""
     yield (
-        "`messages` is walrow's walk over every message and cell, over the floor's. The other columns are of a decoder:"
+        "`cells` is walrow's walk over every message and cell, as its decoder reads rows, over the floor's. Each value goes to a"
+        " black box. The other columns are of a decoder:"
         " allocations a row, pages touched for the first time in a second pass, and the most memory that is held at a time."
     )
     yield ""
     yield from _table(
         (
             "capture",
-            "messages",
+            "cells",
             "allocations a row",
             "page faults",
             "peak MiB",
