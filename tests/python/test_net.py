@@ -403,7 +403,7 @@ def test_columns_are_those_of_the_targets_rows(tmp_path: Path) -> None:
                 list(net)
             assert (raised.value.code, raised.value.lsn) == ("incomplete", 0x1FF8)
         assert log.net("t", start=0x2000).rows == 0
-    # It is known what came and went, also at the cut.
+    # The net names what came and went, also at the cut.
     for name, columns, row in (
         ("narrow", NARROW, ("3",)),
         ("wide", WIDER, ("3", "c", "d")),

@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn many_relations_in_turn_are_all_found() {
         let mut recent = Recent::default();
-        // A table and what belongs to it take some OIDs each.
+        // Each table takes some OIDs: its TOAST table and its indexes have their own.
         let oids: Vec<Oid> = (0..1000).map(|n| 16_384 + 3 * n).collect();
         for _ in 0..10 {
             for oid in &oids {

@@ -123,7 +123,7 @@ def net_of(
         truncates=rules.truncates,
         columns="last" if options.get("schema") is None else "all",
         more=more,
-        # A schema has the columns of all versions, of which each version lacks some.
+        # A schema has the columns of all versions, and a version may lack some of them.
         nullable=[*unchosen, *(_partial(found) if options.get("schema") else ())],
         never_sent=rules.never_sent,
         allows_altered=span.allows_altered(record.marks.get(found.oid, ())),

@@ -58,8 +58,8 @@ pub enum Gap {
         /// The new name.
         after: String,
     },
-    /// The values of a column that was dropped and added again: the target's rows have those of the
-    /// dropped one.
+    /// The values of a column that was dropped and added again: the target's rows have the values of
+    /// the dropped column.
     CameBack {
         /// The column.
         column: String,

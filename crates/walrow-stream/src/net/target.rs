@@ -5,15 +5,15 @@ use crate::net::table::Table;
 use crate::net::versions::{Seen, Step};
 use std::collections::BTreeSet;
 
-/// What is known of the rows that a target has from before the changes.
+/// The rows that a target has from before the changes, as far as they are known.
 ///
 /// A renamed column and new values that the server did not send change such rows without a message.
 #[derive(Debug, Default)]
 pub(super) enum Target {
-    /// There are none, or the caller compares columns.
+    /// The target has no such rows, or the caller compares the columns.
     #[default]
     Unseen,
-    /// They have the columns of this version, and had those of earlier ones.
+    /// The rows have the columns of this version, and had the columns of earlier versions.
     Has {
         version: Seen,
         earlier: BTreeSet<Box<str>>,
