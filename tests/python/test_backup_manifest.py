@@ -579,8 +579,8 @@ def options(**changes: Any) -> BackupOptions:
         # A server takes it, and starts from no such backup.
         ({"label": "b\nSTART TIMELINE: 9"}, "label is one line"),
         ({"label": "b\udcff"}, "label is not UTF-8"),
-        ({"max_rate": -1}, "max_rate is a number"),
-        ({"max_rate": 1 << 40}, "max_rate is a number"),
+        ({"max_rate": -1}, "max_rate is -1: it must be a number of kilobytes"),
+        ({"max_rate": 1 << 40}, "max_rate is 1099511627776: it must be a number"),
         ({"manifest": "no", "manifest_checksums": "SHA256"}, "needs a manifest"),
         ({"format": "tar", "tablespaces": {"/a": "/b"}}, "format plain only"),
         ({"tablespaces": {"a": "/b"}}, "must be absolute"),

@@ -262,7 +262,8 @@ impl LogDirectory {
     /// `"apply"`, `"error"` or `"ignore"`. `columns` chooses the columns of the `"last"` version,
     /// or of `"all"` versions. `more` names further columns that the target has: they are NULL in
     /// new rows, and kept in others. A value that was never sent is an `"error"` or `"null"`. In
-    /// the columns `nullable`, it is neither noticed nor counted.
+    /// the columns `nullable`, it is neither noticed nor counted. With `allows_altered`, the target
+    /// has columns that were renamed, retyped, or dropped and added again.
     #[pyo3(
         signature = (table, **options),
         text_signature = "($self, table, *, start=None, end=None, keys=None, text_keys=(), deletes='apply', truncates='apply', columns='last', more=(), nullable=(), never_sent='error', allows_altered=False, spool_memory=None, spool_directory=None)"
