@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -58,19 +59,31 @@ class Way:
     def prepare(self) -> None:
         """Makes the slot, before there are rows."""
         with psycopg.connect(self.server.dsn, autocommit=True) as connection:
-            # Minor versions since 2026-11 ask for the names of all plugins but their own.
-            asks = connection.execute(
-                "SELECT FROM pg_settings WHERE name = 'output_plugin_libraries'"
-            )
-            if asks.fetchone() and self.plugin != "pgoutput":
-                connection.execute(
-                    f"ALTER SYSTEM SET output_plugin_libraries = {self.plugin}"
-                )
-                connection.execute("SELECT pg_reload_conf()")
+            self._allow_plugin(connection)
             connection.execute(
                 "SELECT pg_create_logical_replication_slot(%s, %s)",
                 [self.slot, self.plugin],
             )
+
+    def _allow_plugin(self, connection: psycopg.Connection) -> None:
+        """Names the plugin in the settings of servers whose users need that."""
+        query = "SELECT setting FROM pg_settings WHERE name = 'output_plugin_libraries'"
+
+        def named() -> list[str] | None:
+            found = connection.execute(query).fetchone()
+            return None if found is None else [it.strip() for it in found[0].split(",")]
+
+        names = named()
+        if names is None or self.plugin in names:
+            return
+        names = [*filter(None, names), self.plugin]
+        connection.execute(
+            f"ALTER SYSTEM SET output_plugin_libraries = {', '.join(names)}"
+        )
+        connection.execute("SELECT pg_reload_conf()")
+        # The server reads its settings some time after the call.
+        while self.plugin not in (named() or []):
+            time.sleep(0.05)
 
     def commands(self) -> Sequence[Sequence[str]]:
         """Programs in a row: each reads the output of the program before it."""
