@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
 
 from walrow._options import FLAG, FOLDER, TEXT, Kind, Option, choice, options
+from walrow._secrets import brief
 from walrow.errors import BackupError, OptionError
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def _rate(value: object, name: str) -> int:
     # The server's own limits are known only with its command.
     if not 0 < rate < 1 << 31:
         _refuse(
-            f"{name} is {value!r}: it must be a number of kilobytes per second, from 32 to 1048576, "
+            f"{name} is {brief(value)}: it must be a number of kilobytes per second, from 32 to 1048576, "
             "or such as '32M'"
         )
     return rate

@@ -113,6 +113,7 @@ def net_of(
         if directory.erased().get(found.oid, Lsn(0)) != at:
             raise span.erased_meanwhile()
 
+    is_declared = options.get("schema") is not None
     rows = directory.net(
         found.oid,
         start=first,
@@ -121,10 +122,10 @@ def net_of(
         text_keys=_texts(log, found, key, options),
         deletes=rules.deletes,
         truncates=rules.truncates,
-        columns="last" if options.get("schema") is None else "all",
+        columns="all" if is_declared else "last",
         more=more,
         # A schema has the columns of all versions, and a version may lack some of them.
-        nullable=[*unchosen, *(_partial(found) if options.get("schema") else ())],
+        nullable=[*unchosen, *(_partial(found) if is_declared else ())],
         never_sent=rules.never_sent,
         allows_altered=span.allows_altered(record.marks.get(found.oid, ())),
         spool_memory=options.get("spool_memory"),

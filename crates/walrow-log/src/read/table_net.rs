@@ -90,9 +90,8 @@ impl Log {
     /// [`ErrorKind::PastEnd`] if the range ends before its start: the log is an older copy.
     /// [`ErrorKind::OtherTable`] if another table had the name at the start or in the range.
     /// [`ErrorKind::Incomplete`] if rows of the target get values or names that were not sent.
-    /// [`ErrorKind::Pruned`] and
-    /// [`ErrorKind::NotLoaded`] if changes were removed, and [`ErrorKind::Erased`] if rows were
-    /// erased. A segment is damaged.
+    /// [`ErrorKind::Pruned`] and [`ErrorKind::NotLoaded`] if changes were removed, and
+    /// [`ErrorKind::Erased`] if rows were erased. A segment is damaged.
     pub fn net(&self, wants: &Wants<'_>, options: LogNetOptions) -> Result<TableReader, Error> {
         let at = self.lsn_of(options.end)?;
         if options.start > at {
