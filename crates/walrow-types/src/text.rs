@@ -8,8 +8,7 @@
 //! ```
 
 use crate::error::CellError;
-use crate::pg_type::{AppendBytes, PgType, known, text_from_binary};
-use crate::settings::SessionSettings;
+use crate::pg_type::{PgType, known, text_from_binary};
 
 /// `text`, `varchar`, `name`, `citext`, and enums.
 #[derive(Clone, Copy, Debug)]
@@ -28,13 +27,7 @@ known!(Bpchar: BPCHAR;);
 known!(Char: CHAR;);
 
 impl PgType for Text {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        settings.check_text(cell)?;
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         out.extend_from_slice(cell);
         Ok(())
     }
@@ -49,13 +42,8 @@ impl PgType for Text {
 }
 
 impl PgType for Bpchar {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        Text.text_from_binary(cell, settings, out)
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        Text.text_from_binary(cell, out)
     }
 
     fn is_plain_text(&self) -> bool {
@@ -70,17 +58,13 @@ impl PgType for Bpchar {
 impl PgType for Char {
     text_from_binary!(char_text_from_binary);
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         // Versions before 15 write the byte itself.
         if matches!(cell, [0x80..=0xff]) {
             return char_text_from_binary(cell, out);
         }
-        settings.copy_text(cell, out)
+        out.extend_from_slice(cell);
+        Ok(())
     }
 
     fn is_shaped(&self) -> bool {
@@ -90,20 +74,26 @@ impl PgType for Char {
 
 /// A `character(n)` without its padding.
 #[derive(Clone, Copy, Debug)]
-pub struct TrimmedBpchar {
-    /// The settings of the session.
-    pub settings: SessionSettings,
-}
+pub struct TrimmedBpchar;
 
-impl AppendBytes for TrimmedBpchar {
-    fn text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+impl PgType for TrimmedBpchar {
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         let end = cell.iter().rposition(|byte| *byte != b' ');
         let trimmed = end.and_then(|end| cell.get(..=end));
-        self.settings.copy_text(trimmed.unwrap_or_default(), out)
+        out.extend_from_slice(trimmed.unwrap_or_default());
+        Ok(())
     }
 
-    fn binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
-        self.text(cell, out)
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        self.text_from_binary(cell, out)
+    }
+
+    fn is_shaped(&self) -> bool {
+        true
+    }
+
+    fn expands(&self) -> bool {
+        false
     }
 }
 

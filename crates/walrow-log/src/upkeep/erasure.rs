@@ -32,7 +32,7 @@ use crate::upkeep::filter::Filter;
 use crate::upkeep::retention;
 use std::io;
 use std::sync::Arc;
-use walrow_stream::{Catalog, Encoding};
+use walrow_stream::Catalog;
 use walrow_wire::Lsn;
 
 /// Erases columns and rows of a log. While it is open, no other process can write to the log.
@@ -101,7 +101,6 @@ impl Eraser {
         let what = What {
             erase,
             columns: &columns,
-            encoding: log.encoding(),
         };
         for segment in segments {
             step()?;
@@ -150,7 +149,7 @@ impl Eraser {
             .map_err(io)?;
         let mut frames = NewSegment::stage(store, name, level)?;
         let mut filter = Filter::new(what.erase, what.columns);
-        let mut recount = Recount::new(what.encoding);
+        let mut recount = Recount::new();
         let members = self.copy(segment, &foot, &mut filter, &mut recount, &mut frames, step)?;
         if !filter.has_changed() {
             return Ok(false);
@@ -282,8 +281,6 @@ fn refuse_held(objects: &dyn Objects, erase: &Erase) -> Result<(), Error> {
 struct What<'a> {
     erase: &'a Erase,
     columns: &'a ErasedColumns,
-    /// The encoding of the stream's names.
-    encoding: Encoding,
 }
 
 /// Whether a segment has a column that is erased, under the given name.
