@@ -42,6 +42,10 @@ impl PgType for Date {
     fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         copy_shaped(date_from_text(cell), cell, out)
     }
+
+    fn is_shaped(&self) -> bool {
+        true
+    }
 }
 
 /// Parses a `date` into days from 1970.

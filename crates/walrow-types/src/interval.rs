@@ -24,6 +24,10 @@ impl PgType for Interval {
     fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         copy_shaped(interval_from_text(cell), cell, out)
     }
+
+    fn is_shaped(&self) -> bool {
+        true
+    }
 }
 
 /// Parses an `interval` of the style `postgres`.

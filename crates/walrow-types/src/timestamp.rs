@@ -56,6 +56,10 @@ impl PgType for Timestamp {
     fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         copy_shaped(timestamp_from_text(cell), cell, out)
     }
+
+    fn is_shaped(&self) -> bool {
+        true
+    }
 }
 
 impl PgType for Timestamptz {
@@ -66,6 +70,10 @@ impl PgType for Timestamptz {
             return timestamptz_text_in_utc(cell, out);
         }
         copy_shaped(timestamptz_from_text(cell), cell, out)
+    }
+
+    fn is_shaped(&self) -> bool {
+        true
     }
 }
 

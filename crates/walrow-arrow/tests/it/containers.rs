@@ -776,7 +776,7 @@ fn text_of_other_settings_is_converted_or_refused() {
         (1186, "+1-2 -3 +4:05:06", Remedy::IntervalStyle),
         (1186, "P1Y2M-3DT4H5M6.789S", Remedy::IntervalStyle),
         (3912, "[03/02/2024,05/04/2024)", Remedy::DateStyle),
-        (1182, "{{03/02/2024}}", Remedy::DateStyle),
+        (1182, "{03/02/2024}", Remedy::DateStyle),
         (4535, "{[03/02/2024,05/04/2024)}", Remedy::DateStyle),
         (1187, r#"{"@ 1 day"}"#, Remedy::IntervalStyle),
         (1187, "{P1M,PT0S}", Remedy::IntervalStyle),
@@ -791,6 +791,8 @@ fn text_of_other_settings_is_converted_or_refused() {
             assert_eq!(error.stream_remedies(), [step], "{cell}");
         }
     }
+    let nested = strings(1182, "{{03/02/2024}}").unwrap_err();
+    assert_eq!(nested.stream_remedies(), [Remedy::DateStyle]);
     let wrong = column(profile(Profile::Arrow), (1082, -1), &[text("29.02.2024")]).unwrap_err();
     assert!(
         wrong.to_string().starts_with(
