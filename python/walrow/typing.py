@@ -163,7 +163,7 @@ class ValueOptions(TypedDict, total=False):
 
 
 class SessionOptions(TypedDict, total=False):
-    """The options of a stream that was written under other settings."""
+    """The options of a stream that was written in another encoding."""
 
     session: Mapping[str, str] | None
 

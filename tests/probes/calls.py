@@ -126,10 +126,9 @@ CALLS = [
             "walrow.postgres.catalog",
         ),
         ("walrow.read(CAP, session='ISO')", "not str", "session", "a dictionary"),
-        ("walrow.read(CAP, session={'x': 'y'})", '"x"', "session", "DateStyle"),
         (
-            "walrow.read(CAP, session={'DateStyle': 'x'})",
-            *("not supported", "DateStyle", '"ISO"'),
+            "walrow.read(CAP, session={'DateStyle': 'SQL'})",
+            *("cannot be chosen", '"DateStyle"', "set DateStyle to ISO"),
         ),
         (
             "walrow.read(CAP, trim_bpchar='x')",
