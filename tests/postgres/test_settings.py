@@ -31,8 +31,9 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 # Values of every size and sign, and days of each month.
 RANDOM_DATES = """
-    SELECT d, d + random() * interval '24h', d + random() * interval '24h'
-    FROM (SELECT date '2000-01-01' + (2 * random() - 1)::float8 ^ 3 * interval '6000y' d
+    SELECT d, d + random() * interval '24h', (d + random() * interval '24h')::timestamptz
+    FROM (SELECT (timestamp '2000-01-01'
+        + (2 * random() - 1)::float8 ^ 3 * interval '6000y')::date AS d
     FROM generate_series(1, 99)) r
 """
 RANDOM_INTERVALS = """
@@ -163,7 +164,9 @@ def table(data: bytes, **options: Any) -> Any:
     options.setdefault("metadata", ())
     with walrow.read(data, **options) as reader:
         batches = [pa.record_batch(batch) for batch in reader]
-    return pa.Table.from_batches(batches)
+    found = pa.Table.from_batches(batches)
+    # An update of all rows goes through the pages, where rows move.
+    return found.sort_by("id") if "id" in found.column_names else found
 
 
 @dataclass(frozen=True)
@@ -186,30 +189,37 @@ class Cells:
 
 
 def value(column: dict[str, Any], text: str, **options: Any) -> Any:
+    """The column of one text, or its error."""
     data = wire([Column("v", column["type_oid"])], [[text]])
-    return table(data, unrepresentable="null", **options)["v"].to_pylist()
+    try:
+        return table(data, unrepresentable="null", **options)["v"]
+    except walrow.errors.DecodeError as error:
+        return error
 
 
 def check_styles(
     pinned: Cells, other: Cells, remedies: set[str], **options: Any
 ) -> tuple[int, int]:
-    """Reads each text that both sessions write, and expects an error for the others."""
+    """Checks that each text has the pinned value or is refused, and counts both."""
     read, refused = 0, 0
     for expected, found in zip(pinned.rows, other.rows, strict=True):
         for column, text, ours in zip(other.types, found, expected, strict=True):
             if text is None or ours is None:
                 assert text is ours
                 continue
-            if text == ours:
-                value(column, text, **options)
+            same, other_value = (value(column, it, **options) for it in (ours, text))
+            assert isinstance(same, pa.ChunkedArray)
+            if not isinstance(other_value, walrow.errors.DecodeError):
+                # If another text is read, a part of the value has no representation.
+                assert other_value.equals(same), text
+                assert text == ours or "null" in str(same), text
                 read += 1
                 continue
-            with pytest.raises(walrow.errors.DecodeError) as caught:
-                value(column, text, **options)
-            assert type(caught.value) is walrow.errors.DecodeError, text
-            assert {each.option for each in caught.value.remedies} <= remedies, text
-            assert caught.value.remedies, text
-            assert text not in str(caught.value)
+            assert text != ours
+            assert type(other_value) is walrow.errors.DecodeError, text
+            assert other_value.remedies, text
+            assert {it.option for it in other_value.remedies} <= remedies, text
+            assert len(text) < 9 or text not in str(other_value)
             refused += 1
     return read, refused
 
@@ -234,8 +244,8 @@ def test_intervals_of_another_style_are_refused(streams: Streams, profile: str) 
         other = Cells.of(streams.record("spans", intervalstyle=style))
         read, refused = check_styles(pinned, other, {"IntervalStyle"}, profile=profile)
         assert refused > 300, style
-        # Ten hours and more are the same.
-        assert (read > len(pinned.rows)) == (style == "sql_standard"), style
+        # Beside IDs and an array of NULL, ten hours and more are the same.
+        assert (read > len(pinned.rows) + 1) == (style == "sql_standard"), style
 
 
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
