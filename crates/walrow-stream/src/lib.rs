@@ -39,7 +39,7 @@ mod transaction;
 mod undecided;
 mod walk;
 
-pub use assembler::{Assembler, Committed, End};
+pub use assembler::{Assembler, End};
 pub use catalog::{
     Attribute, Catalog, CatalogColumn, CatalogError, CatalogTable, CatalogType, TypeKind,
 };

@@ -3,7 +3,6 @@
 #[cfg(feature = "segments")]
 mod ahead;
 mod between;
-mod committed;
 #[cfg(feature = "segments")]
 mod compaction;
 #[cfg(feature = "segments")]
