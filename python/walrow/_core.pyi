@@ -383,7 +383,6 @@ class Reader:
 
     Args:
         chunks: An iterable of blocks or chunks, in the framing of the options.
-        threads: The threads that make batches of one block, as in `walrow.read`.
         **options: Those of `walrow.read`.
 
     Raises:
@@ -392,9 +391,7 @@ class Reader:
 
     __signature__: ClassVar[Signature]
 
-    def __new__(
-        cls, chunks: Iterable[Any], /, *, threads: int = 1, **options: Unpack[Options]
-    ) -> Self: ...
+    def __new__(cls, chunks: Iterable[Any], /, **options: Unpack[Options]) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Batch: ...
     def __enter__(self) -> Self: ...
@@ -1114,10 +1111,6 @@ class LogFile:
     @property
     def size(self) -> int:
         """Bytes of the stream."""
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether another thread reads the segments."""
 
     def read(self, size: int | None = None) -> Any:
         """The next bytes, of any number, as a `LogBlock`. No bytes at the end."""

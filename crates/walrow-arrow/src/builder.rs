@@ -276,26 +276,6 @@ impl DecoderBuilder {
         self
     }
 
-    /// The number of threads that decode an input: the caller's, which finds the committed rows, and
-    /// others, which make columns of them with it. Default: 1. At most 64.
-    ///
-    /// The batches, their order and the errors are the same as with one thread. Between batches,
-    /// [`Decoder::position`](crate::Decoder::position) may have passed a Commit that one thread has not
-    /// read yet. After an error, [`Batch::nulled`](crate::Batch::nulled) of a table's last batch may
-    /// count values of rows that were dropped. The threads begin and end within a call of
-    /// [`Decoder::decode`](crate::Decoder::decode), and only if its input has at least 256 KiB: pass
-    /// some MiB. The call then makes several batches: up to 32 MiB of them, and one more for each
-    /// table.
-    ///
-    /// The caller's thread works alone for an envelope and for side tables. It appends the rows of
-    /// tables with a column whose values can be much larger than their cells, such as an array of
-    /// composites.
-    #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.options.threads = threads;
-        self
-    }
-
     /// The maximum size of a message, in bytes. Default: 1 GiB, which PostgreSQL never exceeds.
     #[must_use]
     pub fn with_message_limit(mut self, bytes: usize) -> Self {

@@ -130,20 +130,6 @@ pub(crate) struct Options {
     pub(crate) spool: Option<Arc<dyn Spool>>,
     pub(crate) spool_memory: usize,
     pub(crate) message_limit: usize,
-    pub(crate) threads: usize,
-}
-
-impl Options {
-    /// The number of threads that build batches. An envelope is one batch of all tables, and side
-    /// tables have few rows: the caller's thread builds these.
-    pub(crate) fn building_threads(&self) -> usize {
-        let has_sides = !self.side_tables.is_empty() || self.tables.side_table().is_some();
-        if self.envelope || has_sides {
-            1
-        } else {
-            self.threads
-        }
-    }
 }
 
 /// The default limits of a [`DecoderBuilder`](crate::DecoderBuilder).
@@ -187,7 +173,6 @@ impl Default for Options {
             spool: None,
             spool_memory: defaults::SPOOL_MEMORY,
             message_limit: usize::MAX,
-            threads: 1,
         }
     }
 }

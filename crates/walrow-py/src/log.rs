@@ -578,9 +578,6 @@ pub(crate) struct LogFile {
     /// Bytes of the stream.
     #[pyo3(get)]
     size: u64,
-    /// Whether another thread reads the segments.
-    #[pyo3(get)]
-    is_ahead: bool,
     state: Mutex<State>,
 }
 
@@ -643,7 +640,6 @@ impl LogFile {
                 .filter_map(segment)
                 .map(|it| it.stream_bytes)
                 .sum(),
-            is_ahead: matches!(segments, Segments::Ahead(_)),
             state: Mutex::new(State {
                 segments,
                 memory: BlockMemory::default(),

@@ -33,7 +33,6 @@ mod net;
 mod printable;
 mod recent;
 mod relation;
-mod row_run;
 mod spool;
 mod transaction;
 mod undecided;
@@ -54,7 +53,6 @@ pub use net::{
 };
 pub use printable::Printable;
 pub use relation::{Column, Relation, TypeName};
-pub use row_run::RowRun;
 pub use spool::{Spool, SpoolFile};
 pub use transaction::{
     Change, Event, Message, Origin, Prepared, RowChange, Transaction, Truncate, Unread,

@@ -71,12 +71,11 @@ def read(
             `SchemaError`. `"union"`: the rows have the columns of all versions in the
             source, as with `schema=walrow.schema(source, table)`. The source is read
             twice for that: a file object must be seekable, and an iterator cannot.
-        threads: How many threads decode, up to 64. Batches, their order and errors stay the
-            same; but after an error, `nulled` may count values of rows that were dropped.
-            If the source is a log in a local directory, one thread reads and decompresses
-            its segments, and takes up to 32 MiB. The others make batches of `bytes` as a
-            whole, or of blocks of 16 MiB. Up to 32 MiB of batches then wait to be
-            returned. One thread decodes a stream in small chunks.
+        threads: The maximum number of threads that read a log. With 2 or more, up to 64, a
+            second thread reads and decompresses the segments of a log in a local directory
+            while the first one decodes. Batches, their order and errors stay the same. The
+            second thread takes up to 32 MiB. One thread reads a log at a URL, or several
+            logs. One thread also decodes a capture: more than 1 is an `OptionError` there.
         table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
             OID, which also chooses between tables that had one name.
             All batches then have one schema, and the reader is an Arrow stream. Other
@@ -193,7 +192,7 @@ def read(
         part=part_of(options),
         threads=threads,
     )
-    return Reader(chunks, threads=chunks.threads, **options)
+    return Reader(chunks, **options)
 
 
 @explained

@@ -47,8 +47,6 @@ pub enum DecoderOption {
     Table,
     /// [`crate::DecoderBuilder::with_tables`].
     Tables,
-    /// [`crate::DecoderBuilder::with_threads`].
-    Threads,
     /// [`crate::DecoderBuilder::with_type`].
     Types,
     /// [`crate::DecoderBuilder::with_unfinished`].
@@ -80,7 +78,6 @@ impl DecoderOption {
             Self::SpoolMemory => "spool_memory",
             Self::Table => "table",
             Self::Tables => "tables",
-            Self::Threads => "threads",
             Self::Types => "types",
             Self::Unfinished => "unfinished",
             Self::Unrepresentable => "unrepresentable",
