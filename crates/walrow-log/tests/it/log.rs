@@ -42,12 +42,10 @@ fn plain(segment: &[u8]) -> Vec<u8> {
 /// The stream of all segments.
 fn stream_of(store: &Memory) -> Vec<u8> {
     let log = Log::open(Arc::new(store.clone())).unwrap();
-    let mut read = Vec::new();
-    for name in log.plan(&walrow_log::Plan::default()).unwrap() {
-        let (mut segment, mut chunk) = (log.segment(name).unwrap(), Vec::new());
-        while segment.read(&mut chunk).unwrap() {
-            read.extend_from_slice(&chunk);
-        }
+    let mut stream = crate::read_all(&log);
+    let (mut read, mut chunk) = (Vec::new(), Vec::new());
+    while stream.read(&mut chunk).unwrap() {
+        read.extend_from_slice(&chunk);
     }
     read
 }
@@ -768,7 +766,7 @@ fn new_files_are_for_whom_the_writer_has_written_whatever_the_directory_is() {
             drop(writer);
             let mut log = Upkeep::open(Arc::new(Directory::open(&path).unwrap())).unwrap();
             log.register("a", None, walrow_wire::Timestamp(0)).unwrap();
-            assert_eq!(log.compact(1 << 20).unwrap().merged, 1);
+            assert_eq!(log.compact(1 << 20, &mut || Ok(())).unwrap().merged, 1);
             log.prune(Lsn(0x3800), true).unwrap();
             for file in std::fs::read_dir(&path).unwrap() {
                 let file = file.unwrap();
@@ -811,7 +809,8 @@ fn a_pipe_is_refused() {
         let results = [
             Writer::open(Arc::clone(&store), options()).map(|_| ()),
             Upkeep::open(Arc::clone(&store)).and_then(|mut log| {
-                log.segment(walrow_log::SegmentName::default())?;
+                let names = log.plan(&walrow_log::Plan::default())?;
+                log.read(&names, Lsn::INVALID)?.read(&mut Vec::new())?;
                 log.prune(Lsn(0), false)?;
                 log.register("r", None, walrow_wire::Timestamp(0))
                     .map(|_| ())

@@ -45,6 +45,14 @@ fn cases(all: u32) -> u32 {
     }
 }
 
+/// The stream of all segments.
+#[cfg(feature = "segments")]
+#[expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+fn read_all(log: &walrow_log::Log) -> walrow_log::PlanReader {
+    let names = log.plan(&walrow_log::Plan::default()).unwrap();
+    log.read(&names, walrow_wire::Lsn::INVALID).unwrap()
+}
+
 /// Makes everything durable, and returns the durable position. 0/0 if there is no such position.
 #[cfg(feature = "segments")]
 fn sync(

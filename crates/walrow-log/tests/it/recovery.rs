@@ -105,14 +105,12 @@ fn prepared(store: &Memory) -> Option<String> {
 fn ends(store: &Memory) -> Vec<Lsn> {
     let log = Log::open(Arc::new(store.clone())).unwrap();
     let (mut assembler, mut chunk, mut ends) = (Assembler::default(), Vec::new(), Vec::new());
-    for segment in log.segments() {
-        let mut reader = log.segment(segment.name()).unwrap();
-        while reader.read(&mut chunk).unwrap() {
-            let mut input = &*chunk;
-            while let Some(event) = assembler.next(&mut input).unwrap() {
-                if let Event::Commit { transaction, .. } = event {
-                    ends.push(transaction.end_lsn);
-                }
+    let mut stream = crate::read_all(&log);
+    while stream.read(&mut chunk).unwrap() {
+        let mut input = &*chunk;
+        while let Some(event) = assembler.next(&mut input).unwrap() {
+            if let Event::Commit { transaction, .. } = event {
+                ends.push(transaction.end_lsn);
             }
         }
     }
@@ -411,7 +409,7 @@ fn the_place_of_a_load_that_has_ended_is_forgotten() {
         let mut upkeep = Upkeep::open(Arc::new(store.clone())).unwrap();
         match change {
             0 => {}
-            1 => assert!(upkeep.compact(1 << 20).unwrap().merged > 0),
+            1 => assert!(upkeep.compact(1 << 20, &mut || Ok(())).unwrap().merged > 0),
             _ => assert!(upkeep.prune(end(2), true).unwrap() > 0),
         }
         let expected = (change < 2).then(|| ends(&store));
@@ -643,9 +641,8 @@ fn a_segment_that_the_index_describes_otherwise_is_refused() {
     let damaged = ErrorKind::Damaged {
         what: DamagedPart::Index,
     };
-    assert_eq!(log.segment(name).unwrap_err().kind, damaged);
-    let mut plan = log.read(&[name], Lsn::INVALID);
-    assert_eq!(plan.open_next().unwrap_err().kind, damaged);
+    let mut stream = log.read(&[name], Lsn::INVALID).unwrap();
+    assert_eq!(stream.read(&mut Vec::new()).unwrap_err().kind, damaged);
 }
 
 /// A crash has left a prepared transaction that the journal does not name. It seems to be decided,
