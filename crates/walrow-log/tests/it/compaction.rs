@@ -6,6 +6,7 @@
     reason = "a panic is how a test fails"
 )]
 
+use crate::faults::at_every_fault;
 use crate::world::Memory;
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -336,62 +337,53 @@ fn a_crash_or_a_failure_at_any_operation_changes_nothing_for_any_reader() {
     let rows = [1, 1, 2, 1, 120, 1, 3, 1, 1];
     let whole = log_of(&rows);
     let expected = stream_of(&open(&whole));
-    let mut log = open(&whole);
-    let before = whole.operations();
-    log.compact(2_000, &mut || Ok(())).unwrap();
-    log.compact(1 << 20, &mut || Ok(())).unwrap();
-    let operations = whole.operations() - before;
-    assert!(operations > 60, "{operations}");
-    for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
-        for is_refused in [false, true] {
-            let (store, mut writer, mut assembler) = begun(&rows);
-            let mut views = vec![open(&store)];
-            let mut log = open(&store);
-            let mut follower = Follower::new(&store);
-            if is_refused {
-                store.refuse(operation, 7);
-            } else {
-                store.crash_at(operation, 7);
+    let calls = at_every_fault(walrow_testkit::step(7), 7, |fault| {
+        let (store, writer, assembler) = begun(&rows);
+        let mut views = vec![open(&store)];
+        let mut log = open(&store);
+        let mut follower = Follower::new(&store);
+        let mut running = Some((writer, assembler));
+        let _ = fault.during(&store, || {
+            let compacted = log.compact(2_000, &mut || Ok(()));
+            let compacted = compacted.and_then(|_| log.compact(1 << 20, &mut || Ok(())));
+            if !fault.is_refused {
+                running = None;
             }
-            let _ = log
-                .compact(2_000, &mut || Ok(()))
-                .and_then(|_| log.compact(1 << 20, &mut || Ok(())));
-            if is_refused {
-                // No process has stopped.
-                store.refuse(usize::MAX, 0);
-            } else {
-                drop(writer);
-                store.reboot();
-                writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
-                assembler = writer.resume(Assembler::default()).unwrap();
-                let session = Stream::new().session().bytes();
-                writer.append(&mut assembler, &mut &*session).unwrap();
+            compacted
+        });
+        let (mut writer, mut assembler) = running.unwrap_or_else(|| {
+            let writer = Writer::open(Arc::new(store.clone()), WriterOptions::default());
+            let mut writer = writer.unwrap();
+            let mut assembler = writer.resume(Assembler::default()).unwrap();
+            let session = Stream::new().session().bytes();
+            writer.append(&mut assembler, &mut &*session).unwrap();
+            (writer, assembler)
+        });
+        let check = |views: &[Upkeep]| {
+            for view in views {
+                let stream = read(view, &names(view), Lsn(0)).unwrap();
+                assert!(stream == expected, "a fault at {}", fault.call);
             }
-            let check = |views: &[Upkeep]| {
-                for view in views {
-                    let stream = read(view, &names(view), Lsn(0)).unwrap();
-                    assert!(stream == expected, "a crash at {operation}");
-                }
-            };
-            views.push(open(&store));
-            check(&views);
-            let mut again = open(&store);
-            again.compact(1 << 20, &mut || Ok(())).unwrap();
-            views.push(open(&store));
-            check(&views);
-            assert_eq!(store.segments().len(), open(&store).segments().len());
-            publish(&mut writer, &mut assembler, 10, 1);
-            publish(&mut writer, &mut assembler, 11, 1);
-            again.compact(1 << 20, &mut || Ok(())).unwrap();
-            follower.follow();
-            assert!(follower.stream.starts_with(&expected));
-            assert_eq!(
-                rows_of(&follower.stream),
-                rows_of(&stream_of(&open(&store)))
-            );
-            assert_eq!(rows_of(&follower.stream).len(), 131 + 2);
-        }
-    }
+        };
+        views.push(open(&store));
+        check(&views);
+        let mut again = open(&store);
+        again.compact(1 << 20, &mut || Ok(())).unwrap();
+        views.push(open(&store));
+        check(&views);
+        assert_eq!(store.segments().len(), open(&store).segments().len());
+        publish(&mut writer, &mut assembler, 10, 1);
+        publish(&mut writer, &mut assembler, 11, 1);
+        again.compact(1 << 20, &mut || Ok(())).unwrap();
+        follower.follow();
+        assert!(follower.stream.starts_with(&expected));
+        assert_eq!(
+            rows_of(&follower.stream),
+            rows_of(&stream_of(&open(&store)))
+        );
+        assert_eq!(rows_of(&follower.stream).len(), 131 + 2);
+    });
+    assert!(calls > 60, "{calls}");
 }
 
 proptest! {

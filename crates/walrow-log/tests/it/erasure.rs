@@ -7,6 +7,7 @@
     reason = "a panic is how a test fails"
 )]
 
+use crate::faults::{at_every_crash, at_every_fault};
 use crate::world::Memory;
 use std::sync::Arc;
 use walrow_log::{
@@ -297,19 +298,17 @@ fn rows_are_erased_and_all_others_stay_with_their_seq() {
 fn nothing_stays_that_readers_do_not_see() {
     let mut left = 0;
     for prunes in [false, true] {
-        let mut operation = 0;
-        loop {
-            operation += 1;
+        at_every_crash(0, |crash| {
             let store = log_of(&history(ReplicaIdentity::Default));
             let mut log = open(&store);
-            store.crash_at(operation, 0);
             let middle = log.segments().get(log.segments().len() / 2).unwrap().end;
-            let done = if prunes {
-                log.prune(middle, true).is_ok()
-            } else {
-                log.compact(1 << 20, &mut || Ok(())).is_ok()
-            };
-            store.reboot();
+            let _ = crash.during(&store, || {
+                if prunes {
+                    log.prune(middle, true).map(|_| ())
+                } else {
+                    log.compact(1 << 20, &mut || Ok(())).map(|_| ())
+                }
+            });
             let seen = |store: &Memory| {
                 let log = open(store);
                 let names = log.segments().iter().map(walrow_log::Segment::name);
@@ -320,11 +319,8 @@ fn nothing_stays_that_readers_do_not_see() {
             erased(&store, &erase).unwrap();
             let objects = store.objects().into_iter().map(|(name, _)| name);
             let stored: Vec<_> = objects.filter(|name| name.contains(".wire.")).collect();
-            assert_eq!(stored, seen(&store), "a crash at operation {operation}");
-            if done {
-                break;
-            }
-        }
+            assert_eq!(stored, seen(&store), "a crash at operation {}", crash.call);
+        });
     }
     assert!(left > 5, "{left}");
 }
@@ -559,49 +555,40 @@ fn a_crash_or_a_failure_leaves_each_segment_whole_and_another_call_goes_on() {
     let before = lines(&stream_of(&whole));
     let mut erase = found(&before);
     erase.columns.insert("secret".to_owned());
-    let first = whole.operations();
     erased(&whole, &erase).unwrap();
-    let operations = whole.operations() - first;
     let expected = stream_of(&whole);
-    assert!(operations > 50, "{operations}");
-    for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
-        for is_refused in [false, true] {
-            let store = log_of(&transactions);
-            open(&store).compact(2_000, &mut || Ok(())).unwrap();
-            let planned = open(&store);
-            if is_refused {
-                store.refuse(operation, 7);
-            } else {
-                store.crash_at(operation, 7);
-            }
-            let failed = erased(&store, &erase).is_err();
-            store.reboot();
-            // The log has all transactions. Some rows are erased already, and each erased row is
-            // recorded.
-            let between = lines(&stream_of(&store));
-            let left = found(&between).rows;
-            let gone = erase.rows.keys().filter(|it| !left.contains_key(it));
-            let recorded = last_erased(&store).first().map(|(_, end)| *end);
-            assert!(gone.map(|it| it.0).max() < recorded.or(Some(Lsn(0))));
-            let commits = |lines: &[Line]| {
-                let commits = lines.iter().filter(|it| it.2 == "commit");
-                commits.map(|it| (it.0, it.1)).collect::<Vec<_>>()
-            };
-            assert_eq!(commits(&between), commits(&before));
-            let log = open(&store);
-            for segment in log.segments() {
-                log.verify(segment, &mut || Ok(())).unwrap();
-            }
-            if failed {
-                erased(&store, &erase).unwrap();
-            }
-            assert!(stream_of(&store) == expected, "operation {operation}");
-            assert_eq!(last_erased(&store), [(T, end(6))]);
-            assert!(!has_bytes(&store, b"hidden"));
-            // A reader that has planned before reads the old or the new version of each segment.
-            let mut chunk = Vec::new();
-            let mut reader = crate::read_all(&planned);
-            while reader.read(&mut chunk).unwrap() {}
+    let calls = at_every_fault(walrow_testkit::step(7), 7, |fault| {
+        let store = log_of(&transactions);
+        open(&store).compact(2_000, &mut || Ok(())).unwrap();
+        let planned = open(&store);
+        let failed = fault.during(&store, || erased(&store, &erase)).is_err();
+        store.reboot();
+        // The log has all transactions. Some rows are erased already, and each erased row is
+        // recorded.
+        let between = lines(&stream_of(&store));
+        let left = found(&between).rows;
+        let gone = erase.rows.keys().filter(|it| !left.contains_key(it));
+        let recorded = last_erased(&store).first().map(|(_, end)| *end);
+        assert!(gone.map(|it| it.0).max() < recorded.or(Some(Lsn(0))));
+        let commits = |lines: &[Line]| {
+            let commits = lines.iter().filter(|it| it.2 == "commit");
+            commits.map(|it| (it.0, it.1)).collect::<Vec<_>>()
+        };
+        assert_eq!(commits(&between), commits(&before));
+        let log = open(&store);
+        for segment in log.segments() {
+            log.verify(segment, &mut || Ok(())).unwrap();
         }
-    }
+        if failed {
+            erased(&store, &erase).unwrap();
+        }
+        assert!(stream_of(&store) == expected, "operation {}", fault.call);
+        assert_eq!(last_erased(&store), [(T, end(6))]);
+        assert!(!has_bytes(&store, b"hidden"));
+        // A reader that has planned before reads the old or the new version of each segment.
+        let mut chunk = Vec::new();
+        let mut reader = crate::read_all(&planned);
+        while reader.read(&mut chunk).unwrap() {}
+    });
+    assert!(calls > 50, "{calls}");
 }

@@ -10,6 +10,8 @@ mod compaction;
 mod directory;
 #[cfg(feature = "segments")]
 mod erasure;
+#[cfg(feature = "segments")]
+mod faults;
 mod fold;
 #[cfg(feature = "segments")]
 mod log;

@@ -7,6 +7,7 @@
     reason = "a panic is how a test fails"
 )]
 
+use crate::faults::at_every_crash;
 use crate::world::Memory;
 use std::sync::{Arc, Mutex};
 use walrow_log::{
@@ -388,15 +389,10 @@ fn a_step_that_fails_ends_the_job_and_another_call_goes_on() {
 #[test]
 fn a_removal_that_was_not_completed_is_completed_without_more_to_remove() {
     let mut left = 0;
-    for operation in 1.. {
+    at_every_crash(0, |crash| {
         let store = log_of(6);
         let mut log = open(&store);
-        store.crash_at(operation, 0);
-        let is_over = log.prune(end(4), false).is_ok();
-        store.reboot();
-        if is_over {
-            break;
-        }
+        let _ = crash.during(&store, || log.prune(end(4), false));
         let start = open(&store).start();
         let hidden = |store: &Memory| {
             let segments = store.segments().into_iter();
@@ -406,7 +402,7 @@ fn a_removal_that_was_not_completed_is_completed_without_more_to_remove() {
         let mut retention = Retention::default();
         retention.bytes = Some(1 << 30);
         open(&store).retain(&retention, at(100)).unwrap();
-        assert_eq!(hidden(&store), 0, "{operation}");
+        assert_eq!(hidden(&store), 0, "{}", crash.call);
         // A reader can register at each position that is left.
         let position = start.max(end(1));
         let mut log = open(&store);
@@ -414,22 +410,17 @@ fn a_removal_that_was_not_completed_is_completed_without_more_to_remove() {
             log.register("r", Some(position), at(0)).unwrap().position,
             position
         );
-    }
+    });
     assert!(left > 5);
 }
 
 #[test]
 fn a_reader_is_registered_although_a_remover_has_crashed_before() {
     let mut settled = 0;
-    for operation in 1.. {
+    at_every_crash(0, |crash| {
         let store = log_of(6);
         let mut log = open(&store);
-        store.crash_at(operation, 0);
-        let is_over = log.prune(end(4), false).is_ok();
-        store.reboot();
-        if is_over {
-            break;
-        }
+        let _ = crash.during(&store, || log.prune(end(4), false));
         let start = open(&store).start();
         let registered = open(&store).register("r", Some(end(1)), at(0));
         if start <= end(1) {
@@ -438,7 +429,7 @@ fn a_reader_is_registered_although_a_remover_has_crashed_before() {
         } else {
             assert!(matches!(kind(registered), ErrorKind::Pruned { .. }));
         }
-    }
+    });
     assert!(settled > 5);
 }
 
@@ -724,23 +715,16 @@ fn a_column_is_erased_under_its_earlier_names() {
         assert!(!has_bytes(&store, "secret"), "{name}");
         verified(&store).unwrap();
         // After a crash at any time, another call goes on.
-        for operation in 1.. {
+        at_every_crash(0, |crash| {
             let store = log_with(&names, numbered);
-            store.crash_at(operation, 0);
-            let is_over = run(&store, &erase(&[name])).is_ok();
-            store.reboot();
+            let _ = crash.during(&store, || run(&store, &erase(&[name])));
             let mut columns = open(&store).versions().to_vec();
             columns.retain(|it| it.columns.iter().any(|it| it.0 == name));
-            if columns.is_empty() {
-                assert!(!has_bytes(&store, "secret"), "{name} {operation}");
-            } else {
+            if !columns.is_empty() {
                 run(&store, &erase(&[name])).unwrap();
-                assert!(!has_bytes(&store, "secret"), "{name} {operation}");
             }
-            if is_over {
-                break;
-            }
-        }
+            assert!(!has_bytes(&store, "secret"), "{name} {}", crash.call);
+        });
     }
     // The catalog does not have the attribute numbers.
     let store = log_with(&names, |_| None);
