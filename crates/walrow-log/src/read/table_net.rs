@@ -136,7 +136,7 @@ impl Log {
         let stream_bytes = found.map(|segment| segment.stream_bytes).sum();
         let encoding = self.encoding();
         let assembler = self.assembler(start, at, options.memory, options.spool.as_ref());
-        let segments = self.read(&segments, start);
+        let segments = self.read(&segments, start)?;
         let mut net = self.begin(oid, options);
         if let Some(target) = target {
             let relation = target.define_types(&mut net)?;
