@@ -11,7 +11,7 @@ import pytest
 
 import streams
 import walrow
-from captures import captures
+from captures import captures, with_sides
 from logs import SEALABLE, sampled
 from walrow.errors import OptionError
 
@@ -79,10 +79,11 @@ def test_a_capture_gives_the_same_batches(capture: Capture) -> None:
 def test_a_log_gives_the_same_batches(capture: Capture, tmp_path: Path) -> None:
     walrow.seal(capture.path, log=tmp_path, segment_size=2_000)
     log = walrow.Log(tmp_path)
+    sides = with_sides(capture.path, "transactions")
     for options in (
         {"batch_rows": 5},
         {"profile": "text"},
-        {"side_tables": ["transactions"]},
+        {"tables": sides, "missing_table": "ignore"},
     ):
         several = log.read(threads=2, unfinished="ignore", **options)
         one = log.read(unfinished="ignore", **options)
