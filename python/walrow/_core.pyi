@@ -17,6 +17,7 @@ from walrow.typing import (
 )
 
 __all__ = [
+    "DECODER_OPTIONS",
     "FRAME_HEADER",
     "KEEPALIVE_SIZE",
     "OPTIONS",
@@ -85,6 +86,7 @@ __all__ = [
 
 FRAME_HEADER: int
 KEEPALIVE_SIZE: int
+DECODER_OPTIONS: dict[str, Any]
 OPTIONS: dict[str, Any]
 UNCHANGED: Unchanged
 WAL_HEADER: int
@@ -229,6 +231,14 @@ class Decoder:
         confirm(decoder.position)
 
     Args:
+        framing: The bytes that `feed` takes. `"wire"`: the bytes of the connection, cut
+            anywhere. `"recvlogical"`: a file that `pg_recvlogical` wrote with the plugin
+            pgoutput, cut anywhere. Transactions that it received again after a reconnect are
+            returned only once. `"copydata"`: each chunk is one CopyData payload, as drivers
+            return them. `"message"`: each chunk is one pgoutput message, or a row of
+            `pg_logical_slot_get_binary_changes`.
+        batch_memory: The number of bytes that the unfinished batches of all tables may take
+            together. Beyond it, the fullest batch is returned.
         **options: Those of `walrow.read`.
 
     Raises:
@@ -237,7 +247,13 @@ class Decoder:
 
     __signature__: ClassVar[Signature]
 
-    def __new__(cls, **options: Unpack[Options]) -> Self: ...
+    def __new__(
+        cls,
+        *,
+        framing: Framing = "wire",
+        batch_memory: int = ...,
+        **options: Unpack[Options],
+    ) -> Self: ...
     def feed(self, data: Buffer | Iterable[Any]) -> BatchIterator:
         """Queues a block or an iterable of chunks. Iterates over the full batches.
 
@@ -382,7 +398,8 @@ class Reader:
         print(reader.position)
 
     Args:
-        chunks: An iterable of blocks or chunks, in the framing of the options.
+        chunks: An iterable of the bytes of a connection, cut anywhere. If it has the attribute
+            `framing`, as the sources of `walrow.read` do, its chunks are in that framing.
         **options: Those of `walrow.read`.
 
     Raises:
@@ -448,7 +465,7 @@ class Reader:
     def repeated_transactions(self) -> int:
         """Number of transactions that `pg_recvlogical` received again after a reconnect.
 
-        With `framing="recvlogical"`, they are returned only once.
+        They are returned only once.
         """
 
     @property
@@ -987,7 +1004,7 @@ class LogDirectory:
         Rows are found by the columns `keys`. By default, these are the columns of the replica
         identity, or of the primary key under FULL. The keys in `text_keys` are texts in the target,
         and are compared as texts. `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is
-        `"apply"`, `"error"` or `"ignore"`. `columns` chooses the columns of the `"last"` version,
+        `"apply"` or `"ignore"`. `columns` chooses the columns of the `"last"` version,
         or of `"all"` versions. `more` names further columns that the target has: they are NULL in
         new rows, and kept in others. A value that was never sent is an `"error"` or `"null"`. In
         the columns `nullable`, it is neither noticed nor counted. With `allows_altered`, the target
@@ -1336,8 +1353,8 @@ class LogWriter:
         path: str | os.PathLike[str],
         *,
         segment_bytes: int,
-        level: int | None,
         spool_memory: int,
+        level: int | None = 1,
         framing: str = "wire",
         system_identifier: str | None = None,
         database: str | None = None,
@@ -1522,7 +1539,7 @@ class Rows:
 class Survey:
     """Counts the changes of each version of each table: see `walrow.tables`."""
 
-    def __new__(cls, **options: Unpack[Options]) -> Self: ...
+    def __new__(cls, framing: Framing, **options: Unpack[Options]) -> Self: ...
     def feed(self, chunk: Any) -> None:
         """Takes a block or a chunk."""
 

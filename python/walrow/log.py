@@ -498,7 +498,6 @@ class Log(OpenedLog):
         return Reader(
             rows,
             table=rows.oid,
-            framing="wire",
             metadata=(),
             **options,
         )
@@ -545,8 +544,8 @@ class Log(OpenedLog):
                 key in the log.
             deletes: `"apply"`, or `"soft"` for deletes that keep the last values of their
                 rows, or `"ignore"`.
-            truncates: `"apply"`, or `"error"`, or `"ignore"`. A load replaces the rows in any
-                case, as `deletes` says.
+            truncates: `"apply"`, or `"ignore"`. A load replaces the rows in any case, as
+                `deletes` says.
             never_sent: The policy for a value of a new row that the server never sent:
                 `"error"`, or `"null"`, which is counted.
             allow: Codes of errors to ignore: `"erased"`, `"not_received"`, `"other_table"`,

@@ -149,7 +149,7 @@ Source: TypeAlias = (
     str | os.PathLike[str] | BinaryFile | IO[bytes] | Buffer | Iterable[Any]
 )
 TableName: TypeAlias = str | tuple[str, str] | int
-Truncates: TypeAlias = Literal["apply", "error", "ignore"]
+Truncates: TypeAlias = Literal["apply", "ignore"]
 Versions: TypeAlias = Literal["one", "union"]
 
 
@@ -169,12 +169,10 @@ class SessionOptions(TypedDict, total=False):
 
 
 class SizeOptions(TypedDict, total=False):
-    """The options that determine how large batches are, and their texts."""
+    """The options that determine how large batches are."""
 
-    trim_bpchar: bool
     batch_rows: int
     batch_bytes: Size
-    batch_memory: Size
 
 
 class MemoryOptions(TypedDict, total=False):
@@ -217,8 +215,6 @@ class ProfileOptions(TypedDict, total=False):
 class SchemaOptions(SparkSchemaOptions, ProfileOptions, total=False):
     """The options of `walrow.schema`."""
 
-    framing: Framing | None
-
 
 class BatchOptions(SizeOptions, total=False):
     """The options that determine the rows of batches."""
@@ -235,7 +231,6 @@ class TableOptions(TypedDict, total=False):
     """The options that choose the tables."""
 
     table: TableName | None
-    side_tables: Sequence[str]
 
 
 class Options(SchemaOptions, SparkOptions, TableOptions, total=False):

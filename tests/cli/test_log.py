@@ -67,24 +67,6 @@ def test_an_incomplete_capture_is_sealed_up_to_its_last_transaction(
     assert sum(it.transactions for it in walrow.Log(tmp_path / "log").segments()) == 6
 
 
-def test_level_0_stores_in_python_and_on_the_command_line(
-    tmp_path: Path, data: Path, invoke: Callable[..., str]
-) -> None:
-    capture = data / "rows.text.wire"
-    sizes = {}
-    for level in (0, 1, -5):
-        walrow.seal(capture, log=tmp_path / f"{level}", compression_level=level)
-        shown = ("--compression-level", level, "--log", tmp_path / f"cli{level}")
-        invoke("seal", capture, *shown, "--spool-memory", "1MiB")
-        (python,), (cli,) = (
-            walrow.Log(tmp_path / name).segments()
-            for name in (f"{level}", f"cli{level}")
-        )
-        assert python.bytes == cli.bytes
-        sizes[level] = python.bytes / python.stream_bytes
-    assert sizes[0] > 1 > sizes[1]
-
-
 def test_segments_are_listed(log: Path, invoke: Callable[..., str]) -> None:
     segments = walrow.Log(log).segments()
     head, *lines = invoke("log", "list", log).splitlines()

@@ -63,7 +63,6 @@ COMMANDS = [
         ("tables", "Missing argument", "FILE", "See walrow tables --help"),
         ("tables no.wire", "does not exist", "no.wire", "See walrow tables --help"),
         ("tables CAP --colums", "No such option", "'--colums'", "'--columns'"),
-        ("tables CAP --framing x", "not one of", "'--framing'", "'wire', 'copydata'"),
         ("inspect", "Missing argument", "FILE", "See walrow inspect --help"),
         ("inspect no.wire", "does not exist", "no.wire", "See walrow inspect --help"),
         ("inspect CAP --limit x", "x is not a number", "'--limit'", "from 0"),
@@ -195,18 +194,6 @@ COMMANDS = [
             "is not a size",
             "'--segment-size'",
             _SIZE,
-        ),
-        (
-            "seal CAP --log NEW --compression-level x",
-            "not a number",
-            "'--compression-level'",
-            "up to 22",
-        ),
-        (
-            "seal CAP --log NEW --compresion-level 1",
-            "No such",
-            "--compresion",
-            "'--compression-level'",
         ),
         ("seal CAP --log dbname=x", "a connection string", "the log", "its directory"),
         # servers
@@ -410,10 +397,6 @@ COMMANDS = [
         (
             "receive --log NEW --slot '' --publication p",
             *("is empty", "slot", "name the slot"),
-        ),
-        (
-            "receive --log NEW --slot s --publication p --max-hold -1",
-            *("is not a size", "'--max-hold'", _SIZE),
         ),
         (
             "receive --log NEW --slot s --publication p --retain 7",

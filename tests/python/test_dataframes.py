@@ -166,7 +166,8 @@ def test_an_oid_chooses_a_table_through_its_renames() -> None:
 def test_envelope_and_side_tables_are_frames() -> None:
     frame = walrow.read(ROWS, envelope=True).to_pyarrow()
     assert frame.num_rows == 17
-    frames = walrow.read(ROWS, side_tables=["transactions"]).to_pyarrow()
+    tables = ["item", "stock", "walrow.transactions"]
+    frames = walrow.read(ROWS, tables=tables).to_pyarrow()
     assert set(frames) == {"public.item", "public.stock", "walrow.transactions"}
 
 

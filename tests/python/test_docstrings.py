@@ -67,8 +67,11 @@ def test_signatures_list_every_option(target: Any) -> None:
         # It is about the source, which a Reader takes in parts.
         assert keywords.pop("versions").default == "one"
         assert keywords.pop("threads").default == 1
-    assert keywords.keys() == OPTIONS.keys() == _core.OPTIONS.keys()
-    assert [each.default for each in keywords.values()] == [*_core.OPTIONS.values()]
+    own = _core.DECODER_OPTIONS if target is walrow.Decoder else {}
+    assert [*keywords] == [*own, *_core.OPTIONS]
+    assert OPTIONS.keys() == _core.OPTIONS.keys()
+    expected = [*own.values(), *_core.OPTIONS.values()]
+    assert [each.default for each in keywords.values()] == expected
     assert all(each.annotation for each in keywords.values())
     assert not any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
@@ -82,9 +85,8 @@ def test_a_schema_takes_the_options_that_determine_it() -> None:
 def test_spark_takes_the_options_of_read() -> None:
     from walrow import spark
 
-    fixed = {"framing", "profile", "side_tables"}
-    rows = {"trim_bpchar", "batch_rows", "batch_bytes", "batch_memory", "missing_table"}
-    rows.add("tables")
+    fixed = {"profile"}
+    rows = {"batch_rows", "batch_bytes", "missing_table", "tables"}
     for function, others in (
         (spark.decode, set()),
         (spark.changes, set()),
@@ -100,14 +102,14 @@ def test_changes_take_the_options_of_read() -> None:
 
     names = set(inspect.signature(postgres.changes).parameters)
     # A live stream is of one kind, and its settings are pinned.
-    assert OPTIONS.keys() - names == {"framing", "session", "late_start", "unfinished"}
+    assert OPTIONS.keys() - names == {"session", "late_start", "unfinished"}
     own = {"conninfo", "publications", "slot", "until", "peek", "binary", "origin"}
     assert names - OPTIONS.keys() == own
 
 
 def test_the_defaults_are_those_of_no_options() -> None:
-    for target in (walrow.Decoder, lambda **options: walrow.Reader([], **options)):
-        target(**_core.OPTIONS)
+    walrow.Reader([], **_core.OPTIONS)
+    walrow.Decoder(**_core.OPTIONS, **_core.DECODER_OPTIONS)
 
 
 def test_read_describes_every_option() -> None:

@@ -77,11 +77,10 @@ def test_chunks_without_a_batch(
         if isinstance(source, list):
             pytest.skip("these are wire frames")
         source = itertools.repeat(KEEPALIVE[5:])
+    decoder = walrow.Decoder(framing=framing, table="none_of_these", schema=SCHEMA)
     interrupted = interrupt()
     with pytest.raises(KeyboardInterrupt):
-        list(
-            walrow.Reader(source, framing=framing, table="none_of_these", schema=SCHEMA)
-        )
+        list(decoder.feed(source))
     assert interrupted() < SECONDS
 
 

@@ -324,18 +324,13 @@ def test_ignored_deletes_leave_rows(tmp_path: Path) -> None:
     assert not any(row[1] == 1 for row in found)
 
 
-def test_truncates_that_are_errors_or_ignored(tmp_path: Path) -> None:
+def test_truncates_that_are_ignored(tmp_path: Path) -> None:
     log = log_of(
         tmp_path / "log", update(("1", UNSENT)), truncate(TABLE), insert(("3", "c"))
     )
-    with pytest.raises(walrow.errors.ApplyError, match="truncates") as raised:
-        _ = log.net("t", start=START, truncates="error").rows
-    assert (raised.value.code, raised.value.table) == ("truncated", "public.t")
     net = log.net("t", start=START, truncates="ignore")
     assert (net.barrier, net.clears) == (None, False)
     assert pairs(rows_of(net)) == pairs([("U", 1, ...), ("I", 3, "c")])
-    # Not in the range.
-    assert log.net("t", start=0x3000, truncates="error").rows == 1
 
 
 # --------------------------------------------------------------------- columns
@@ -858,7 +853,7 @@ def test_it_shows_itself(tmp_path: Path) -> None:
         ({"end": "yesterday"}, "end must be an LSN"),
         ({"start": 0x1000, "end": 0xFFF}, "end is 0/FFF, before start, 0/1000"),
         ({"deletes": "none"}, "deletes='none' is not one of 'apply', 'soft', 'ignore'"),
-        ({"truncates": "soft"}, "truncates='soft' is not one of"),
+        ({"truncates": "error"}, "truncates='error' is not one of 'apply', 'ignore'"),
         ({"never_sent": None}, "never_sent=None is not one of"),
         ({"allow": "erased"}, "allow is a list"),
         ({"allow": ["incomplete"]}, "allow has 'incomplete'; it takes erased"),

@@ -195,8 +195,8 @@ FAULTS_OF_LOADS = [
     Fault(
         "nobody looks whether a load is still wanted",
         "load",
-        "return self._look(attempt, now) or self._go_on(seen, attempt, now)",
-        "return self._go_on(seen, attempt, now)",
+        "return self._look(attempt, now) or self._go_on(seen, attempt)",
+        "return self._go_on(seen, attempt)",
     ),
     Fault(
         "an outcome that was refused is not recorded again",

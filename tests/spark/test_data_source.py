@@ -207,7 +207,10 @@ def test_a_schema_that_is_not_the_logs_is_refused_on_the_driver(
             {"path": "dbname=shop host=db password=secret"},
             "path is a connection string",
         ),
-        ({"side_tables": "messages"}, "side_tables is not an option"),
+        (
+            {"envelope": "true", "tables": "t, walrow.messages"},
+            "read a side table by itself",
+        ),
         ({"unrepresentable": "ignore"}, "unrepresentable"),
         ({"table": '["a"]'}, "a pair"),
     ],
@@ -340,7 +343,6 @@ def test_the_parts_of_a_large_transaction_are_one_partition(tmp_path: Path) -> N
         tmp_path / "log",
         [streams.SESSION, around[0], large, around[1]],
         segment_size=1 << 16,
-        compression_level=0,
     )
     assert sum(segment.continues for segment in log.segments()) > 5
     reader = batch_reader(log, "t", partitionBytes=1)

@@ -230,7 +230,6 @@ def test_column_option_chooses_among_several(
 @pytest.mark.parametrize(
     "options",
     [
-        {"framing": "copydata"},
         {"profile": "arrow"},
         {"unfinished": "maybe"},
         {"unrepresentable": "sentinel"},

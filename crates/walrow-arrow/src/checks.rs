@@ -38,15 +38,6 @@ impl Options {
         if self.message_limit == 0 {
             return Err(out_of_range(DecoderOption::MessageLimit, None));
         }
-        for (index, table) in self.side_tables.iter().enumerate() {
-            let rest = self.side_tables.get(index.saturating_add(1)..);
-            if rest.is_some_and(|rest| rest.contains(table)) {
-                return Err(options(OptionsError::Repeated {
-                    option: DecoderOption::SideTables,
-                    name: table.name().to_owned(),
-                }));
-            }
-        }
         self.check_tables()?;
         let side = self.tables.side_table();
         if self.envelope && !self.types.is_empty() {
@@ -55,8 +46,8 @@ impl Options {
         if self.schema.is_some() && (self.envelope || side.is_some()) {
             return Err(options(OptionsError::OwnSchema));
         }
-        if side.is_some() && (self.envelope || !self.side_tables.is_empty()) {
-            return Err(options(OptionsError::SideTableNotAlone));
+        if side.is_some() && self.envelope {
+            return Err(options(OptionsError::EnvelopeOfSideTable));
         }
         if self.schema.is_some() && self.tables.one().is_none() {
             return Err(options(match self.tables {
@@ -64,7 +55,7 @@ impl Options {
                 _ => OptionsError::SchemaWithoutTable,
             }));
         }
-        if self.columns.is_some() && side.is_some() {
+        if self.columns.is_some() && self.tables.has_only_side_tables() {
             return Err(options(OptionsError::SideTableColumns));
         }
         self.check_columns()?;
@@ -101,9 +92,6 @@ impl Options {
                     option: DecoderOption::Tables,
                     name: table.to_string(),
                 }));
-            }
-            if let Some(table) = table.side_table() {
-                return Err(options(OptionsError::SideTableAmongTables { table }));
             }
         }
         Ok(())

@@ -97,6 +97,17 @@ impl ChosenTables {
     pub(crate) fn side_table(&self) -> Option<SideTable> {
         self.one().and_then(TableName::side_table)
     }
+
+    /// Whether a side table is chosen, alone or among several tables.
+    pub(crate) fn has_side_tables(&self) -> bool {
+        self.names().iter().any(|it| it.side_table().is_some())
+    }
+
+    /// Whether only side tables are chosen.
+    pub(crate) fn has_only_side_tables(&self) -> bool {
+        let names = self.names();
+        !names.is_empty() && names.iter().all(|it| it.side_table().is_some())
+    }
 }
 
 /// The options of a decoder; [`DecoderBuilder`](crate::DecoderBuilder) sets them.
@@ -109,7 +120,6 @@ pub(crate) struct Options {
     pub(crate) column_unrepresentable: HashMap<String, OnUnrepresentable>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) session: SessionSettings,
-    pub(crate) trim_bpchar: bool,
     pub(crate) metadata: Vec<MetadataColumn>,
     pub(crate) prefix: String,
     pub(crate) batch_rows: usize,
@@ -119,7 +129,6 @@ pub(crate) struct Options {
     pub(crate) schema: Option<SchemaRef>,
     /// Keys of the wanted columns. `None` for all columns.
     pub(crate) columns: Option<Vec<String>>,
-    pub(crate) side_tables: Vec<SideTable>,
     pub(crate) envelope: bool,
     pub(crate) start: Lsn,
     pub(crate) end: Option<End>,
@@ -154,7 +163,6 @@ impl Default for Options {
             column_unrepresentable: HashMap::new(),
             catalog: Arc::new(Catalog::default()),
             session: SessionSettings::default(),
-            trim_bpchar: false,
             metadata: MetadataColumn::defaults(),
             prefix: "_".to_owned(),
             batch_rows: defaults::BATCH_ROWS,
@@ -163,7 +171,6 @@ impl Default for Options {
             tables: ChosenTables::All,
             schema: None,
             columns: None,
-            side_tables: Vec::new(),
             envelope: false,
             start: Lsn::INVALID,
             end: None,

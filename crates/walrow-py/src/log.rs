@@ -260,7 +260,7 @@ impl LogDirectory {
     /// Rows are found by the columns `keys`. By default, these are the columns of the replica
     /// identity, or of the primary key under FULL. The keys in `text_keys` are texts in the target,
     /// and are compared as texts. `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is
-    /// `"apply"`, `"error"` or `"ignore"`. `columns` chooses the columns of the `"last"` version,
+    /// `"apply"` or `"ignore"`. `columns` chooses the columns of the `"last"` version,
     /// or of `"all"` versions. `more` names further columns that the target has: they are NULL in
     /// new rows, and kept in others. A value that was never sent is an `"error"` or `"null"`. In
     /// the columns `nullable`, it is neither noticed nor counted. With `allows_altered`, the target

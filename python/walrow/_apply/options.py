@@ -68,8 +68,8 @@ class ApplyOptions:
         default="apply",
     )
     truncates: Option[Truncates, Truncates] = Option(
-        '`"apply"` removes all rows, `"error"` raises, `"ignore"` keeps them. A load replaces the '
-        "rows in any case, as `deletes` says.",
+        '`"apply"` removes all rows, `"ignore"` keeps them. A load replaces the rows in any case, as '
+        "`deletes` says.",
         choice(Truncates),
         default="apply",
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from walrow._lsn import Lsn
-    from walrow.typing import Absence, Framing, Source
+    from walrow.typing import Absence, Source
 
 __all__ = ["SealOptions", "Sealed", "seal"]
 
@@ -56,9 +56,6 @@ class SealOptions(WriterOptions):
         "`walrow catalog`.",
         Kind("Catalog | str | PathLike[str]", catalog_of),
         default=None,
-    )
-    framing: Option[Framing | None, Framing | None] = Option(
-        "As in `walrow.read`.", Kind("Framing"), default=None
     )
     unfinished: Option[Absence, Absence] = Option(
         'The policy for a source that ends inside a frame or a transaction: `"error"`, raised after '
@@ -106,7 +103,6 @@ def seal(options: SealOptions) -> Sealed:
         found = Catalog.from_file(found)
     chunks = Chunks(
         options.source,
-        framing=options.framing,
         unfinished=options.unfinished,
         progress=options.progress,
     )

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from walrow._core import Message
-    from walrow.typing import Absence, Framing, Source, Versions
+    from walrow.typing import Absence, Source, Versions
 
 __all__ = ["frames", "messages", "read"]
 
@@ -50,7 +50,8 @@ def read(
     {'id': 1, 'label': 'one', '_change_type': 'insert', '_seq': 0}
 
     Args:
-        source: The bytes that a server sent, in one of these forms:
+        source: The bytes that a server sent, in one of these forms. The first bytes or the first
+            chunk decide which: a `Decoder` takes bytes that cannot be recognised.
 
             - The path or the URL (opened with fsspec) of a capture, or a binary file
               object. Files of pg_recvlogical are captures too. gzip and zstd are
@@ -85,10 +86,10 @@ def read(
             batches come as without it, each with the columns of its table's version, and
             rows of other tables are skipped. So the reader is not an Arrow stream, but
             `to_pandas` and the like return a mapping by table, also for a list of
-            one. A table that two of the names match is read once. An empty list, a name
-            that is in it twice, a side table (see `side_tables`), and `table` or
-            `schema` beside it are an `OptionError`. A pair in a list is a schema and a
-            name, but `tables=("a", "b")` are two tables.
+            one. Side tables are chosen by their names: `["orders", "walrow.messages"]`. A
+            table that two of the names match is read once. An empty list, a name that is
+            in it twice, and `table` or `schema` beside it are an `OptionError`. A pair in a
+            list is a schema and a name, but `tables=("a", "b")` are two tables.
         schema: With `table`, any Arrow schema. Every version of the table is projected
             onto it, by column name. Columns that a version lacks are null and listed in
             `_unsent`. Columns that the schema lacks are a `SchemaError`, unless `columns`
@@ -96,14 +97,6 @@ def read(
         columns: The only columns to decode, as `"total"`, `"orders.total"` or
             `"public.orders.total"`, besides the metadata columns. With `schema`, these
             must be its columns. Default: all.
-        framing: `"wire"`: the bytes of the connection, cut anywhere. `"recvlogical"`: a
-            file that `pg_recvlogical` wrote with the plugin pgoutput, cut anywhere.
-            Transactions that it received again after a reconnect are returned only
-            once. `"copydata"`: each chunk is one CopyData payload, as drivers return
-            them. `"message"`: each chunk is one pgoutput message, or a row of
-            `pg_logical_slot_get_binary_changes`. Default: recognised from the first
-            bytes or the first chunk. A `Decoder` does not recognise it: its default is
-            `"wire"`.
         profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
             formats support. `"text"`: every column as the text that PostgreSQL writes.
         types: Arrow types that replace the profile's types, for columns (`"total"`,
@@ -122,7 +115,6 @@ def read(
             `walrow.postgres.settings`: `{"DateStyle": "SQL, DMY", "IntervalStyle":
             "sql_standard", "client_encoding": "LATIN1"}`. Without it, values in the
             format of other settings are a `DecodeError`.
-        trim_bpchar: Removes the trailing blanks of `character(n)`.
         metadata: The metadata columns that follow the table's own columns, with or
             without their prefix: `change_type`, `commit_lsn`, `seq`,
             `commit_timestamp`, `xid`, `key_only`, `unsent`, and `loaded`: whether the
@@ -132,14 +124,10 @@ def read(
             are never split, so with a limit of 1, a batch may have 2.
         batch_bytes: A batch is full at this size of its values: bytes, or a text such as
             `"4MiB"`. At most 512 MiB.
-        batch_memory: The size that the unfinished batches of all tables may take
-            together, as in `batch_bytes`. Beyond it, the fullest batch is returned.
-        side_tables: Side tables whose batches are returned with the others:
-            `["transactions", "messages"]`. The reader is then not an Arrow stream.
         envelope: Returns all tables, or the chosen ones, under one schema:
             `schema_name`, `table_name`, `key` and `data` as maps of column names to
             PostgreSQL's own text, then the metadata columns. The reader is then an
-            Arrow stream.
+            Arrow stream, unless `tables` has side tables, which are returned besides.
         start: Skips what was delivered before: transactions that end, and
             non-transactional messages that are, at or before this LSN. An `Lsn`, such
             as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.
@@ -184,11 +172,9 @@ def read(
         options["start"] = start_of(source, options)
     if versions != "one":
         options["schema"] = schema_of_all(source, versions, options)
-    framing, unfinished = options.get("framing"), options.get("unfinished")
     chunks = Chunks(
         source,
-        framing=framing,
-        unfinished=unfinished,
+        unfinished=options.get("unfinished"),
         part=part_of(options),
         threads=threads,
     )
@@ -196,9 +182,7 @@ def read(
 
 
 @explained
-def frames(
-    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
-) -> Frames:
+def frames(source: Source, *, unfinished: Absence = "error") -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
@@ -223,7 +207,6 @@ def frames(
 
     Args:
         source: As in `read`.
-        framing: As in `read`.
         unfinished: The policy for a source that ends inside a frame, or whose compressed
             data is truncated: `"error"`, raised after all complete frames, or `"ignore"`.
 
@@ -231,14 +214,11 @@ def frames(
         DecodeError: While iterating, if bytes do not follow the protocol.
         UnfinishedError: After the last complete frame, if the source ends inside another.
     """
-    chunks = Chunks(source, framing=framing, unfinished=unfinished)
-    return Frames(chunks, framing=framing, unfinished=unfinished)
+    return Frames(Chunks(source, unfinished=unfinished), unfinished=unfinished)
 
 
 @explained
-def messages(
-    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
-) -> Iterator[Message]:
+def messages(source: Source, *, unfinished: Absence = "error") -> Iterator[Message]:
     """Returns every pgoutput message of a stream, as it was sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
@@ -253,13 +233,12 @@ def messages(
 
     Args:
         source: As in `read`.
-        framing: As in `read`.
         unfinished: As in `frames`.
 
     Raises:
         DecodeError: While iterating, if bytes do not follow the protocol.
         UnfinishedError: After the last complete message, as in `frames`.
     """
-    found = frames(source, framing=framing, unfinished=unfinished)
+    found = frames(source, unfinished=unfinished)
     # Unlike a generator, these repeat an error.
     return filter(None, map(attrgetter("message"), found))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from walrow import typing as options
 from walrow._calls import explained
-from walrow._core import OPTIONS, Decoder, Reader
+from walrow._core import DECODER_OPTIONS, OPTIONS, Decoder, Reader
 from walrow._read.option_values import read_values
 
 if TYPE_CHECKING:
@@ -77,8 +77,17 @@ def _text(annotation: Any) -> str:
     return str(getattr(annotation, "__forward_arg__", annotation))
 
 
+_of_decoders = [
+    inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation={"framing": "Framing", "batch_memory": "int"}[name],
+    )
+    for name, default in DECODER_OPTIONS.items()
+]
 for _class, _leading in (
     (Reader, [inspect.Parameter("chunks", inspect.Parameter.POSITIONAL_ONLY)]),
-    (Decoder, []),
+    (Decoder, _of_decoders),
 ):
     _sign(_class, _leading, options.Options, inspect.Signature())

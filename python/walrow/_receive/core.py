@@ -480,7 +480,6 @@ class Core:
         if disk is None:
             return []
         seen = load.Ticked(
-            disk.held_bytes,
             int(disk.load is not None),
             self._is_compared,
             disk.is_paused,

@@ -101,15 +101,12 @@ class Driver:
             way_out(self._log),
             frozenset(it for it, is_so in wanted.items() if is_so),
         )
-        limits = Limits(
-            options.publish_after, options.give_up_after, options.start_seconds
-        )
+        limits = Limits(options.publish_after, GIVE_UP_SECONDS, options.start_seconds)
         now = time.monotonic()
         self._core = Core(
             Link(wishes, limits.give_up_after, limits.start_within, now),
             load.LoadDecisions(
                 load_requests.LoadRequest("", None),
-                options.max_hold,
                 _may_pass,
                 was_busy,
             ),
@@ -541,6 +538,10 @@ def _not_recorded(error: BaseException) -> events.StopRecorded:
 
 #: A stop takes about a second at most. Its waits take this time together, and then the least time
 #: for each wait that is left. A busy machine delays the end of the process.
+#: For how long a file system may refuse writes, as a full disk does. Until then, the receiver stays
+#: connected and tries again: an hour is enough to add space, and the service that restarts the
+#: receiver learns of a disk that stays full.
+GIVE_UP_SECONDS = 3_600.0
 _STOP_SECONDS = 0.7
 #: Open questions to the server are cancelled at the end. This is their time to close connections.
 _END_SECONDS = 1.0

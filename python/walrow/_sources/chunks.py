@@ -16,17 +16,16 @@ from glob import glob, has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from walrow._options import choice, in_file_system
+from walrow._options import in_file_system
 from walrow._secrets import is_conninfo, without_credentials
 from walrow._sources import compression
 from walrow._sources.formats import HEAD_BYTES, framing_of_bytes, framing_of_chunk
 from walrow._sources.logs import find_log
 from walrow._sources.urls import fsspec_for, is_url, private
 from walrow.errors import OptionError, UnfinishedError
-from walrow.typing import Framing
 
 if TYPE_CHECKING:
-    from walrow.typing import Absence, Source
+    from walrow.typing import Absence, Framing, Source
 
 __all__ = ["BLOCK_BYTES", "Chunks", "paths"]
 
@@ -39,7 +38,6 @@ T = TypeVar("T")
 BLOCK_BYTES = 512 << 10
 #: A larger number of threads is a mistake.
 MOST_THREADS = 64
-_FRAMING = choice(Framing)
 
 
 class Chunks:
@@ -53,7 +51,6 @@ class Chunks:
 
     Args:
         source: As in `walrow.read`.
-        framing: As in `walrow.read`.
         unfinished: With `"ignore"`, compressed data may be truncated at the end of the
             source.
         progress: Is called with the number of bytes of each block of a file, before
@@ -62,9 +59,8 @@ class Chunks:
         threads: As in `walrow.read`.
 
     Raises:
-        OptionError: The source cannot have this framing, or is not a source, such as a
-            connection string. Or `threads` is not a number from 1 to 64, or it is more
-            than 1 and the source is not a log.
+        OptionError: The source is not one, such as a connection string. Or `threads` is not a
+            number from 1 to 64, or it is more than 1 and the source is not a log.
         OSError: A file does not exist or cannot be opened.
         TypeError: The source has an unsupported type.
         DecodeError: While iterating, if the source has another format, or compressed
@@ -75,7 +71,6 @@ class Chunks:
         self,
         source: Source,
         *,
-        framing: Framing | None = None,
         unfinished: Absence | None = None,
         progress: Callable[[int], None] | None = None,
         part: Mapping[str, Any] | None = None,
@@ -84,12 +79,10 @@ class Chunks:
         if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             text = f"threads must be a number from 1 to {MOST_THREADS}, not {threads!r}"
             raise OptionError(text)
-        if framing is not None:
-            _FRAMING.parse(framing, "framing")
         _refuse(source)
         # Apart, so that a source that is not used any more is closed immediately.
         self._state = state = _State(
-            framing, progress, part, threads, may_be_truncated=unfinished == "ignore"
+            progress, part, threads, may_be_truncated=unfinished == "ignore"
         )
         if _is_place(source):
             # Each of several logs would have its own thread from the beginning.
@@ -100,11 +93,8 @@ class Chunks:
         elif threads > 1:
             raise _no_log(threads)
         elif _is_buffer(source):
-            if framing in _CHUNKED:
-                self._items = iter([source])
-            else:
-                state.size.read, state.size.total = 0, memoryview(source).nbytes  # type: ignore[arg-type]
-                self._items = _of_bytes(_counted(_cut(source), state), state)
+            state.size.read, state.size.total = 0, memoryview(source).nbytes  # type: ignore[arg-type]
+            self._items = _of_bytes(_counted(_cut(source), state), state)
         elif _is_row(source):
             self._items = _of_chunks(iter([source]), state)
         else:
@@ -142,7 +132,7 @@ class Chunks:
 
     @property
     def framing(self) -> Framing | None:
-        """The framing. If it is recognised, it is None before the first chunk."""
+        """The framing. None before the first chunk, from which it is recognised."""
         return self._state.framing
 
     @property
@@ -182,14 +172,13 @@ class Chunks:
 class _State:
     def __init__(
         self,
-        framing: Framing | None,
         progress: Callable[[int], None] | None,
         part: Mapping[str, Any] | None,
         threads: int,
         *,
         may_be_truncated: bool,
     ) -> None:
-        self.framing = framing
+        self.framing: Framing | None = None
         self.part = part
         self.threads = threads
         self.size = _Size(progress)
@@ -219,12 +208,6 @@ class _Size:
 
 def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
     """Opens the first file. Returns the blocks of all of them."""
-    if state.framing in _CHUNKED:
-        text = (
-            f"a file has no boundaries between chunks: framing {state.framing!r} needs an "
-            "iterable of chunks. Without framing=, walrow recognises the framing of files"
-        )
-        raise OptionError(text)
     places: list[_Place] = []
     for source in sources:
         if not _is_place(source):
@@ -290,12 +273,11 @@ def _of_chunks(items: Iterator[Any], state: _State) -> Iterator[Any]:
     if _is_place(first):
         yield from _of_files(items, state)
         return
-    if state.framing is None:
-        if not _is_buffer(first):
-            _check_row(first)
-            state.framing = "message"
-        else:
-            state.framing = framing_of_chunk(bytes(first))
+    if not _is_buffer(first):
+        _check_row(first)
+        state.framing = "message"
+    else:
+        state.framing = framing_of_chunk(bytes(first))
     yield from items if state.framing in _CHUNKED else _of_bytes(items, state)
 
 
@@ -304,15 +286,13 @@ _CHUNKED = {"copydata", "message"}
 
 
 def _recognised(blocks: Iterator[Any], state: _State) -> Iterator[Any]:
-    if state.framing is None:
+    def decide(head: bytes, ended: bool) -> Framing | None:  # noqa: FBT001
+        return framing_of_bytes(head, ended=ended, name=state.name)
 
-        def decide(head: bytes, ended: bool) -> Framing | None:  # noqa: FBT001
-            return framing_of_bytes(head, ended=ended, name=state.name)
-
-        found: Framing | None
-        found, blocks = _begun(blocks, decide)
-        # An empty capture is whole, and has no rows.
-        state.framing = found or "wire"
+    found: Framing | None
+    found, blocks = _begun(blocks, decide)
+    # An empty capture is whole, and has no rows.
+    state.framing = found or "wire"
     yield from blocks
 
 

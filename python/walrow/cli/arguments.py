@@ -380,7 +380,6 @@ _SHARED = {
     "columns": ("Only this column: total, orders.total. Repeatable.", "COLUMN"),
     "metadata_prefix": ("The prefix of the metadata columns' names.", "PREFIX"),
     "profile": ("Native types, Spark's types, or PostgreSQL's text.", None),
-    "trim_bpchar": ("Remove the trailing blanks of character(n).", None),
     "types": (
         "The Arrow type for a column or a PostgreSQL type: total=float64. Repeatable.",
         "COLUMN=TYPE",

@@ -101,7 +101,6 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     type=click.Choice(("parquet", "arrow", "json")),
     help="The output format. Default: from the extension of OUT; parquet for DIR/.",
 )
-@source.framing
 @source.quiet
 @library_option("types")
 @library_option("unrepresentable")
@@ -114,7 +113,6 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     "'DateStyle=SQL, DMY', client_encoding=LATIN1. Repeatable.",
     metavar="SETTING=VALUE",
 )
-@library_option("trim_bpchar")
 @library_option("metadata_prefix")
 def decode(
     *,
@@ -161,7 +159,6 @@ def decode(
     shows_rows = to == "-" and sys.stdout.isatty()
     with source.opened(
         files,
-        options["framing"],
         unfinished=options["unfinished"],
         show=not shows_rows,
         outputs=_outputs(to),

@@ -271,7 +271,6 @@ mod tests {
     const PINNED: SessionSettings = SessionSettings::PINNED;
     const TARGET: Target = Target {
         profile: Profile::Arrow,
-        trim_bpchar: false,
         settings: PINNED,
         ewkb: false,
     };

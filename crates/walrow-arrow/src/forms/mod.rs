@@ -23,7 +23,6 @@ use walrow_types::{PgType, SessionSettings};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) profile: Profile,
-    pub(crate) trim_bpchar: bool,
     pub(crate) settings: SessionSettings,
     /// Whether a geometry as bytes is EWKB: if `types` chooses bytes.
     pub(crate) ewkb: bool,

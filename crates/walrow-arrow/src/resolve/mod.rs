@@ -37,7 +37,6 @@ pub(crate) struct Resolved {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     pub(crate) profile: Profile,
-    trim_bpchar: bool,
     pub(crate) settings: SessionSettings,
     catalog: Arc<Catalog>,
     types: HashMap<String, DataType>,
@@ -51,7 +50,6 @@ impl Resolver {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             profile: options.profile,
-            trim_bpchar: options.trim_bpchar,
             settings: options.session,
             catalog: Arc::clone(&options.catalog),
             types: options.types.clone(),
@@ -87,7 +85,6 @@ impl Resolver {
     fn target(&self, ewkb: bool) -> Target {
         Target {
             profile: self.profile,
-            trim_bpchar: self.trim_bpchar,
             settings: self.settings,
             ewkb,
         }
