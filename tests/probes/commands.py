@@ -215,12 +215,8 @@ COMMANDS = [
             for words in (
                 "catalog --dsn",
                 "preflight --dsn",
-                "identify --dsn",
-                "timeline 1 --dsn",
-                "show wal_level --dsn",
                 "slot list --dsn",
                 "slot drop s --dsn",
-                "slot show s --dsn",
                 "slot create s --dsn",
                 "slot alter s --failover --dsn",
                 "backup base --to NEW --dsn",
@@ -234,15 +230,12 @@ COMMANDS = [
             for words in (
                 "catalog --dsn",
                 "preflight --dsn",
-                "identify --dsn",
                 "slot list --dsn",
             )
         ),
         ("catalog --dsn dbname=x -o", "requires", "-o", "an argument"),
         ("preflight x", "unexpected extra argument", "(x)", "preflight --help"),
         ("preflight --slto x", "No such option", "'--slto'", "'--slot'"),
-        ("timeline x", "x is not a number", "NUMBER", "from 1 up to"),
-        ("show", "Missing argument", "SETTING", "See walrow show --help"),
         ("slot nothing", "No such command", "'nothing'", "See walrow slot --help"),
         ("slot creat s", "No such command", "'creat'", "Did you mean 'create'?"),
         ("slot create", "Missing argument", "NAME", "slot create --help"),

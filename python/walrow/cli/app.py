@@ -38,7 +38,6 @@ _COMMANDS = {
     "ddl-trigger": "ddl_trigger",
     "decode": "decode",
     "follow": "follow",
-    "identify": "identify",
     "init": "init",
     "inspect": "inspect",
     "load": "load",
@@ -47,12 +46,10 @@ _COMMANDS = {
     "receive": "receive",
     "run": "run",
     "seal": "seal",
-    "show": "identify:show",
     "slot": "slot",
     "state": "state",
     "status": "status",
     "tables": "tables",
-    "timeline": "identify:timeline",
 }
 
 
