@@ -319,8 +319,6 @@ COMMANDS = [
         ("backup wal --to NEW --until x", "'x'", "until", "'now' or an LSN"),
         ("backup verify", "Missing argument", "DIR", "backup verify --help"),
         ("backup verify no", "has no backup", "no", "neither PG_VERSION nor base.tar"),
-        ("ddl-trigger x", "unexpected extra argument", "(x)", "ddl-trigger --help"),
-        ("ddl-trigger --dorp", "No such option", "'--dorp'", "'--drop'"),
         # run, init, receive and apply by a file
         (
             "run docs",
@@ -444,10 +442,9 @@ COMMANDS = [
             "apply LOG --table item --target delta:NEW --every x",
             *("is not a duration", "'--every'", _DURATION),
         ),
-        ("timeline 0 --dsn dbname=x", "not in the range", "NUMBER", "1<=x"),
         ("slot list s", "extra argument", "(s)", "See walrow slot list --help"),
         (
-            "identify --dsn postgres://u@/x?sslmod=1",
+            "slot list --dsn postgres://u@/x?sslmod=1",
             "not a connection string",
             "this",
             "write it as",

@@ -532,7 +532,6 @@ _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & 
         "backup_verify",
         "backup_wal",
         "catalog",
-        "ddl_trigger",
         "decode",
         "follow",
         "init",

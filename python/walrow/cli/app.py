@@ -35,7 +35,6 @@ _COMMANDS = {
     "apply": "apply",
     "backup": "backup",
     "catalog": "catalog",
-    "ddl-trigger": "ddl_trigger",
     "decode": "decode",
     "follow": "follow",
     "init": "init",
