@@ -132,7 +132,7 @@ class Log(OpenedLog):
     >>> batch.num_rows
     10
     >>> log.verify()
-    1
+    []
     >>> folder.cleanup()
 
     A copy of a log in an object store can be read, but not changed:
@@ -640,20 +640,9 @@ class Log(OpenedLog):
             for _, quoted, type_, modifier, *_ in picture["columns"]
         ]
 
-    def check(self) -> list[str]:
-        """What the next receiver will repair, and nothing is changed.
-
-        Returns:
-            Each repair, in words. Empty if there is nothing to repair.
-
-        Raises:
-            LogError: The log is damaged or incomplete: a receiver would refuse it, too.
-        """
-        return self._log.check()
-
     @explained
-    def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
-        """Reads all segments, and compares them with their checksums.
+    def verify(self, *, progress: Callable[[int], None] | None = None) -> list[str]:
+        """Reads all segments, and compares them with their checksums. Nothing is changed.
 
         The contents of each are counted again, and compared with its foot and the
         index. Problems that a receiver would refuse are errors, too.
@@ -662,17 +651,19 @@ class Log(OpenedLog):
             progress: Is called with the number of bytes of each segment.
 
         Returns:
-            The number of segments.
+            What the next receiver will repair, such as after a crash, each in words. Empty if
+            there is nothing to repair.
 
         Raises:
-            LogError: A file is damaged or missing. `LogError.file` is its name.
+            LogError: A file is damaged or missing, so that a receiver would refuse it, too.
+                `LogError.file` is its name.
         """
-        self.check()
+        repairs = self._log.check()
         for place in range(len(self._log)):
             self._log.verify(place)
             if progress is not None:
                 progress(self._dict(place)["bytes"])
-        return len(self._log)
+        return repairs
 
     def resume(self) -> str | None:
         """Lets a receiver go on that has found another server than the log's.

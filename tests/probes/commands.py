@@ -116,15 +116,12 @@ COMMANDS = [
             for each in (
                 "list",
                 "verify",
-                "check",
-                "readers",
-                "marks",
                 "resume",
                 "compact",
             )
         ),
-        ("log prune LOG", "Missing option", "'--end'", "log prune --help"),
-        ("log prune LOG --end x", "x is not an LSN", "'--end'", _AT),
+        ("log retain LOG --end x", "x is not an LSN", "'--end'", _AT),
+        ("log retain LOG --end 0/1 --retain 7d", "excludes", "--end", "--retain"),
         ("log retain LOG", "nothing to remove", "add --retain", "--retain 7d"),
         ("log retain LOG --retain x", "not a duration", "'--retain'", "such as 7d"),
         (
@@ -169,7 +166,7 @@ COMMANDS = [
             "log accept LOG item --reason x",
             "no open mark",
             "public.item",
-            "open are: none; see walrow log marks LOG",
+            "open are: none; see walrow status LOG",
         ),
         ("log forget LOG", "Missing argument", "NAME", "log forget --help"),
         ("log forget LOG x", "no reader", "x", "is registered"),
@@ -374,7 +371,7 @@ COMMANDS = [
         ),
         ("log retain LOG --retain -1d", "not a duration", "'--retain'", "such as 7d"),
         (
-            "log prune LOG --end 16/B374D84Z",
+            "log retain LOG --end 16/B374D84Z",
             "16/B374D84Z is not an LSN",
             "'--end'",
             _AT,

@@ -92,5 +92,5 @@ def test_every_method_of_a_log_with_arguments_is_probed() -> None:
         for name, each in vars(walrow.Log).items()
         if callable(each) and not name.startswith("_")
     }
-    no_arguments = {"check", "readers", "resume", "segments", "tables"}
+    no_arguments = {"readers", "resume", "segments", "tables"}
     assert methods - named == no_arguments | {"read_object", "verify"}

@@ -231,7 +231,7 @@ def _step(remedy: Remedy) -> str | None:
     if remedy.option == "forget" and remedy.key is not None:
         return f"forget it with walrow log forget LOG {shlex.quote(remedy.key)}"
     if remedy.option == "marks":
-        return "see walrow log marks LOG"
+        return "see walrow status LOG"
     return None if remedy.option == "register" else str(remedy)
 
 
