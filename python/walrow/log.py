@@ -18,7 +18,6 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow._late import late, listed
 from walrow._log.erasing import Erased, erase
@@ -151,7 +150,6 @@ class Log(OpenedLog):
         OptionError: fsspec does not know the URL, or `storage_options` are given for a path.
     """
 
-    @explained
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -328,7 +326,6 @@ class Log(OpenedLog):
         """The receiver's record of published tables and marks, with the accepted ones."""
         return read_record(self.read_object)
 
-    @explained
     def accept(self, table: TableName, *, reason: str) -> list[Mark]:
         """Accepts that a table is not whole, for one reason: it is read and applied as it is.
 
@@ -640,7 +637,6 @@ class Log(OpenedLog):
             for _, quoted, type_, modifier, *_ in picture["columns"]
         ]
 
-    @explained
     def verify(self, *, progress: Callable[[int], None] | None = None) -> list[str]:
         """Reads all segments, and compares them with their checksums. Nothing is changed.
 
@@ -680,7 +676,6 @@ class Log(OpenedLog):
         found = resume(self.path)
         return None if found is None else f"{found.reason} (at {found.time})"
 
-    @explained
     def prune(self, end: At, *, force: bool = False) -> int:
         """Removes the segments that end at or before an LSN or a time. The last one stays.
 
@@ -701,7 +696,6 @@ class Log(OpenedLog):
         """
         return self._log.prune(self._log.lsn_of(end, "end"), force)
 
-    @explained
     def retain(
         self,
         *,
@@ -731,7 +725,6 @@ class Log(OpenedLog):
         """
         return Retention(age, bytes, forget_after).apply(self._log, force=force)
 
-    @explained
     def compact(self, *, segment_size: Size = "64MiB") -> Compacted:
         """Merges many small segments into few large ones.
 
@@ -753,7 +746,6 @@ class Log(OpenedLog):
         found = WriterOptions.segment_size.parse(segment_size)
         return Compacted(*self._log.compact(found))
 
-    @explained
     def erase(
         self,
         table: TableName,
@@ -794,7 +786,6 @@ class Log(OpenedLog):
         self._log = self._opened()
         return done
 
-    @explained
     def register(self, name: str, *, start: Lsn | int | str | None = None) -> LogReader:
         """Registers a reader, so that segments stay until it has taken them.
 
@@ -816,7 +807,6 @@ class Log(OpenedLog):
         """Returns the registered readers, by name."""
         return [self._reader(found) for found in self._log.readers()]
 
-    @explained
     def forget(self, name: str) -> None:
         """Forgets a registered reader: it holds nothing back any more.
 

@@ -41,8 +41,8 @@ def test_readers_are_listed_and_hold_segments(
     middle = next(it for it in log.segments()[3:] if not it.continues).end
     log.register("job", start=middle)
     log.register("\u202e")
-    shown = invoke("status", log.path).splitlines()
-    head, line, escaped = shown[shown.index("") + 1 :]
+    lines = invoke("status", log.path).splitlines()
+    head, line, escaped = lines[lines.index("") + 1 :]
     assert head.split() == ["reader", "position", "last", "used", "bytes", "to", "read"]
     assert escaped.split()[0] == "\\u202e"
     assert line.split()[:2] == ["job", str(middle)]

@@ -422,7 +422,6 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 # Files that know no room.
 _LEAVES = (
     "_amounts",
-    "_calls",
     "_options",
     "_results",
     "_core",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from walrow._calls import explained
-
 __all__ = ["ddl_trigger"]
 
 
-@explained
 def ddl_trigger(*, drop: bool = False) -> str:
     """Returns the SQL of an event trigger for CREATE TABLE, ALTER TABLE and DROP TABLE.
 

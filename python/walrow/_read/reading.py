@@ -5,7 +5,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from walrow._calls import explained
 from walrow._core import Frames, Reader
 from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
@@ -196,7 +195,6 @@ def read(
     return Reader(chunks, threads=chunks.threads, **options)
 
 
-@explained
 def frames(
     source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
 ) -> Frames:
@@ -236,7 +234,6 @@ def frames(
     return Frames(chunks, framing=framing, unfinished=unfinished)
 
 
-@explained
 def messages(
     source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
 ) -> Iterator[Message]:
