@@ -115,15 +115,12 @@ COMMANDS = [
             for each in (
                 "list",
                 "verify",
-                "check",
-                "readers",
-                "marks",
                 "resume",
                 "compact",
             )
         ),
-        ("log prune LOG", "Missing option", "'--end'", "log prune --help"),
-        ("log prune LOG --end x", "x is not an LSN", "'--end'", _AT),
+        ("log retain LOG --end x", "x is not an LSN", "'--end'", _AT),
+        ("log retain LOG --end 0/1 --retain 7d", "excludes", "--end", "--retain"),
         ("log retain LOG", "nothing to remove", "add --retain", "--retain 7d"),
         ("log retain LOG --retain x", "not a duration", "'--retain'", "such as 7d"),
         (
@@ -168,7 +165,7 @@ COMMANDS = [
             "log accept LOG item --reason x",
             "no open mark",
             "public.item",
-            "open are: none; see walrow log marks LOG",
+            "open are: none; see walrow status LOG",
         ),
         ("log forget LOG", "Missing argument", "NAME", "log forget --help"),
         ("log forget LOG x", "no reader", "x", "is registered"),
@@ -202,12 +199,8 @@ COMMANDS = [
             for words in (
                 "catalog --dsn",
                 "preflight --dsn",
-                "identify --dsn",
-                "timeline 1 --dsn",
-                "show wal_level --dsn",
                 "slot list --dsn",
                 "slot drop s --dsn",
-                "slot show s --dsn",
                 "slot create s --dsn",
                 "slot alter s --failover --dsn",
                 "backup base --to NEW --dsn",
@@ -221,15 +214,12 @@ COMMANDS = [
             for words in (
                 "catalog --dsn",
                 "preflight --dsn",
-                "identify --dsn",
                 "slot list --dsn",
             )
         ),
         ("catalog --dsn dbname=x -o", "requires", "-o", "an argument"),
         ("preflight x", "unexpected extra argument", "(x)", "preflight --help"),
         ("preflight --slto x", "No such option", "'--slto'", "'--slot'"),
-        ("timeline x", "x is not a number", "NUMBER", "from 1 up to"),
-        ("show", "Missing argument", "SETTING", "See walrow show --help"),
         ("slot nothing", "No such command", "'nothing'", "See walrow slot --help"),
         ("slot creat s", "No such command", "'creat'", "Did you mean 'create'?"),
         ("slot create", "Missing argument", "NAME", "slot create --help"),
@@ -313,8 +303,6 @@ COMMANDS = [
         ("backup wal --to NEW --until x", "'x'", "until", "'now' or an LSN"),
         ("backup verify", "Missing argument", "DIR", "backup verify --help"),
         ("backup verify no", "has no backup", "no", "neither PG_VERSION nor base.tar"),
-        ("ddl-trigger x", "unexpected extra argument", "(x)", "ddl-trigger --help"),
-        ("ddl-trigger --dorp", "No such option", "'--dorp'", "'--drop'"),
         # run, init, receive and apply by a file
         (
             "run docs",
@@ -370,7 +358,7 @@ COMMANDS = [
         ),
         ("log retain LOG --retain -1d", "not a duration", "'--retain'", "such as 7d"),
         (
-            "log prune LOG --end 16/B374D84Z",
+            "log retain LOG --end 16/B374D84Z",
             "16/B374D84Z is not an LSN",
             "'--end'",
             _AT,
@@ -434,10 +422,9 @@ COMMANDS = [
             "apply LOG --table item --target delta:NEW --every x",
             *("is not a duration", "'--every'", _DURATION),
         ),
-        ("timeline 0 --dsn dbname=x", "not in the range", "NUMBER", "1<=x"),
         ("slot list s", "extra argument", "(s)", "See walrow slot list --help"),
         (
-            "identify --dsn postgres://u@/x?sslmod=1",
+            "slot list --dsn postgres://u@/x?sslmod=1",
             "not a connection string",
             "this",
             "write it as",

@@ -422,7 +422,6 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 # Files that know no room.
 _LEAVES = (
     "_amounts",
-    "_calls",
     "_options",
     "_results",
     "_core",
@@ -532,7 +531,6 @@ _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & 
         "backup_verify",
         "backup_wal",
         "catalog",
-        "ddl_trigger",
         "decode",
         "follow",
         "init",

@@ -332,16 +332,6 @@ def test_batches_know_their_relation_version() -> None:
     assert len({tuple(names) for _, names in found}) == 3
 
 
-@pytest.mark.parametrize("wrong", ["tabel", "metdata"])
-def test_misspelled_options_suggest_the_right_one(wrong: str) -> None:
-    right = {"tabel": "table", "metdata": "metadata"}[wrong]
-    options: Any = {wrong: "x"}
-    with pytest.raises(
-        TypeError, match=f"{wrong} is not an option of read.*; did you mean {right}"
-    ):
-        walrow.read(ROWS, **options)
-
-
 def test_columns_that_a_library_cannot_hold_are_named() -> None:
     def read(**options: Any) -> Any:
         data = wire([Column("id", 23), Column("i", 1186)], [["1", "1 day"]])

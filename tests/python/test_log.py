@@ -44,7 +44,7 @@ def test_a_log_gives_the_rows_of_its_capture(capture: Capture, tmp_path: Path) -
             (oid, name, sum(rows), truncates)
             for oid, name, *rows, truncates in expected
         }
-        assert log.verify() == len(log.segments())
+        assert log.verify() == []
 
 
 def changes(tables: Any) -> list[Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._calls import explained
 from walrow._postgres.running import run
 from walrow._postgres.session import quote, records
 from walrow.errors import OptionError
@@ -40,7 +39,6 @@ class Relation(NamedTuple):
 Found = tuple[str | tuple[str, str], list[Relation]]
 
 
-@explained
 def create_publication(
     conn: psycopg.Connection[Any],
     name: str,
@@ -97,7 +95,6 @@ def create_publication(
     run(conn, command, f'cannot create publication "{name}"', publication=name)
 
 
-@explained
 def drop_publication(conn: psycopg.Connection[Any], name: str) -> None:
     """Drops a publication. Streams that use it fail, from server 18 on only with a warning.
 

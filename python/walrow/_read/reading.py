@@ -5,7 +5,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from walrow._calls import explained
 from walrow._core import Frames, Reader
 from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
@@ -181,7 +180,6 @@ def read(
     return Reader(chunks, **options)
 
 
-@explained
 def frames(source: Source, *, unfinished: Absence = "error") -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
@@ -217,7 +215,6 @@ def frames(source: Source, *, unfinished: Absence = "error") -> Frames:
     return Frames(Chunks(source, unfinished=unfinished), unfinished=unfinished)
 
 
-@explained
 def messages(source: Source, *, unfinished: Absence = "error") -> Iterator[Message]:
     """Returns every pgoutput message of a stream, as it was sent.
 

@@ -35,10 +35,8 @@ _COMMANDS = {
     "apply": "apply",
     "backup": "backup",
     "catalog": "catalog",
-    "ddl-trigger": "ddl_trigger",
     "decode": "decode",
     "follow": "follow",
-    "identify": "identify",
     "init": "init",
     "inspect": "inspect",
     "load": "load",
@@ -47,12 +45,10 @@ _COMMANDS = {
     "receive": "receive",
     "run": "run",
     "seal": "seal",
-    "show": "identify:show",
     "slot": "slot",
     "state": "state",
     "status": "status",
     "tables": "tables",
-    "timeline": "identify:timeline",
 }
 
 
@@ -235,7 +231,7 @@ def _step(remedy: Remedy) -> str | None:
     if remedy.option == "forget" and remedy.key is not None:
         return f"forget it with walrow log forget LOG {shlex.quote(remedy.key)}"
     if remedy.option == "marks":
-        return "see walrow log marks LOG"
+        return "see walrow status LOG"
     return None if remedy.option == "register" else str(remedy)
 
 

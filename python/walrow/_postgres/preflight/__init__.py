@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow._postgres.preflight.finding import Finding, Preflight
 from walrow._postgres.preflight.locked import reading_tables
 from walrow._postgres.preflight.publications import (
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "Preflight", "preflight"]
 
 
-@explained
 def preflight(
     conn: psycopg.Connection[Any],
     *,
