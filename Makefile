@@ -185,7 +185,7 @@ MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
 PYTHON_TESTS := tests/local_delta tests/cli tests/python tests/reference
 POSTGRES_TESTS := pytest -n 5 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
 # They are long, and both runs would test the same.
-NOTHING_OF_PYARROW := hostile recognition instructions receiver_simulation curves bench_peers architecture
+NOTHING_OF_PYARROW := hostile recognition instructions receiver_simulation architecture
 RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) tests/python \
 	$(NOTHING_OF_PYARROW:%=--ignore tests/python/test_%.py) $(MARKS)
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \
