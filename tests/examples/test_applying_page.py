@@ -46,6 +46,7 @@ spark.stop()
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(300)
 @pytest.mark.skipif(
     importlib.util.find_spec("delta") is None, reason="needs Delta and Iceberg"
@@ -108,6 +109,7 @@ def test_the_settings_of_the_commands_are_those_of_the_tests() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", COMMANDS[1:3], ids=["delta", "iceberg"])
 @pytest.mark.skipif(

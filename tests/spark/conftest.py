@@ -25,9 +25,11 @@ DATA = HERE.parent / "data" / "18"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before 4.3, PySpark leaves its sockets to the garbage collector."""
+    """Marks what needs a session. Before 4.3, PySpark leaves its sockets to the garbage collector."""
     for item in items:
         if item.path.is_relative_to(HERE):
+            if "spark" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.spark)
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
             )
