@@ -113,8 +113,7 @@ def kept(small: SmallSegments) -> Iterator[str]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what needs a server, and what is run on one server for each change.
 
-    Tests with a server come first: their files are few and long, so that no process waits for one of
-    them at the end. In make test-all, each test runs on all servers.
+    Tests with a server come first: see the Makefile. In make test-all, each runs on all servers.
     """
     for item in items:
         if not _SERVERS.isdisjoint(getattr(item, "fixturenames", ())):
