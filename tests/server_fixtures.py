@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import uuid
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from servers import EmbeddedServer
     from servers.wal import SmallSegments
@@ -24,9 +26,7 @@ SERVERS = [
         for major in (16, 18)
     ),
     *(
-        pytest.param(
-            ("NpmServer", major), marks=pytest.mark.slow, id=f"npm-{major}"
-        )
+        pytest.param(("NpmServer", major), marks=pytest.mark.slow, id=f"npm-{major}")
         for major in NPM
         if os.environ.get("WALROW_SLOW")
     ),
@@ -108,6 +108,16 @@ def kept(small: SmallSegments) -> Iterator[str]:
     yield name
     until_unused(small)
     execute(small.dsn, f"SELECT pg_drop_replication_slot('{name}')")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """A file whose tests all need a server is not imported for `-m 'not live'`."""
+    if "not live" not in config.option.markexpr or collection_path.suffix != ".py":
+        return None
+    text = collection_path.read_text("utf-8")
+    return (
+        True if re.search(r"^pytestmark = [^@]*?\.live\b", text, re.MULTILINE) else None
+    )
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
