@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -122,8 +121,10 @@ def source(server: EmbeddedServer, tmp_path: Path) -> Iterator[History]:
 def _has_table_formats() -> bool:
     import pyspark
 
-    has_delta = importlib.util.find_spec("delta") is not None
-    return pyspark.__version__.startswith("4.1.") and has_delta
+    # It needs PySpark.
+    from table_formats import has_delta
+
+    return pyspark.__version__.startswith("4.1.") and has_delta()
 
 
 @pytest.fixture(scope="session")
