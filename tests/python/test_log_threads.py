@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import contextlib
 import gzip
+import io
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -223,7 +225,7 @@ def as_url_of_a_directory(path: Path) -> Any:
 
 
 def as_file(path: Path) -> Any:
-    return path.open("rb")
+    return io.BytesIO(path.read_bytes())
 
 
 def as_list(path: Path) -> Any:
@@ -303,7 +305,11 @@ def test_a_number_of_threads_is_checked(log: walrow.Log, threads: Any) -> None:
 def test_others_take_no_threads() -> None:
     from walrow import spark
 
-    calls: list[Any] = [walrow.Reader, walrow.Decoder, spark.decode]
+    calls: list[Any] = [
+        partial(walrow.Reader, []),
+        walrow.Decoder,
+        spark.decode,
+    ]
     for call in calls:
         with pytest.raises(TypeError, match="threads"):
-            call(None, threads=2)
+            call(threads=2)

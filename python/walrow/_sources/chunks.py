@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar
 
 from walrow._options import in_file_system
 from walrow._secrets import is_conninfo, without_credentials
@@ -551,7 +551,7 @@ def _is_place(source: Any) -> bool:
     return isinstance(source, str | os.PathLike) or _is_file(source)
 
 
-def _are_places(source: Any) -> bool:
+def _are_places(source: Any) -> TypeGuard[Sequence[Any]]:
     """Whether it is a sequence of paths, URLs or files."""
     if _is_buffer(source) or _is_row(source):
         return False

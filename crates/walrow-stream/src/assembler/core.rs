@@ -531,6 +531,7 @@ impl Core {
     }
 
     /// Makes the event of a plain transaction's Begin or Commit.
+    #[inline]
     pub(super) fn edge<T>(&mut self, edge: Edge) -> Event<'_, T> {
         match edge {
             Edge::Begin => Event::Begin(&self.session.transaction),
