@@ -39,7 +39,6 @@ use walrow_wire::{
 /// ```
 #[derive(Debug, Default)]
 pub struct Encoder {
-    encoding: Encoding,
     /// The relations that were written.
     written: Vec<Written>,
     /// The places of the relations in `written`.
@@ -65,14 +64,6 @@ struct Written {
 }
 
 impl Encoder {
-    /// Writes names in this encoding. The rows have the same encoding.
-    pub fn new(encoding: Encoding) -> Self {
-        Self {
-            encoding,
-            ..Self::default()
-        }
-    }
-
     /// Forgets which relations were written: a reader needs no earlier bytes for the next ones.
     /// Call it before the first event of another assembler, which numbers its versions again.
     pub fn restart(&mut self) {
@@ -98,10 +89,9 @@ impl Encoder {
         });
         begin.encode_in_frame(commit_lsn, commit_time, out);
         for origin in &transaction.origins {
-            let name = self.encoding.encode(&origin.name);
             let origin = wire::Message::Origin(wire::Origin {
                 commit_lsn: origin.commit_lsn,
-                name: PgString(&name),
+                name: PgString(origin.name.as_bytes()),
             });
             origin.encode_in_frame(Lsn::INVALID, commit_time, out);
         }
@@ -171,7 +161,7 @@ impl Encoder {
 
     fn put(&self, relation: &Relation, out: &mut Vec<u8>) {
         let at = (Lsn::INVALID, self.clock);
-        put_relation(relation, None, self.encoding, at, out);
+        put_relation(relation, None, Encoding::Utf8, at, out);
     }
 
     /// Writes a transaction's Commit.
