@@ -14,7 +14,6 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -203,12 +202,6 @@ class Log(OpenedLog):
     def __repr__(self) -> str:
         segments = counted(len(self._log), "segment")
         return f"<walrow.Log {self.start} to {self.end}: {segments}>"
-
-    def _repr_html_(self) -> str:
-        """Shows the tables, for notebooks."""
-        segments = counted(len(self._log), "segment")
-        place = f"<b>{escape(self.location)}</b>"
-        return self.tables()._html(f"{place}: {self.start} to {self.end}, {segments}")
 
     @property
     def source(self) -> SourceIdentity:

@@ -30,26 +30,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: The modules of the commands.
-_COMMANDS = {
-    "apply": "apply",
-    "backup": "backup",
-    "catalog": "catalog",
-    "decode": "decode",
-    "follow": "follow",
-    "init": "init",
-    "inspect": "inspect",
-    "load": "load",
-    "log": "log",
-    "preflight": "preflight",
-    "receive": "receive",
-    "run": "run",
-    "seal": "seal",
-    "slot": "slot",
-    "state": "state",
-    "status": "status",
-    "tables": "tables",
-}
+#: The commands. Each has a module of its name.
+_COMMANDS = (
+    *(
+        "apply",
+        "backup",
+        "catalog",
+        "decode",
+        "follow",
+        "init",
+        "inspect",
+        "load",
+        "log",
+    ),
+    *("preflight", "receive", "run", "seal", "slot", "state", "status", "tables"),
+)
 
 
 @click.group(
