@@ -9,7 +9,6 @@ from walrow.errors import SchemaError
 from walrow.typing import (
     Absence,
     At,
-    Buffer,
     Framing,
     Options,
     TableName,
@@ -254,7 +253,9 @@ class Decoder:
         batch_memory: int = ...,
         **options: Unpack[Options],
     ) -> Self: ...
-    def feed(self, data: Buffer | Iterable[Any]) -> BatchIterator:
+    def feed(
+        self, data: bytes | bytearray | memoryview | Iterable[Any]
+    ) -> BatchIterator:
         """Queues a block or an iterable of chunks. Iterates over the full batches.
 
         Args:
@@ -730,7 +731,7 @@ class Schema:
 def copy_data_header(size: int) -> bytes:
     """Returns the header of the frame of a CopyData payload of this size."""
 
-def end_of_wal(payload: Buffer) -> tuple[int, bool]:
+def end_of_wal(payload: bytes | bytearray | memoryview) -> tuple[int, bool]:
     """Returns the end of WAL in a payload of the server, and whether it asks for an answer.
 
     The end of WAL is 0 if the payload does not have it.
@@ -1265,7 +1266,7 @@ class NetJoin:
 
     def __new__(
         cls,
-        parts: Sequence[tuple[int, Buffer]],
+        parts: Sequence[tuple[int, bytes | bytearray | memoryview]],
         *,
         whole: bool = False,
         start: Lsn | int | str | None = None,
@@ -1408,7 +1409,7 @@ class LogWriter:
     def next_session(self) -> None:
         """Begins a session of a capture."""
 
-    def append(self, chunk: Buffer) -> None:
+    def append(self, chunk: bytes | bytearray | memoryview) -> None:
         """Appends bytes of the stream, in the writer's framing.
 
         After an error of the file system, another call continues where this one stopped: pass no

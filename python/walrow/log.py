@@ -48,7 +48,7 @@ from walrow.typing import NetOptions, Options, StateOptions
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Sequence
-    from typing import Unpack
+    from typing import Literal, Unpack
 
     from walrow._core import Schema
     from walrow._log.net import Net, NetBarrier
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
         Size,
         TableName,
         Truncates,
-        Versions,
     )
 
 __all__ = [
@@ -380,7 +379,7 @@ class Log(OpenedLog):
     def read(
         self,
         *,
-        versions: Versions = "one",
+        versions: Literal["one", "union"] = "one",
         threads: int = 1,
         **options: Unpack[Options],
     ) -> Reader:

@@ -16,10 +16,10 @@ from walrow.typing import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Unpack
+    from typing import Literal, Unpack
 
     from walrow._core import Message
-    from walrow.typing import Absence, Source, Versions
+    from walrow.typing import Absence, Source
 
 __all__ = ["frames", "messages", "read"]
 
@@ -28,7 +28,7 @@ __all__ = ["frames", "messages", "read"]
 def read(
     source: Source,
     *,
-    versions: Versions = "one",
+    versions: Literal["one", "union"] = "one",
     threads: int = 1,
     **options: Unpack[Options],
 ) -> Reader:
