@@ -359,8 +359,6 @@ CALLS = [
                 "alter_slot('dbname=x', 's', failover=True)",
                 "read_slot('dbname=x', 's')",
                 "create_physical_slot('dbname=x', 's')",
-                "create_publication('dbname=x', 'p', ['t'])",
-                "drop_publication('dbname=x', 'p')",
                 "identify_system('dbname=x')",
                 "show('dbname=x', 'wal_level')",
                 "timeline_history('dbname=x', 1)",
@@ -374,10 +372,6 @@ CALLS = [
             "needs",
             "create_slot()",
             "name (the name",
-        ),
-        (
-            "walrow.postgres.create_publication(None, 'p', 't')",
-            *("not one text", "tables", "a list of names"),
         ),
         (
             "walrow.postgres.preflight(None, publication='p')",
