@@ -7,7 +7,6 @@ from walrow._lsn import Lsn
 from walrow._sources.log_objects import LogStore
 from walrow.errors import SchemaError
 from walrow.typing import (
-    Absence,
     At,
     Framing,
     Options,
@@ -593,7 +592,7 @@ class Frames:
         chunks: Iterable[Any],
         /,
         framing: Framing | None = None,
-        unfinished: Absence = "error",
+        unfinished: Literal["error", "ignore"] = "error",
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Frame: ...

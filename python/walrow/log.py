@@ -43,7 +43,7 @@ from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of, opened
 from walrow._sources.urls import is_url
 from walrow.errors import LogError, OptionError, Remedy, SchemaError
-from walrow.typing import NetOptions, Options, StateOptions
+from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
     import os
@@ -72,7 +72,6 @@ __all__ = [
     "Follower",
     "Hold",
     "LoadProgress",
-    "Log",
     "LogColumn",
     "LogReader",
     "LogTable",
@@ -501,7 +500,7 @@ class Log(OpenedLog):
             **options,
         )
 
-    @with_options(NetOptions)
+    @with_options(StateOptions)
     def net(
         self,
         table: TableName,
@@ -513,7 +512,8 @@ class Log(OpenedLog):
         truncates: Truncates = "apply",
         never_sent: NeverSent = "error",
         allow: Collection[str] = (),
-        **options: Unpack[NetOptions],
+        metadata_prefix: str = "_",
+        **options: Unpack[StateOptions],
     ) -> Net:
         """Returns what changed in a table between two LSNs, for a target of your own.
 
@@ -549,6 +549,7 @@ class Log(OpenedLog):
                 `"error"`, or `"null"`, which is counted.
             allow: Codes of errors to ignore: `"erased"`, `"not_received"`, `"other_table"`,
                 and the codes of `LogTable.marks`.
+            metadata_prefix: The prefix of the metadata columns' names.
             **options: Options of `walrow.read` for columns, batches and memory. With
                 `schema`, dropped columns keep their values.
 
@@ -574,7 +575,7 @@ class Log(OpenedLog):
             end=end,
             keys=keys,
             rules=NetRules(deletes, truncates, never_sent, allow),
-            options=options,
+            options={**options, "metadata_prefix": metadata_prefix},
         )
 
     def _refuse_incomplete(self, oid: int, at: Lsn, record: Published) -> None:

@@ -62,7 +62,6 @@ if TYPE_CHECKING:
     from walrow._postgres.failures import deserves_reconnect
     from walrow._postgres.physical import (
         PhysicalStream,
-        StreamEnd,
         TimelineEnd,
         Wal,
     )
@@ -84,7 +83,6 @@ __all__ = [
     "Preflight",
     "ReplicationStream",
     "Slot",
-    "StreamEnd",
     "TimelineEnd",
     "TimelineHistory",
     "TimelineSwitch",
@@ -136,7 +134,6 @@ if not TYPE_CHECKING:
             "walrow._postgres.failures": ("deserves_reconnect",),
             "walrow._postgres.physical": (
                 "PhysicalStream",
-                "StreamEnd",
                 "TimelineEnd",
                 "Wal",
             ),

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Absence",
     "ArrowSchemaExportable",
     "At",
     "BatchIterator",
@@ -58,7 +57,6 @@ __all__ = [
     "Framing",
     "Message",
     "Mode",
-    "NetOptions",
     "NeverSent",
     "Note",
     "Options",
@@ -121,7 +119,6 @@ class BinaryFile(Protocol):
         """Returns at most `size` bytes, and no bytes at the end."""
 
 
-Absence: TypeAlias = Literal["error", "ignore"]
 Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
 Framing: TypeAlias = Literal["wire", "copydata", "message", "recvlogical"]
 #: The kind of a target: rows as they are, all versions of rows, or all changes.
@@ -157,7 +154,7 @@ class SparkSchemaOptions(TypedDict, total=False):
     start: At | None
     end: At | None
     late_start: bool
-    unfinished: Absence
+    unfinished: Literal["error", "ignore"]
     spool_memory: Size
     spool_directory: str | os.PathLike[str] | None
     message_limit: Size | None
@@ -175,7 +172,7 @@ class SparkOptions(SparkSchemaOptions, total=False):
 
     batch_rows: int
     batch_bytes: Size
-    missing_table: Absence
+    missing_table: Literal["error", "ignore"]
     tables: Sequence[TableName] | None
 
 
@@ -189,7 +186,7 @@ class Options(SchemaOptions, SparkOptions, total=False):
 
 
 class StateOptions(TypedDict, total=False):
-    """The options of `walrow.Log.state`, besides its parameters."""
+    """The options of `walrow.Log.state` and `walrow.Log.net`, besides their parameters."""
 
     schema: ArrowSchemaExportable | None
     columns: Sequence[str] | None
@@ -203,12 +200,6 @@ class StateOptions(TypedDict, total=False):
     spool_memory: Size
     spool_directory: str | os.PathLike[str] | None
     message_limit: Size | None
-
-
-class NetOptions(StateOptions, total=False):
-    """The options of `walrow.Log.net`, besides its parameters."""
-
-    metadata_prefix: str
 
 
 class ChangesOptions(TypedDict, total=False):
@@ -227,7 +218,7 @@ class ChangesOptions(TypedDict, total=False):
     envelope: bool
     start: At | None
     end: At | None
-    missing_table: Absence
+    missing_table: Literal["error", "ignore"]
     batch_rows: int
     batch_bytes: Size
     spool_memory: Size

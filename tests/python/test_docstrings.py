@@ -13,7 +13,6 @@ import walrow
 from walrow import _core
 from walrow.typing import (
     ChangesOptions,
-    NetOptions,
     Options,
     SchemaOptions,
     StateOptions,
@@ -113,7 +112,7 @@ def test_changes_take_the_options_of_read() -> None:
     assert names - OPTIONS.keys() == own
 
 
-@pytest.mark.parametrize("fewer", [StateOptions, NetOptions, ChangesOptions])
+@pytest.mark.parametrize("fewer", [StateOptions, ChangesOptions])
 def test_an_option_has_the_same_type_in_each_list(fewer: type[Any]) -> None:
     assert get_type_hints(fewer).items() <= get_type_hints(Options).items()
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Literal, Unpack
 
     from walrow._core import Message
-    from walrow.typing import Absence, Source
+    from walrow.typing import Source
 
 __all__ = ["frames", "messages", "read"]
 
@@ -183,7 +183,9 @@ def read(
 
 
 @explained
-def frames(source: Source, *, unfinished: Absence = "error") -> Frames:
+def frames(
+    source: Source, *, unfinished: Literal["error", "ignore"] = "error"
+) -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
@@ -219,7 +221,9 @@ def frames(source: Source, *, unfinished: Absence = "error") -> Frames:
 
 
 @explained
-def messages(source: Source, *, unfinished: Absence = "error") -> Iterator[Message]:
+def messages(
+    source: Source, *, unfinished: Literal["error", "ignore"] = "error"
+) -> Iterator[Message]:
     """Returns every pgoutput message of a stream, as it was sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
