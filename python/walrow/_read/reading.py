@@ -128,7 +128,7 @@ def read(
         envelope: Returns all tables, or the chosen ones, under one schema:
             `schema_name`, `table_name`, `key` and `data` as maps of column names to
             PostgreSQL's own text, then the metadata columns. The reader is then an
-            Arrow stream, unless `tables` has side tables, which are returned besides.
+            Arrow stream, unless `tables` has side tables, whose rows are not in envelopes.
         start: Skips what was delivered before: transactions that end, and
             non-transactional messages that are, at or before this LSN. An `Lsn`, such
             as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.

@@ -64,7 +64,8 @@ class Chunks:
         threads: How many of them decode: one reads the segments of a log.
 
     Raises:
-        OptionError: The source is not one, such as a connection string. Or `threads` is not a number from 1 to 64.
+        OptionError: The source is not one, such as a connection string. Or `threads` is not
+            a number from 1 to 64.
         OSError: A file does not exist or cannot be opened.
         TypeError: The source has an unsupported type.
         DecodeError: While iterating, if the source has another format, or compressed
