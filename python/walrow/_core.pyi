@@ -7,9 +7,7 @@ from walrow._lsn import Lsn
 from walrow._sources.log_objects import LogStore
 from walrow.errors import SchemaError
 from walrow.typing import (
-    Absence,
     At,
-    Buffer,
     Framing,
     Options,
     TableName,
@@ -254,7 +252,9 @@ class Decoder:
         batch_memory: int = ...,
         **options: Unpack[Options],
     ) -> Self: ...
-    def feed(self, data: Buffer | Iterable[Any]) -> BatchIterator:
+    def feed(
+        self, data: bytes | bytearray | memoryview | Iterable[Any]
+    ) -> BatchIterator:
         """Queues a block or an iterable of chunks. Iterates over the full batches.
 
         Args:
@@ -589,7 +589,7 @@ class Frames:
         chunks: Iterable[Any],
         /,
         framing: Framing | None = None,
-        unfinished: Absence = "error",
+        unfinished: Literal["error", "ignore"] = "error",
     ) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Frame: ...
@@ -727,7 +727,7 @@ class Schema:
 def copy_data_header(size: int) -> bytes:
     """Returns the header of the frame of a CopyData payload of this size."""
 
-def end_of_wal(payload: Buffer) -> tuple[int, bool]:
+def end_of_wal(payload: bytes | bytearray | memoryview) -> tuple[int, bool]:
     """Returns the end of WAL in a payload of the server, and whether it asks for an answer.
 
     The end of WAL is 0 if the payload does not have it.
@@ -1258,7 +1258,7 @@ class NetJoin:
 
     def __new__(
         cls,
-        parts: Sequence[tuple[int, Buffer]],
+        parts: Sequence[tuple[int, bytes | bytearray | memoryview]],
         *,
         whole: bool = False,
         start: Lsn | int | str | None = None,
@@ -1401,7 +1401,7 @@ class LogWriter:
     def next_session(self) -> None:
         """Begins a session of a capture."""
 
-    def append(self, chunk: Buffer) -> None:
+    def append(self, chunk: bytes | bytearray | memoryview) -> None:
         """Appends bytes of the stream, in the writer's framing.
 
         After an error of the file system, another call continues where this one stopped: pass no

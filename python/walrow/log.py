@@ -41,12 +41,12 @@ from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of, opened
 from walrow._sources.urls import is_url
 from walrow.errors import LogError, OptionError, Remedy, SchemaError
-from walrow.typing import NetOptions, Options, StateOptions
+from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Sequence
-    from typing import Unpack
+    from typing import Literal, Unpack
 
     from walrow._core import Schema
     from walrow._log.net import Net, NetBarrier
@@ -62,7 +62,6 @@ if TYPE_CHECKING:
         Size,
         TableName,
         Truncates,
-        Versions,
     )
 
 __all__ = [
@@ -71,7 +70,6 @@ __all__ = [
     "Follower",
     "Hold",
     "LoadProgress",
-    "Log",
     "LogColumn",
     "LogReader",
     "LogTable",
@@ -370,7 +368,7 @@ class Log(OpenedLog):
     def read(
         self,
         *,
-        versions: Versions = "one",
+        versions: Literal["one", "union"] = "one",
         threads: int = 1,
         **options: Unpack[Options],
     ) -> Reader:
@@ -492,7 +490,7 @@ class Log(OpenedLog):
             **options,
         )
 
-    @with_options(NetOptions)
+    @with_options(StateOptions)
     def net(
         self,
         table: TableName,
@@ -504,7 +502,8 @@ class Log(OpenedLog):
         truncates: Truncates = "apply",
         never_sent: NeverSent = "error",
         allow: Collection[str] = (),
-        **options: Unpack[NetOptions],
+        metadata_prefix: str = "_",
+        **options: Unpack[StateOptions],
     ) -> Net:
         """Returns what changed in a table between two LSNs, for a target of your own.
 
@@ -540,6 +539,7 @@ class Log(OpenedLog):
                 `"error"`, or `"null"`, which is counted.
             allow: Codes of errors to ignore: `"erased"`, `"not_received"`, `"other_table"`,
                 and the codes of `LogTable.marks`.
+            metadata_prefix: The prefix of the metadata columns' names.
             **options: Options of `walrow.read` for columns, batches and memory. With
                 `schema`, dropped columns keep their values.
 
@@ -565,7 +565,7 @@ class Log(OpenedLog):
             end=end,
             keys=keys,
             rules=NetRules(deletes, truncates, never_sent, allow),
-            options=options,
+            options={**options, "metadata_prefix": metadata_prefix},
         )
 
     def _refuse_incomplete(self, oid: int, at: Lsn, record: Published) -> None:

@@ -11,7 +11,12 @@ import pytest
 
 import walrow
 from walrow import _core
-from walrow.typing import Options, SchemaOptions
+from walrow.typing import (
+    ChangesOptions,
+    Options,
+    SchemaOptions,
+    StateOptions,
+)
 
 STUBS = ast.parse(Path(_core.__file__).with_name("_core.pyi").read_text("utf-8"))
 OPTIONS = get_type_hints(Options)
@@ -105,6 +110,11 @@ def test_changes_take_the_options_of_read() -> None:
     assert OPTIONS.keys() - names == {"session", "late_start", "unfinished"}
     own = {"conninfo", "publications", "slot", "until", "peek", "binary", "origin"}
     assert names - OPTIONS.keys() == own
+
+
+@pytest.mark.parametrize("fewer", [StateOptions, ChangesOptions])
+def test_an_option_has_the_same_type_in_each_list(fewer: type[Any]) -> None:
+    assert get_type_hints(fewer).items() <= get_type_hints(Options).items()
 
 
 def test_the_defaults_are_those_of_no_options() -> None:

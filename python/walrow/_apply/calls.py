@@ -18,10 +18,10 @@ from walrow.errors import ApplyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from walrow._apply.items import Engine
     from walrow._apply.options import ApplyOptions
     from walrow._apply.targets import Found
     from walrow._apply.units import Batch, LogContents
-    from walrow.typing import Engine
 
 __all__ = ["Call", "Work"]
 

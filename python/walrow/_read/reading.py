@@ -15,10 +15,10 @@ from walrow.typing import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Unpack
+    from typing import Literal, Unpack
 
     from walrow._core import Message
-    from walrow.typing import Absence, Source, Versions
+    from walrow.typing import Source
 
 __all__ = ["frames", "messages", "read"]
 
@@ -27,7 +27,7 @@ __all__ = ["frames", "messages", "read"]
 def read(
     source: Source,
     *,
-    versions: Versions = "one",
+    versions: Literal["one", "union"] = "one",
     threads: int = 1,
     **options: Unpack[Options],
 ) -> Reader:
@@ -126,7 +126,7 @@ def read(
         envelope: Returns all tables, or the chosen ones, under one schema:
             `schema_name`, `table_name`, `key` and `data` as maps of column names to
             PostgreSQL's own text, then the metadata columns. The reader is then an
-            Arrow stream, unless `tables` has side tables, which are returned besides.
+            Arrow stream, unless `tables` has side tables, whose rows are not in envelopes.
         start: Skips what was delivered before: transactions that end, and
             non-transactional messages that are, at or before this LSN. An `Lsn`, such
             as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.
@@ -180,7 +180,9 @@ def read(
     return Reader(chunks, **options)
 
 
-def frames(source: Source, *, unfinished: Absence = "error") -> Frames:
+def frames(
+    source: Source, *, unfinished: Literal["error", "ignore"] = "error"
+) -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.
@@ -215,7 +217,9 @@ def frames(source: Source, *, unfinished: Absence = "error") -> Frames:
     return Frames(Chunks(source, unfinished=unfinished), unfinished=unfinished)
 
 
-def messages(source: Source, *, unfinished: Absence = "error") -> Iterator[Message]:
+def messages(
+    source: Source, *, unfinished: Literal["error", "ignore"] = "error"
+) -> Iterator[Message]:
     """Returns every pgoutput message of a stream, as it was sent.
 
     Nothing is skipped or combined: messages of rolled-back transactions are included.

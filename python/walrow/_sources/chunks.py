@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, TypeVar
 
 from walrow._options import in_file_system
 from walrow._secrets import is_conninfo, without_credentials
@@ -25,7 +25,7 @@ from walrow._sources.urls import fsspec_for, is_url, private
 from walrow.errors import OptionError, UnfinishedError
 
 if TYPE_CHECKING:
-    from walrow.typing import Absence, Framing, Source
+    from walrow.typing import Framing, Source
 
 __all__ = ["BLOCK_BYTES", "Chunks", "paths"]
 
@@ -71,7 +71,7 @@ class Chunks:
         self,
         source: Source,
         *,
-        unfinished: Absence | None = None,
+        unfinished: Literal["error", "ignore"] | None = None,
         progress: Callable[[int], None] | None = None,
         part: Mapping[str, Any] | None = None,
         threads: int = 1,

@@ -29,10 +29,10 @@ from walrow.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, Unpack
+    from typing import Any, Literal, Unpack
 
     from walrow.cli.output import Files, Writer
-    from walrow.typing import Options, UnresolvedType, Versions
+    from walrow.typing import Options, UnresolvedType
 
 # The command's names for options of `walrow.read`, by their names.
 INSTEAD = {"schema": "--to DIR/, without --table"}
@@ -119,7 +119,7 @@ def decode(
     files: tuple[str, ...],
     to: str,
     form: str | None,
-    versions: Versions,
+    versions: Literal["one", "union"],
     **options: Unpack[Options],
 ) -> None:
     r"""Writes the committed changes in FILE, a capture. - is stdin.

@@ -10,7 +10,7 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from walrow._core import Counts, Frames
     from walrow._read.survey import Tables
-    from walrow.typing import Absence, Framing
+    from walrow.typing import Framing
 
 #: Paths, URLs, or `-` for stdin.
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
@@ -60,7 +60,7 @@ quiet = click.option(
 def opened(
     names: Sequence[str],
     *,
-    unfinished: Absence | None = None,
+    unfinished: Literal["error", "ignore"] | None = None,
     show: bool = True,
     outputs: Iterable[str | Path] = ("-",),
     beside: Iterable[Path] = (),

@@ -120,11 +120,10 @@ def check_options(
             "table=, or use envelope=True with tables="
         )
         raise OptionError(text)
-    chosen = options.get("tables")
-    for each in chosen if isinstance(chosen, list | tuple) else ():
-        if is_fixed(each, envelope=False):
-            text = 'in Spark, read a side table by itself: table="walrow.transactions"'
-            raise OptionError(text)
+    chosen: Any = options.get("tables") or ()
+    if any(is_fixed(each, envelope=False) for each in chosen):
+        text = 'in Spark, read a side table by itself: table="walrow.transactions"'
+        raise OptionError(text)
     if "profile" in options:
         text = "profile is fixed in Spark: its types are those of the profile spark"
         raise OptionError(text)

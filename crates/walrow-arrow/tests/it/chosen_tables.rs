@@ -314,8 +314,8 @@ fn the_envelope_and_side_tables_go_with_several_tables() {
         found,
         of(&[
             ("walrow.envelope", 3),
-            ("walrow.relations", 3),
-            ("walrow.transactions", 1)
+            ("walrow.transactions", 1),
+            ("walrow.relations", 3)
         ])
     );
     let sides = sides();

@@ -13,6 +13,7 @@
 use crate::error::hold::Hold;
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::catalog::{read_catalog, write_catalog};
+use crate::format::frames::LEVEL;
 use crate::format::index::{Index, Segment, rewrite};
 use crate::format::listing::{INDEX, Listing};
 use crate::format::new_segment::NewSegment;
@@ -132,7 +133,7 @@ impl Eraser {
         let name = segment.name();
         let foot = Foot::read(store, name)?;
         // The new segment is compressed if the old segment was compressed.
-        let level = (foot.bytes < foot.stream_bytes).then_some(1);
+        let level = (foot.bytes < foot.stream_bytes).then_some(LEVEL);
         let object = name.to_string();
         let io = |error| Error::store(&object, &error);
         let tag = store
