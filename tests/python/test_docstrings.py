@@ -42,8 +42,15 @@ def documented() -> list[tuple[str, str]]:
 
 def test_the_stubs_document_every_public_item() -> None:
     paths = {path for path, _ in documented()}
-    names = [node.name for node in STUBS.body if isinstance(node, ast.ClassDef)]
-    assert len(names) >= 11
+    names = [
+        node.name
+        for node in STUBS.body
+        if isinstance(node, ast.ClassDef)
+        and any(node.name in dir(it) for it in (walrow, walrow.typing))
+    ]
+    assert {"Batch", "Catalog", "Decoder", "Frame", "Message", "Reader", "Schema"} <= {
+        *names
+    }
     for name in names:
         assert name in paths
         for member in vars(getattr(_core, name)):

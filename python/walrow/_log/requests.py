@@ -17,7 +17,7 @@ import math
 import os
 import secrets
 import time
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import errors
