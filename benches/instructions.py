@@ -180,11 +180,9 @@ def counted(
     Returns:
         The instructions of both by name.
     """
-    import walrow
-
     floor = built()
     log = folder / "segments"
-    walrow.seal(stream, log=log, segment_size=segment, compression_level=0)
+    _seal(stream, log, segment)
     names = [f"{at:02}" for at in range(len(captures) + 1)]
     for program, sources in (
         ("rust", [*captures.values(), stream]),
@@ -209,6 +207,33 @@ def counted(
     return dict(
         zip((*captures, "segments"), zip(floors, own, strict=True), strict=True)
     )
+
+
+def _seal(capture: Path, log: Path, segment: int) -> None:
+    """Writes a capture into a log of small segments, as `walrow.seal` does.
+
+    The segments are stored: zstd's own instructions would be most.
+    """
+    from walrow._core import LogWriter
+    from walrow._sources.chunks import Chunks
+
+    writer = LogWriter(
+        log,
+        segment_bytes=segment,
+        spool_memory=64 << 20,
+        level=None,
+        syncs=False,
+        captures=True,
+    )
+    for block in Chunks(capture):
+        writer.append(block)
+        if writer.is_full:
+            writer.publish()
+        else:
+            writer.fill()
+    writer.publish()
+    writer.sync()
+    writer.close()
 
 
 def built() -> Path:

@@ -101,7 +101,8 @@ def _run(case: str, size: int) -> None:
     if case == "envelope":
         options["envelope"] = True
     elif case == "sides":
-        options["side_tables"] = ["transactions", "messages", "relations"]
+        sides = "transactions", "messages", "relations"
+        options["tables"] = [f"walrow.{side}" for side in sides]
     fed = 0
 
     def counted() -> Iterator[bytes]:

@@ -45,7 +45,7 @@ def main() -> None:
     directory.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=directory) as folder:
         log = Path(folder) / "log"
-        walrow.seal(history(changes), log=log, framing="message")
+        walrow.seal(history(changes), log=log)
         rows = set()
         for name in WAYS:
             command = [sys.executable, __file__, name, str(log)]

@@ -51,7 +51,7 @@ class Column:
 
 
 def messages(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> list[bytes]:
-    """A transaction of one table, as bare messages for `framing="message"`."""
+    """A transaction of one table, as bare messages."""
     types = [
         b"Y" + struct.pack("!I", column.oid) + _string(schema) + _string(name)
         for column in columns
@@ -62,7 +62,7 @@ def messages(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> list[
 
 
 def wire(columns: Sequence[Column], rows: Iterable[Sequence[Cell]]) -> bytes:
-    """The same transaction as a connection's bytes, for `framing="wire"`."""
+    """The same transaction as a connection's bytes."""
     return wired(*messages(columns, rows))
 
 

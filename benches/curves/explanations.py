@@ -35,7 +35,7 @@ _BATCHES = (
     "a batch has up to 16,384 rows, so that wide rows make large batches, up to "
     "`batch_bytes` (32 MiB)."
 )
-_TABLES = "each table has an unfinished batch. All of them together have `batch_memory` (128 MiB)."
+_TABLES = "each table has an unfinished batch. All of them together have 128 MiB."
 _COPIED = (
     "a transaction that ends in the same block of input is read where it lies. A longer one is "
     "copied until its commit, and to a file beyond `spool_memory` (64 MiB)."

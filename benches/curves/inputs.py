@@ -83,9 +83,7 @@ def make(shape: Shape, folder: Path, size: int) -> Input:
                 yield frames
 
         # A segment ends between two chunks.
-        walrow.seal(
-            written(), log=made.log, framing="wire", segment_size=made.segment_size
-        )
+        walrow.seal(written(), log=made.log, segment_size=made.segment_size)
     return made
 
 

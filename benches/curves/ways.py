@@ -95,7 +95,7 @@ def append(source: Input) -> None:
     log = source.folder / "appended"
     # A segment ends between two chunks.
     chunks = _chunks(source, min(source.segment_size, BLOCK))
-    walrow.seal(chunks, log=log, framing="wire", segment_size=source.segment_size)
+    walrow.seal(chunks, log=log, segment_size=source.segment_size)
     shutil.rmtree(log)
 
 
@@ -128,12 +128,12 @@ def follow(source: Input) -> None:
 
 def read_chunks(source: Input) -> None:
     """Decodes a capture that comes in chunks."""
-    _drain(walrow.read(_chunks(source, _chunk_size(source)), framing="wire"))
+    _drain(walrow.read(_chunks(source, _chunk_size(source))))
 
 
 def feed(source: Input) -> None:
     """Feeds a decoder chunk by chunk."""
-    decoder = walrow.Decoder(framing="wire")
+    decoder = walrow.Decoder()
     for chunk in _chunks(source, _chunk_size(source)):
         _drain(decoder.feed(chunk))
     _drain(decoder.finish())

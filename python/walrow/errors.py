@@ -423,7 +423,7 @@ class ApplyError(Error):
             `"other_options"` (they need other rows),
             `"older_log"` (it ends before the record), `"not_received"` (it begins after it),
             `"erased"` (changes after the record were erased from the log),
-            `"restored"` (the target was set back), `"incomplete"` (the table needs a load), `"truncated"`,
+            `"restored"` (the target was set back), `"incomplete"` (the table needs a load),
             `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target),
             `"widening"` (a column needs a wider type, which Spark gives it if it is asked to),
             `"partition"` (a text that Delta's partitions cannot have), `"engine"` (only Spark keeps

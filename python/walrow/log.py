@@ -14,11 +14,9 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow._late import late, listed
 from walrow._log.erasing import Erased, erase
@@ -43,12 +41,12 @@ from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of, opened
 from walrow._sources.urls import is_url
 from walrow.errors import LogError, OptionError, Remedy, SchemaError
-from walrow.typing import NetOptions, Options, StateOptions
+from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Sequence
-    from typing import Unpack
+    from typing import Literal, Unpack
 
     from walrow._core import Schema
     from walrow._log.net import Net, NetBarrier
@@ -64,7 +62,6 @@ if TYPE_CHECKING:
         Size,
         TableName,
         Truncates,
-        Versions,
     )
 
 __all__ = [
@@ -73,7 +70,6 @@ __all__ = [
     "Follower",
     "Hold",
     "LoadProgress",
-    "Log",
     "LogColumn",
     "LogReader",
     "LogTable",
@@ -132,7 +128,7 @@ class Log(OpenedLog):
     >>> batch.num_rows
     10
     >>> log.verify()
-    1
+    []
     >>> folder.cleanup()
 
     A copy of a log in an object store can be read, but not changed:
@@ -151,7 +147,6 @@ class Log(OpenedLog):
         OptionError: fsspec does not know the URL, or `storage_options` are given for a path.
     """
 
-    @explained
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -205,12 +200,6 @@ class Log(OpenedLog):
     def __repr__(self) -> str:
         segments = counted(len(self._log), "segment")
         return f"<walrow.Log {self.start} to {self.end}: {segments}>"
-
-    def _repr_html_(self) -> str:
-        """Shows the tables, for notebooks."""
-        segments = counted(len(self._log), "segment")
-        place = f"<b>{escape(self.location)}</b>"
-        return self.tables()._html(f"{place}: {self.start} to {self.end}, {segments}")
 
     @property
     def source(self) -> SourceIdentity:
@@ -328,7 +317,6 @@ class Log(OpenedLog):
         """The receiver's record of published tables and marks, with the accepted ones."""
         return read_record(self.read_object)
 
-    @explained
     def accept(self, table: TableName, *, reason: str) -> list[Mark]:
         """Accepts that a table is not whole, for one reason: it is read and applied as it is.
 
@@ -380,7 +368,7 @@ class Log(OpenedLog):
     def read(
         self,
         *,
-        versions: Versions = "one",
+        versions: Literal["one", "union"] = "one",
         threads: int = 1,
         **options: Unpack[Options],
     ) -> Reader:
@@ -498,12 +486,11 @@ class Log(OpenedLog):
         return Reader(
             rows,
             table=rows.oid,
-            framing="wire",
             metadata=(),
             **options,
         )
 
-    @with_options(NetOptions)
+    @with_options(StateOptions)
     def net(
         self,
         table: TableName,
@@ -515,7 +502,8 @@ class Log(OpenedLog):
         truncates: Truncates = "apply",
         never_sent: NeverSent = "error",
         allow: Collection[str] = (),
-        **options: Unpack[NetOptions],
+        metadata_prefix: str = "_",
+        **options: Unpack[StateOptions],
     ) -> Net:
         """Returns what changed in a table between two LSNs, for a target of your own.
 
@@ -545,12 +533,13 @@ class Log(OpenedLog):
                 key in the log.
             deletes: `"apply"`, or `"soft"` for deletes that keep the last values of their
                 rows, or `"ignore"`.
-            truncates: `"apply"`, or `"error"`, or `"ignore"`. A load replaces the rows in any
-                case, as `deletes` says.
+            truncates: `"apply"`, or `"ignore"`. A load replaces the rows in any case, as
+                `deletes` says.
             never_sent: The policy for a value of a new row that the server never sent:
                 `"error"`, or `"null"`, which is counted.
             allow: Codes of errors to ignore: `"erased"`, `"not_received"`, `"other_table"`,
                 and the codes of `LogTable.marks`.
+            metadata_prefix: The prefix of the metadata columns' names.
             **options: Options of `walrow.read` for columns, batches and memory. With
                 `schema`, dropped columns keep their values.
 
@@ -576,7 +565,7 @@ class Log(OpenedLog):
             end=end,
             keys=keys,
             rules=NetRules(deletes, truncates, never_sent, allow),
-            options=options,
+            options={**options, "metadata_prefix": metadata_prefix},
         )
 
     def _refuse_incomplete(self, oid: int, at: Lsn, record: Published) -> None:
@@ -640,20 +629,8 @@ class Log(OpenedLog):
             for _, quoted, type_, modifier, *_ in picture["columns"]
         ]
 
-    def check(self) -> list[str]:
-        """What the next receiver will repair, and nothing is changed.
-
-        Returns:
-            Each repair, in words. Empty if there is nothing to repair.
-
-        Raises:
-            LogError: The log is damaged or incomplete: a receiver would refuse it, too.
-        """
-        return self._log.check()
-
-    @explained
-    def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
-        """Reads all segments, and compares them with their checksums.
+    def verify(self, *, progress: Callable[[int], None] | None = None) -> list[str]:
+        """Reads all segments, and compares them with their checksums. Nothing is changed.
 
         The contents of each are counted again, and compared with its foot and the
         index. Problems that a receiver would refuse are errors, too.
@@ -662,17 +639,19 @@ class Log(OpenedLog):
             progress: Is called with the number of bytes of each segment.
 
         Returns:
-            The number of segments.
+            What the next receiver will repair, such as after a crash, each in words. Empty if
+            there is nothing to repair.
 
         Raises:
-            LogError: A file is damaged or missing. `LogError.file` is its name.
+            LogError: A file is damaged or missing, so that a receiver would refuse it, too.
+                `LogError.file` is its name.
         """
-        self.check()
+        repairs = self._log.check()
         for place in range(len(self._log)):
             self._log.verify(place)
             if progress is not None:
                 progress(self._dict(place)["bytes"])
-        return len(self._log)
+        return repairs
 
     def resume(self) -> str | None:
         """Lets a receiver go on that has found another server than the log's.
@@ -689,7 +668,6 @@ class Log(OpenedLog):
         found = resume(self.path)
         return None if found is None else f"{found.reason} (at {found.time})"
 
-    @explained
     def prune(self, end: At, *, force: bool = False) -> int:
         """Removes the segments that end at or before an LSN or a time. The last one stays.
 
@@ -710,7 +688,6 @@ class Log(OpenedLog):
         """
         return self._log.prune(self._log.lsn_of(end, "end"), force)
 
-    @explained
     def retain(
         self,
         *,
@@ -740,7 +717,6 @@ class Log(OpenedLog):
         """
         return Retention(age, bytes, forget_after).apply(self._log, force=force)
 
-    @explained
     def compact(self, *, segment_size: Size = "64MiB") -> Compacted:
         """Merges many small segments into few large ones.
 
@@ -762,7 +738,6 @@ class Log(OpenedLog):
         found = WriterOptions.segment_size.parse(segment_size)
         return Compacted(*self._log.compact(found))
 
-    @explained
     def erase(
         self,
         table: TableName,
@@ -803,7 +778,6 @@ class Log(OpenedLog):
         self._log = self._opened()
         return done
 
-    @explained
     def register(self, name: str, *, start: Lsn | int | str | None = None) -> LogReader:
         """Registers a reader, so that segments stay until it has taken them.
 
@@ -825,7 +799,6 @@ class Log(OpenedLog):
         """Returns the registered readers, by name."""
         return [self._reader(found) for found in self._log.readers()]
 
-    @explained
     def forget(self, name: str) -> None:
         """Forgets a registered reader: it holds nothing back any more.
 

@@ -1,8 +1,8 @@
 """Servers: what is missing on one, its catalog, slots and publications, its settings.
 
 - `preflight` says what is missing before changes can be received.
-- `create_publication` and `create_slot` prepare a stream; `drop_slot`,
-  `drop_publication`, `alter_slot` and `slots` manage what is there.
+- `create_slot` prepares a stream; `drop_slot`, `alter_slot` and `slots` manage what is
+  there.
 - `create_physical_slot` and `read_slot` are for slots that keep WAL itself.
 - `identify_system`, `show`, `timeline_history` and `start_replication_command` are the
   other replication commands.
@@ -62,12 +62,10 @@ if TYPE_CHECKING:
     from walrow._postgres.failures import deserves_reconnect
     from walrow._postgres.physical import (
         PhysicalStream,
-        StreamEnd,
         TimelineEnd,
         Wal,
     )
     from walrow._postgres.preflight import Finding, Preflight, preflight
-    from walrow._postgres.publications import create_publication, drop_publication
     from walrow._postgres.replication import ReplicationStream
     from walrow._postgres.session import check_settings, options, settings
     from walrow._postgres.show import show
@@ -85,7 +83,6 @@ __all__ = [
     "Preflight",
     "ReplicationStream",
     "Slot",
-    "StreamEnd",
     "TimelineEnd",
     "TimelineHistory",
     "TimelineSwitch",
@@ -96,11 +93,9 @@ __all__ = [
     "changes",
     "check_settings",
     "create_physical_slot",
-    "create_publication",
     "create_slot",
     "ddl_trigger",
     "deserves_reconnect",
-    "drop_publication",
     "drop_slot",
     "identify_system",
     "options",
@@ -139,12 +134,10 @@ if not TYPE_CHECKING:
             "walrow._postgres.failures": ("deserves_reconnect",),
             "walrow._postgres.physical": (
                 "PhysicalStream",
-                "StreamEnd",
                 "TimelineEnd",
                 "Wal",
             ),
             "walrow._postgres.preflight": ("Finding", "Preflight", "preflight"),
-            "walrow._postgres.publications": ("create_publication", "drop_publication"),
             "walrow._postgres.replication": ("ReplicationStream",),
             "walrow._postgres.session": ("check_settings", "options", "settings"),
             "walrow._postgres.show": ("show",),

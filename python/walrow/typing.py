@@ -41,55 +41,40 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "Absence",
     "ArrowSchemaExportable",
     "At",
     "BatchIterator",
-    "BatchOptions",
     "BinaryFile",
-    "Buffer",
     "ByTable",
-    "ChangeColumnOptions",
     "ChangesOptions",
     "Column",
     "Commit",
-    "DataSourceOptions",
     "Ddl",
     "Deletes",
     "Duration",
-    "Engine",
     "Frame",
     "Frames",
     "Framing",
-    "LiveSchemaOptions",
-    "MemoryOptions",
     "Message",
     "Mode",
-    "NetOptions",
     "NeverSent",
     "Note",
     "Options",
     "Policy",
     "Profile",
-    "ProfileOptions",
     "Results",
     "SchemaOptions",
-    "SessionOptions",
     "Size",
-    "SizeOptions",
     "Source",
     "SparkOptions",
     "SparkSchemaOptions",
     "StateOptions",
     "Table",
     "TableName",
-    "TableOptions",
     "Tables",
     "Truncates",
     "UnresolvedType",
-    "ValueOptions",
     "Version",
-    "Versions",
 ]
 
 # Type checkers see the imports above, so they know which names there are.
@@ -134,11 +119,7 @@ class BinaryFile(Protocol):
         """Returns at most `size` bytes, and no bytes at the end."""
 
 
-Absence: TypeAlias = Literal["error", "ignore"]
-Buffer: TypeAlias = bytes | bytearray | memoryview
 Deletes: TypeAlias = Literal["apply", "soft", "ignore"]
-#: The engine that writes a target.
-Engine: TypeAlias = Literal["spark", "delta"]
 Framing: TypeAlias = Literal["wire", "copydata", "message", "recvlogical"]
 #: The kind of a target: rows as they are, all versions of rows, or all changes.
 Mode: TypeAlias = Literal["current", "history", "changes"]
@@ -146,127 +127,100 @@ NeverSent: TypeAlias = Literal["error", "null"]
 Policy: TypeAlias = Literal["error", "null", "sentinel"]
 Profile: TypeAlias = Literal["arrow", "spark", "text"]
 Source: TypeAlias = (
-    str | os.PathLike[str] | BinaryFile | IO[bytes] | Buffer | Iterable[Any]
+    str
+    | os.PathLike[str]
+    | BinaryFile
+    | IO[bytes]
+    | bytes
+    | bytearray
+    | memoryview
+    | Iterable[Any]
 )
 TableName: TypeAlias = str | tuple[str, str] | int
-Truncates: TypeAlias = Literal["apply", "error", "ignore"]
-Versions: TypeAlias = Literal["one", "union"]
+Truncates: TypeAlias = Literal["apply", "ignore"]
 
 
-class ValueOptions(TypedDict, total=False):
-    """The options that choose columns, and determine how their values are read."""
+class SparkSchemaOptions(TypedDict, total=False):
+    """The options that determine the columns of batches, in Spark too."""
 
     columns: Sequence[str] | None
     types: Mapping[str, ArrowSchemaExportable | str] | None
     unrepresentable: Policy | Mapping[str, Policy]
     catalog: Catalog | str | os.PathLike[str] | None
-
-
-class SessionOptions(TypedDict, total=False):
-    """The options of a stream that was written in another encoding."""
-
     session: Mapping[str, str] | None
-
-
-class SizeOptions(TypedDict, total=False):
-    """The options that determine how large batches are, and their texts."""
-
-    trim_bpchar: bool
-    batch_rows: int
-    batch_bytes: Size
-    batch_memory: Size
-
-
-class MemoryOptions(TypedDict, total=False):
-    """The options that limit what waits in memory."""
-
+    metadata: Sequence[str] | None
+    metadata_prefix: str
+    envelope: bool
+    start: At | None
+    end: At | None
+    late_start: bool
+    unfinished: Literal["error", "ignore"]
     spool_memory: Size
     spool_directory: str | os.PathLike[str] | None
     message_limit: Size | None
 
 
-class ChangeColumnOptions(ValueOptions, total=False):
-    """The options that determine the columns of changes."""
-
-    metadata: Sequence[str] | None
-    metadata_prefix: str
-    envelope: bool
-
-
-class LiveSchemaOptions(ChangeColumnOptions, MemoryOptions, total=False):
-    """The options that determine the columns and the range of every stream."""
-
-    start: At | None
-    end: At | None
-
-
-class SparkSchemaOptions(LiveSchemaOptions, SessionOptions, total=False):
-    """The options that determine the columns of batches, in Spark too."""
-
-    late_start: bool
-    unfinished: Absence
-
-
-class ProfileOptions(TypedDict, total=False):
-    """The options that Spark's functions determine themselves."""
+class SchemaOptions(SparkSchemaOptions, total=False):
+    """The options of `walrow.schema`."""
 
     schema: ArrowSchemaExportable | None
     profile: Profile
 
 
-class SchemaOptions(SparkSchemaOptions, ProfileOptions, total=False):
-    """The options of `walrow.schema`."""
+class SparkOptions(SparkSchemaOptions, total=False):
+    """The options of `walrow.spark.decode`, besides its parameters."""
 
-    framing: Framing | None
-
-
-class BatchOptions(SizeOptions, total=False):
-    """The options that determine the rows of batches."""
-
-    missing_table: Absence
+    batch_rows: int
+    batch_bytes: Size
+    missing_table: Literal["error", "ignore"]
     tables: Sequence[TableName] | None
 
 
-class SparkOptions(SparkSchemaOptions, BatchOptions, total=False):
-    """The options of `walrow.spark.decode`, besides its parameters."""
-
-
-class TableOptions(TypedDict, total=False):
-    """The options that choose the tables."""
-
-    table: TableName | None
-    side_tables: Sequence[str]
-
-
-class Options(SchemaOptions, SparkOptions, TableOptions, total=False):
+class Options(SchemaOptions, SparkOptions, total=False):
     """The options of `walrow.read`, and of the classes `walrow.Decoder` and `walrow.Reader`.
 
     The classes take sizes only as numbers of bytes.
     """
 
-
-class StateOptions(
-    ValueOptions,
-    SessionOptions,
-    SizeOptions,
-    MemoryOptions,
-    ProfileOptions,
-    total=False,
-):
-    """The options of `walrow.Log.state`, besides its parameters."""
+    table: TableName | None
 
 
-class NetOptions(StateOptions, total=False):
-    """The options of `walrow.Log.net`, besides its parameters."""
+class StateOptions(TypedDict, total=False):
+    """The options of `walrow.Log.state` and `walrow.Log.net`, besides their parameters."""
 
-    metadata_prefix: str
+    schema: ArrowSchemaExportable | None
+    columns: Sequence[str] | None
+    profile: Profile
+    types: Mapping[str, ArrowSchemaExportable | str] | None
+    unrepresentable: Policy | Mapping[str, Policy]
+    catalog: Catalog | str | os.PathLike[str] | None
+    session: Mapping[str, str] | None
+    batch_rows: int
+    batch_bytes: Size
+    spool_memory: Size
+    spool_directory: str | os.PathLike[str] | None
+    message_limit: Size | None
 
 
-class DataSourceOptions(ChangeColumnOptions, SizeOptions, MemoryOptions, total=False):
-    """The options of `walrow.read` that Spark's data source has, besides its own."""
-
-
-class ChangesOptions(
-    LiveSchemaOptions, ProfileOptions, BatchOptions, TableOptions, total=False
-):
+class ChangesOptions(TypedDict, total=False):
     """The options of `walrow.postgres.changes`, besides its parameters."""
+
+    table: TableName | None
+    tables: Sequence[TableName] | None
+    schema: ArrowSchemaExportable | None
+    columns: Sequence[str] | None
+    profile: Profile
+    types: Mapping[str, ArrowSchemaExportable | str] | None
+    unrepresentable: Policy | Mapping[str, Policy]
+    catalog: Catalog | str | os.PathLike[str] | None
+    metadata: Sequence[str] | None
+    metadata_prefix: str
+    envelope: bool
+    start: At | None
+    end: At | None
+    missing_table: Literal["error", "ignore"]
+    batch_rows: int
+    batch_bytes: Size
+    spool_memory: Size
+    spool_directory: str | os.PathLike[str] | None
+    message_limit: Size | None

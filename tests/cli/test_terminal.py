@@ -243,7 +243,7 @@ def test_arguments_in_usage_errors(
         ("inspect", f"--{word}", "-"),
         ("inspect", "-", word),
         ("inspect", "--limit", word, "-"),
-        ("inspect", "--framing", word, "-"),
+        ("decode", "--profile", word, "-"),
         ("decode", "--to", word, "-"),
         ("decode", "--type", word, "-"),
         ("decode", "--type", f"{word}=string", "--type", "a=nonsense", "-"),

@@ -74,9 +74,7 @@ def test_every_block_of_the_page_runs(tmp_path: Path) -> None:
     columns = [Column("id", 23, is_key=True), Column("total", 1700)]
     orders = relation(columns, name="orders")
     rows = insert(["1", "2.50"]), insert(["2", None])
-    walrow.seal(
-        wired(begin(), orders, *rows, commit()), log=tmp_path / "log", framing="wire"
-    )
+    walrow.seal(wired(begin(), orders, *rows, commit()), log=tmp_path / "log")
     programs = [str(Path(sys.executable).parent), os.environ["PATH"]]
     assert len(BLOCKS) == 3
     said = []

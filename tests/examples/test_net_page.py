@@ -20,7 +20,6 @@ def test_the_first_block_runs(tmp_path: Path) -> None:
     walrow.seal(
         wired(begin(), relation(columns, name="orders"), *changes, commit()),
         log=tmp_path / "log",
-        framing="wire",
     )
     said = subprocess.run(  # noqa: S603
         [sys.executable, "-c", FIRST],

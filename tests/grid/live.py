@@ -236,16 +236,14 @@ def _frames(stream: bytes) -> Iterator[bytes]:
 def decode(live: Live, stream: bytes, **options: Any) -> list[walrow.Batch]:
     """Decodes with the server's catalog, into one batch if possible."""
     options.setdefault("catalog", live.catalog)
-    return list(
-        walrow.read(
-            stream,
-            metadata=[],
-            batch_rows=1 << 20,
-            batch_bytes=1 << 29,
-            batch_memory=1 << 30,
-            **options,
-        )
+    decoder = walrow.Decoder(
+        metadata=[],
+        batch_rows=1 << 20,
+        batch_bytes=1 << 29,
+        batch_memory=1 << 30,
+        **options,
     )
+    return [*decoder.feed(stream), *decoder.finish()]
 
 
 #: Whether all types in a column have a send function. The server sends a type without one as

@@ -438,9 +438,7 @@ def test_a_confirmed_slot_follows_the_wal_of_other_tables(shop: str) -> None:
     slot = named_slot(shop)
     insert(shop, 1)
     execute(shop, "CREATE TABLE other (a int)")
-    with changes(
-        shop, slot=slot, publications="p", table="t", until=None, side_tables=()
-    ) as reader:
+    with changes(shop, slot=slot, publications="p", table="t", until=None) as reader:
         next(reader)
         reader.confirm()
         position = reader.position
@@ -587,7 +585,8 @@ def test_the_options_of_read(shop: str) -> None:
 
 
 def test_messages_and_transactions(shop: str) -> None:
-    with changes(shop, table="t", side_tables=["messages", "transactions"]) as reader:
+    chosen: Any = ["t", "walrow.messages", ("walrow", "transactions")]
+    with changes(shop, tables=chosen) as reader:
         execute(shop, "SELECT pg_logical_emit_message(true, 'us', 'hello')")
         insert(shop, 1)
         tables = {batch.table for batch in reader}

@@ -147,51 +147,6 @@ def test_a_load_that_is_refused_says_why(
     check_log(server.dsn, log, Load.TABLES)
 
 
-@pytest.mark.slow
-def test_a_load_is_given_up_when_too_much_waits(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
-        # It takes longer than several transactions.
-        "DROP TABLE IF EXISTS big",
-        "CREATE TABLE big AS SELECT g FROM generate_series(1, 200000) g",
-        "ALTER PUBLICATION p ADD TABLE big",
-    )
-    receive_rest(server, log, slot, *FIRST)
-    before = loads(log)
-    stop = threading.Event()
-
-    def receive() -> None:
-        # Nothing may come beside the load.
-        walrow.receive(
-            server.dsn,
-            log=log,
-            slot=slot,
-            publications="p",
-            publish_after=0.3,
-            max_hold=0,
-            jobs=1,
-            stop=stop,
-        )
-
-    receiver = threading.Thread(target=receive)
-    receiver.start()
-    try:
-        with Load(server.dsn, seed=6, pause=0) as load:
-            until(lambda: load.transactions > 10)
-            with pytest.raises(walrow.errors.LogError, match="waited for it"):
-                walrow.load(log=log, timeout=60)
-            assert loads(log) == before
-            time.sleep(0.5)
-    finally:
-        stop.set()
-        receiver.join(30)
-    receive_rest(server, log, slot)
-    check_log(server.dsn, log, Load.TABLES)
-
-
 def test_a_full_disk_only_delays_a_load(
     server: EmbeddedServer, slot: str, tmp_path: Path
 ) -> None:

@@ -263,8 +263,7 @@ def test_messages(server: EmbeddedServer, slot: str, tmp_path: Path) -> None:
     receive_all(server.dsn, log, "--messages", slot=slot)
     found = [
         (record["prefix"], record["content"])
-        for batch in walrow.read(log, side_tables=["messages"])
-        if batch.table == "walrow.messages"
+        for batch in walrow.read(log, table="walrow.messages")
         for record in pa.record_batch(batch).to_pylist()
     ]
     expected = [("walrow", each.encode()) for each in contents for _ in range(2)]

@@ -25,8 +25,6 @@ NOWHERE = "host=/nowhere dbname=postgres"
         ("publish_after", 0.0),
         ("publish_after", -1),
         ("publish_after", 1e300),
-        ("give_up_after", math.nan),
-        ("give_up_after", -1),
         ("start_within", math.nan),
         ("start_within", -1),
         ("segment_size", 0),
@@ -34,9 +32,6 @@ NOWHERE = "host=/nowhere dbname=postgres"
         ("segment_size", 1 << 63),
         ("spool_memory", -1),
         ("spool_memory", 1 << 63),
-        ("max_hold", -1),
-        ("max_hold", 1 << 63),
-        ("compression_level", 1 << 40),
     ],
 )
 def test_numbers_that_make_no_sense(tmp_path: Path, name: str, value: float) -> None:
@@ -62,32 +57,19 @@ def test_a_log_has_a_name() -> None:
         walrow.receive(NOWHERE, log="", slot="s", publications="p")
 
 
-def test_a_receiver_may_try_for_ever(tmp_path: Path) -> None:
-    with pytest.raises(walrow.errors.ReplicationError):
-        walrow.receive(
-            NOWHERE,
-            log=tmp_path / "log",
-            slot="s",
-            publications="p",
-            give_up_after=math.inf,
-            start_within=0,
-        )
-
-
 @pytest.mark.parametrize(
     ("arguments", "named"),
     [
         (["--publish-after", "inf"], "the value is inf"),
         (["--publish-after", "nan"], "is not a duration"),
         (["--publish-after", "1e300"], "is not a duration"),
-        (["--give-up-after", "nan"], "is not a duration"),
+        (["--start-within", "nan"], "is not a duration"),
         (["--segment-size", "99999999999999999999MiB"], "is not a size"),
         (["--spool-memory", "99999999999999999999MiB"], "is not a size"),
         (["--segment-size", "-64"], "is not a size"),
         (["--segment-size", "0B"], "the value is 0"),
-        (["--give-up-after", "soon"], "is not a duration"),
+        (["--start-within", "soon"], "is not a duration"),
         (["--retain", "64"], "64 is not a duration or a size"),
-        (["--max-hold", "99999999999999999999MiB"], "is not a size"),
     ],
 )
 def test_numbers_on_the_command_line(

@@ -343,7 +343,7 @@ def test_keyboard_interrupt(server: EmbeddedServer, slot: str, tmp_path: Path) -
         (
             # After a first load that was given up.
             "walrow._receive.driver.drop_slot",
-            {"create": True, "snapshot": True, "max_hold": 0, "jobs": 1},
+            {"create": True, "snapshot": True, "jobs": 1},
         ),
     ],
 )
@@ -364,7 +364,13 @@ def test_stop_while_something_takes_long_at_the_end(
         text = "it took too long"
         raise walrow.errors.LogError(text)
 
+    def refuse(*_arguments: Any, **_options: Any) -> None:
+        text = "the table is not copied"
+        raise walrow.errors.LogError(text, code="load")
+
     monkeypatch.setattr(blocked, block)
+    if "create" in options:
+        monkeypatch.setattr("walrow._receive.loading.TableLoad._copy", refuse)
     execute(
         server.dsn,
         "INSERT INTO audit (what) SELECT repeat('x', 1000) FROM generate_series(1, 50000)",

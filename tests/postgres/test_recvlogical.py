@@ -105,11 +105,18 @@ def slots(
         each.close()
 
 
-def contents(source: Any, framing: Any) -> tuple[dict[str, Any], walrow.Reader]:
+TABLES = (
+    "item",
+    "other",
+    "walrow.transactions",
+    "walrow.messages",
+    "walrow.truncates",
+)
+
+
+def contents(source: Any) -> tuple[dict[str, Any], walrow.Reader]:
     """All rows by table, and the reader after them."""
-    reader = walrow.read(
-        source, framing=framing, side_tables=["transactions", "messages", "truncates"]
-    )
+    reader = walrow.read(source, tables=TABLES)
     result = outcome(reader)
     assert result.error is None
     assert not reader.unfinished
@@ -164,8 +171,8 @@ def test_file_has_what_the_connection_has(
     with pair.receive(until_lsn=end) as running:
         running.wait()
     # The program stops before the first record past the end.
-    found, reader = contents(pair.path, "recvlogical")
-    wire, _ = contents(pair.wire(), "wire")
+    found, reader = contents(pair.path)
+    wire, _ = contents(pair.wire())
     expected = {
         table: [row for row in rows if row.get("id") != 0]
         for table, rows in wire.items()
@@ -176,13 +183,12 @@ def test_file_has_what_the_connection_has(
     assert reader.repeated_transactions == 0
     # Frame by frame, and byte for byte.
     data = pair.path.read_bytes()
-    frames = walrow.frames(pair.path, framing="recvlogical")
+    frames = walrow.frames(pair.path)
     assert b"".join(frame.to_bytes() for frame in frames) == data
     for size in (1, 1000):
         chunks = [data[at : at + size] for at in range(0, 200_000, size)]
         whole, cut = (
-            outcome(walrow.read(source, framing="recvlogical"))
-            for source in (data[:200_000], chunks)
+            outcome(walrow.read(source)) for source in (data[:200_000], chunks)
         )
         assert whole.tables() == cut.tables()
 
@@ -207,10 +213,10 @@ def wait_for_row(path: Path, marker: str) -> None:
     while marker.encode() not in path.read_bytes():
         assert time.monotonic() < deadline, f"{marker} does not come"
         time.sleep(0.05)
-    reader = walrow.read(path, framing="recvlogical")
+    reader = walrow.read(path)
     while list(reader) is None or reader.unfinished:
         assert time.monotonic() < deadline, f"{marker} is not committed"
-        reader = walrow.read(path, framing="recvlogical")
+        reader = walrow.read(path)
 
 
 @pytest.mark.parametrize(
@@ -255,15 +261,15 @@ def test_reconnects_repeat_and_lose_nothing(
             pair.run("SELECT pg_logical_emit_message(false, 'note', 'inside')")
         pair.run("INSERT INTO item VALUES (-12, 'the end')")
         wait_for_row(pair.path, "the end")
-    found, reader = contents(pair.path, "recvlogical")
-    expected, _ = contents(pair.wire(), "wire")
+    found, reader = contents(pair.path)
+    expected, _ = contents(pair.wire())
     assert found == expected
     assert len(found["public.item"]) == 80_008
     assert reader.repeated_transactions > 0
     # The connection broke inside the large transaction.
     begins = Counter(
         frame.message.xid
-        for frame in walrow.frames(pair.path, framing="recvlogical")
+        for frame in walrow.frames(pair.path)
         if frame.message
         and (
             frame.message.kind == "B"
@@ -272,7 +278,7 @@ def test_reconnects_repeat_and_lose_nothing(
     )
     ends = Counter(
         frame.message.kind
-        for frame in walrow.frames(pair.path, framing="recvlogical")
+        for frame in walrow.frames(pair.path)
         if frame.message and frame.message.kind in "CcPpK"
     )
     assert begins.total() > ends["C"] + ends["c"] + ends["p"]

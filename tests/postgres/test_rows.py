@@ -53,7 +53,7 @@ def conn(server: EmbeddedServer) -> Iterator[psycopg.Connection[Any]]:
 
 def test_rows_of_psycopg_are_read(conn: psycopg.Connection[Any]) -> None:
     found = conn.execute(ALL.encode()).fetchall()
-    expected = outcome(walrow.read([bytes(row[2]) for row in found], framing="message"))
+    expected = outcome(walrow.read([bytes(row[2]) for row in found]))
     assert sum(len(batch) for batch in walrow.read(found)) == 4
     for factory in (rows.tuple_row, rows.dict_row, rows.namedtuple_row):
         for binary in (False, True):

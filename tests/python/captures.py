@@ -8,6 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import walrow
+
 DATA = Path(__file__).resolve().parent.parent / "data"
 
 
@@ -75,6 +77,12 @@ def captures(*records: str) -> list[Capture]:
         msg = f"no captures in {DATA}"
         raise LookupError(msg)
     return found
+
+
+def with_sides(source: Any, *sides: str) -> list[int | str]:
+    """The OIDs of all tables of a source, and side tables."""
+    tables = [it.oid for it in walrow.tables(source)]
+    return [*tables, *(f"walrow.{side}" for side in sides)]
 
 
 def cut(data: bytes, size: int) -> list[bytes]:

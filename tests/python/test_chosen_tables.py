@@ -128,10 +128,13 @@ def test_missing_tables_are_named_together() -> None:
         ({"tables": [5, 5]}, "table with OID 5 is chosen twice"),
         ({"tables": [-1]}, "tables: an OID has 32 bits"),
         (
-            {"tables": ["a", "walrow.messages"]},
-            r"walrow\.messages is a side table: .* or with side_tables=\[\"messages\"\]",
+            {"tables": ["walrow.messages", ("walrow", "messages")]},
+            r"table walrow\.messages is chosen twice",
         ),
-        ({"tables": [("walrow", "relations")]}, r"walrow\.relations is a side table"),
+        (
+            {"tables": ["walrow.messages"], "columns": ["prefix"]},
+            "side tables have fixed columns",
+        ),
         ({"tables": ["a"], "table": "b"}, "table and tables contradict each other"),
         (
             {"tables": ["a"], "schema": pa.schema([])},
@@ -153,7 +156,7 @@ def test_other_types_are_refused(tables: Any) -> None:
 
 def test_a_schema_takes_one_table() -> None:
     options: Any = {"tables": ["item", "stock"]}
-    with pytest.raises(TypeError, match="tables is not an option of schema"):
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tables'"):
         walrow.schema(ROWS.path, **options)
 
 
@@ -204,12 +207,30 @@ def test_the_envelope_has_all_of_them() -> None:
 
 
 def test_side_tables_come_with_them() -> None:
-    found = sizes(ROWS.path, tables=["stock"], side_tables=["transactions"])
-    assert found == {
-        "public.stock": 7,
-        "walrow.transactions": sizes(ROWS.path, table="walrow.transactions")[
-            "walrow.transactions"
-        ],
+    for side in ("walrow.transactions", ("walrow", "transactions")):
+        found = sizes(ROWS.path, tables=["stock", side], columns=["note"])
+        assert found == {"public.stock": 7, "walrow.transactions": 7}
+    # Alone in a list, too.
+    sides = ["walrow.transactions", "walrow.relations"]
+    assert sizes(ROWS.path, tables=sides).keys() == {*sides}
+
+
+def test_a_table_of_the_stream_with_the_name_of_a_side_table_has_an_oid() -> None:
+    data = streams.wired(
+        streams.begin(),
+        streams.relation([ID], 7, "messages", schema="walrow"),
+        streams.insert(["3"], 7),
+        streams.commit(),
+    )
+    for chosen in ({"table": "walrow.messages"}, {"tables": [("walrow", "messages")]}):
+        with pytest.raises(
+            walrow.errors.SchemaError, match="the table in the stream by its OID, 7"
+        ) as caught:
+            sizes(data, **chosen)
+        assert caught.value.remedies == ()
+    assert sizes(data, tables=[7, "walrow.transactions"]) == {
+        "walrow.messages": 1,
+        "walrow.transactions": 1,
     }
 
 

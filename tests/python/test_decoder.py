@@ -88,18 +88,18 @@ def test_all_framings_give_the_same_batches(capture: Capture) -> None:
             result.error = (result.error[0], "")
         assert result == expected
 
-    compare(outcome(walrow.read(payloads, framing="copydata")))
+    compare(outcome(walrow.read(payloads)))
     compare(outcome(decode(walrow.Decoder(framing="copydata"), payloads)))
     compare(outcome(decode(walrow.Decoder(framing="copydata"), [payloads])))
-    compare(outcome(walrow.read(changes, framing="message")))
+    compare(outcome(walrow.read(changes)))
     compare(outcome(decode(walrow.Decoder(framing="message"), changes)))
     texts = [(format_lsn(a), b, c) for a, b, c in changes]
-    compare(outcome(walrow.read(texts, framing="message")))
+    compare(outcome(walrow.read(texts)))
     file = b"".join(message + b"\n" for _, _, message in changes)
-    compare(outcome(walrow.read(file, framing="recvlogical")))
+    compare(outcome(walrow.read(file)))
     compare(outcome(decode(walrow.Decoder(framing="recvlogical"), cut(file, 1000))))
     bare = [memoryview(message) for _, _, message in changes]
-    compare(outcome(walrow.read(bare, framing="message")))
+    compare(outcome(walrow.read(bare)))
 
 
 def test_flush_gives_what_is_committed_and_position_follows() -> None:
@@ -206,7 +206,7 @@ def test_chunks_that_are_not_bytes_are_a_type_error(wrong: Any) -> None:
 
 
 def test_unfinished_batches_are_bounded_in_memory() -> None:
-    batches = list(walrow.read(ROWS.data, batch_memory=1))
+    batches = list(decode(walrow.Decoder(batch_memory=1), [ROWS.data]))
     assert outcome(batches).tables() == outcome(walrow.read(ROWS.data)).tables()
     assert len(batches) > 2
 

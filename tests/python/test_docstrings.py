@@ -11,7 +11,12 @@ import pytest
 
 import walrow
 from walrow import _core
-from walrow.typing import Options, SchemaOptions
+from walrow.typing import (
+    ChangesOptions,
+    Options,
+    SchemaOptions,
+    StateOptions,
+)
 
 STUBS = ast.parse(Path(_core.__file__).with_name("_core.pyi").read_text("utf-8"))
 OPTIONS = get_type_hints(Options)
@@ -37,8 +42,15 @@ def documented() -> list[tuple[str, str]]:
 
 def test_the_stubs_document_every_public_item() -> None:
     paths = {path for path, _ in documented()}
-    names = [node.name for node in STUBS.body if isinstance(node, ast.ClassDef)]
-    assert len(names) >= 11
+    names = [
+        node.name
+        for node in STUBS.body
+        if isinstance(node, ast.ClassDef)
+        and any(node.name in dir(it) for it in (walrow, walrow.typing))
+    ]
+    assert {"Batch", "Catalog", "Decoder", "Frame", "Message", "Reader", "Schema"} <= {
+        *names
+    }
     for name in names:
         assert name in paths
         for member in vars(getattr(_core, name)):
@@ -67,8 +79,11 @@ def test_signatures_list_every_option(target: Any) -> None:
         # It is about the source, which a Reader takes in parts.
         assert keywords.pop("versions").default == "one"
         assert keywords.pop("threads").default == 1
-    assert keywords.keys() == OPTIONS.keys() == _core.OPTIONS.keys()
-    assert [each.default for each in keywords.values()] == [*_core.OPTIONS.values()]
+    own = _core.DECODER_OPTIONS if target is walrow.Decoder else {}
+    assert [*keywords] == [*own, *_core.OPTIONS]
+    assert OPTIONS.keys() == _core.OPTIONS.keys()
+    expected = [*own.values(), *_core.OPTIONS.values()]
+    assert [each.default for each in keywords.values()] == expected
     assert all(each.annotation for each in keywords.values())
     assert not any(each.kind is each.VAR_KEYWORD for each in parameters.values())
 
@@ -82,9 +97,8 @@ def test_a_schema_takes_the_options_that_determine_it() -> None:
 def test_spark_takes_the_options_of_read() -> None:
     from walrow import spark
 
-    fixed = {"framing", "profile", "side_tables"}
-    rows = {"trim_bpchar", "batch_rows", "batch_bytes", "batch_memory", "missing_table"}
-    rows.add("tables")
+    fixed = {"profile"}
+    rows = {"batch_rows", "batch_bytes", "missing_table", "tables"}
     for function, others in (
         (spark.decode, set()),
         (spark.changes, set()),
@@ -100,14 +114,19 @@ def test_changes_take_the_options_of_read() -> None:
 
     names = set(inspect.signature(postgres.changes).parameters)
     # A live stream is of one kind, and its settings are pinned.
-    assert OPTIONS.keys() - names == {"framing", "session", "late_start", "unfinished"}
+    assert OPTIONS.keys() - names == {"session", "late_start", "unfinished"}
     own = {"conninfo", "publications", "slot", "until", "peek", "binary", "origin"}
     assert names - OPTIONS.keys() == own
 
 
+@pytest.mark.parametrize("fewer", [StateOptions, ChangesOptions])
+def test_an_option_has_the_same_type_in_each_list(fewer: type[Any]) -> None:
+    assert get_type_hints(fewer).items() <= get_type_hints(Options).items()
+
+
 def test_the_defaults_are_those_of_no_options() -> None:
-    for target in (walrow.Decoder, lambda **options: walrow.Reader([], **options)):
-        target(**_core.OPTIONS)
+    walrow.Reader([], **_core.OPTIONS)
+    walrow.Decoder(**_core.OPTIONS, **_core.DECODER_OPTIONS)
 
 
 def test_read_describes_every_option() -> None:
@@ -118,13 +137,26 @@ def test_read_describes_every_option() -> None:
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "text"),
     [
-        lambda: walrow.read(b"", nonsense=1),  # type: ignore[call-arg]
-        lambda: walrow.Decoder(nonsense=1),  # type: ignore[call-arg]
-        lambda: walrow.schema(walrow.Catalog(), "t", nonsense=1),  # type: ignore[call-arg]
+        (
+            lambda: walrow.read(b"", tabel=1),  # type: ignore[call-arg]
+            r"read\(\) got an unexpected keyword argument 'tabel'",
+        ),
+        (
+            lambda: walrow.Decoder(tabel=1),  # type: ignore[call-arg]
+            "tabel is not an option; did you mean table[?]",
+        ),
+        (
+            lambda: walrow.schema(walrow.Catalog(), "t", tabel=1),  # type: ignore[call-arg]
+            r"schema\(\) got an unexpected keyword argument 'tabel'",
+        ),
+        (
+            lambda: walrow.receive("", log="l", slot="s", publications="p", tabel=1),  # type: ignore[call-arg]
+            "got an unexpected keyword argument 'tabel'",
+        ),
     ],
 )
-def test_an_unknown_option_is_a_type_error(call: Any) -> None:
-    with pytest.raises(TypeError, match="nonsense is not an option"):
+def test_an_unknown_option_is_a_type_error(call: Any, text: str) -> None:
+    with pytest.raises(TypeError, match=text):
         call()

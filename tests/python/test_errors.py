@@ -101,7 +101,7 @@ def test_decode_error_says_where() -> None:
 
 
 @pytest.mark.parametrize("framing", ["copydata", "message", "recvlogical"])
-def test_offsets_count_the_callers_bytes(framing: Any) -> None:
+def test_offsets_count_the_callers_bytes(framing: str) -> None:
     data, place, _ = broken(ROWS.data, "I", 5, ord("X"))
     header = 5 if framing == "copydata" else 30
     chunks: list[bytes] = []
@@ -116,7 +116,7 @@ def test_offsets_count_the_callers_bytes(framing: Any) -> None:
             chunks.append(data[at + header : at + size] + newline)
         at += size
     with pytest.raises(walrow.errors.DecodeError) as caught:
-        list(walrow.read(chunks, framing=framing))
+        list(walrow.read(chunks))
     assert caught.value.offset == fed
 
 
@@ -345,12 +345,11 @@ def test_bytes_that_begin_with_another_framing_name_the_option(
     framing: Any, chunks: list[bytes]
 ) -> None:
     decoder = walrow.Decoder(framing=framing)
-    for read in (walrow.read(chunks, framing=framing), decoder.feed(chunks[0])):
-        with pytest.raises(
-            walrow.errors.DecodeError, match="choose another framing"
-        ) as caught:
-            next(read)
-        assert caught.value.remedies == (walrow.errors.Remedy("framing"),)
+    with pytest.raises(
+        walrow.errors.DecodeError, match="; give a Decoder another framing"
+    ) as caught:
+        next(decoder.feed(chunks[0]))
+    assert caught.value.remedies == (walrow.errors.Remedy("framing"),)
 
 
 def test_a_later_byte_has_no_other_framing() -> None:

@@ -105,7 +105,9 @@ def test_spliced_captures_give_only_our_errors(data: st.DataObject) -> None:
 def test_any_bytes_give_only_our_errors(data: bytes, framing: Any) -> None:
     attempt(data)
     with contextlib.suppress(walrow.errors.DecodeError):
-        list(walrow.read([data], framing=framing, unfinished="ignore"))
+        decoder = walrow.Decoder(framing=framing, unfinished="ignore")
+        list(decoder.feed([data]))
+        list(decoder.finish())
 
 
 def test_claimed_lengths_reserve_nothing() -> None:

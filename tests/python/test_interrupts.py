@@ -77,11 +77,10 @@ def test_chunks_without_a_batch(
         if isinstance(source, list):
             pytest.skip("these are wire frames")
         source = itertools.repeat(KEEPALIVE[5:])
+    decoder = walrow.Decoder(framing=framing, table="none_of_these", schema=SCHEMA)
     interrupted = interrupt()
     with pytest.raises(KeyboardInterrupt):
-        list(
-            walrow.Reader(source, framing=framing, table="none_of_these", schema=SCHEMA)
-        )
+        list(decoder.feed(source))
     assert interrupted() < SECONDS
 
 
@@ -232,7 +231,8 @@ def test_upkeep_of_a_log(
             assert walrow.Log(log.path).segments() == segments
     # Some segments may be rewritten. Another call goes on.
     log = walrow.Log(log.path)
-    assert log.verify() == len(segments)
+    assert log.verify() == []
+    assert len(log.segments()) == len(segments)
     log.erase("t", columns=["v"])
     with pytest.raises(walrow.errors.SchemaError):
         # It is gone.

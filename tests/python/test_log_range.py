@@ -169,7 +169,8 @@ def test_columns_and_schemas_of_several_versions(tmp_path: Path) -> None:
         {"table": "none"},
         {"table": "walrow.transactions"},
         {"table": ("walrow", "transactions")},
-        {"tables": ["t"], "side_tables": ["transactions"]},
+        {"tables": ["t", "walrow.transactions"]},
+        {"tables": ["t", ("walrow", "transactions")]},
     ],
     ids=str,
 )

@@ -163,7 +163,7 @@ def test_messages_of_users_that_look_like_facts_are_data(
     options: list[dict[str, Any]] = [
         {"table": "walrow.messages"},
         {"table": "t"},
-        {"side_tables": ["messages", "transactions"]},
+        {"tables": ["t", "walrow.messages", "walrow.transactions"]},
     ]
     for each in options:
         assert contents(log.read(**each)) == contents(walrow.read(STREAM, **each))

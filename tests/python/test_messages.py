@@ -235,7 +235,7 @@ def test_server_errors_have_their_fields() -> None:
 def test_other_framings_encode_to_their_chunks() -> None:
     frames = list(walrow.frames(ROWS.data))
     payloads = [frame.to_bytes()[5:] for frame in frames if frame.kind in "wk"]
-    again = list(walrow.frames(payloads, framing="copydata"))
+    again = list(walrow.frames(payloads))
     assert [frame.to_bytes() for frame in again] == payloads
     assert [frame.size for frame in again] == [len(payload) for payload in payloads]
     changes = [
@@ -243,11 +243,11 @@ def test_other_framings_encode_to_their_chunks() -> None:
         for frame in frames
         if frame.kind == "w"
     ]
-    again = list(walrow.frames(changes, framing="message"))
+    again = list(walrow.frames(changes))
     assert [frame.to_bytes() for frame in again] == [change[2] for change in changes]
     assert [frame.fields["start"] for frame in again] == [c[0] for c in changes]
     lines = [message + b"\n" for _, _, message in changes]
-    again = list(walrow.frames(b"".join(lines), framing="recvlogical"))
+    again = list(walrow.frames(b"".join(lines)))
     assert [frame.to_bytes() for frame in again] == lines
     assert [frame.size for frame in again] == [len(line) for line in lines]
     assert not any(frame.fields["start"] for frame in again)
@@ -308,8 +308,8 @@ def test_a_cut_file_of_pg_recvlogical_is_an_error() -> None:
     data = b"".join(lines)
     for source in (data[:-2], data[:-10]):
         with pytest.raises(walrow.errors.UnfinishedError):
-            list(walrow.frames(source, framing="recvlogical"))
-        frames = walrow.frames(source, framing="recvlogical", unfinished="ignore")
+            list(walrow.frames(source))
+        frames = walrow.frames(source, unfinished="ignore")
         assert len(list(frames)) == len(lines) - 1
 
 

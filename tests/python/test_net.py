@@ -324,18 +324,13 @@ def test_ignored_deletes_leave_rows(tmp_path: Path) -> None:
     assert not any(row[1] == 1 for row in found)
 
 
-def test_truncates_that_are_errors_or_ignored(tmp_path: Path) -> None:
+def test_truncates_that_are_ignored(tmp_path: Path) -> None:
     log = log_of(
         tmp_path / "log", update(("1", UNSENT)), truncate(TABLE), insert(("3", "c"))
     )
-    with pytest.raises(walrow.errors.ApplyError, match="truncates") as raised:
-        _ = log.net("t", start=START, truncates="error").rows
-    assert (raised.value.code, raised.value.table) == ("truncated", "public.t")
     net = log.net("t", start=START, truncates="ignore")
     assert (net.barrier, net.clears) == (None, False)
     assert pairs(rows_of(net)) == pairs([("U", 1, ...), ("I", 3, "c")])
-    # Not in the range.
-    assert log.net("t", start=0x3000, truncates="error").rows == 1
 
 
 # --------------------------------------------------------------------- columns
@@ -837,14 +832,12 @@ def test_it_shows_itself(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(1, 2))
     net = log.net("t")
     assert repr(net) == "<walrow._log.net.Net of public.t, 0/0 to 0/1000: not read>"
-    assert "0/1000" in net._repr_html_()
     assert net.bytes_read == 0
     assert net.events == 2
     assert (
         repr(net)
         == "<walrow._log.net.Net of public.t, 0/0 to 0/1000: 2 changes, 2 rows>"
     )
-    assert "<td>2</td>" in net._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -858,7 +851,7 @@ def test_it_shows_itself(tmp_path: Path) -> None:
         ({"end": "yesterday"}, "end must be an LSN"),
         ({"start": 0x1000, "end": 0xFFF}, "end is 0/FFF, before start, 0/1000"),
         ({"deletes": "none"}, "deletes='none' is not one of 'apply', 'soft', 'ignore'"),
-        ({"truncates": "soft"}, "truncates='soft' is not one of"),
+        ({"truncates": "error"}, "truncates='error' is not one of 'apply', 'ignore'"),
         ({"never_sent": None}, "never_sent=None is not one of"),
         ({"allow": "erased"}, "allow is a list"),
         ({"allow": ["incomplete"]}, "allow has 'incomplete'; it takes erased"),
@@ -892,7 +885,7 @@ def test_options_of_other_functions(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(1))
     for wrong in ("metadata", "as_of", "tables", "framing", "nonsense"):
         option: Any = {wrong: None}
-        with pytest.raises(TypeError, match=f"{wrong} is not an option of net"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{wrong}'"):
             log.net("t", **option)
 
 

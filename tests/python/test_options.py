@@ -12,6 +12,7 @@ import streams
 import walrow
 from captures import Capture, capture, captures
 from rows import outcome
+from walrow import _core
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -134,11 +135,6 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
         ({"profile": "pandas"}, walrow.errors.OptionError, "arrow, spark or text"),
         ({"profile": 5}, TypeError, "profile must be a string"),
         (
-            {"framing": "tcp"},
-            walrow.errors.OptionError,
-            "wire, copydata, message or recvlogical",
-        ),
-        (
             {"unrepresentable": "drop"},
             walrow.errors.OptionError,
             "error, null or sentinel",
@@ -153,11 +149,10 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
             "metadata must be a sequence of names, not bool",
         ),
         ({"columns": 1}, TypeError, "columns must be a sequence of names, not int"),
-        ({"side_tables": [1]}, TypeError, "sequence of names, not of int"),
+        ({"columns": [1]}, TypeError, "sequence of names, not of int"),
         ({"batch_rows": 0}, walrow.errors.OptionError, "batch_rows"),
         ({"batch_rows": -1}, walrow.errors.OptionError, "batch_rows"),
         ({"batch_bytes": 1 << 30}, walrow.errors.OptionError, "batch_bytes"),
-        ({"batch_memory": 0}, walrow.errors.OptionError, "batch_memory"),
         (
             {"schema": pa.schema([])},
             walrow.errors.OptionError,
@@ -579,7 +574,7 @@ CALLS: dict[str, Any] = {
     "Log.state": lambda log, **options: list(log.state("public.item", **options)),
     "Log.net": lambda log, **options: list(log.net("public.item", **options)),
 }
-SIZES = ("batch_bytes", "batch_memory", "message_limit", "spool_memory")
+SIZES = ("batch_bytes", "message_limit", "spool_memory")
 
 
 @pytest.fixture
@@ -608,21 +603,37 @@ def test_a_size_with_a_unit_is_as_many_bytes() -> None:
     assert len(batches) > 2
 
 
-@pytest.mark.parametrize("framing", [5, [], 0, b"", False, "tcp", {}])
-def test_a_wrong_framing_is_named(framing: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["framing", "batch_memory"])
+def test_options_of_a_decoder_are_not_those_of_read(name: str, tmp_path: Path) -> None:
+    options: Any = {name: _core.DECODER_OPTIONS[name]}
     calls: list[Any] = [
-        lambda: walrow.read(ROWS.path, framing=framing),
-        lambda: walrow.frames(ROWS.path, framing=framing),
-        lambda: walrow.messages(ROWS.path, framing=framing),
-        lambda: walrow.tables(ROWS.path, framing=framing),
-        lambda: walrow.seal(ROWS.path, log=tmp_path / "log", framing=framing),
+        lambda: walrow.read(ROWS.path, **options),
+        lambda: walrow.Reader([], **options),
+        lambda: walrow.frames(ROWS.path, **options),
+        lambda: walrow.messages(ROWS.path, **options),
+        lambda: walrow.tables(ROWS.path, **options),
+        lambda: walrow.seal(ROWS.path, log=tmp_path / "log", **options),
     ]
     for call in calls:
-        with pytest.raises(
-            walrow.errors.OptionError, match=r"^framing is .*'recvlogical'"
-        ):
+        with pytest.raises(TypeError, match=name):
             call()
     assert not (tmp_path / "log").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "text"),
+    [
+        ({"framing": "tcp"}, walrow.errors.OptionError, "wire, copydata, message or"),
+        ({"framing": 5}, TypeError, "framing must be a string, not int"),
+        ({"batch_memory": 0}, walrow.errors.OptionError, "batch_memory"),
+        ({"batch_memory": -1}, walrow.errors.OptionError, "batch_memory"),
+        ({"batch_memory": "1MiB"}, TypeError, "batch_memory must be an integer"),
+    ],
+    ids=str,
+)
+def test_options_of_a_decoder(options: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        walrow.Decoder(**options)
 
 
 @pytest.mark.parametrize(

@@ -97,11 +97,6 @@ def test_file_without_data_yet_is_not_its_end() -> None:
         list(walrow.read(Empty()))
 
 
-def test_other_framings_want_chunks() -> None:
-    with pytest.raises(walrow.errors.OptionError, match="chunks"):
-        walrow.read(ROWS.path, framing="copydata")
-
-
 def test_empty_source_has_no_batches() -> None:
     reader = walrow.read(b"")
     assert list(reader) == []
@@ -180,7 +175,7 @@ def test_stream_that_ends_with_a_commit_is_complete(framing: Any, size: int) -> 
         "recvlogical": cut(b"".join(frame[30:] + b"\n" for frame in data), size),
     }[framing]
     rows = sum(len(batch) for batch in walrow.read(ROWS.data))
-    reader = walrow.read(chunks, framing=framing, batch_rows=2)
+    reader = walrow.read(chunks, batch_rows=2)
     assert sum(len(batch) for batch in reader) == rows
     assert not reader.unfinished
     decoder = walrow.Decoder(framing=framing, batch_rows=2)
@@ -199,7 +194,7 @@ def test_file_of_pg_recvlogical_returns_repeated_transactions_once(
     ]
     path = tmp_path / "file"
     path.write_bytes(b"".join(lines[: len(lines) // 2] + lines))
-    reader = walrow.read(path, framing="recvlogical")
+    reader = walrow.read(path)
     wire = walrow.read(ROWS.data)
     expected = outcome(wire).tables()
     assert outcome(reader).tables() == expected

@@ -109,7 +109,6 @@ def read(of: Type, form: str = "text", **options: Any) -> walrow.Reader:
     stream = messages([Column("c", of.oid, of.typmod)], [[c] for c in (*cells, None)])
     return walrow.read(
         stream,
-        framing="message",
         table="t",
         metadata=(),
         catalog=type_cases.catalog(),
@@ -235,7 +234,6 @@ def test_text_profile_is_what_the_server_wrote(of: Type) -> None:
         stream = messages(columns, [[cell] for _, cell in sent])
         reader = walrow.read(
             stream,
-            framing="message",
             table="t",
             profile="text",
             metadata=(),
@@ -256,18 +254,14 @@ def test_sentinels_are_infinities_in_duckdb() -> None:
     duckdb = pytest.importorskip("duckdb")
     for oid in (1082, 1114, 1184):
         stream = messages([Column("c", oid)], [["infinity"], ["-infinity"]])
-        reader = walrow.read(
-            stream, framing="message", table="t", unrepresentable="sentinel"
-        )
+        reader = walrow.read(stream, table="t", unrepresentable="sentinel")
         found = duckdb.sql("SELECT c::VARCHAR FROM reader").fetchall()
         assert reader.nulled == {}
         assert found == [("infinity",), ("-infinity",)]
 
 
 def field_of(column: Column, **options: Any) -> Any:
-    reader = walrow.read(
-        messages([column], [[None]]), framing="message", table="t", **options
-    )
+    reader = walrow.read(messages([column], [[None]]), table="t", **options)
     return pa.schema(reader.schema).field("c")
 
 

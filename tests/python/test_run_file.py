@@ -102,7 +102,6 @@ def test_a_file_is_typed() -> None:
         ('"7d"', "-1", "line 8: log.retain_age: it must be a duration"),
         ('"64MiB"', '"64 miles"', "line 9: log.segment_size: it must be a size"),
         ('"64MiB"', "1.5", "line 9: log.segment_size: it must be a size"),
-        ('"64MiB"', '"64MiB"\ncompression_level = 23', "line 10: log.compression_level: it is 23: it must be from -131072 to 22"),
         ('"64MiB"', '"64MiB"\npublish_after = 0', "line 10: log.publish_after: it is 0.0: it must be from 0.01 to 1000000000"),
         ('path = "log"', 'path = "s3://bucket/log"', "line 7: log.path: a log is written into a local directory"),
         ('"spark.jars.packages" = "a:b:c"', "spark.jars = 1", 'line 12: spark.spark: names with a dot need quotes: "spark.…" = "…"'),

@@ -41,7 +41,7 @@ def zstd(data: bytes) -> bytes:
 
 
 def expected() -> Any:
-    found = outcome(walrow.read(ROWS.data, framing="wire"))
+    found = outcome(walrow.read(ROWS.data))
     assert found.batches
     return found
 
@@ -309,8 +309,7 @@ def test_exceptions_of_a_source_come_after_its_chunks() -> None:
     assert reader.unfinished
 
 
-@pytest.mark.parametrize("options", [{}, {"framing": "wire"}])
-def test_an_empty_chunk_returns_the_complete_rows(options: dict[str, Any]) -> None:
+def test_an_empty_chunk_returns_the_complete_rows() -> None:
     """A live source says with it that nothing more came for now."""
     frames = list(walrow.frames(ROWS.data))
     asked = 0
@@ -324,7 +323,7 @@ def test_an_empty_chunk_returns_the_complete_rows(options: dict[str, Any]) -> No
 
     places = []
     batches = []
-    for batch in walrow.read(chunks(), **options):
+    for batch in walrow.read(chunks()):
         batches.append(batch)
         places.append(asked)
     # The rows of a transaction come with its commit, before the next frame.
@@ -380,7 +379,7 @@ def test_rows_of_drivers_are_read(shape: Callable[[str, bytes], Any]) -> None:
             lsn = streams.format_lsn(frame.fields["start"])
             rows.append(shape(lsn, frame.to_bytes()[30:]))
     assert outcome(walrow.read(iter(rows))).batches == expected().batches
-    assert outcome(walrow.read(rows, framing="message")).batches == expected().batches
+    assert outcome(walrow.read(rows)).batches == expected().batches
     names = [frame.message.name for frame in walrow.frames(rows) if frame.message]
     assert len(names) == len(rows)
 
@@ -544,13 +543,6 @@ def test_files_that_look_like_connection_strings_are_files(
     (tmp_path / "dbname=shop").mkdir()
     (tmp_path / "dbname=shop" / "host=a.wire").write_bytes(ROWS.data)
     assert outcome(walrow.read("dbname=shop/host=a.wire")) == expected()
-
-
-def test_a_file_with_the_framing_of_chunks_says_what_to_do() -> None:
-    for source in (ROWS.path, [ROWS.path], io.BytesIO(ROWS.data)):
-        for framing in ("copydata", "message"):
-            with pytest.raises(walrow.errors.OptionError, match="Without framing="):
-                walrow.read(source, framing=framing)
 
 
 def test_a_closed_reader_closes_files_that_an_iterator_named(directory: Path) -> None:

@@ -254,7 +254,7 @@ def test_the_result_does_not_depend_on_cuts() -> None:
     payloads = [
         frame.to_bytes()[5:] for frame in walrow.frames(data) if frame.kind in "wk"
     ]
-    assert walrow.tables(payloads, framing="copydata") == whole
+    assert walrow.tables(payloads) == whole
 
 
 def test_damaged_rows_are_errors() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import walrow
-from captures import Capture, capture, captures
+from captures import Capture, capture, captures, with_sides
 from rows import outcome
 from streams import Column, format_lsn, wire
 
@@ -213,8 +213,8 @@ def test_relations_have_the_names_of_user_types() -> None:
 
 def test_side_tables_come_along() -> None:
     path = capture("truncate").path
-    tables = ["transactions", "truncates"]
-    batches = list(walrow.read(path, side_tables=tables, batch_rows=3))
+    tables = with_sides(path, "transactions", "truncates")
+    batches = list(walrow.read(path, tables=tables, batch_rows=3))
     names = {batch.table for batch in batches}
     assert {"walrow.transactions", "walrow.truncates", "public.child"} <= names
     rows = [
@@ -241,9 +241,8 @@ def test_spark_has_no_unsigned_numbers() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"side_tables": ["rows"]},
-        {"side_tables": ["messages", "messages"]},
-        {"table": "walrow.messages", "side_tables": ["messages"]},
+        {"tables": ["walrow.messages", "walrow.messages"]},
+        {"table": "walrow.messages", "tables": ["walrow.messages"]},
         {"table": "walrow.messages", "schema": pa.schema([])},
         {"table": "walrow.messages", "envelope": True},
         {"envelope": True, "types": {"a": "int64"}},
@@ -290,13 +289,16 @@ def test_start_leaves_out_what_was_delivered(capture: Capture) -> None:
 def test_two_captures_that_overlap_give_nothing_twice(name: str) -> None:
     data = capture(name).data
     frames = list(walrow.frames(data))
-    sides = ["transactions", "messages"]
-    expected = rows_of(walrow.read(data, side_tables=sides))
+    options: Any = {
+        "tables": with_sides(data, "transactions", "messages"),
+        "missing_table": "ignore",
+    }
+    expected = rows_of(walrow.read(data, **options))
     for frame in frames[:: max(len(frames) // 40, 1)]:
-        first = walrow.Decoder(side_tables=sides)
+        first = walrow.Decoder(**options)
         batches = list(first.feed(data[: frame.offset]))
         batches += first.flush()
-        second = walrow.Decoder(side_tables=sides, start=first.position)
+        second = walrow.Decoder(start=first.position, **options)
         second.restore_prepared(first.save_prepared())
         # The server sends from the start again, as it does after a reconnect.
         batches += second.feed(data)

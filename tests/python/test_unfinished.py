@@ -34,7 +34,7 @@ def places(data: bytes) -> Iterator[tuple[int, bool]]:
     complete = True
     opens = {"W": True, "B": False, "S": False, "b": False}
     opens |= dict.fromkeys("CEP", True)
-    frames = list(walrow.frames(data, framing="wire"))
+    frames = list(walrow.frames(data))
     ends = list(accumulate(frame.size for frame in frames))
     step = max(1, len(frames) // 150)
     for place, (frame, end) in enumerate(zip(frames, ends, strict=True)):

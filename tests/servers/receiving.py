@@ -79,6 +79,17 @@ class Disk:
             self._file.unlink()
 
 
+def _program(give_up_seconds: float | None) -> list[str]:
+    """The command `walrow`, with another time after which a full disk is an error."""
+    if give_up_seconds is None:
+        return ["-m", "walrow"]
+    code = (
+        "from walrow._receive import driver; from walrow.cli import main; "
+        f"driver.GIVE_UP_SECONDS = {give_up_seconds}; main()"
+    )
+    return ["-c", code]
+
+
 class ReceiverProcess:
     """`walrow receive` in a process of its own, as a context manager that kills it.
 
@@ -97,8 +108,22 @@ class ReceiverProcess:
         disk: Disk | None = None,
         environment: Mapping[str, str] | None = None,
         umask: int = -1,
+        give_up_seconds: float | None = None,
     ) -> None:
-        """Starts it. `crash_at` kills it at this operation on a file of the log."""
+        """Starts it.
+
+        Args:
+            dsn: The server.
+            log: The log.
+            *arguments: More options of the command.
+            slot: The slot.
+            publication: The publication.
+            crash_at: It is killed at this operation on a file of the log.
+            disk: A disk that refuses writes.
+            environment: More variables of its environment.
+            umask: Its umask.
+            give_up_seconds: For how long a disk may refuse writes, instead of an hour.
+        """
         added = {"PYTHONUNBUFFERED": "1", **(environment or {})}
         if disk is not None:
             added |= disk.environment
@@ -112,7 +137,7 @@ class ReceiverProcess:
         self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115
         self.process = subprocess.Popen(  # noqa: S603
             [
-                *(sys.executable, "-m", "walrow"),
+                *(sys.executable, *_program(give_up_seconds)),
                 *self._command(dsn, log, slot, publication),
                 *arguments,
             ],
@@ -433,7 +458,9 @@ def check_log(dsn: str, log: Path, tables: Iterable[str]) -> None:
 
 
 def _identities(log: Path) -> Iterator[tuple[int, int]]:
-    for batch in walrow.read(log, side_tables=["transactions"]):
+    tables: list[int | str] = [it.oid for it in walrow.tables(log)]
+    tables.append("walrow.transactions")
+    for batch in walrow.read(log, tables=tables):
         if batch.table == "walrow.transactions":
             import pyarrow as pa
 

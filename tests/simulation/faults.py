@@ -195,8 +195,8 @@ FAULTS_OF_LOADS = [
     Fault(
         "nobody looks whether a load is still wanted",
         "load",
-        "return self._look(attempt, now) or self._go_on(seen, attempt, now)",
-        "return self._go_on(seen, attempt, now)",
+        "return self._look(attempt, now) or self._go_on(seen, attempt)",
+        "return self._go_on(seen, attempt)",
     ),
     Fault(
         "an outcome that was refused is not recorded again",
@@ -291,7 +291,7 @@ FAULTS_OF_RECEIVERS = [
     Fault(
         "a stop waits for the disk",
         "core",
-        "until = math.inf if waits else now + self.allowed(_FINISH_SECONDS)",
+        "until = math.inf if waits else now + self.allowed(_FINISH_SECONDS, now)",
         "until = math.inf",
     ),
     Fault(

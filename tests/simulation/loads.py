@@ -26,7 +26,6 @@ class LoadWorld:
         self.module = module
         self.made = module.LoadDecisions(
             LoadRequest("", None),
-            1_000,
             lambda error: "again" in str(error),
             lambda _: False,
         )
@@ -132,11 +131,9 @@ class LoadWorld:
         self._tick()
 
     def _tick(self) -> None:
-        held = 2_000 if self.is_disturbed and self.rng.random() < 0.01 else 0
         is_compared = not self.is_disturbed or self.rng.random() < 0.9
         is_paused = self.made.holds_log and self.rng.random() < 0.5
-        held *= self.in_log
-        self.tell(self.module.Ticked(held, self.in_log, is_compared, is_paused))
+        self.tell(self.module.Ticked(self.in_log, is_compared, is_paused))
 
     def _copy(self) -> None:
         answer, self.next = self.next, None

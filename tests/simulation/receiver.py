@@ -160,7 +160,6 @@ class Life:
         link = world.link_type(wishes, 3_600, math.inf, world.now)
         loads = load.LoadDecisions(
             LoadRequest("", None),
-            None,
             lambda error: "again" in str(error),
             lambda error: "busy" in str(error),
         )

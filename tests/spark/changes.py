@@ -24,7 +24,7 @@ def decoded(
 ) -> DataFrame:
     """A table's rows in the order in which they were inserted."""
     options = {"metadata": ["seq"], "catalog": catalog, **options}
-    declared = {k: v for k, v in options.items() if k not in {"catalog", "trim_bpchar"}}
+    declared = {k: v for k, v in options.items() if k != "catalog"}
     schema = walrow.spark.schema(catalog, table, **declared)
     # As the capture has it, too.
     assert walrow.spark.schema(capture, table, **options) == schema

@@ -107,4 +107,4 @@ def test_impossible_options_are_refused_on_the_driver() -> None:
     with pytest.raises(walrow.errors.OptionError, match="choose a table with table="):
         walrow.spark.decode()
     with pytest.raises(walrow.errors.OptionError, match="by itself"):
-        walrow.spark.decode(table="t", side_tables=["messages"])  # type: ignore[call-arg]
+        walrow.spark.decode(envelope=True, tables=["t", "walrow.messages"])

@@ -7,7 +7,7 @@ use crate::layout::Template;
 use crate::metadata::MetadataColumn;
 use crate::options::{OnMissingTable, OnUnfinished, OnUnrepresentable, Options};
 use crate::profile::Profile;
-use crate::table_name::{SideTable, TableName};
+use crate::table_name::TableName;
 use arrow_schema::{DataType, SchemaRef};
 use std::sync::Arc;
 use walrow_stream::{Catalog, Encoding, End, Relation, Spool};
@@ -105,13 +105,6 @@ impl DecoderBuilder {
         self
     }
 
-    /// Removes the trailing blanks of `character(n)`, except in the text profile.
-    #[must_use]
-    pub fn with_trim_bpchar(mut self, trim: bool) -> Self {
-        self.options.trim_bpchar = trim;
-        self
-    }
-
     /// The metadata columns that follow the table's own columns, in this order. Default:
     /// [`MetadataColumn::defaults`].
     #[must_use]
@@ -166,9 +159,9 @@ impl DecoderBuilder {
     /// Decodes only these tables, each as in [`DecoderBuilder::with_table`]. Each batch has the
     /// schema of its table's version.
     ///
-    /// A table that two of the names match is decoded once. [`DecoderBuilder::build`] rejects an
-    /// empty list, a name that is in it twice, and a side table: use
-    /// [`DecoderBuilder::with_side_tables`].
+    /// A [side table](crate::SideTable) is chosen by its name: `walrow.transactions`. A table that
+    /// two of the names match is decoded once. [`DecoderBuilder::build`] rejects an empty list, and
+    /// a name that is in it twice.
     #[must_use]
     pub fn with_tables<T: Into<TableName>>(mut self, tables: impl IntoIterator<Item = T>) -> Self {
         let tables = tables.into_iter().map(Into::into).collect();
@@ -198,16 +191,6 @@ impl DecoderBuilder {
     pub fn with_columns<T: Into<String>>(mut self, columns: impl IntoIterator<Item = T>) -> Self {
         let columns = columns.into_iter().map(Into::into);
         self.options.columns = Some(columns.collect());
-        self
-    }
-
-    /// Returns batches of these side tables with the others.
-    ///
-    /// For a single side table, use [`DecoderBuilder::with_table`] with its name:
-    /// `walrow.transactions`.
-    #[must_use]
-    pub fn with_side_tables(mut self, tables: impl Into<Vec<SideTable>>) -> Self {
-        self.options.side_tables = tables.into();
         self
     }
 
@@ -275,26 +258,6 @@ impl DecoderBuilder {
         self
     }
 
-    /// The number of threads that decode an input: the caller's, which finds the committed rows, and
-    /// others, which make columns of them with it. Default: 1. At most 64.
-    ///
-    /// The batches, their order and the errors are the same as with one thread. Between batches,
-    /// [`Decoder::position`](crate::Decoder::position) may have passed a Commit that one thread has not
-    /// read yet. After an error, [`Batch::nulled`](crate::Batch::nulled) of a table's last batch may
-    /// count values of rows that were dropped. The threads begin and end within a call of
-    /// [`Decoder::decode`](crate::Decoder::decode), and only if its input has at least 256 KiB: pass
-    /// some MiB. The call then makes several batches: up to 32 MiB of them, and one more for each
-    /// table.
-    ///
-    /// The caller's thread works alone for an envelope and for side tables. It appends the rows of
-    /// tables with a column whose values can be much larger than their cells, such as an array of
-    /// composites.
-    #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.options.threads = threads;
-        self
-    }
-
     /// The maximum size of a message, in bytes. Default: 1 GiB, which PostgreSQL never exceeds.
     #[must_use]
     pub fn with_message_limit(mut self, bytes: usize) -> Self {
@@ -302,16 +265,11 @@ impl DecoderBuilder {
         self
     }
 
-    /// Whether all batches have one schema: with one table or the envelope, and without other side
+    /// Whether all batches have one schema: with one table, or with the envelope and without side
     /// tables.
     pub fn has_one_schema(&self) -> bool {
-        let chosen = self.options.tables.side_table();
-        let others = self
-            .options
-            .side_tables
-            .iter()
-            .any(|side| Some(*side) != chosen);
-        (self.options.tables.one().is_some() || self.options.envelope) && !others
+        let tables = &self.options.tables;
+        tables.one().is_some() || (self.options.envelope && !tables.has_side_tables())
     }
 
     /// Builds the decoder.

@@ -22,9 +22,6 @@ impl Options {
         if self.batch_memory == 0 {
             return Err(out_of_range(DecoderOption::BatchMemory, None));
         }
-        if self.threads == 0 || self.threads > MAX_THREADS {
-            return Err(out_of_range(DecoderOption::Threads, Some(MAX_THREADS)));
-        }
         for (index, column) in self.metadata.iter().enumerate() {
             let mut rest = self.metadata.iter().skip(index.saturating_add(1));
             if rest.any(|other| other == column) {
@@ -41,15 +38,6 @@ impl Options {
         if self.message_limit == 0 {
             return Err(out_of_range(DecoderOption::MessageLimit, None));
         }
-        for (index, table) in self.side_tables.iter().enumerate() {
-            let rest = self.side_tables.get(index.saturating_add(1)..);
-            if rest.is_some_and(|rest| rest.contains(table)) {
-                return Err(options(OptionsError::Repeated {
-                    option: DecoderOption::SideTables,
-                    name: table.name().to_owned(),
-                }));
-            }
-        }
         self.check_tables()?;
         let side = self.tables.side_table();
         if self.envelope && !self.types.is_empty() {
@@ -58,8 +46,8 @@ impl Options {
         if self.schema.is_some() && (self.envelope || side.is_some()) {
             return Err(options(OptionsError::OwnSchema));
         }
-        if side.is_some() && (self.envelope || !self.side_tables.is_empty()) {
-            return Err(options(OptionsError::SideTableNotAlone));
+        if side.is_some() && self.envelope {
+            return Err(options(OptionsError::EnvelopeOfSideTable));
         }
         if self.schema.is_some() && self.tables.one().is_none() {
             return Err(options(match self.tables {
@@ -67,7 +55,7 @@ impl Options {
                 _ => OptionsError::SchemaWithoutTable,
             }));
         }
-        if self.columns.is_some() && side.is_some() {
+        if self.columns.is_some() && self.tables.has_only_side_tables() {
             return Err(options(OptionsError::SideTableColumns));
         }
         self.check_columns()?;
@@ -104,9 +92,6 @@ impl Options {
                     option: DecoderOption::Tables,
                     name: table.to_string(),
                 }));
-            }
-            if let Some(table) = table.side_table() {
-                return Err(options(OptionsError::SideTableAmongTables { table }));
             }
         }
         Ok(())
@@ -151,6 +136,3 @@ const MAX_BATCH_ROWS: usize = i32::MAX.unsigned_abs() as usize;
 
 /// Past this, two values of PostgreSQL's largest size would not fit a column's 2 GiB.
 const MAX_BATCH_BYTES: usize = 1 << 29;
-
-/// One thread finds the rows of fewer: a larger number is a mistake.
-const MAX_THREADS: usize = 64;

@@ -33,7 +33,6 @@ mod survey;
 mod table;
 mod table_name;
 mod tables;
-mod threads;
 mod unresolved;
 mod utf8;
 mod versions;

@@ -96,6 +96,17 @@ impl ChosenTables {
     pub(crate) fn side_table(&self) -> Option<SideTable> {
         self.one().and_then(TableName::side_table)
     }
+
+    /// Whether a side table is chosen, alone or among several tables.
+    pub(crate) fn has_side_tables(&self) -> bool {
+        self.names().iter().any(|it| it.side_table().is_some())
+    }
+
+    /// Whether only side tables are chosen.
+    pub(crate) fn has_only_side_tables(&self) -> bool {
+        let names = self.names();
+        !names.is_empty() && names.iter().all(|it| it.side_table().is_some())
+    }
 }
 
 /// The options of a decoder; [`DecoderBuilder`](crate::DecoderBuilder) sets them.
@@ -108,7 +119,6 @@ pub(crate) struct Options {
     pub(crate) column_unrepresentable: HashMap<String, OnUnrepresentable>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) encoding: Encoding,
-    pub(crate) trim_bpchar: bool,
     pub(crate) metadata: Vec<MetadataColumn>,
     pub(crate) prefix: String,
     pub(crate) batch_rows: usize,
@@ -118,7 +128,6 @@ pub(crate) struct Options {
     pub(crate) schema: Option<SchemaRef>,
     /// Keys of the wanted columns. `None` for all columns.
     pub(crate) columns: Option<Vec<String>>,
-    pub(crate) side_tables: Vec<SideTable>,
     pub(crate) envelope: bool,
     pub(crate) start: Lsn,
     pub(crate) end: Option<End>,
@@ -129,20 +138,6 @@ pub(crate) struct Options {
     pub(crate) spool: Option<Arc<dyn Spool>>,
     pub(crate) spool_memory: usize,
     pub(crate) message_limit: usize,
-    pub(crate) threads: usize,
-}
-
-impl Options {
-    /// The number of threads that build batches. An envelope is one batch of all tables, and side
-    /// tables have few rows: the caller's thread builds these.
-    pub(crate) fn building_threads(&self) -> usize {
-        let has_sides = !self.side_tables.is_empty() || self.tables.side_table().is_some();
-        if self.envelope || has_sides {
-            1
-        } else {
-            self.threads
-        }
-    }
 }
 
 /// The default limits of a [`DecoderBuilder`](crate::DecoderBuilder).
@@ -167,7 +162,6 @@ impl Default for Options {
             column_unrepresentable: HashMap::new(),
             catalog: Arc::new(Catalog::default()),
             encoding: Encoding::Utf8,
-            trim_bpchar: false,
             metadata: MetadataColumn::defaults(),
             prefix: "_".to_owned(),
             batch_rows: defaults::BATCH_ROWS,
@@ -176,7 +170,6 @@ impl Default for Options {
             tables: ChosenTables::All,
             schema: None,
             columns: None,
-            side_tables: Vec::new(),
             envelope: false,
             start: Lsn::INVALID,
             end: None,
@@ -186,7 +179,6 @@ impl Default for Options {
             spool: None,
             spool_memory: defaults::SPOOL_MEMORY,
             message_limit: usize::MAX,
-            threads: 1,
         }
     }
 }

@@ -75,7 +75,8 @@ impl Selection {
     pub(crate) fn chooses(&self, relation: &Relation) -> Result<bool, Error> {
         let mut chosen = self.tables.iter().filter(|table| table.has(relation));
         if let Some(table) = chosen.find_map(|table| table.name.side_table()) {
-            let error = SchemaError::SideTableName { table };
+            let oid = relation.oid;
+            let error = SchemaError::SideTableName { table, oid };
             return Err(Error::new(ErrorKind::Schema(error)));
         }
         Ok(self.has(relation))

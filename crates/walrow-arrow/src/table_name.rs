@@ -120,12 +120,6 @@ impl SideTable {
             Self::Truncates => "truncates",
         }
     }
-
-    /// The table with this name, with or without the schema `walrow`.
-    pub fn from_name(name: &str) -> Option<Self> {
-        let name = name.strip_prefix("walrow.").unwrap_or(name);
-        Self::ALL.into_iter().find(|table| table.name() == name)
-    }
 }
 
 /// Whether the key names the table's column: alone, after the table, or after schema and table.

@@ -8,7 +8,7 @@
 )]
 
 use std::sync::Arc;
-use walrow_arrow::{Decoder, DecoderBuilder, SideTable};
+use walrow_arrow::{Decoder, DecoderBuilder};
 use walrow_stream::{Attribute, Catalog, CatalogType, TypeKind};
 use walrow_testkit::allocation::{Counting, peak};
 use walrow_testkit::{OwnedCell, Stream, binary, null, text};
@@ -113,7 +113,8 @@ fn rows_of_long_type_names(tables: u32) -> usize {
             .relation(oid, "public", &name, ReplicaIdentity::Default, &columns)
             .insert(oid, &row);
     }
-    let builder = DecoderBuilder::new().with_side_tables([SideTable::Relations]);
+    let names = (1..=tables).map(|oid| format!("t{oid}"));
+    let builder = DecoderBuilder::new().with_tables(names.chain(["walrow.relations".to_owned()]));
     let mut decoder = builder.build().unwrap();
     let rows = feed(&mut decoder, &stream.commit().bytes());
     decoder.finish().unwrap();

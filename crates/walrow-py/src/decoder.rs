@@ -13,7 +13,6 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
 use std::sync::Mutex;
-use walrow::Framing;
 
 /// Converts a stream to batches as its bytes arrive.
 ///
@@ -31,6 +30,14 @@ use walrow::Framing;
 ///     confirm(decoder.position)
 ///
 /// Args:
+///     framing: The bytes that `feed` takes. `"wire"`: the bytes of the connection, cut
+///         anywhere. `"recvlogical"`: a file that `pg_recvlogical` wrote with the plugin
+///         pgoutput, cut anywhere. Transactions that it received again after a reconnect are
+///         returned only once. `"copydata"`: each chunk is one CopyData payload, as drivers
+///         return them. `"message"`: each chunk is one pgoutput message, or a row of
+///         `pg_logical_slot_get_binary_changes`.
+///     batch_memory: The number of bytes that the unfinished batches of all tables may take
+///         together. Beyond it, the fullest batch is returned.
 ///     **options: Those of `walrow.read`.
 ///
 /// Raises:
@@ -43,8 +50,8 @@ impl Decoder {
     #[new]
     #[pyo3(signature = (**options))]
     fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let options = Options::new(py, options)?;
-        let framing = options.framing.unwrap_or(Framing::Wire);
+        let options = Options::of_decoder(py, options)?;
+        let framing = options.framing;
         Ok(Self(Mutex::new(Engine::new(framing, options.decoder()?))))
     }
 

@@ -202,13 +202,11 @@ impl Engine {
             options::wrong_type(source, text)
         })?;
         let chunks = chunks.unbind();
-        let undecided = options.framing.is_none().then(|| options.builder.clone());
-        let framing = options.framing.unwrap_or(Framing::Wire);
         Ok(Self {
             steps: VecDeque::from([Step::Chunks(chunks), Step::Finish]),
             source: Some(source.clone().unbind()),
-            undecided,
-            ..Self::new(framing, options.decoder()?)
+            undecided: Some(options.builder.clone()),
+            ..Self::new(Framing::Wire, options.decoder()?)
         })
     }
 
@@ -217,7 +215,11 @@ impl Engine {
         let Some(source) = &self.source else {
             return Ok(());
         };
-        self.framing = options::framing_of(source.bind(py))?;
+        let framing = options::framing_of(source.bind(py))?;
+        if framing == self.framing {
+            return Ok(());
+        }
+        self.framing = framing;
         let decoder = builder.with_framing(self.framing).build();
         self.decoder = decoder.map_err(|error| errors::raise(&error))?;
         Ok(())

@@ -115,6 +115,8 @@ mod _core {
         module.add("FRAME_HEADER", crate::copy_data::FRAME_HEADER)?;
         module.add("KEEPALIVE_SIZE", crate::copy_data::KEEPALIVE_SIZE)?;
         module.add("OPTIONS", crate::options::defaults(module.py())?)?;
+        let of_decoders = crate::options::decoder_defaults(module.py())?;
+        module.add("DECODER_OPTIONS", of_decoders)?;
         module.add("UNCHANGED", crate::messages::unchanged(module.py())?)
     }
 }

@@ -58,11 +58,7 @@ impl Options {
                     net.deletes = word(py, &name, &value, &words)?;
                 }
                 "truncates" => {
-                    let words = [
-                        ("apply", Truncates::Apply),
-                        ("error", Truncates::Error),
-                        ("ignore", Truncates::Ignore),
-                    ];
+                    let words = [("apply", Truncates::Apply), ("ignore", Truncates::Ignore)];
                     net.truncates = word(py, &name, &value, &words)?;
                 }
                 "columns" => {

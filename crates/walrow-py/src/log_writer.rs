@@ -80,7 +80,7 @@ fn closed() -> PyErr {
 #[pymethods]
 impl LogWriter {
     #[new]
-    #[pyo3(signature = (path, *, segment_bytes, level, spool_memory, framing="wire",
+    #[pyo3(signature = (path, *, segment_bytes, spool_memory, level=1, framing="wire",
         system_identifier=None, database=None, slot=None, session=None, spool_directory=None,
         group_access=false, syncs=true, captures=false))]
     #[expect(
@@ -92,8 +92,8 @@ impl LogWriter {
         py: Python<'_>,
         path: PathBuf,
         segment_bytes: u64,
-        level: Option<i32>,
         spool_memory: usize,
+        level: Option<i32>,
         framing: &str,
         system_identifier: Option<String>,
         database: Option<String>,

@@ -6,22 +6,20 @@ use crate::export;
 use arrow_schema::{DataType, SchemaRef};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyInt, PyIterator, PyString, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyInt, PyIterator, PyString};
 use std::path::PathBuf;
 use std::sync::Arc;
 use walrow::stream::{Encoding, End, Spool};
 use walrow::wire::Timestamp;
 use walrow::{
     ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
-    OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, SideTable, TableName,
-    defaults as limits,
+    OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, TableName, defaults as limits,
 };
 
 /// A default value, as Python shows it.
 enum Default {
     None,
     False,
-    Empty,
     Text(&'static str),
     Limit(usize),
 }
@@ -31,7 +29,6 @@ impl Default {
         Ok(match self {
             Self::None => py.None().into_bound(py),
             Self::False => false.into_pyobject(py)?.to_owned().into_any(),
-            Self::Empty => PyTuple::empty(py).into_any(),
             Self::Text(text) => PyString::new(py, text).into_any(),
             Self::Limit(number) => number.into_pyobject(py)?.into_any(),
         })
@@ -40,6 +37,9 @@ impl Default {
 
 /// Reads an option from its value and its name.
 type Read = fn(&mut Options, &Bound<'_, PyAny>, &str) -> PyResult<()>;
+
+/// The name of an option, its default, and what reads its value.
+type Declared = (&'static str, Default, Read);
 
 /// An option: its name, its default, what reads its value, and the builder's method.
 macro_rules! option {
@@ -53,25 +53,21 @@ macro_rules! option {
     };
 }
 
-/// All options in the order of signatures. `walrow.typing.Options` has their types.
-const OPTIONS: &[(&str, Default, Read)] = &[
+/// The options of `read`, in the order of signatures. `walrow.typing.Options` has their types.
+const OPTIONS: &[Declared] = &[
     option! { table: None, table => with_table },
     option! { tables: None, tables => with_tables },
     option! { schema: None, schema => with_schema },
     option! { columns: None, names => with_columns },
-    option! { framing: None, Options::read_framing },
     option! { profile: Text("arrow"), profile => with_profile },
     option! { types: None, Options::read_types },
     option! { unrepresentable: Text("error"), Options::read_unrepresentable },
     option! { catalog: None, catalog => with_catalog },
     option! { session: None, session => with_encoding },
-    option! { trim_bpchar: False, flag => with_trim_bpchar },
     option! { metadata: None, Options::read_metadata },
     option! { metadata_prefix: Text("_"), Options::read_metadata_prefix },
     option! { batch_rows: Limit(limits::BATCH_ROWS), size => with_batch_rows },
     option! { batch_bytes: Limit(limits::BATCH_BYTES), size => with_batch_bytes },
-    option! { batch_memory: Limit(limits::BATCH_MEMORY), size => with_batch_memory },
-    option! { side_tables: Empty, side_tables => with_side_tables },
     option! { envelope: False, flag => with_envelope },
     option! { start: None, start => with_start },
     option! { end: None, end => with_end },
@@ -83,10 +79,25 @@ const OPTIONS: &[(&str, Default, Read)] = &[
     option! { message_limit: None, size => with_message_limit },
 ];
 
-/// The options of `read` and `Decoder` with their defaults, in the order of signatures.
+/// The options that a `Decoder` has besides.
+const OF_DECODERS: &[Declared] = &[
+    option! { framing: Text("wire"), Options::read_framing },
+    option! { batch_memory: Limit(limits::BATCH_MEMORY), size => with_batch_memory },
+];
+
+/// The options of `read` with their defaults, in the order of signatures.
 pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    defaults_of(py, &[OPTIONS])
+}
+
+/// The options that a `Decoder` has besides, with their defaults.
+pub(crate) fn decoder_defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    defaults_of(py, &[OF_DECODERS])
+}
+
+fn defaults_of<'py>(py: Python<'py>, lists: &[&[Declared]]) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
-    for (name, default, _) in OPTIONS {
+    for (name, default, _) in lists.iter().copied().flatten() {
         dict.set_item(name, default.to_object(py)?)?;
     }
     Ok(dict)
@@ -95,28 +106,42 @@ pub(crate) fn defaults(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
 /// The options of `read` and `Decoder`.
 pub(crate) struct Options {
     pub(crate) builder: DecoderBuilder,
-    /// `None` if the source knows it.
-    pub(crate) framing: Option<Framing>,
+    /// That of a `Decoder`. The source of a `Reader` knows its own.
+    pub(crate) framing: Framing,
     /// The names of metadata columns, until their prefix is read.
     metadata: Option<Vec<String>>,
 }
 
 impl Options {
+    /// Reads the options of `read`.
     pub(crate) fn new(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Self::of(&[OPTIONS], py, given)
+    }
+
+    /// Reads the options of a `Decoder`.
+    pub(crate) fn of_decoder(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        Self::of(&[OPTIONS, OF_DECODERS], py, given)
+    }
+
+    fn of(
+        lists: &[&[Declared]],
+        py: Python<'_>,
+        given: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<Self> {
         let mut this = Self {
             builder: DecoderBuilder::new(),
-            framing: None,
+            framing: Framing::Wire,
             metadata: None,
         };
         // Use the defaults that signatures show.
-        let options = defaults(py)?;
+        let options = defaults_of(py, lists)?;
         for (name, value) in given.into_iter().flatten() {
             if !options.contains(&name)? {
                 return Err(no_option(&name, &options)?);
             }
             options.set_item(name, value)?;
         }
-        for (name, default, read) in OPTIONS {
+        for (name, default, read) in lists.iter().copied().flatten() {
             match options.get_item(name)? {
                 Some(value) if !(value.is_none() && matches!(default, Default::None)) => {
                     read(&mut this, &value, name)?;
@@ -143,7 +168,7 @@ impl Options {
 
     fn read_framing(&mut self, value: &Bound<'_, PyAny>, name: &str) -> PyResult<()> {
         let framing = framing(value.py(), &word(value, name)?)?;
-        self.framing = Some(framing);
+        self.framing = framing;
         self.set(DecoderBuilder::with_framing, framing)
     }
 
@@ -353,18 +378,6 @@ fn metadata(py: Python<'_>, names: &[String], prefix: &str) -> PyResult<Vec<Meta
         })?);
     }
     Ok(columns)
-}
-
-fn side_tables(value: &Bound<'_, PyAny>, option: &str) -> PyResult<Vec<SideTable>> {
-    let mut tables = Vec::new();
-    for name in names(value, option)? {
-        tables.push(SideTable::from_name(&name).ok_or_else(|| {
-            let known = SideTable::ALL.map(SideTable::name).join(", ");
-            let text = format!("no side table {name:?}, only {known}");
-            errors::option_error(value.py(), &text)
-        })?);
-    }
-    Ok(tables)
 }
 
 /// The error for a value of another type, which it names.

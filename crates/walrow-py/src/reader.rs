@@ -32,8 +32,8 @@ use std::sync::{Arc, Mutex};
 ///     print(reader.position)
 ///
 /// Args:
-///     chunks: An iterable of blocks or chunks, in the framing of the options.
-///     threads: The threads that make batches of one block, as in `walrow.read`.
+///     chunks: An iterable of the bytes of a connection, cut anywhere. If it has the attribute
+///         `framing`, as the sources of `walrow.read` do, its chunks are in that framing.
 ///     **options: Those of `walrow.read`.
 ///
 /// Raises:
@@ -47,14 +47,9 @@ pub(crate) struct Reader {
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (chunks, /, *, threads=1, **options))]
-    fn new(
-        chunks: &Bound<'_, PyAny>,
-        threads: usize,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Self> {
-        let mut options = Options::new(chunks.py(), options)?;
-        options.builder = options.builder.with_threads(threads);
+    #[pyo3(signature = (chunks, /, **options))]
+    fn new(chunks: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let options = Options::new(chunks.py(), options)?;
         let one_schema = options.builder.has_one_schema();
         let engine = Engine::reading(options, chunks)?;
         Ok(Self {
@@ -173,7 +168,7 @@ impl Reader {
 
     /// Number of transactions that `pg_recvlogical` received again after a reconnect.
     ///
-    /// With `framing="recvlogical"`, they are returned only once.
+    /// They are returned only once.
     #[getter]
     fn repeated_transactions(&self) -> PyResult<u64> {
         Ok(lock(&self.engine)?.decoder.repeated_transactions())
@@ -221,7 +216,7 @@ impl Reader {
         if !self.one_schema {
             return Err(PyTypeError::new_err(
                 "batches of several tables have no common schema, so they are not an Arrow stream: choose \
-                 one with table= and no side_tables=, or take the batches one by one",
+                 one with table=, or take the batches one by one",
             ));
         }
         let mut engine = lock(&self.engine)?;

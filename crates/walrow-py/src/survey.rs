@@ -3,7 +3,7 @@
 use crate::engine::{append, lock};
 use crate::errors;
 use crate::lsn;
-use crate::options::Options;
+use crate::options::{self, Options};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use std::sync::Mutex;
@@ -25,14 +25,13 @@ struct State {
 #[pymethods]
 impl Survey {
     #[new]
-    #[pyo3(signature = (**options))]
-    fn new(py: Python<'_>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let Options {
-            builder, framing, ..
-        } = Options::new(py, options)?;
-        let survey = builder.build_survey();
+    #[pyo3(signature = (framing, **options))]
+    fn new(py: Python<'_>, framing: &str, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let framing = options::framing(py, framing)?;
+        let Options { builder, .. } = Options::new(py, options)?;
+        let survey = builder.with_framing(framing).build_survey();
         Ok(Self(Mutex::new(State {
-            framing: framing.unwrap_or(Framing::Wire),
+            framing,
             survey: survey.map_err(|error| errors::raise(&error))?,
             frames: Vec::new(),
         })))

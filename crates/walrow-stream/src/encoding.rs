@@ -64,7 +64,7 @@ mod tests {
         let bytes: Vec<u8> = (0..=u8::MAX).collect();
         let text = Encoding::Latin1.decode(PgString(&bytes)).unwrap();
         let numbers: Vec<u32> = text.chars().map(u32::from).collect();
-        assert_eq!(numbers, Vec::from_iter(0..256));
+        assert_eq!(numbers, (0..256).collect::<Vec<_>>());
         assert_eq!(*Encoding::Latin1.encode(&text), *bytes);
         assert_eq!(Encoding::Utf8.decode(PgString(&bytes)), None);
     }

@@ -57,13 +57,11 @@
 //! let log = Log::open(Arc::new(Directory::open(path)?))?; // the log's directory
 //! let mut decoder = DecoderBuilder::new().with_table("public.loaded").build()?;
 //! let mut batches = Vec::new();
-//! let mut segments = log.read(&log.plan(&Plan::default())?, Lsn::INVALID);
+//! let mut stream = log.read(&log.plan(&Plan::default())?, Lsn::INVALID)?;
 //! let mut chunk = Vec::new();
-//! while let Some(mut segment) = segments.open_next()? {
-//!     while segment.read(&mut chunk)? {
-//!         decoder.decode_chunk(&chunk)?;
-//!         take(&mut decoder, &mut batches)?;
-//!     }
+//! while stream.read(&mut chunk)? {
+//!     decoder.decode_chunk(&chunk)?;
+//!     take(&mut decoder, &mut batches)?;
 //! }
 //! decoder.finish()?;
 //! take(&mut decoder, &mut batches)?;

@@ -18,10 +18,10 @@ from walrow.errors import ApplyError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from walrow._apply.items import Engine
     from walrow._apply.options import ApplyOptions
     from walrow._apply.targets import Found
     from walrow._apply.units import Batch, LogContents
-    from walrow.typing import Engine
 
 __all__ = ["Call", "Work"]
 
@@ -207,7 +207,9 @@ class Call:
         """The part of the log that a target needs which has the changes up to `start`."""
         mode = self.rules.mode
         if mode == "current":
-            planned = partial(plan, least_units=least_units)
+            planned = partial(
+                plan, truncates=self.rules.truncates, least_units=least_units
+            )
         else:
             skips = mode == "history" and (not start or self.record.has_gap(start))
             planned = partial(plan_all, skips=skips)
@@ -217,7 +219,6 @@ class Call:
             self.table,
             start,
             end,
-            truncates=self.rules.truncates,
             unit_size=self.unit_size,
         )
 

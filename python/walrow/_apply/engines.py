@@ -9,7 +9,7 @@ from walrow.errors import OptionError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walrow.typing import Engine
+    from walrow._apply.items import Engine
 
 __all__ = ["Choice", "check_target", "choose", "is_path"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
 
 from walrow._log.items import SourceIdentity
 from walrow._log.tables import KEYS
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow.errors import Remedy
-from walrow.typing import Deletes, Engine, Mode, NeverSent, Truncates
+from walrow.typing import Deletes, Mode, NeverSent, Truncates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,8 @@ __all__ = [
     "Truncates",
 ]
 
+#: The engine that writes a target.
+Engine: TypeAlias = Literal["spark", "delta"]
 #: Before the names of columns beside a table's own, so that tables may have columns such as `_seq`.
 PREFIX = "_walrow_"
 #: The remedy: other columns.

@@ -208,7 +208,7 @@ class NetTable(NamedTuple):
     def _decoded(self, net: Any) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        for batch in Reader(net, framing="wire", **self.decoding):
+        for batch in Reader(net, **self.decoding):
             yield pa.record_batch(batch)
 
     @property

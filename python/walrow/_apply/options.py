@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
 from walrow._options import (
@@ -68,8 +68,8 @@ class ApplyOptions:
         default="apply",
     )
     truncates: Option[Truncates, Truncates] = Option(
-        '`"apply"` removes all rows, `"error"` raises, `"ignore"` keeps them. A load replaces the '
-        "rows in any case, as `deletes` says.",
+        '`"apply"` removes all rows, `"ignore"` keeps them. A load replaces the rows in any case, as '
+        "`deletes` says.",
         choice(Truncates),
         default="apply",
     )

@@ -79,8 +79,7 @@ class AppliedTable(NamedTuple):
             self.keys,
             {
                 "deletes": rules.deletes,
-                # A truncate that is an error was refused before.
-                "truncates": "ignore" if rules.truncates == "ignore" else "apply",
+                "truncates": rules.truncates,
                 "columns": "all",
                 "nullable": [*self.nullable, *(known - columns)],
                 # The tally counts lost values of the chosen columns. The driver may

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from walrow._apply.items import Barrier
 from walrow._log.erasures import counts, read_erasures
 from walrow._log.needs import incomplete_tables
-from walrow._lsn import Lsn
-from walrow.errors import ApplyError, Remedy
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from walrow._apply.items import Deletes, Truncates
     from walrow._log.items import LogTable
+    from walrow._lsn import Lsn
     from walrow.log import Log
 
 __all__ = [
@@ -193,9 +192,6 @@ def plan(
         unit_size: The bytes of a table's changes that one task decodes, at most, if its
             segments are not larger.
         least_units: How many tasks there are, if there are as many segments.
-
-    Raises:
-        ApplyError: The table was truncated, and `truncates` is `"error"`.
     """
     parts = [
         (it.start, it.end, *it.tables[table.oid])
@@ -215,12 +211,11 @@ def plan(
         loads.append(found[0])
     if loads:
         barrier = Barrier(max(loads), 0, is_load=True)
-    found = _last_truncate(log, table, ranges, is_load=False)
-    if found is not None:
-        if truncates == "error":
-            raise truncated_error(table, Lsn(found[0]))
-        if truncates == "apply" and (barrier is None or found > barrier[:2]):
-            barrier = Barrier(*found, is_load=False)
+    found = None
+    if truncates == "apply":
+        found = _last_truncate(log, table, ranges, is_load=False)
+    if found is not None and (barrier is None or found > barrier[:2]):
+        barrier = Barrier(*found, is_load=False)
     first = max(start, barrier.lsn) if barrier is not None else int(start)
     sized = [
         (max(begin, first), min(last, end), size)
@@ -229,14 +224,13 @@ def plan(
     ]
     total = sum(size for *_, size in sized)
     size = min(unit_size, max(total // max(least_units, 1), _LEAST_BYTES))
-    is_truncated = found is not None and truncates == "apply"
     return Batch(
         start,
         end,
         barrier,
         _units(sized, size),
         sized,
-        is_truncated,
+        found is not None,
         is_small=total <= unit_size,
     )
 
@@ -248,7 +242,6 @@ def plan_all(
     start: Lsn,
     end: Lsn,
     *,
-    truncates: Truncates,
     unit_size: int,
     skips: bool,
 ) -> Batch:
@@ -260,54 +253,34 @@ def plan_all(
         table: The table.
         start: The target has all changes up to this LSN.
         end: The target has all changes up to this LSN after the batch.
-        truncates: The effect of truncates.
         unit_size: The bytes of a table's changes that one task decodes, at most, if its
             segments are not larger.
         skips: Whether the target begins with the first load, if there is one.
 
     Returns:
         The batch. Its barrier is the load that it begins with.
-
-    Raises:
-        ApplyError: The table was truncated, and `truncates` is `"error"`.
     """
     parts = [
         (max(it.start, start), min(it.end, end), *it.tables[table.oid])
         for it in segments
         if it.end > start and it.start < end and table.oid in it.tables
     ]
-    loads = []
-    for begin, last, _, truncates_, *_ in parts:
-        for lsn, _ in _truncates(log, table, begin, last) if truncates_ else ():
-            if lsn % 8 == _LOAD:
-                loads.append(lsn)
-            elif truncates == "error" and (loads or not skips):
-                raise truncated_error(table, Lsn(lsn))
+    loads = [
+        lsn
+        for begin, last, _, truncates, *_ in parts
+        if truncates
+        for lsn, _ in _truncates(log, table, begin, last)
+        if lsn % 8 == _LOAD
+    ]
     barrier = Barrier(loads[0], 0, is_load=True) if loads and skips else None
     first = barrier.lsn if barrier is not None else int(start)
     sized = [
         (max(begin, first), last, size)
-        for begin, last, rows, truncates_, size, _ in parts
-        if (rows or truncates_) and last > first
+        for begin, last, rows, truncates, size, _ in parts
+        if (rows or truncates) and last > first
     ]
     units = _units(sized, unit_size)
     return Batch(start, end, barrier, units, sized, loads=tuple(loads))
-
-
-def truncated_error(table: LogTable, lsn: Lsn) -> ApplyError:
-    """The error of a table that was truncated."""
-    text = f"{table.name} was truncated at {lsn}"
-    return ApplyError(
-        text,
-        code="truncated",
-        table=table.name,
-        lsn=lsn,
-        advice=": remove or keep the target's rows with ",
-        remedies=(
-            Remedy("truncates", None, "apply"),
-            Remedy("truncates", None, "ignore"),
-        ),
-    )
 
 
 def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]]:

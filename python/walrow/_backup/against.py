@@ -40,7 +40,6 @@ from walrow._backup.scratch_server import (
 )
 from walrow._backup.scratch_settings import Recovery
 from walrow._backup.scratch_wal import refuse_new_tablespaces
-from walrow._calls import explained
 from walrow._log.needs import read_record
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import psycopg_or_refuse
@@ -60,7 +59,6 @@ if TYPE_CHECKING:
 __all__ = ["verify_against"]
 
 
-@explained
 def verify_against(
     backup: str | os.PathLike[str],
     log: str | os.PathLike[str] | Log,

@@ -13,7 +13,6 @@ from walrow._backup.base_wal import SegmentFile, wal_problems
 from walrow._backup.crc32c import Crc32c
 from walrow._backup.wal_names import is_segment
 from walrow._backup.wal_page import HEADER_BYTES
-from walrow._calls import explained
 from walrow._results import Result, result
 from walrow.errors import BackupError
 
@@ -61,7 +60,6 @@ class Checked(NamedTuple):
     segments: dict[str, SegmentFile]
 
 
-@explained
 def verify_manifest(
     directory: str | os.PathLike[str],
     *,

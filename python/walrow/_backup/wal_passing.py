@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from walrow._postgres.physical import StreamEnd, TimelineEnd
+from walrow._postgres.physical import TimelineEnd
 from walrow.errors import ConnectionLostError
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def pass_on(
         return None
     event = stream.receive(_LOOK_SECONDS)
     waiter.drain()
-    if isinstance(event, StreamEnd):
+    if event is None:
         text = "the server has ended the stream"
         raise ConnectionLostError(text)
     if not isinstance(event, TimelineEnd) and event.data:

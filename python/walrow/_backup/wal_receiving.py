@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import threading
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Literal
 
 from walrow._lsn import Lsn

@@ -136,9 +136,7 @@ def net_of(
         # Only now it is known that its rows are not replaced.
         rows.close()
         raise missed
-    reader = Reader(
-        chunks, table=found.oid, framing="wire", metadata=metadata, **options
-    )
+    reader = Reader(chunks, table=found.oid, metadata=metadata, **options)
     prefix = options.get("metadata_prefix", "_")
     others = {*unchosen, *(prefix + name for name in metadata)}
     return Net(chunks, reader, span, key, frozenset(others))

@@ -154,13 +154,6 @@ def as_refusal(error: LogError) -> ApplyError | None:
 #: The errors of a fold, with better advice.
 _GAPS: dict[str | None, dict[str, Any]] = {
     "incomplete": {},
-    "truncated": {
-        "advice": ": remove or keep the target's rows with ",
-        "remedies": (
-            Remedy("truncates", None, "apply"),
-            Remedy("truncates", None, "ignore"),
-        ),
-    },
     "never_sent": {
         "advice": ": load the table again, or take NULL with ",
         "remedies": (Remedy("never_sent", None, "null"),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Literal
 
 from walrow._core import Catalog, LogWriter
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from walrow._lsn import Lsn
-    from walrow.typing import Absence, Framing, Source
+    from walrow.typing import Source
 
 __all__ = ["SealOptions", "Sealed", "seal"]
 
@@ -57,10 +57,7 @@ class SealOptions(WriterOptions):
         Kind("Catalog | str | PathLike[str]", catalog_of),
         default=None,
     )
-    framing: Option[Framing | None, Framing | None] = Option(
-        "As in `walrow.read`.", Kind("Framing"), default=None
-    )
-    unfinished: Option[Absence, Absence] = Option(
+    unfinished: Option[Literal["error", "ignore"], Literal["error", "ignore"]] = Option(
         'The policy for a source that ends inside a frame or a transaction: `"error"`, raised after '
         'all complete transactions are in the log, or `"ignore"`.',
         choice(Literal["error", "ignore"]),
@@ -106,7 +103,6 @@ def seal(options: SealOptions) -> Sealed:
         found = Catalog.from_file(found)
     chunks = Chunks(
         options.source,
-        framing=options.framing,
         unfinished=options.unfinished,
         progress=options.progress,
     )
@@ -132,7 +128,10 @@ def seal(options: SealOptions) -> Sealed:
 
 
 def _seal(
-    chunks: Chunks, writer: LogWriter, catalog: Catalog | None, unfinished: Absence
+    chunks: Chunks,
+    writer: LogWriter,
+    catalog: Catalog | None,
+    unfinished: Literal["error", "ignore"],
 ) -> Sealed:
     if writer.source["slot"] is not None:
         text = "the log belongs to a receiver: write captures to another one"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
-from walrow._options import FLAG, FOLDER, NUMBER, SIZE, Kind, Option, options
+from walrow._options import FLAG, FOLDER, SIZE, Kind, Option, options
 from walrow._sources.logs import new_directory_of
 
 if TYPE_CHECKING:
@@ -32,13 +32,6 @@ class WriterOptions:
         default="64MiB",
         least=1,
     )
-    compression_level: Option[int, int] = Option(
-        "The level of zstd. Levels below 0 are faster, and 0 stores the stream as it is.",
-        NUMBER,
-        default=1,
-        least=-131_072,
-        most=22,
-    )
     spool_memory: Option[Size, int] = Option(
         "The memory of all open transactions. Beyond it, they wait in files.",
         SIZE,
@@ -57,7 +50,6 @@ class WriterOptions:
         """The options as the log's writer takes them."""
         return {
             "segment_bytes": self.segment_size,
-            "level": self.compression_level or None,
             "spool_memory": self.spool_memory,
             "spool_directory": self.spool_directory,
             "group_access": self.group_access,

@@ -179,7 +179,6 @@ class Changes:
             encoding = settings(server_encoding=stream.server_encoding)
             self._reader = Reader(
                 self._blocks,
-                framing="wire",
                 session={"client_encoding": encoding["client_encoding"]},
                 # The server sends on when "now" or the time is over.
                 unfinished="ignore",
@@ -401,10 +400,8 @@ def _is_side_table(table: TableName) -> bool:
 
 
 def _has_messages(options: ChangesOptions) -> bool:
-    side_tables = [*options.get("side_tables", ()), options.get("table")]
-    return not {"messages", "walrow.messages", ("walrow", "messages")}.isdisjoint(
-        side_tables
-    )
+    chosen = [*(options.get("tables") or ()), options.get("table")]
+    return not {"walrow.messages", ("walrow", "messages")}.isdisjoint(chosen)
 
 
 def _add_catalog(

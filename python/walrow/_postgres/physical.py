@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from walrow.errors import Error
 
-__all__ = ["PhysicalStream", "StreamEnd", "TimelineEnd", "Wal"]
+__all__ = ["PhysicalStream", "TimelineEnd", "Wal"]
 
 
 @result
@@ -77,11 +77,6 @@ class TimelineEnd(Result):
 
     timeline: int
     start: Lsn
-
-
-@result
-class StreamEnd(Result):
-    """The server has ended the stream without an error, as in a shutdown."""
 
 
 class PhysicalStream(CopyBoth):
@@ -204,7 +199,7 @@ class PhysicalStream(CopyBoth):
         self._begin_copy()
         return None
 
-    def receive(self, timeout: float) -> Wal | TimelineEnd | StreamEnd:
+    def receive(self, timeout: float) -> Wal | TimelineEnd | None:
         """Returns what arrived, and waits for it if there is nothing yet.
 
         It waits without the interpreter lock, and a signal's handler runs at once.
@@ -213,7 +208,8 @@ class PhysicalStream(CopyBoth):
             timeout: The seconds to wait. With 0, it does not wait.
 
         Returns:
-            About 1 MiB of WAL at most, which follows the WAL that came before.
+            About 1 MiB of WAL at most, which follows the WAL that came before. None if the
+            server has ended the stream without an error, as in a shutdown.
 
         Raises:
             ReplicationError: The server ended the stream with an error.
@@ -223,7 +219,7 @@ class PhysicalStream(CopyBoth):
         data = self._receive(timeout)
         if data is not None:
             return Wal(Lsn(self._expected - len(data)), data)
-        return self._next_timeline or StreamEnd()
+        return self._next_timeline
 
     def confirm(self, *, written: int, flushed: int, reply: bool = False) -> None:
         """Reports how far the WAL is stored: the server may forget it, and commits return.

@@ -1,12 +1,10 @@
-"""Publications: created and dropped with exact names."""
+"""The tables that names mean, for publications."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._calls import explained
-from walrow._postgres.running import run
-from walrow._postgres.session import quote, records
+from walrow._postgres.session import records
 from walrow.errors import OptionError
 
 if TYPE_CHECKING:
@@ -38,82 +36,6 @@ class Relation(NamedTuple):
 
 #: A table's name, and the relations that have it.
 Found = tuple[str | tuple[str, str], list[Relation]]
-
-
-@explained
-def create_publication(
-    conn: psycopg.Connection[Any],
-    name: str,
-    tables: Sequence[str | tuple[str, str]] | None = None,
-    *,
-    publish_via_partition_root: bool = False,
-) -> None:
-    """Creates a publication of tables.
-
-    Create it before the slot: a slot reads the publications as they were at the time of
-    each change.
-
-    ```python
-    with psycopg.connect("dbname=shop", autocommit=True) as conn:
-        walrow.postgres.create_publication(conn, "shop", ["public.orders", "customers"])
-        walrow.postgres.create_slot(conn, "shop")
-    ```
-
-    Args:
-        conn: A psycopg connection. Outside of a transaction, the publication is created
-            at once.
-        name: The name, unquoted.
-        tables: The tables, unquoted: `name`, `schema.name` or (schema, name). Default:
-            all tables of the database, which needs a superuser.
-        publish_via_partition_root: Whether changes of partitions are sent as changes of
-            the published partitioned table.
-
-    Raises:
-        OptionError: A table does not exist, a name matches several tables, the list is
-            empty, or the connection cannot be used.
-        ReplicationError: The server refused the command: the publication exists, the
-            role lacks a privilege, or a table cannot be published.
-        psycopg.Error: Another query failed.
-    """
-    if tables is None:
-        target = "ALL TABLES"
-    else:
-        found = resolve(conn, tables)
-        missing = [spoken(table) for table, them in found if not them]
-        if missing:
-            text = f"no table {', '.join(missing)} in this database"
-            raise OptionError(text)
-        for table, them in found:
-            if len(them) > 1:
-                raise OptionError(ambiguous(table, them))
-        if not found:
-            text = "a publication needs a table: pass tables=, or None for all tables"
-            raise OptionError(text)
-        quoted = dict.fromkeys(them[0].quoted for _, them in found)
-        target = f"TABLE {', '.join(quoted)}"
-    (name_sql,) = quote(conn, [name])
-    options = " WITH (publish_via_partition_root)" if publish_via_partition_root else ""
-    command = f"CREATE PUBLICATION {name_sql} FOR {target}{options}"
-    run(conn, command, f'cannot create publication "{name}"', publication=name)
-
-
-@explained
-def drop_publication(conn: psycopg.Connection[Any], name: str) -> None:
-    """Drops a publication. Streams that use it fail, from server 18 on only with a warning.
-
-    Args:
-        conn: A psycopg connection, as in `create_publication`.
-        name: The publication, unquoted.
-
-    Raises:
-        ReplicationError: The server refused the command: there is no such publication,
-            or the role is not its owner.
-        OptionError: The connection cannot be used.
-        psycopg.Error: Another query failed.
-    """
-    (name_sql,) = quote(conn, [name])
-    command = f"DROP PUBLICATION {name_sql}"
-    run(conn, command, f'cannot drop publication "{name}"', publication=name)
 
 
 def resolve(

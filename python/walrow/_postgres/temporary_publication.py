@@ -13,13 +13,9 @@ from walrow._postgres.failures import (
     UNDEFINED_OBJECT,
 )
 from walrow._postgres.locks import locks_on
-from walrow._postgres.publications import (
-    ambiguous,
-    create_publication,
-    drop_publication,
-    resolve,
-    spoken,
-)
+from walrow._postgres.publications import ambiguous, resolve, spoken
+from walrow._postgres.running import run
+from walrow._postgres.session import quote
 from walrow.errors import OptionError, ReplicationError, SchemaError
 
 if TYPE_CHECKING:
@@ -81,16 +77,14 @@ def create_publication_for(
             on the server while the publication exists.
         ReplicationError: The server refused it.
     """
-    chosen = []
-    oids = []
+    chosen: dict[str, int] = {}
     for table, found in resolve(conn, [named(conn, each) for each in tables]):
         if len(found) != 1:
             shown = spoken(table)
             text = f"no table {shown} in the database; names have no quotes"
             raise SchemaError(ambiguous(table, found) if found else text, table=shown)
-        chosen.append((found[0].schema, found[0].name))
-        oids.append(found[0].oid)
-    without = conn.execute(_WITHOUT_IDENTITY, [oids]).fetchall()
+        chosen[found[0].quoted] = found[0].oid
+    without = conn.execute(_WITHOUT_IDENTITY, [[*chosen.values()]]).fetchall()
     if without:
         names = ", ".join(row[0] for row in without)
         text = (
@@ -99,14 +93,21 @@ def create_publication_for(
             " publication="
         )
         raise OptionError(text)
-    create_publication(conn, name, chosen, publish_via_partition_root=True)
+    (quoted,) = quote(conn, [name])
+    command = (
+        f"CREATE PUBLICATION {quoted} FOR TABLE {', '.join(chosen)}"
+        " WITH (publish_via_partition_root)"
+    )
+    run(conn, command, f'cannot create publication "{name}"', publication=name)
 
 
 def drop_if_exists(conn: psycopg.Connection[Any], name: str) -> None:
     """Drops a publication, if it was created."""
     conn.execute("SET lock_timeout = '2s'")
+    (quoted,) = quote(conn, [name])
+    command = f"DROP PUBLICATION {quoted}"
     try:
-        drop_publication(conn, name)
+        run(conn, command, f'cannot drop publication "{name}"', publication=name)
     except ReplicationError as error:
         if error.sqlstate != UNDEFINED_OBJECT:
             raise

@@ -66,7 +66,6 @@ def _tables(value: Any, name: str) -> Any:
 
 _PARSERS: dict[str, Callable[[Any, str], Any]] = {
     "batch_bytes": size,
-    "batch_memory": size,
     "catalog": catalog_of,
     "message_limit": size,
     "spool_directory": FOLDER.parse,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from walrow._calls import explained
 from walrow._core import Frames, Reader
 from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
@@ -16,10 +15,10 @@ from walrow.typing import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Unpack
+    from typing import Literal, Unpack
 
     from walrow._core import Message
-    from walrow.typing import Absence, Framing, Source, Versions
+    from walrow.typing import Source
 
 __all__ = ["frames", "messages", "read"]
 
@@ -28,7 +27,7 @@ __all__ = ["frames", "messages", "read"]
 def read(
     source: Source,
     *,
-    versions: Versions = "one",
+    versions: Literal["one", "union"] = "one",
     threads: int = 1,
     **options: Unpack[Options],
 ) -> Reader:
@@ -50,7 +49,8 @@ def read(
     {'id': 1, 'label': 'one', '_change_type': 'insert', '_seq': 0}
 
     Args:
-        source: The bytes that a server sent, in one of these forms:
+        source: The bytes that a server sent, in one of these forms. The first bytes or the first
+            chunk decide which: a `Decoder` takes bytes that cannot be recognised.
 
             - The path or the URL (opened with fsspec) of a capture, or a binary file
               object. Files of pg_recvlogical are captures too. gzip and zstd are
@@ -71,12 +71,11 @@ def read(
             `SchemaError`. `"union"`: the rows have the columns of all versions in the
             source, as with `schema=walrow.schema(source, table)`. The source is read
             twice for that: a file object must be seekable, and an iterator cannot.
-        threads: How many threads decode, up to 64. Batches, their order and errors stay the
-            same; but after an error, `nulled` may count values of rows that were dropped.
-            If the source is a log in a local directory, one thread reads and decompresses
-            its segments, and takes up to 32 MiB. The others make batches of `bytes` as a
-            whole, or of blocks of 16 MiB. Up to 32 MiB of batches then wait to be
-            returned. One thread decodes a stream in small chunks.
+        threads: The maximum number of threads that read a log. With 2 or more, up to 64, a
+            second thread reads and decompresses the segments of a log in a local directory
+            while the first one decodes. Batches, their order and errors stay the same. The
+            second thread takes up to 32 MiB. One thread reads a log at a URL, or several
+            logs. One thread also decodes a capture: more than 1 is an `OptionError` there.
         table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
             OID, which also chooses between tables that had one name.
             All batches then have one schema, and the reader is an Arrow stream. Other
@@ -86,10 +85,10 @@ def read(
             batches come as without it, each with the columns of its table's version, and
             rows of other tables are skipped. So the reader is not an Arrow stream, but
             `to_pandas` and the like return a mapping by table, also for a list of
-            one. A table that two of the names match is read once. An empty list, a name
-            that is in it twice, a side table (see `side_tables`), and `table` or
-            `schema` beside it are an `OptionError`. A pair in a list is a schema and a
-            name, but `tables=("a", "b")` are two tables.
+            one. Side tables are chosen by their names: `["orders", "walrow.messages"]`. A
+            table that two of the names match is read once. An empty list, a name that is
+            in it twice, and `table` or `schema` beside it are an `OptionError`. A pair in a
+            list is a schema and a name, but `tables=("a", "b")` are two tables.
         schema: With `table`, any Arrow schema. Every version of the table is projected
             onto it, by column name. Columns that a version lacks are null and listed in
             `_unsent`. Columns that the schema lacks are a `SchemaError`, unless `columns`
@@ -97,14 +96,6 @@ def read(
         columns: The only columns to decode, as `"total"`, `"orders.total"` or
             `"public.orders.total"`, besides the metadata columns. With `schema`, these
             must be its columns. Default: all.
-        framing: `"wire"`: the bytes of the connection, cut anywhere. `"recvlogical"`: a
-            file that `pg_recvlogical` wrote with the plugin pgoutput, cut anywhere.
-            Transactions that it received again after a reconnect are returned only
-            once. `"copydata"`: each chunk is one CopyData payload, as drivers return
-            them. `"message"`: each chunk is one pgoutput message, or a row of
-            `pg_logical_slot_get_binary_changes`. Default: recognised from the first
-            bytes or the first chunk. A `Decoder` does not recognise it: its default is
-            `"wire"`.
         profile: `"arrow"`: native types. `"spark"`: only types that Spark and table
             formats support. `"text"`: every column as the text that PostgreSQL writes.
         types: Arrow types that replace the profile's types, for columns (`"total"`,
@@ -125,7 +116,6 @@ def read(
             client_encoding, that decides. All other settings must be those of
             `walrow.postgres.settings`: a date or an interval in another style is a
             `DecodeError`.
-        trim_bpchar: Removes the trailing blanks of `character(n)`.
         metadata: The metadata columns that follow the table's own columns, with or
             without their prefix: `change_type`, `commit_lsn`, `seq`,
             `commit_timestamp`, `xid`, `key_only`, `unsent`, and `loaded`: whether the
@@ -135,14 +125,10 @@ def read(
             are never split, so with a limit of 1, a batch may have 2.
         batch_bytes: A batch is full at this size of its values: bytes, or a text such as
             `"4MiB"`. At most 512 MiB.
-        batch_memory: The size that the unfinished batches of all tables may take
-            together, as in `batch_bytes`. Beyond it, the fullest batch is returned.
-        side_tables: Side tables whose batches are returned with the others:
-            `["transactions", "messages"]`. The reader is then not an Arrow stream.
         envelope: Returns all tables, or the chosen ones, under one schema:
             `schema_name`, `table_name`, `key` and `data` as maps of column names to
             PostgreSQL's own text, then the metadata columns. The reader is then an
-            Arrow stream.
+            Arrow stream, unless `tables` has side tables, whose rows are not in envelopes.
         start: Skips what was delivered before: transactions that end, and
             non-transactional messages that are, at or before this LSN. An `Lsn`, such
             as `Reader.position`, an int, or a text as PostgreSQL writes it: `"0/1A2B"`.
@@ -187,20 +173,17 @@ def read(
         options["start"] = start_of(source, options)
     if versions != "one":
         options["schema"] = schema_of_all(source, versions, options)
-    framing, unfinished = options.get("framing"), options.get("unfinished")
     chunks = Chunks(
         source,
-        framing=framing,
-        unfinished=unfinished,
+        unfinished=options.get("unfinished"),
         part=part_of(options),
         threads=threads,
     )
-    return Reader(chunks, threads=chunks.threads, **options)
+    return Reader(chunks, **options)
 
 
-@explained
 def frames(
-    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
+    source: Source, *, unfinished: Literal["error", "ignore"] = "error"
 ) -> Frames:
     """Returns every frame of a stream with its message and fields, as they were sent.
 
@@ -226,7 +209,6 @@ def frames(
 
     Args:
         source: As in `read`.
-        framing: As in `read`.
         unfinished: The policy for a source that ends inside a frame, or whose compressed
             data is truncated: `"error"`, raised after all complete frames, or `"ignore"`.
 
@@ -234,13 +216,11 @@ def frames(
         DecodeError: While iterating, if bytes do not follow the protocol.
         UnfinishedError: After the last complete frame, if the source ends inside another.
     """
-    chunks = Chunks(source, framing=framing, unfinished=unfinished)
-    return Frames(chunks, framing=framing, unfinished=unfinished)
+    return Frames(Chunks(source, unfinished=unfinished), unfinished=unfinished)
 
 
-@explained
 def messages(
-    source: Source, *, framing: Framing | None = None, unfinished: Absence = "error"
+    source: Source, *, unfinished: Literal["error", "ignore"] = "error"
 ) -> Iterator[Message]:
     """Returns every pgoutput message of a stream, as it was sent.
 
@@ -256,13 +236,12 @@ def messages(
 
     Args:
         source: As in `read`.
-        framing: As in `read`.
         unfinished: As in `frames`.
 
     Raises:
         DecodeError: While iterating, if bytes do not follow the protocol.
         UnfinishedError: After the last complete message, as in `frames`.
     """
-    found = frames(source, framing=framing, unfinished=unfinished)
+    found = frames(source, unfinished=unfinished)
     # Unlike a generator, these repeat an error.
     return filter(None, map(attrgetter("message"), found))

@@ -87,8 +87,7 @@ def schema(
 def _add_stream(
     union: SchemaUnion, name: str, source: Any, options: SchemaOptions
 ) -> None:
-    framing, unfinished = options.get("framing"), options.get("unfinished")
-    with closing(Chunks(source, framing=framing, unfinished=unfinished)) as chunks:
+    with closing(Chunks(source, unfinished=options.get("unfinished"))) as chunks:
         union.begin_stream(name, chunks.begin())
         for chunk in chunks:
             union.feed(chunk)

@@ -10,8 +10,7 @@ import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walrow import typing as options
-from walrow._calls import explained
-from walrow._core import OPTIONS, Decoder, Reader
+from walrow._core import DECODER_OPTIONS, OPTIONS, Decoder, Reader
 from walrow._read.option_values import read_values
 
 if TYPE_CHECKING:
@@ -39,12 +38,19 @@ def with_options(
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         _sign(function, [*signature.parameters.values()], keys, signature)
+        known = {*inspect.signature(function).parameters, *elsewhere}
 
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> Any:
+            for name in given.keys() - known:
+                text = (
+                    f"{function.__name__}() got an unexpected keyword argument {name!r}"
+                )
+                raise TypeError(text)
             return function(*args, **read_values(given))
 
-        return explained(call, elsewhere)  # type: ignore[return-value]
+        # It has the type of the function.
+        return call  # type: ignore[return-value]
 
     return decorate
 
@@ -77,8 +83,17 @@ def _text(annotation: Any) -> str:
     return str(getattr(annotation, "__forward_arg__", annotation))
 
 
+_of_decoders = [
+    inspect.Parameter(
+        name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=default,
+        annotation={"framing": "Framing", "batch_memory": "int"}[name],
+    )
+    for name, default in DECODER_OPTIONS.items()
+]
 for _class, _leading in (
     (Reader, [inspect.Parameter("chunks", inspect.Parameter.POSITIONAL_ONLY)]),
-    (Decoder, []),
+    (Decoder, _of_decoders),
 ):
     _sign(_class, _leading, options.Options, inspect.Signature())

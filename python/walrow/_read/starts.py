@@ -50,7 +50,7 @@ def start_in_capture(source: Any, time: dt.datetime, options: Mapping[str, Any])
     )
     place = place_of(source, text)
     own = {key: options[key] for key in _OF_STREAMS if options.get(key) is not None}
-    chunks = Chunks(source, framing=options.get("framing"), unfinished="ignore")
+    chunks = Chunks(source, unfinished="ignore")
     with (
         closing(chunks),
         Reader(
@@ -97,7 +97,6 @@ def _is_pipe(file: Any) -> bool:
 
 #: The options that a stream itself needs.
 _OF_STREAMS = (
-    "framing",
     "late_start",
     "message_limit",
     "spool_directory",

@@ -123,7 +123,7 @@ class Attempts:
             late_by = now - self._begun - self._start_within
             self._late_by = 0.0 if is_known else late_by
             # An internal error that comes for as long as a busy slot comes each time.
-            is_stuck = now - since > min(BUSY_SECONDS, self._give_up_after)
+            is_stuck = now - since > BUSY_SECONDS
             if not self.is_late and not is_stuck:
                 return "connecting"
         return None

@@ -19,7 +19,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, assert_never
 
-from walrow.errors import Error, LogError
+from walrow.errors import Error
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -187,13 +187,11 @@ class Ticked:
     """The facts about the log.
 
     Attributes:
-        held: Bytes of the stream that wait for the load.
         in_log: How many loads have no place in the log yet.
         is_compared: Whether the log takes what the server sends.
         is_paused: Whether it appends nothing, as a load wants it.
     """
 
-    held: int
     in_log: int
     is_compared: bool
     is_paused: bool
@@ -404,6 +402,8 @@ Action = (
 class LoadDecisions:
     """The loads of a receiver.
 
+    The stream waits for a load in the log's directory, however much it is: the disk limits both.
+
     Attributes:
         state: The state of the current load.
     """
@@ -411,7 +411,6 @@ class LoadDecisions:
     def __init__(
         self,
         everything: LoadRequest,
-        max_hold: int | None,
         may_pass: Callable[[BaseException], bool],
         is_busy: Callable[[BaseException], bool],
     ) -> None:
@@ -419,13 +418,12 @@ class LoadDecisions:
 
         Args:
             everything: The request for all tables.
-            max_hold: The bytes of the stream that may wait for a load.
             may_pass: Whether another attempt may succeed after this failure.
             is_busy: Whether somebody else had a table locked, or has changed it.
         """
         self.state: State = Nothing()
         self._everything = everything
-        self._max_hold, self._may_pass, self._is_busy = max_hold, may_pass, is_busy
+        self._may_pass, self._is_busy = may_pass, is_busy
         self._number = 0
 
     @property
@@ -558,7 +556,7 @@ class LoadDecisions:
                     return self._begin(attempt, now)
                 return [LookIfWanted(attempt.request)]
             case Beginning(attempt) | Copying(attempt):
-                return self._look(attempt, now) or self._go_on(seen, attempt, now)
+                return self._look(attempt, now) or self._go_on(seen, attempt)
             case Placing(attempt):
                 if not seen.in_log:
                     return self._conclude(attempt, None)
@@ -585,15 +583,8 @@ class LoadDecisions:
             self.state = replace(self.state, attempt=attempt)
         return [LookIfWanted(request)]
 
-    def _go_on(self, seen: Ticked, attempt: Attempt, now: float) -> list[Action | Wish]:
+    def _go_on(self, seen: Ticked, attempt: Attempt) -> list[Action | Wish]:
         state = self.state
-        if self._max_hold is not None and seen.held > self._max_hold:
-            text = (
-                f"more than {self._max_hold} bytes of the stream waited for it: allow"
-                " more with max_hold, or load when there is less traffic"
-            )
-            self.state = Copying(replace(attempt, failed=ATTEMPTS))
-            return self._break(LogError(text, code="load"), now)
         if not isinstance(state, Beginning) or state.step is not Step.PAUSING:
             return []
         # Nothing is queued before the load that the log begins with.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, Literal
 
 from walrow._log.retention import Retention
@@ -13,7 +13,6 @@ from walrow._options import (
     FLAG,
     NAMES,
     NUMBER,
-    SIZE,
     TABLES,
     TEXT,
     Option,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from walrow._receive.status import Status
-    from walrow.typing import Duration, Size, TableName
+    from walrow.typing import Duration, TableName
 
 __all__ = ["ReceiveOptions"]
 
@@ -109,11 +108,6 @@ class ReceiveOptions(WriterOptions):
         # A server has 100 connections by default.
         most=64,
     )
-    max_hold: Option[Size | None, int | None] = Option(
-        "Cancels a load when more bytes of the stream wait for it. Default: the disk's size.",
-        SIZE,
-        default=None,
-    )
     origin: Option[Literal["any", "none"] | None, Literal["any", "none"] | None] = (
         Option(
             '`"none"` skips transactions that came to the server by replication.',
@@ -128,12 +122,6 @@ class ReceiveOptions(WriterOptions):
         least=0.01,
         # 30 years. A thread cannot wait longer.
         most=1_000_000_000,
-    )
-    give_up_after: Option[Duration, float] = Option(
-        "A full disk, for example, is an error after this time.",
-        DURATION,
-        default="1h",
-        more="Until then, it stays connected and tries again: with `math.inf`, for ever.",
     )
     start_within: Option[Duration | None, float | None] = Option(
         "The time within which a server must be reached for the first time. Default: 10 minutes "

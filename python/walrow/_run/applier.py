@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Callable, Iterable, Sequence
 
+    from walrow._apply.items import Engine
     from walrow._log.readers import LogReader
     from walrow._run.config import Loaded, Target
     from walrow._run.matching import Claim
     from walrow._run.plan import Plan
     from walrow.log import Log
-    from walrow.typing import Engine
 
 __all__ = ["READER", "Applier", "Outcome", "Report", "engine_of", "text_of"]
 

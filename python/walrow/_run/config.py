@@ -57,7 +57,6 @@ class Source:
     streaming = ReceiveOptions.streaming
     origin = ReceiveOptions.origin
     jobs = ReceiveOptions.jobs
-    max_hold = ReceiveOptions.max_hold
     start_within = ReceiveOptions.start_within.but(
         "The time within which a server must be reached for the first time. Default: 10 minutes "
         "with `--once`, otherwise without end."
@@ -81,10 +80,8 @@ class LogPart:
     publish_after = ReceiveOptions.publish_after
     segment_size = ReceiveOptions.segment_size
     compact = ReceiveOptions.compact
-    compression_level = ReceiveOptions.compression_level
     spool_memory = ReceiveOptions.spool_memory
     group_access = ReceiveOptions.group_access
-    give_up_after = ReceiveOptions.give_up_after
 
 
 @options

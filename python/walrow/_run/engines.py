@@ -16,10 +16,10 @@ from walrow.errors import Error
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from walrow._apply.items import Engine
     from walrow._lsn import Lsn
     from walrow._run.matching import Claim
     from walrow.log import Log
-    from walrow.typing import Engine
 
 __all__ = ["GoneError", "Job", "Tables", "delta_tables", "options_of", "spark_tables"]
 

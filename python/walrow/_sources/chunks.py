@@ -14,19 +14,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, TypeVar
 
-from walrow._options import choice, in_file_system
+from walrow._options import in_file_system
 from walrow._secrets import is_conninfo, without_credentials
 from walrow._sources import compression
 from walrow._sources.formats import HEAD_BYTES, framing_of_bytes, framing_of_chunk
 from walrow._sources.logs import find_log
 from walrow._sources.urls import fsspec_for, is_url, private
 from walrow.errors import OptionError, UnfinishedError
-from walrow.typing import Framing
 
 if TYPE_CHECKING:
-    from walrow.typing import Absence, Source
+    from walrow.typing import Framing, Source
 
 __all__ = ["BLOCK_BYTES", "Chunks", "paths"]
 
@@ -37,11 +36,8 @@ T = TypeVar("T")
 #: piece, but the memory of larger ones would be new each time. Memory stays bounded, unlike
 #: with a mapped file.
 BLOCK_BYTES = 512 << 10
-#: The same if several threads share a block.
-SHARED_BLOCK_BYTES = 16 << 20
-#: The core allows as many.
+#: A larger number of threads is a mistake.
 MOST_THREADS = 64
-_FRAMING = choice(Framing)
 
 
 class Chunks:
@@ -55,20 +51,16 @@ class Chunks:
 
     Args:
         source: As in `walrow.read`.
-        framing: As in `walrow.read`.
         unfinished: With `"ignore"`, compressed data may be truncated at the end of the
             source.
         progress: Is called with the number of bytes of each block of a file, before
             decompression.
         part: The part of a log that is read: `walrow._sources.logs.part_of`.
-        threads: The threads of `walrow.read`.
-
-    Attributes:
-        threads: How many of them decode: one reads the segments of a log.
+        threads: As in `walrow.read`.
 
     Raises:
-        OptionError: The source cannot have this framing, or is not a source, such as a
-            connection string. Or `threads` is not a number from 1 to 64.
+        OptionError: The source is not one, such as a connection string. Or `threads` is not a
+            number from 1 to 64, or it is more than 1 and the source is not a log.
         OSError: A file does not exist or cannot be opened.
         TypeError: The source has an unsupported type.
         DecodeError: While iterating, if the source has another format, or compressed
@@ -79,8 +71,7 @@ class Chunks:
         self,
         source: Source,
         *,
-        framing: Framing | None = None,
-        unfinished: Absence | None = None,
+        unfinished: Literal["error", "ignore"] | None = None,
         progress: Callable[[int], None] | None = None,
         part: Mapping[str, Any] | None = None,
         threads: int = 1,
@@ -88,31 +79,24 @@ class Chunks:
         if type(threads) is not int or not 1 <= threads <= MOST_THREADS:
             text = f"threads must be a number from 1 to {MOST_THREADS}, not {threads!r}"
             raise OptionError(text)
-        if framing is not None:
-            _FRAMING.parse(framing, "framing")
         _refuse(source)
         # Apart, so that a source that is not used any more is closed immediately.
         self._state = state = _State(
-            framing, progress, part, may_be_truncated=unfinished == "ignore"
+            progress, part, threads, may_be_truncated=unfinished == "ignore"
         )
-        self.threads = threads
-        if threads > 1:
-            state.block_bytes = SHARED_BLOCK_BYTES
         if _is_place(source):
             # Each of several logs would have its own thread from the beginning.
             state.part = {**(part or {}), "ahead": threads > 1}
             self._items = _of_files([source], state)
-            self.threads -= state.is_ahead
+        elif _are_places(source):
+            self._items = _of_files(source, state)
+        elif threads > 1:
+            raise _no_log(threads)
         elif _is_buffer(source):
-            if framing in _CHUNKED:
-                self._items = iter([source])
-            else:
-                state.size.read, state.size.total = 0, memoryview(source).nbytes  # type: ignore[arg-type]
-                self._items = _of_bytes(_counted(_cut(source), state), state)
+            state.size.read, state.size.total = 0, memoryview(source).nbytes  # type: ignore[arg-type]
+            self._items = _of_bytes(_counted(_cut(source), state), state)
         elif _is_row(source):
             self._items = _of_chunks(iter([source]), state)
-        elif isinstance(source, Sequence) and source and _is_place(source[0]):
-            self._items = _of_files(source, state)
         else:
             try:
                 # Not closed here: the creator of an iterator closes it.
@@ -148,7 +132,7 @@ class Chunks:
 
     @property
     def framing(self) -> Framing | None:
-        """The framing. If it is recognised, it is None before the first chunk."""
+        """The framing. None before the first chunk, from which it is recognised."""
         return self._state.framing
 
     @property
@@ -188,21 +172,19 @@ class Chunks:
 class _State:
     def __init__(
         self,
-        framing: Framing | None,
         progress: Callable[[int], None] | None,
         part: Mapping[str, Any] | None,
+        threads: int,
         *,
         may_be_truncated: bool,
     ) -> None:
-        self.framing = framing
+        self.framing: Framing | None = None
         self.part = part
+        self.threads = threads
         self.size = _Size(progress)
         self.may_be_truncated = may_be_truncated
         self.truncated = False
         self.files: _Files | None = None
-        self.block_bytes = BLOCK_BYTES
-        #: Whether another thread reads the source.
-        self.is_ahead = False
 
     @property
     def name(self) -> str:
@@ -226,24 +208,26 @@ class _Size:
 
 def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
     """Opens the first file. Returns the blocks of all of them."""
-    if state.framing in _CHUNKED:
-        text = (
-            f"a file has no boundaries between chunks: framing {state.framing!r} needs an "
-            "iterable of chunks. Without framing=, walrow recognises the framing of files"
-        )
-        raise OptionError(text)
     places: list[_Place] = []
     for source in sources:
         if not _is_place(source):
             text = f"a list of files contains another source: {type(source).__name__}"
             raise TypeError(text)
         places += _places(source, state.part)
-    state.is_ahead = any(place.is_ahead for place in places)
-    state.files = _Files(places, state.size.advance, state.block_bytes)
+    if state.threads > 1 and not all(place.is_log for place in places):
+        raise _no_log(state.threads)
+    state.files = _Files(places, state.size.advance)
     sizes = [place.size for place in places]
     state.size.read = 0
     state.size.total = None if None in sizes else sum(size or 0 for size in sizes)
     return _recognised(_ended(iter(state.files), state), state)
+
+
+def _no_log(threads: int) -> OptionError:
+    return OptionError(
+        f"threads={threads} needs a log, and the source is not a log: one thread decodes a "
+        "capture. Leave threads out, or make a log of the capture with walrow.seal"
+    )
 
 
 def _cut(source: Any) -> Iterator[Any]:
@@ -289,12 +273,11 @@ def _of_chunks(items: Iterator[Any], state: _State) -> Iterator[Any]:
     if _is_place(first):
         yield from _of_files(items, state)
         return
-    if state.framing is None:
-        if not _is_buffer(first):
-            _check_row(first)
-            state.framing = "message"
-        else:
-            state.framing = framing_of_chunk(bytes(first))
+    if not _is_buffer(first):
+        _check_row(first)
+        state.framing = "message"
+    else:
+        state.framing = framing_of_chunk(bytes(first))
     yield from items if state.framing in _CHUNKED else _of_bytes(items, state)
 
 
@@ -303,15 +286,13 @@ _CHUNKED = {"copydata", "message"}
 
 
 def _recognised(blocks: Iterator[Any], state: _State) -> Iterator[Any]:
-    if state.framing is None:
+    def decide(head: bytes, ended: bool) -> Framing | None:  # noqa: FBT001
+        return framing_of_bytes(head, ended=ended, name=state.name)
 
-        def decide(head: bytes, ended: bool) -> Framing | None:  # noqa: FBT001
-            return framing_of_bytes(head, ended=ended, name=state.name)
-
-        found: Framing | None
-        found, blocks = _begun(blocks, decide)
-        # An empty capture is whole, and has no rows.
-        state.framing = found or "wire"
+    found: Framing | None
+    found, blocks = _begun(blocks, decide)
+    # An empty capture is whole, and has no rows.
+    state.framing = found or "wire"
     yield from blocks
 
 
@@ -323,14 +304,14 @@ class _Place(NamedTuple):
         open: Opens it, as a context manager.
         is_open: Whether the caller opened it.
         size: Its size in bytes. None if it is not a local file.
-        is_ahead: Whether another thread reads it.
+        is_log: Whether it is a log.
     """
 
     url: str
     open: Callable[[], Any]
     is_open: bool = False
     size: int | None = None
-    is_ahead: bool = False
+    is_log: bool = False
 
 
 def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
@@ -352,7 +333,7 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
     log = find_log(source)
     if log is not None:
         file = log.open(**(part or {}))
-        return [_Place(path, lambda: file, size=file.size, is_ahead=file.is_ahead)]
+        return [_Place(path, lambda: file, size=file.size, is_log=True)]
     if is_url(path):
         return _remote(path)
     found = [path]
@@ -504,13 +485,9 @@ class _Files:
     is_last = False
 
     def __init__(
-        self,
-        places: list[_Place],
-        progress: Callable[[int], None] | None,
-        block_bytes: int,
+        self, places: list[_Place], progress: Callable[[int], None] | None
     ) -> None:
         self._progress = progress
-        self._block_bytes = block_bytes
         self._stack = contextlib.ExitStack()
         self.urls = [place.url for place in places if not place.is_open]
         self._rest = list(reversed(places))
@@ -531,10 +508,7 @@ class _Files:
         self.name = without_credentials(place.url)
         with private(place.url):
             file = self._stack.enter_context(place.open())
-        # If another file fails in the middle of a block, the bytes before are lost.
-        size = BLOCK_BYTES if place.size is None else self._block_bytes
-        blocks = _blocks(file, place.url, self._progress, size)
-        return _plain(blocks, self.name)
+        return _plain(_blocks(file, place.url, self._progress), self.name)
 
     def close(self) -> None:
         self._stack.close()
@@ -544,11 +518,11 @@ class _Files:
 
 
 def _blocks(
-    file: Any, url: str, progress: Callable[[int], None] | None, block_bytes: int
+    file: Any, url: str, progress: Callable[[int], None] | None
 ) -> Iterator[Any]:
     while True:
         with private(url):
-            block = _block(file, block_bytes)
+            block = _block(file)
         if not block:
             return
         if progress is not None:
@@ -556,11 +530,11 @@ def _blocks(
         yield block
 
 
-def _block(file: Any, block_bytes: int) -> Any:
+def _block(file: Any) -> Any:
     if hasattr(file, "read"):
-        block = file.read(block_bytes)
+        block = file.read(BLOCK_BYTES)
     else:
-        buffer = bytearray(block_bytes)
+        buffer = bytearray(BLOCK_BYTES)
         size = file.readinto(buffer)
         block = None if size is None else memoryview(buffer)[:size]
     if block is None:
@@ -575,6 +549,13 @@ def _block(file: Any, block_bytes: int) -> Any:
 def _is_place(source: Any) -> bool:
     """Whether it is a path, a URL or a file."""
     return isinstance(source, str | os.PathLike) or _is_file(source)
+
+
+def _are_places(source: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether it is a sequence of paths, URLs or files."""
+    if _is_buffer(source) or _is_row(source):
+        return False
+    return isinstance(source, Sequence) and bool(source) and _is_place(source[0])
 
 
 def _is_file(source: Any) -> bool:

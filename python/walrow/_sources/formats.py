@@ -50,7 +50,7 @@ def framing_of_bytes(head: bytes, *, ended: bool, name: str) -> Framing | None:
     if found == "copydata" and not _is_text(head):
         text = (
             f"{name}: the bytes look like one CopyData payload, which cannot be decoded "
-            f'by itself: {_IN_ORDER} with framing="copydata"'
+            f'by itself: {_IN_ORDER} walrow.Decoder(framing="copydata")'
         )
         raise DecodeError(text, offset=0)
     if is_message:
@@ -97,7 +97,7 @@ def _framing_of_messages(head: bytes, *, ended: bool, name: str) -> Framing | No
     if _is_message(head):
         text = (
             f"{name}: the bytes look like a single pgoutput message, which cannot be "
-            f'decoded by itself: {_IN_ORDER} with framing="message"'
+            f'decoded by itself: {_IN_ORDER} walrow.Decoder(framing="message")'
         )
         raise DecodeError(text, offset=0)
     # A file that begins inside of a streamed transaction, or a truncated one.
@@ -124,7 +124,7 @@ def _is_message(data: bytes) -> bool:
 # As many as the longest magic number needs.
 _ENOUGH = 262
 _NEWLINES = 64
-_IN_ORDER = "pass an iterable of all payloads or messages of a connection, in order,"
+_IN_ORDER = "pass an iterable of all payloads or messages of a connection, in order, or feed them to"
 
 
 def _other_format(

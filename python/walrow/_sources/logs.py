@@ -145,9 +145,7 @@ def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
     table, tables = options.get("table"), options.get("tables")
     if table is not None:
         tables = [table]
-    is_side = options.get("side_tables") or any(
-        isinstance(name, str) and name.startswith("walrow.") for name in tables or ()
-    )
+    is_side = any(map(_may_be_side_table, tables or ()))
     named = [options.get(key) for key in ("types", "unrepresentable", "columns")]
     return {
         "tables": None if is_side or not tables else list(tables),
@@ -161,6 +159,11 @@ def part_of(options: Mapping[str, Any]) -> dict[str, Any]:
             if isinstance(key, str)
         ],
     }
+
+
+def _may_be_side_table(table: Any) -> bool:
+    schema = table[0] if isinstance(table, tuple) else str(table).partition(".")[0]
+    return schema == "walrow"
 
 
 def location_of(log: Any) -> str:

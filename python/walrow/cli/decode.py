@@ -29,10 +29,10 @@ from walrow.errors import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any, Unpack
+    from typing import Any, Literal, Unpack
 
     from walrow.cli.output import Files, Writer
-    from walrow.typing import Options, UnresolvedType, Versions
+    from walrow.typing import Options, UnresolvedType
 
 # The command's names for options of `walrow.read`, by their names.
 INSTEAD = {"schema": "--to DIR/, without --table"}
@@ -101,7 +101,6 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     type=click.Choice(("parquet", "arrow", "json")),
     help="The output format. Default: from the extension of OUT; parquet for DIR/.",
 )
-@source.framing
 @source.quiet
 @library_option("types")
 @library_option("unrepresentable")
@@ -113,14 +112,13 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
     "The encoding of a capture that does not report it: client_encoding=LATIN1.",
     metavar="SETTING=VALUE",
 )
-@library_option("trim_bpchar")
 @library_option("metadata_prefix")
 def decode(
     *,
     files: tuple[str, ...],
     to: str,
     form: str | None,
-    versions: Versions,
+    versions: Literal["one", "union"],
     **options: Unpack[Options],
 ) -> None:
     r"""Writes the committed changes in FILE, a capture. - is stdin.
@@ -160,7 +158,6 @@ def decode(
     shows_rows = to == "-" and sys.stdout.isatty()
     with source.opened(
         files,
-        options["framing"],
         unfinished=options["unfinished"],
         show=not shows_rows,
         outputs=_outputs(to),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Sequence
 
-    from walrow.typing import Frame, Framing
+    from walrow.typing import Frame
 
 
 class _Xid(Number):
@@ -34,7 +34,6 @@ class _Xid(Number):
 
 @click.command()
 @source.files
-@source.framing
 @source.quiet
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 @click.option("--count", is_flag=True, help="Only count frames, messages and cells.")
@@ -68,7 +67,6 @@ class _Xid(Number):
 def inspect(
     *,
     files: tuple[str, ...],
-    framing: Framing | None,
     as_json: bool,
     count: bool,
     limit: int | None,
@@ -103,15 +101,15 @@ def inspect(
         text = f"{given[0]} cannot be used with --count, which counts all frames"
         raise click.UsageError(text)
     if count:
-        _count(files, framing, as_json=as_json)
+        _count(files, as_json=as_json)
         return
     say_time("--start", since)
     out = _Json() if as_json else FrameLines(full=full)
-    _frames(files, framing, limit, FrameFilter(table, xid, since), out)
+    _frames(files, limit, FrameFilter(table, xid, since), out)
 
 
-def _count(files: Sequence[str], framing: Framing | None, *, as_json: bool) -> None:
-    with source.opened(files, framing) as blocks:
+def _count(files: Sequence[str], *, as_json: bool) -> None:
+    with source.opened(files) as blocks:
         counts = _core.Counts(blocks.begin())
         for block in blocks:
             counts.feed(block)
@@ -141,15 +139,14 @@ def _count_table(result: dict[str, Any], names: dict[str, dict[str, str]]) -> No
 
 def _frames(
     files: Sequence[str],
-    framing: Framing | None,
     limit: int | None,
     shown: FrameFilter,
     out: _Json | FrameLines,
 ) -> None:
     count = 0
-    with source.opened(files, framing, show=not sys.stdout.isatty()) as blocks:
+    with source.opened(files, show=not sys.stdout.isatty()) as blocks:
         # The end is checked below, in the words of the command.
-        frames = _core.Frames(blocks, framing, "ignore")
+        frames = _core.Frames(blocks, unfinished="ignore")
         for frame in frames if limit != 0 else ():
             if not shown(frame):
                 out.skip(frame)

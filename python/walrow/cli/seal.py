@@ -11,7 +11,7 @@ from walrow._log.sealing import SealOptions
 from walrow._log.sealing import seal as seal_into_log
 from walrow._results import counted
 from walrow.cli.arguments import options_of
-from walrow.cli.source import files, framing, is_quiet, quiet
+from walrow.cli.source import files, is_quiet, quiet
 from walrow.cli.terminal import say
 
 
@@ -22,7 +22,6 @@ from walrow.cli.terminal import say
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The definitions of types and tables, from walrow catalog.",
 )
-@framing
 @options_of(SealOptions)
 @quiet
 def seal(*, files: tuple[str, ...], **options: Any) -> None:

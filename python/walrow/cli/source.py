@@ -10,13 +10,12 @@ import os
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks
-from walrow.cli.arguments import library_option
 from walrow.cli.terminal import printable
 from walrow.errors import Error, ReplicationError, UnfinishedError
 
@@ -25,17 +24,10 @@ if TYPE_CHECKING:
 
     from walrow._core import Counts, Frames
     from walrow._read.survey import Tables
-    from walrow.typing import Absence, Framing
+    from walrow.typing import Framing
 
 #: Paths, URLs, or `-` for stdin.
 files = click.argument("files", nargs=-1, required=True, metavar="FILE...")
-framing = library_option(
-    "framing",
-    "wire: the bytes of the connection. recvlogical: a file of pg_recvlogical. copydata: "
-    "FILE is one CopyData payload. message: FILE is one pgoutput message. Default: wire "
-    "or recvlogical, recognised from the first bytes.",
-)
-
 
 _QUIET = "walrow.quiet"
 
@@ -67,9 +59,8 @@ quiet = click.option(
 @contextlib.contextmanager
 def opened(
     names: Sequence[str],
-    framing: Framing | None = None,
     *,
-    unfinished: Absence | None = None,
+    unfinished: Literal["error", "ignore"] | None = None,
     show: bool = True,
     outputs: Iterable[str | Path] = ("-",),
     beside: Iterable[Path] = (),
@@ -79,7 +70,6 @@ def opened(
 
     Args:
         names: Paths, directories, patterns, URLs or `-`. Together, they are one stream.
-        framing: With framings of chunks, the input is one chunk.
         unfinished: As in `walrow._sources.chunks.Chunks`.
         show: Whether to show progress, if stderr is a terminal.
         outputs: The outputs of the command: paths, or `-` for stdout.
@@ -92,13 +82,11 @@ def opened(
     # Unbuffered, so that available data is shown without delay.
     stdin: Any = getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
     sources = [stdin if name == "-" else name for name in names]
-    joined = framing in {"copydata", "message"}
     bar = _Bar()
     with contextlib.ExitStack() as stack:
         try:
             chunks = Chunks(
                 sources,
-                framing="wire" if joined else framing,
                 unfinished=unfinished,
                 progress=bar.advance,
                 part=part,
@@ -113,7 +101,7 @@ def opened(
         if show and not is_quiet() and sys.stderr.isatty():
             stack.enter_context(bar.shown(names, chunks))
         try:
-            yield Blocks(chunks, framing, joined=joined)
+            yield Blocks(chunks)
         except Error as error:
             if chunks.place is not None:
                 error.add_note(chunks.place)
@@ -158,24 +146,20 @@ def _regular(file: Any) -> os.stat_result | None:
 
 
 class Blocks:
-    """The contents of the input in blocks, or in one block if a framing needs it.
+    """The contents of the input in blocks.
 
     Attributes:
         size: The number of bytes so far, after decompression.
     """
 
-    def __init__(
-        self, chunks: Chunks, framing: Framing | None, *, joined: bool
-    ) -> None:
+    def __init__(self, chunks: Chunks) -> None:
         self.size = 0
         self._chunks = chunks
-        self._framing = framing
-        self._joined = joined
 
     @property
     def framing(self) -> Framing | None:
-        """The framing. If it is recognised, it is None before the first block."""
-        return self._framing or self._chunks.framing
+        """As in `walrow._sources.chunks.Chunks`."""
+        return self._chunks.framing
 
     @property
     def truncated(self) -> bool:
@@ -184,14 +168,11 @@ class Blocks:
 
     def begin(self) -> Framing:
         """As in `walrow._sources.chunks.Chunks`."""
-        return self._framing or self._chunks.begin()
+        return self._chunks.begin()
 
     def __iter__(self) -> Iterator[Any]:
         """Reads the blocks."""
-        blocks: Iterable[Any] = self._chunks
-        if self._joined:
-            blocks = filter(None, [b"".join(blocks)])
-        for block in blocks:
+        for block in self._chunks:
             self.size += len(block)
             yield block
 

@@ -58,7 +58,6 @@ if TYPE_CHECKING:
 @quiet
 @library_option("types")
 @library_option("unrepresentable")
-@library_option("trim_bpchar")
 def state(
     *,
     directory: str,

@@ -16,12 +16,9 @@ from walrow.cli.terminal import print_json, printable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from walrow.typing import Framing
-
 
 @click.command()
 @source.files
-@source.framing
 @source.quiet
 @library_option(
     "catalog", "A file of `walrow catalog`: the types that the capture does not define."
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 def tables(
     *,
     files: tuple[str, ...],
-    framing: Framing | None,
     catalog: Path | None,
     columns: bool,
     as_json: bool,
@@ -45,13 +41,13 @@ def tables(
     decoded.
 
     With --json, each line contains oid, name, replica_identity, inserts, updates, deletes,
-    truncates, loads and their rows (loaded), first and last (lsn and time), versions with their columns, notes, and ddl
-    (the commands that an event trigger of `walrow ddl-trigger` wrote).
+    truncates, loads and their rows (loaded), first and last (lsn and time), versions with
+    their columns, notes, and ddl (the commands that walrow's event trigger wrote).
 
     The exit code is 3 if FILE ends inside a frame or a transaction, and 4 if the server
     ended it with an error.
     """
-    with source.opened(files, framing, beside=[catalog] if catalog else []) as blocks:
+    with source.opened(files, beside=[catalog] if catalog else []) as blocks:
         found = survey_of(blocks, catalog=catalog)
     if as_json:
         for table in found:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from walrow._read.signatures import with_options
 from walrow.errors import OptionError, SchemaError
 from walrow.spark.decoding import capture_column, decode
-from walrow.spark.schemas import REFUSED, require
+from walrow.spark.schemas import FIXED, require
 from walrow.spark.schemas import schema as schema_of
 from walrow.typing import SparkOptions, SparkSchemaOptions
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["changes"]
 
 
-@with_options(SparkOptions, elsewhere=REFUSED)
+@with_options(SparkOptions, elsewhere=FIXED)
 def changes(
     captures: DataFrame,
     table: TableName | None = None,

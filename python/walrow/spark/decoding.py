@@ -13,7 +13,7 @@ from walrow._sources.chunks import Chunks
 from walrow.errors import DecodeError, Error, SchemaError
 from walrow.spark.paths import local
 from walrow.spark.schemas import (
-    REFUSED,
+    FIXED,
     arrow_schema,
     check_options,
     compare,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 __all__ = ["capture_column", "decode"]
 
 
-@with_options(SparkOptions, elsewhere=REFUSED)
+@with_options(SparkOptions, elsewhere=FIXED)
 def decode(
     *,
     table: TableName | None = None,
@@ -61,7 +61,7 @@ def decode(
         column: The column with the captures (binary) or their paths (string). Default:
             the only binary column, otherwise the only string column.
         **options: The options in the signature are those of `walrow.read`, for each
-            capture by itself. `framing` and `profile` are fixed. A catalog's file is read
+            capture by itself. `profile` is fixed. A catalog's file is read
             once, on the driver. `unfinished="ignore"` fits captures whose incomplete
             transactions are in other captures again. `missing_table` is `"ignore"` by
             default if `schema` comes from `walrow.spark.schema`, which has found the
@@ -96,7 +96,7 @@ class _Decode:
     column: str | None
     options: SparkOptions
 
-    def decoder(self, framing: Framing | None = None) -> Decoder:
+    def decoder(self, framing: Framing = "wire") -> Decoder:
         """Creates a decoder for one capture."""
         schema = None if self.fixed else self.schema
         return Decoder(

@@ -12,7 +12,7 @@ from walrow.errors import LogError, SchemaError
 from walrow.spark.log_plan import after, open_log
 from walrow.spark.schemas import arrow_schema, check_options, is_fixed
 from walrow.spark.source_options import naming_options
-from walrow.typing import ChangeColumnOptions
+from walrow.typing import SchemaOptions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,7 +42,7 @@ def log_schema(options: SourceOptions) -> pa.Schema:
     # Also refuses options that do not determine the schema.
     Decoder(table=options.table, profile="spark", **options.read)
     log = open_log(options)
-    names = ChangeColumnOptions.__annotations__
+    names = SchemaOptions.__annotations__
     found = {name: value for name, value in options.read.items() if name in names}
     return pa.schema(log.schema(options.table, profile="spark", **found))
 

@@ -41,12 +41,10 @@ SIDE_TABLES = frozenset(
 
 
 #: Options of `walrow.read` that Spark determines.
-FIXED = ("framing", "profile")
-#: Options of `walrow.read` whose refusal says more than their name.
-REFUSED = (*FIXED, "side_tables")
+FIXED = ("profile",)
 
 
-@with_options(SparkSchemaOptions, elsewhere=REFUSED)
+@with_options(SparkSchemaOptions, elsewhere=FIXED)
 def schema(
     source: Any,
     table: TableName | None = None,
@@ -122,13 +120,13 @@ def check_options(
             "table=, or use envelope=True with tables="
         )
         raise OptionError(text)
-    if options.get("side_tables"):
+    chosen: Any = options.get("tables") or ()
+    if any(is_fixed(each, envelope=False) for each in chosen):
         text = 'in Spark, read a side table by itself: table="walrow.transactions"'
         raise OptionError(text)
-    for name in FIXED:
-        if name in options:
-            text = f"{name} is fixed in Spark: each value is a capture as the server sent it"
-            raise OptionError(text)
+    if "profile" in options:
+        text = "profile is fixed in Spark: its types are those of the profile spark"
+        raise OptionError(text)
 
 
 def is_fixed(table: TableName | None, *, envelope: bool) -> bool:

@@ -21,7 +21,7 @@ from walrow._sources.urls import is_url
 from walrow.errors import Error, OptionError
 from walrow.spark.paths import local
 from walrow.spark.schemas import SIDE_TABLES
-from walrow.typing import DataSourceOptions
+from walrow.typing import SparkOptions
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -279,11 +279,16 @@ _OWN: dict[str, tuple[str, Callable[[str, str], Any]]] = {
     "maxBytesPerTrigger": ("max_bytes", _number),
     "reader": ("reader", _text),
 }
+# These are fixed, or have no meaning for a log.
+_FIXED = ("session", "late_start", "unfinished", "missing_table")
 # And those of `walrow.read`.
 _PARSERS: dict[str, Callable[[str, str], Any]] = {
+    **{
+        name: _parser(hint)
+        for name, hint in get_type_hints(SparkOptions).items()
+        if name not in _FIXED
+    },
     **{name: parse for name, (_, parse) in _OWN.items()},
     "tables": _tables,
-    # Other options are fixed, or have no meaning for a log.
-    **{name: _parser(hint) for name, hint in get_type_hints(DataSourceOptions).items()},
 }
 _OPTIONS = {_plain(name): (name, parse) for name, parse in _PARSERS.items()}

@@ -236,7 +236,7 @@ impl Error {
             ErrorKind::Stream(error) => match error.kind {
                 walrow_stream::ErrorKind::InvalidUtf8 { .. } => Advice::ByteByByte,
                 walrow_stream::ErrorKind::TooLarge { .. } => Advice::Raise,
-                _ if is_framing(error) => Advice::Choose,
+                _ if is_framing(error) => Advice::GiveDecoder,
                 _ => Advice::SkipTransaction,
             },
             ErrorKind::Schema(SchemaError::TypeLimit { .. }) => Advice::ReadText,
@@ -246,8 +246,6 @@ impl Error {
             ) => Advice::ReadAllVersions,
             ErrorKind::Schema(SchemaError::NotInStream { .. }) => Advice::ReadNoRows,
             ErrorKind::Schema(SchemaError::Ambiguous { .. }) => Advice::ChooseOne,
-            ErrorKind::Schema(SchemaError::SideTableName { .. }) => Advice::ReadAllTables,
-            ErrorKind::Options(OptionsError::SideTableAmongTables { .. }) => Advice::Besides,
             ErrorKind::Unfinished | ErrorKind::Missing { .. } | ErrorKind::Server { .. } => {
                 Advice::OnlyComplete
             }

@@ -3,7 +3,6 @@
 use crate::arrow_type::ArrowTypeName;
 use crate::error::remedy::{DecoderOption, Remedy, RemedyValue};
 use crate::error::schema::Conversion;
-use crate::table_name::SideTable;
 use arrow_schema::DataType;
 use std::fmt;
 
@@ -19,7 +18,7 @@ pub enum OptionsError {
         /// The largest number, if there is one. The smallest is 1.
         limit: Option<usize>,
     },
-    /// A metadata column, a side table or a table is chosen twice.
+    /// A metadata column or a table is chosen twice.
     #[non_exhaustive]
     Repeated {
         /// The option.
@@ -31,12 +30,6 @@ pub enum OptionsError {
     TableAndTables,
     /// An empty list of tables is chosen.
     NoTables,
-    /// A side table is among several chosen tables.
-    #[non_exhaustive]
-    SideTableAmongTables {
-        /// The side table.
-        table: SideTable,
-    },
     /// A text contains a zero byte, which names cannot.
     #[non_exhaustive]
     ZeroByte {
@@ -79,8 +72,8 @@ pub enum OptionsError {
     EnvelopeTypes,
     /// Envelopes and side tables have a schema of their own.
     OwnSchema,
-    /// One side table is chosen as the table, together with others or an envelope.
-    SideTableNotAlone,
+    /// The chosen table is a side table, which an envelope does not hold.
+    EnvelopeOfSideTable,
     /// A schema without a table.
     SchemaWithoutTable,
     /// One schema for several tables.
@@ -109,7 +102,6 @@ impl OptionsError {
     /// The options that avoid the error.
     pub(super) fn remedies(&self) -> Vec<Remedy> {
         match self {
-            Self::SideTableAmongTables { table } => vec![Remedy::side_table(*table)],
             Self::SchemaWithoutTable | Self::SchemaOfSeveral => {
                 vec![Remedy::own(DecoderOption::Table)]
             }
@@ -138,7 +130,6 @@ impl fmt::Display for OptionsError {
             Self::Repeated { option, name } => {
                 let what = match option {
                     DecoderOption::Metadata => "metadata column",
-                    DecoderOption::SideTables => "side table",
                     _ => "table",
                 };
                 return write!(f, "{what} {name} is chosen twice");
@@ -170,20 +161,13 @@ impl fmt::Display for OptionsError {
             }
             Self::EnvelopeTypes => "an envelope holds text: types do not apply to it",
             Self::OwnSchema => "envelopes and side tables have a schema of their own",
-            Self::SideTableNotAlone => {
-                "a side table that is the chosen table is read alone, without others and not in \
-                 an envelope"
-            }
+            Self::EnvelopeOfSideTable => "a side table is not read in an envelope",
             Self::SchemaWithoutTable => "a schema needs one table",
             Self::SchemaOfSeveral => {
                 "a schema is for one table, because several have different columns"
             }
             Self::TableAndTables => "table and tables contradict each other",
             Self::NoTables => "tables is an empty list",
-            Self::SideTableAmongTables { table } => {
-                let (schema, name) = (SideTable::SCHEMA, table.name());
-                return write!(f, "{schema}.{name} is a side table: it is read alone");
-            }
             Self::SparkSentinel => {
                 "the spark profile does not support unrepresentable \"sentinel\", because Spark has no \
                  infinite dates"

@@ -2,7 +2,6 @@
 //! own form.
 
 use crate::arrow_type::ArrowTypeName;
-use crate::table_name::SideTable;
 use arrow_schema::DataType;
 use std::fmt;
 use walrow_types::Unrepresentable;
@@ -37,8 +36,6 @@ pub enum DecoderOption {
     Schema,
     /// [`crate::DecoderBuilder::with_encoding`].
     Session,
-    /// [`crate::DecoderBuilder::with_side_tables`].
-    SideTables,
     /// [`crate::DecoderBuilder::with_spool`].
     Spool,
     /// [`crate::DecoderBuilder::with_spool_memory`].
@@ -47,8 +44,6 @@ pub enum DecoderOption {
     Table,
     /// [`crate::DecoderBuilder::with_tables`].
     Tables,
-    /// [`crate::DecoderBuilder::with_threads`].
-    Threads,
     /// [`crate::DecoderBuilder::with_type`].
     Types,
     /// [`crate::DecoderBuilder::with_unfinished`].
@@ -75,12 +70,10 @@ impl DecoderOption {
             Self::Profile => "profile",
             Self::Schema => "schema",
             Self::Session => "session",
-            Self::SideTables => "side_tables",
             Self::Spool => "spool",
             Self::SpoolMemory => "spool_memory",
             Self::Table => "table",
             Self::Tables => "tables",
-            Self::Threads => "threads",
             Self::Types => "types",
             Self::Unfinished => "unfinished",
             Self::Unrepresentable => "unrepresentable",
@@ -110,10 +103,10 @@ pub struct Remedy {
 pub enum Advice {
     /// They avoid the error.
     Choose,
+    /// They are an option that only a decoder of bytes has.
+    GiveDecoder,
     /// They choose one of two tables.
     ChooseOne,
-    /// They read the table besides others.
-    Besides,
     /// They let a value through.
     LetThrough,
     /// They read names byte by byte.
@@ -130,8 +123,6 @@ pub enum Advice {
     ReadAllVersions,
     /// They read no rows of tables that are not there.
     ReadNoRows,
-    /// They read all tables.
-    ReadAllTables,
     /// They take only the complete transactions.
     OnlyComplete,
 }
@@ -140,8 +131,8 @@ impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Choose => "; choose ",
+            Self::GiveDecoder => "; give a Decoder ",
             Self::ChooseOne => "; choose one of them with ",
-            Self::Besides => ", or with ",
             Self::LetThrough => "; let it through by ",
             Self::ByteByByte => ", or read it byte by byte with ",
             Self::Raise => "; raise it with ",
@@ -150,7 +141,6 @@ impl fmt::Display for Advice {
             Self::ReadBoth => "; read both with ",
             Self::ReadAllVersions => "; read all versions with ",
             Self::ReadNoRows => "; read no rows with ",
-            Self::ReadAllTables => "; read all tables with ",
             Self::OnlyComplete => "; take only the complete transactions with ",
         })
     }
@@ -220,12 +210,6 @@ impl Remedy {
     pub(crate) fn table((schema, name): &(String, String)) -> Self {
         let table = RemedyValue::Table(schema.clone(), name.clone());
         Self::new(DecoderOption::Table, table)
-    }
-
-    /// This side table, besides all other tables.
-    pub(crate) fn side_table(table: SideTable) -> Self {
-        let names = RemedyValue::Names(vec![table.name()]);
-        Self::new(DecoderOption::SideTables, names)
     }
 
     /// Null for a column's values that its Arrow type cannot hold.
@@ -317,7 +301,6 @@ mod tests {
             Remedy::another(DecoderOption::Spool),
             Remedy::table(&("public".to_owned(), "t".to_owned())),
             Remedy::table(&("a.b".to_owned(), "t".to_owned())),
-            Remedy::side_table(SideTable::Messages),
             Remedy::new(DecoderOption::Schema, RemedyValue::SchemaUnion),
             Remedy::own(DecoderOption::Columns),
             Remedy::new(DecoderOption::Tables, RemedyValue::Unset),
@@ -334,7 +317,6 @@ mod tests {
                 "another spool",
                 "table = public.t",
                 "table = \"a.b\".\"t\"",
-                "side_tables = [messages]",
                 "schema = the union of all versions",
                 "columns = ...",
                 "tables = unset",

@@ -6,6 +6,7 @@ use crate::table_name::SideTable;
 use arrow_schema::DataType;
 use std::borrow::Cow;
 use std::fmt;
+use walrow_wire::Oid;
 
 /// Why a table, its columns or their types do not match the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,8 +57,10 @@ pub enum SchemaError {
     /// A table of the stream has the name of a side table.
     #[non_exhaustive]
     SideTableName {
-        /// The table.
+        /// The side table.
         table: SideTable,
+        /// The OID of the stream's table.
+        oid: Oid,
     },
     /// The columns of the chosen table changed.
     ColumnsChanged,
@@ -128,7 +131,6 @@ impl SchemaError {
                 Remedy::own(DecoderOption::Columns),
             ],
             Self::Ambiguous { tables } => tables.iter().map(Remedy::table).collect(),
-            Self::SideTableName { table } => vec![Remedy::side_table(*table)],
             _ => Vec::new(),
         }
     }
@@ -178,11 +180,12 @@ impl fmt::Display for SchemaError {
             }
             Self::NotInCatalog { table } => return write!(f, "no table {table} in the catalog"),
             Self::Ambiguous { tables } => return write_ambiguous(f, tables),
-            Self::SideTableName { table } => {
+            Self::SideTableName { table, oid } => {
                 let (schema, name) = (SideTable::SCHEMA, table.name());
                 return write!(
                     f,
-                    "{schema}.{name} is the name of a side table and of a table in the stream"
+                    "{schema}.{name} is the name of a side table and of a table in the stream; \
+                     choose the table in the stream by its OID, {oid}"
                 );
             }
             Self::ColumnsChanged => "the table's columns changed",

@@ -6,7 +6,7 @@ use super::relations::RelationRow;
 use super::transactions::TransactionRow;
 use super::truncates::TruncateRow;
 use crate::batch::Batch;
-use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy, RemedyValue};
+use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy};
 use crate::options::{OnUnrepresentable, Options};
 use crate::profile::Profile;
 use crate::rows::Current;
@@ -35,7 +35,8 @@ pub(crate) struct Sides {
 impl Sides {
     pub(crate) fn new(options: &Options) -> Self {
         let alone = options.tables.side_table();
-        let wants = |table| alone == Some(table) || options.side_tables.contains(&table);
+        let names = options.tables.names();
+        let wants = |table| names.iter().any(|it| it.side_table() == Some(table));
         let profile = options.profile;
         Self {
             transactions: wants(SideTable::Transactions).then(|| SideBuilder::new(profile)),
@@ -53,22 +54,6 @@ impl Sides {
     /// The schema of the side table, if the options select it as the only table.
     pub(crate) fn schema_alone(&self) -> Option<SchemaRef> {
         self.alone.map(|table| table.schema(self.profile))
-    }
-
-    /// The remedy to select only the other side tables, unless this is the only table.
-    fn without(&self, table: SideTable) -> Vec<Remedy> {
-        if self.alone.is_some() {
-            return Vec::new();
-        }
-        let wanted = [
-            self.transactions.as_ref().map(|_| SideTable::Transactions),
-            self.messages.as_ref().map(|_| SideTable::Messages),
-            self.relations.as_ref().map(|_| SideTable::Relations),
-            self.truncates.as_ref().map(|_| SideTable::Truncates),
-        ];
-        let others = wanted.into_iter().flatten().filter(|it| *it != table);
-        let names = RemedyValue::Names(others.map(SideTable::name).collect());
-        vec![Remedy::new(DecoderOption::SideTables, names)]
     }
 
     /// Whether the options select `walrow.messages`.
@@ -110,8 +95,7 @@ impl Sides {
             .flatten()
             .any(|time| time.unix_micros().is_none())
         {
-            let table = SideTable::Transactions;
-            return Err(beyond(table, Reason::Time, self.without(table)));
+            return Err(beyond(SideTable::Transactions, Reason::Time, Vec::new()));
         }
         builder.append(current, TransactionRow::new(transaction, changes));
         Ok(())

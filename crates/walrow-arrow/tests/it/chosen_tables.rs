@@ -9,7 +9,7 @@ use arrow_schema::{DataType, Field, Schema};
 use std::sync::Arc;
 use walrow_arrow::{
     Batch, Decoder, DecoderBuilder, DecoderOption, Error, ErrorKind, OnMissingTable, OptionsError,
-    SchemaError, SideTable, TableName,
+    SchemaError, TableName,
 };
 use walrow_testkit::{OwnedMessage, Stream, text};
 use walrow_wire::{Lsn, ReplicaIdentity};
@@ -247,14 +247,12 @@ fn lists_that_mean_nothing_are_refused() {
             ErrorKind::Options(OptionsError::TableAndTables)
         );
     }
-    let error = refused(builder().with_tables(["a", "walrow.messages"]));
-    assert!(matches!(
-        error,
-        ErrorKind::Options(OptionsError::SideTableAmongTables {
-            table: SideTable::Messages,
-            ..
-        })
-    ));
+    let error = refused(
+        builder()
+            .with_tables(["walrow.messages", "walrow.relations"])
+            .with_columns(["id"]),
+    );
+    assert_eq!(error, ErrorKind::Options(OptionsError::SideTableColumns));
 }
 
 #[test]
@@ -302,7 +300,25 @@ fn the_envelope_and_side_tables_go_with_several_tables() {
     let tables = || builder().with_tables(["public.a", "b"]);
     let found = read_counts(tables().with_envelope(true), &bytes);
     assert_eq!(found, of(&[("walrow.envelope", 3)]));
-    let sides = tables().with_side_tables([SideTable::Transactions, SideTable::Relations]);
+    let sides = || {
+        builder().with_tables([
+            TableName::from("public.a"),
+            TableName::from("b"),
+            TableName::from(("walrow", "transactions")),
+            TableName::from("walrow.relations"),
+        ])
+    };
+    assert!(!sides().with_envelope(true).has_one_schema());
+    let found = read_counts(sides().with_envelope(true), &bytes);
+    assert_eq!(
+        found,
+        of(&[
+            ("walrow.envelope", 3),
+            ("walrow.transactions", 1),
+            ("walrow.relations", 3)
+        ])
+    );
+    let sides = sides();
     let found = read_counts(sides, &bytes);
     let total = |name: &str| -> usize {
         let of_name = found.iter().filter(|(table, _)| table == name);

@@ -12,7 +12,7 @@ use arrow_schema::{DataType, Field, Schema, TimeUnit};
 use std::sync::Arc;
 use walrow_arrow::{
     Batch, Decoder, DecoderBuilder, DecoderOption, Error, ErrorKind, MetadataColumn, OnUnfinished,
-    OnUnrepresentable, Profile, Reason, RemedyValue, SideTable, TableName, Unrepresentable,
+    OnUnrepresentable, Profile, Reason, RemedyValue, TableName, Unrepresentable,
 };
 use walrow_stream::Catalog;
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, binary, null, text, unchanged};
@@ -1638,7 +1638,7 @@ fn side_tables_and_the_envelope_count_in_batch_memory() {
         assert_eq!(rows.sum::<usize>(), 1_000);
         batches.len()
     };
-    let sides = builder().with_side_tables([SideTable::Messages]);
+    let sides = builder().with_tables(["t", "walrow.messages"]);
     assert!(count(sides, "messages") >= 20);
     assert!(count(builder().with_envelope(true), "envelope") >= 2);
 }

@@ -477,8 +477,7 @@ impl Error {
             ErrorKind::Ambiguous { .. } => vec![Remedy::OneTable],
             // These are about the target, and a load does not avoid them.
             ErrorKind::Incomplete {
-                gap:
-                    Gap::NullKey { .. } | Gap::DuplicateKey { .. } | Gap::Key { .. } | Gap::Truncated,
+                gap: Gap::NullKey { .. } | Gap::DuplicateKey { .. } | Gap::Key { .. },
                 ..
             } => Vec::new(),
             ErrorKind::NotLoaded { table }

@@ -5,6 +5,10 @@ use std::io;
 use twox_hash::XxHash64;
 use zstd_safe::{CCtx, CParameter};
 
+/// The compression level of zstd. Higher levels take more time, and make the rows of a stream hardly
+/// smaller.
+pub(crate) const LEVEL: i32 = 1;
+
 /// Makes zstd frames.
 pub(crate) struct Compressor {
     /// `None` stores the bytes as they are.

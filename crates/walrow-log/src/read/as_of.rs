@@ -269,29 +269,27 @@ impl Log {
         }
         let mut chunk = Vec::new();
         let mut changed: Vec<Arc<Relation>> = Vec::new();
-        for segment in chain {
-            let mut segment = self.segment(segment.name())?;
-            while !assembler.is_past_end() && segment.read(&mut chunk)? {
-                let mut input = &*chunk;
-                while let Some(event) = assembler.next_with(&mut input, |change| {
-                    if changed.last().map(|it| it.version) != Some(change.relation.version) {
-                        changed.push(Arc::clone(change.relation));
+        let mut stream = self.read_segments(chain);
+        while !assembler.is_past_end() && stream.read(&mut chunk)? {
+            let mut input = &*chunk;
+            while let Some(event) = assembler.next_with(&mut input, |change| {
+                if changed.last().map(|it| it.version) != Some(change.relation.version) {
+                    changed.push(Arc::clone(change.relation));
+                }
+                Ok::<_, ()>(())
+            })? {
+                match event {
+                    Event::Begin(_) => changed.clear(),
+                    Event::Relation { relation, .. } if !wants(relation) => {
+                        let version = relation.version;
+                        assembler.leave_out(version);
                     }
-                    Ok::<_, ()>(())
-                })? {
-                    match event {
-                        Event::Begin(_) => changed.clear(),
-                        Event::Relation { relation, .. } if !wants(relation) => {
-                            let version = relation.version;
-                            assembler.leave_out(version);
-                        }
-                        Event::Truncate(truncate) => {
-                            let relations = truncate.relations.into_iter();
-                            changed.extend(relations.filter(|it| wants(it)));
-                        }
-                        Event::Commit { transaction, .. } => at_commit(transaction, &changed),
-                        _ => {}
+                    Event::Truncate(truncate) => {
+                        let relations = truncate.relations.into_iter();
+                        changed.extend(relations.filter(|it| wants(it)));
                     }
+                    Event::Commit { transaction, .. } => at_commit(transaction, &changed),
+                    _ => {}
                 }
             }
         }

@@ -13,7 +13,7 @@ use walrow_wire::{Framing, Lsn, Oid, ReplicaIdentity};
 #[derive(Debug)]
 pub(crate) struct Definition {
     relation: Relation,
-    segments: PlanReader,
+    stream: PlanReader,
 }
 
 impl Log {
@@ -41,7 +41,7 @@ impl Log {
         relation.replica_identity = identity.unwrap_or(ReplicaIdentity::Default);
         Some(Definition {
             relation,
-            segments: self.read(&[segment.name()], Lsn::INVALID),
+            stream: self.read_segments([segment]),
         })
     }
 }
@@ -57,19 +57,17 @@ impl Definition {
     pub(crate) fn define_types(mut self, net: &mut Net) -> Result<Arc<Relation>, Error> {
         let mut assembler = Assembler::new(Framing::Wire);
         let mut chunk = Vec::new();
-        let mut segment = self.segments.open_next()?;
-        while let Some(head) = &mut segment
-            && head.read(&mut chunk)?
-        {
+        let mut is_head = true;
+        while is_head && self.stream.read(&mut chunk)? {
             let mut input = &*chunk;
             while let Some(event) = assembler.next_with(&mut input, |_| Ok::<_, ()>(()))? {
                 match event {
                     Event::Fact(fact) => net.fact(&fact),
-                    Event::Begin(_) => segment = None,
+                    Event::Begin(_) => {
+                        is_head = false;
+                        break;
+                    }
                     _ => {}
-                }
-                if segment.is_none() {
-                    break;
                 }
             }
         }

@@ -2,7 +2,6 @@
 
 use crate::error::{Error, ErrorKind};
 use crate::read::resolve::PlanReader;
-use crate::read::segment_reader::SegmentReader;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::{Assembler, Change, End, Event, Net, NetError, Spool, Unread};
@@ -58,18 +57,16 @@ impl Takes for Net {
 /// The changes that are left, and the taker of the others.
 #[derive(Debug)]
 pub(crate) struct Changes<T> {
-    segments: PlanReader,
-    segment: Option<SegmentReader>,
+    stream: PlanReader,
     chunk: Vec<u8>,
     assembler: Assembler,
     taker: T,
 }
 
 impl<T: Takes> Changes<T> {
-    pub(crate) const fn new(segments: PlanReader, assembler: Assembler, taker: T) -> Self {
+    pub(crate) const fn new(stream: PlanReader, assembler: Assembler, taker: T) -> Self {
         Self {
-            segments,
-            segment: None,
+            stream,
             chunk: Vec::new(),
             assembler,
             taker,
@@ -88,20 +85,9 @@ impl<T: Takes> Changes<T> {
 
     /// Takes a chunk of changes. Returns its size, or `None` at the end.
     pub(crate) fn apply(&mut self) -> Result<Option<usize>, Error> {
-        let segment = loop {
-            let segment = match (&mut self.segment, self.assembler.is_past_end()) {
-                (_, true) => return Ok(None),
-                (Some(segment), false) => segment,
-                (none, false) => match self.segments.open_next()? {
-                    None => return Ok(None),
-                    Some(opened) => none.insert(opened),
-                },
-            };
-            if segment.read(&mut self.chunk)? {
-                break self.chunk.len();
-            }
-            self.segment = None;
-        };
+        if self.assembler.is_past_end() || !self.stream.read(&mut self.chunk)? {
+            return Ok(None);
+        }
         let Self {
             chunk,
             assembler,
@@ -123,7 +109,7 @@ impl<T: Takes> Changes<T> {
                 }
             }
         }
-        Ok(Some(segment))
+        Ok(Some(chunk.len()))
     }
 }
 

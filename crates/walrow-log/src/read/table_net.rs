@@ -10,7 +10,6 @@ use crate::read::table_reader::{Columns, TableReader};
 use std::sync::Arc;
 use walrow_stream::{
     CatalogColumn, CellTextOf, Deletes, End, KeyBytesOf, Net, NetColumns, NetOptions, Spool,
-    Truncates,
 };
 use walrow_wire::{Lsn, Oid};
 
@@ -100,12 +99,9 @@ impl Log {
         }
         let oid = self.oid_as_of(wants, at)?;
         self.check_others(wants, oid, options.start, at)?;
-        let NetOptions {
-            deletes, truncates, ..
-        } = options.net;
         let mut start = options.start;
-        // A truncate before the load is an error too, or removes rows that a load would leave.
-        let is_free = truncates != Truncates::Error && deletes != Deletes::Ignore;
+        // A truncate before the load removes rows that the load leaves if deletes do nothing.
+        let is_free = options.net.deletes != Deletes::Ignore;
         let load = self.last_load(oid, start, at)?;
         if let Some(load) = load.filter(|_| is_free) {
             start = start.max(Lsn(load.0.saturating_sub(1)));
@@ -135,7 +131,7 @@ impl Log {
         let found = segments.iter().filter_map(|name| self.segment_of(*name));
         let stream_bytes = found.map(|segment| segment.stream_bytes).sum();
         let assembler = assembler(start, at, options.memory, options.spool.as_ref());
-        let segments = self.read(&segments, start);
+        let segments = self.read(&segments, start)?;
         let mut net = self.begin(oid, options);
         if let Some(target) = target {
             let relation = target.define_types(&mut net)?;

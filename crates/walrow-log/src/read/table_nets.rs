@@ -28,7 +28,7 @@ impl Log {
         let assembler = assembler(start, at, first.memory, first.spool.as_ref());
         let tables = tables.iter();
         let tables = tables.map(|(oid, options)| (*oid, Ok(self.begin(*oid, options.clone()))));
-        let segments = self.read(&segments, start);
+        let segments = self.read(&segments, start)?;
         let tables = Tables(tables.collect());
         Ok(NetsReader {
             at,

@@ -68,7 +68,7 @@ impl Log {
         let found = part.segments.iter();
         let found = found.filter_map(|name| self.segment_of(*name));
         let stream_bytes = found.map(|segment| segment.stream_bytes).sum();
-        let segments = self.read(&part.segments, Lsn::INVALID);
+        let segments = self.read(&part.segments, Lsn::INVALID)?;
         let mut net = Net::state(part.oid);
         if part.load.is_some() {
             net = net.after_load();

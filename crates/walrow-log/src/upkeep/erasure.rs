@@ -13,6 +13,7 @@
 use crate::error::hold::Hold;
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::catalog::{read_catalog, write_catalog};
+use crate::format::frames::LEVEL;
 use crate::format::index::{Index, Segment, rewrite};
 use crate::format::listing::{INDEX, Listing};
 use crate::format::new_segment::NewSegment;
@@ -22,7 +23,6 @@ use crate::read::Step;
 use crate::read::log::Log;
 use crate::read::log::registered;
 use crate::read::recount::Recount;
-use crate::read::segment_reader::SegmentReader;
 use crate::store::lease::{Lease, Quiet, lease, lock};
 use crate::store::{Objects, Put, Store, once::remove};
 use crate::upkeep::columns::ErasedColumns;
@@ -33,7 +33,6 @@ use crate::upkeep::retention;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::Catalog;
-use walrow_wire::Lsn;
 
 /// Erases columns and rows of a log. While it is open, no other process can write to the log.
 #[derive(Debug)]
@@ -71,22 +70,15 @@ impl Eraser {
         })
     }
 
-    /// Rewrites the segments with columns or rows to erase, and the catalog.
+    /// Rewrites the segments with columns or rows to erase, and the catalog. `step` is called after
+    /// each MiB or so, and after each segment. An error of `step` ends the call.
     ///
     /// # Errors
     /// A registered reader has not taken a row's change, and `force` is not set: then no segment is
     /// rewritten. A column is part of a replica identity. A segment is damaged, another process
-    /// removes, merges or erases segments, or the store failed. Another call goes on.
-    pub fn erase(&mut self, erase: &Erase) -> Result<Erased, Error> {
-        self.erase_in_steps(erase, &mut || Ok(()))
-    }
-
-    /// As [`Eraser::erase`]. `step` is called after each MiB or so, and after each segment. An
-    /// error of `step` ends the call.
-    ///
-    /// # Errors
-    /// The errors of [`Eraser::erase`] and of `step`.
-    pub fn erase_in_steps(&mut self, erase: &Erase, step: &mut Step<'_>) -> Result<Erased, Error> {
+    /// removes, merges or erases segments, or the store failed; or the error of `step`. Another call
+    /// continues the work.
+    pub fn erase(&mut self, erase: &Erase, step: &mut Step<'_>) -> Result<Erased, Error> {
         let mut erased = Erased::default();
         let lease = lease(&*self.store)?;
         self.sweep(&lease)?;
@@ -101,6 +93,7 @@ impl Eraser {
         let what = What {
             erase,
             columns: &columns,
+            log: &log,
         };
         for segment in segments {
             step()?;
@@ -140,7 +133,7 @@ impl Eraser {
         let name = segment.name();
         let foot = Foot::read(store, name)?;
         // The new segment is compressed if the old segment was compressed.
-        let level = (foot.bytes < foot.stream_bytes).then_some(1);
+        let level = (foot.bytes < foot.stream_bytes).then_some(LEVEL);
         let object = name.to_string();
         let io = |error| Error::store(&object, &error);
         let tag = store
@@ -150,7 +143,15 @@ impl Eraser {
         let mut frames = NewSegment::stage(store, name, level)?;
         let mut filter = Filter::new(what.erase, what.columns);
         let mut recount = Recount::new();
-        let members = self.copy(segment, &foot, &mut filter, &mut recount, &mut frames, step)?;
+        let members = Self::copy(
+            what.log,
+            segment,
+            &foot,
+            &mut filter,
+            &mut recount,
+            &mut frames,
+            step,
+        )?;
         if !filter.has_changed() {
             return Ok(false);
         }
@@ -211,7 +212,7 @@ impl Eraser {
 
     /// Appends the parts of a segment that stay, and returns its members.
     fn copy(
-        &self,
+        log: &Log,
         segment: &Segment,
         foot: &Foot,
         filter: &mut Filter<'_>,
@@ -219,8 +220,8 @@ impl Eraser {
         frames: &mut NewSegment,
         step: &mut Step<'_>,
     ) -> Result<Vec<Member>, Error> {
-        let (name, end) = (segment.name(), Some(segment.end));
-        let mut reader = SegmentReader::open_after(&*self.store, name, end, Lsn::INVALID)?;
+        let name = segment.name();
+        let mut stream = log.read_segments([segment]);
         let (mut chunk, mut out, mut members) = (Vec::new(), Vec::new(), Vec::new());
         let named = |error: Error| Error::new(&name.to_string(), error.kind);
         let damaged = || {
@@ -232,7 +233,7 @@ impl Eraser {
             let mut left = member.stream_bytes;
             while left > 0 {
                 if rest.is_empty() {
-                    if !reader.read(&mut chunk)? {
+                    if !stream.read(&mut chunk)? {
                         return Err(damaged());
                     }
                     rest = &chunk;
@@ -281,6 +282,7 @@ fn refuse_held(objects: &dyn Objects, erase: &Erase) -> Result<(), Error> {
 struct What<'a> {
     erase: &'a Erase,
     columns: &'a ErasedColumns,
+    log: &'a Log,
 }
 
 /// Whether a segment has a column that is erased, under the given name.

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::format::catalog::read_catalog;
+use crate::format::frames::LEVEL;
 use crate::format::listing::Listing;
 use crate::store::{OPEN, Store};
 use crate::write::index_file::IndexFile;
@@ -24,8 +25,8 @@ pub struct WriterOptions {
     /// Bytes of the stream that fill a segment. A segment ends with a transaction. A larger
     /// transaction continues in several segments.
     pub segment_bytes: u64,
-    /// The compression level of zstd. `None` stores the bytes as they are. Levels above 1 cost more
-    /// time, and make rows of a stream hardly smaller.
+    /// The compression level of zstd. `None` stores the bytes as they are, for measurements and
+    /// tests.
     pub level: Option<i32>,
     /// Whether [`Writer::sync`] makes transactions durable before they fill a segment. Otherwise
     /// `sync` publishes them, and [`Writer::fill`] needs less memory. But then the log must be
@@ -43,7 +44,7 @@ impl Default for WriterOptions {
         Self {
             source: Source::default(),
             segment_bytes: 64 << 20,
-            level: Some(1),
+            level: Some(LEVEL),
             syncs: true,
             repeats: RepeatedBy::Slot,
         }

@@ -1,7 +1,7 @@
 //! Net changes of a table whose earlier rows are unknown: a row change is applied to the records of
 //! its keys.
 
-use crate::net::error::{Gap, NetError, damaged};
+use crate::net::error::{NetError, damaged};
 use crate::net::heap::Id;
 use crate::net::images::Image;
 use crate::net::layout::Layout;
@@ -92,15 +92,11 @@ impl Changes {
         truncate: &Truncate,
     ) -> Result<(), NetError> {
         let is_load = table.loads;
-        match self.options.truncates {
-            Truncates::Error if !is_load => return Err(table.gap(Gap::Truncated)),
+        if self.options.truncates == Truncates::Ignore && !is_load {
             // Rows after the truncate replace rows before it, as in a later transaction.
-            Truncates::Ignore if !is_load => {
-                self.begin(table)?;
-                self.ignored_truncate = self.transaction;
-                return Ok(());
-            }
-            _ => {}
+            self.begin(table)?;
+            self.ignored_truncate = self.transaction;
+            return Ok(());
         }
         let barrier = Barrier {
             lsn: table.commit_lsn,

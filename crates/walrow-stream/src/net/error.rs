@@ -89,8 +89,6 @@ pub enum Gap {
         /// The column.
         column: String,
     },
-    /// The rows before a truncate, which the caller does not want.
-    Truncated,
 }
 
 impl Gap {
@@ -100,7 +98,6 @@ impl Gap {
             Self::NullKey { .. } => "null_key",
             Self::DuplicateKey { .. } => "duplicate_key",
             Self::NeverSent { .. } => "never_sent",
-            Self::Truncated => "truncated",
             _ => "incomplete",
         }
     }
@@ -191,7 +188,6 @@ impl fmt::Display for Gap {
                 "no value of column {} was ever sent for a row that the target does not have",
                 Printable(column)
             ),
-            Self::Truncated => f.write_str("the table was truncated"),
         }
     }
 }

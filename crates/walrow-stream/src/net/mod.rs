@@ -316,7 +316,7 @@ impl Net {
     /// Applies a TRUNCATE.
     ///
     /// # Errors
-    /// As [`Net::relation`]. Truncates are an error: [`NetOptions::truncates`].
+    /// As [`Net::relation`].
     pub fn truncate(&mut self, truncate: &Truncate) -> Result<(), NetError> {
         let mut relations = truncate.relations.iter();
         let Some(relation) = relations.find(|it| it.oid == self.table.oid) else {

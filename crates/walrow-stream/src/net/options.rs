@@ -47,8 +47,6 @@ pub enum Truncates {
     /// They remove all rows.
     #[default]
     Apply,
-    /// They are an error.
-    Error,
     /// They do nothing.
     Ignore,
 }

@@ -6,7 +6,6 @@ import datetime as dt
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow._core import Survey
 from walrow._read.survey.items import (
     Column,
@@ -25,16 +24,14 @@ if TYPE_CHECKING:
 
     from walrow._core import Catalog
     from walrow._lsn import Lsn
-    from walrow.typing import Framing, Source
+    from walrow.typing import Source
 
 __all__ = ["Column", "Commit", "Ddl", "Note", "Table", "Tables", "Version", "tables"]
 
 
-@explained
 def tables(
     source: Source,
     *,
-    framing: Framing | None = None,
     catalog: Catalog | str | os.PathLike[str] | None = None,
 ) -> Tables:
     """Returns the tables of a stream: versions, columns, changes and first and last commit.
@@ -52,20 +49,19 @@ def tables(
 
     Args:
         source: As in `read`.
-        framing: As in `read`.
         catalog: As in `read`: it defines types that the stream does not.
 
     Raises:
         DecodeError: Bytes do not follow the protocol.
     """
-    return survey_of(Chunks(source, framing=framing), catalog=catalog)
+    return survey_of(Chunks(source), catalog=catalog)
 
 
 def survey_of(
     chunks: Any, *, catalog: Catalog | str | os.PathLike[str] | None = None
 ) -> Tables:
     """Returns the tables in the chunks of a source, `Chunks` or `Blocks`."""
-    survey = Survey(framing=chunks.begin(), catalog=catalog)
+    survey = Survey(chunks.begin(), catalog=catalog)
     for chunk in chunks:
         survey.feed(chunk)
     survey.finish()

@@ -4,15 +4,17 @@ use super::source::PLAN;
 use crate::reference::ReadOptions;
 use crate::{OwnedColumn, OwnedMessage, walk};
 use arrow_schema::{DataType, Field, Schema};
+use std::collections::BTreeSet;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use walrow_arrow::{
-    DecoderBuilder, MetadataColumn, OnUnrepresentable, Profile, SideTable, TableName,
+    DecoderBuilder, MetadataColumn, OnMissingTable, OnUnrepresentable, Profile, SideTable,
+    TableName,
 };
 use walrow_log::FileSpool;
 use walrow_stream::{Relation, Spool, SpoolFile};
-use walrow_wire::Lsn;
+use walrow_wire::{Lsn, Oid};
 
 /// The options of a run's decoders, and of the reference reader.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub(super) struct Options {
     pub(super) builder: DecoderBuilder,
     pub(super) reference: ReadOptions,
     pub(super) profile: Profile,
-    /// The selected tables as schema and name, unless it is a side table. Empty for all.
+    /// The selected tables as schema and name. Empty for all, and for side tables alone.
     pub(super) tables: Vec<(String, String)>,
     /// Whether a schema was given for the one table.
     pub(super) projected: bool,
@@ -159,7 +161,17 @@ impl Options {
             let all = SideTable::ALL.into_iter().enumerate();
             let chosen = all.filter(|(bit, _)| at(12) >> bit & 1 == 1);
             self.side_tables = chosen.map(|(_, it)| it).collect();
-            builder = builder.with_side_tables(self.side_tables.clone());
+        }
+        let sides = self.side_tables.iter();
+        let sides: Vec<_> = sides
+            .map(|side| TableName::Text(format!("walrow.{}", side.name())))
+            .collect();
+        if found.is_none() && !sides.is_empty() {
+            // By their OIDs, all tables of the stream, whatever their names are.
+            let tables = oids(stream).into_iter().map(TableName::Oid);
+            builder = builder
+                .with_tables(tables.chain(sides.clone()))
+                .with_missing_table(OnMissingTable::Ignore);
         }
         if let Some(found) = found {
             let (namespace, name, columns) = found.unwrap_or_else(|| {
@@ -168,13 +180,14 @@ impl Options {
             });
             self.tables.push((namespace, name));
             let projected = at(18) % 3 == 0 && !self.envelope && self.profile == Profile::Text;
-            if !projected && at(19) % 2 == 1 {
+            if !projected && (at(19) % 2 == 1 || !sides.is_empty()) {
                 let other = table(stream, at(20)).map(|(namespace, name, _)| (namespace, name));
                 let other = other.filter(|other| !self.tables.contains(other));
                 self.tables.extend(other);
                 let pairs = self.tables.iter().cloned().map(TableName::from);
-                builder = builder.with_tables(pairs);
+                builder = builder.with_tables(pairs.chain(sides));
             } else {
+                self.side_tables.clear();
                 builder = builder.with_table(self.tables[0].clone());
             }
             if projected {
@@ -193,6 +206,17 @@ impl Options {
             512 << 20
         }
     }
+}
+
+/// The OIDs of all tables of the stream.
+fn oids(stream: &[u8]) -> BTreeSet<Oid> {
+    let mut found = BTreeSet::new();
+    let _ = walk(stream, |step| {
+        if let Some(walrow_wire::Message::Relation(relation)) = &step.message {
+            found.insert(relation.oid);
+        }
+    });
+    found
 }
 
 /// A table of the stream.
