@@ -1,18 +1,18 @@
-"""Names of files of WAL, and sizes of segments: pure functions.
+"""Segments of WAL: the names of their files, and the header of their first page.
 
 A segment's file is named after its timeline and its place, in hexadecimal:
 `TTTTTTTTLLLLLLLLSSSSSSSS`. The last part starts again at 0 with each 4 GiB of WAL.
-See "Write-Ahead Log (WAL)", "WAL Internals" in PostgreSQL's manual.
+See "WAL Internals" in PostgreSQL's manual, and `XLogLongPageHeaderData` in
+`access/xlog_internal.h`.
 """
 
 from __future__ import annotations
 
 import re
+import struct
 from typing import NamedTuple
 
 from walrow._lsn import Lsn
-
-__all__ = ["PARTIAL", "Segment", "history_name", "is_segment", "parse_segment"]
 
 
 class Segment(NamedTuple):
@@ -50,6 +50,22 @@ class Segment(NamedTuple):
         return self._replace(number=self.number + 1)
 
 
+class FirstPage(NamedTuple):
+    """The header of a segment's first page.
+
+    Attributes:
+        system_identifier: The server's, as IDENTIFY_SYSTEM returns it.
+        address: The segment's first LSN.
+        segment_size: The segment's size in bytes.
+        timeline: The timeline.
+    """
+
+    system_identifier: str
+    address: Lsn
+    segment_size: int
+    timeline: int
+
+
 def is_segment(name: str) -> bool:
     """Whether a segment of any size may have this name."""
     return _SEGMENT.fullmatch(name) is not None
@@ -79,7 +95,31 @@ def history_name(timeline: int) -> str:
     return f"{timeline:08X}.history"
 
 
+def parse_first_page(page: bytes) -> FirstPage | None:
+    """Reads the header, in the byte order of the machine that wrote it.
+
+    None if it is not there, as in a file that was only reserved.
+    """
+    if len(page) < HEADER_BYTES:
+        return None
+    for layout in _LAYOUTS:
+        magic, flags, timeline, address, identifier, size, block = layout.unpack_from(
+            page
+        )
+        if magic >> 8 == _MAGIC and flags & _IS_LONG and block in _BLOCK_SIZES:
+            return FirstPage(str(identifier), Lsn(address), size, timeline)
+    return None
+
+
 #: The end of a file's name until its segment is whole and durable.
 PARTIAL = ".partial"
 _SPAN = 1 << 32
 _SEGMENT = re.compile("([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})")
+# magic, flags, timeline, address, (remaining length), identifier, size of segment and page.
+_FIELDS = "HHIQ4x4xQII"
+_LAYOUTS = (struct.Struct("<" + _FIELDS), struct.Struct(">" + _FIELDS))
+HEADER_BYTES = _LAYOUTS[0].size
+#: The first byte of every version's number: 0xD10D in version 14, 0xD118 in 18.
+_MAGIC = 0xD1
+_IS_LONG = 0x0002
+_BLOCK_SIZES = frozenset(1 << power for power in range(10, 17))
