@@ -305,7 +305,7 @@ def test_a_directory_that_somebody_must_look_at(
     assert (refused().code, names[1] in str(refused())) == ("size", True)
     middle.unlink()
     middle.with_name(f"{names[1]}.gz").touch()
-    assert refused().code == "compressed"
+    assert refused().code == "foreign"
     middle.with_name(f"{names[1]}.gz").unlink()
     middle.write_bytes(data)
     # Another segment's file under the newest name.

@@ -12,22 +12,15 @@ import os
 import re
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from walrow._backup.base.manifest import MANIFEST, ManifestFile, is_inside
-from walrow._backup.base.wal import SegmentFile
-from walrow._backup.wal.segments import HEADER_BYTES, is_segment
+from walrow._backup.wal.segments import is_segment
 from walrow._core import crc32c
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-
-class _Hash(Protocol):
-    def update(self, data: bytes, /) -> None: ...
-
-    def digest(self) -> bytes: ...
 
 
 class _Crc32c:
@@ -50,7 +43,7 @@ class Contents:
     Attributes:
         files: The number of files.
         bytes: Their size.
-        segments: The segments of WAL among them.
+        segments: The sizes of the segments of WAL among them, by name.
         links: The links of tablespaces that have not arrived yet.
     """
 
@@ -62,7 +55,7 @@ class Contents:
             links: The paths of the links that the server sends.
         """
         self.files = self.bytes = 0
-        self.segments: dict[str, SegmentFile] = {}
+        self.segments: dict[str, int] = {}
         self.links = links
         self._algorithm = algorithm
         self._directories: set[str] = set()
@@ -82,23 +75,16 @@ class Contents:
         if path in self._unlisted or path in self._directories or path == MANIFEST:
             _refuse(f"{path!r} twice")
 
-    def add_file(self, path: str, size: int, checksum: bytes, head: bytes) -> None:
-        """Adds a file that has arrived.
-
-        Args:
-            path: Its path below the data directory.
-            size: Its size.
-            checksum: Its checksum.
-            head: Its first bytes.
-        """
+    def add_file(self, path: str, size: int, checksum: bytes) -> None:
+        """Adds a file that has arrived, with its path below the data directory."""
         self.files, self.bytes = self.files + 1, self.bytes + size
         self._unlisted[path] = (size, checksum)
         directory, _, name = path.rpartition("/")
         if directory == "pg_wal" and is_segment(name):
-            self.segments[name] = SegmentFile(size, head)
+            self.segments[name] = size
         self._check_number()
 
-    def hash(self) -> _Hash:
+    def hash(self) -> Any:
         """A hash of the algorithm."""
         if self._algorithm == "CRC32C":
             return _Crc32c()
@@ -284,17 +270,15 @@ class Archive:
                 yield member
 
     def _content(self, member: Member) -> Iterator[bytes]:
-        left, hashed, head = member.size, self._contents.hash(), b""
+        left, hashed = member.size, self._contents.hash()
         while left:
             block = self._some(min(left, _CONTENT_BYTES))
             if not block:
                 self._refuse("is cut", member.name)
             left -= len(block)
             hashed.update(block)
-            if len(head) < HEADER_BYTES:
-                head += block[: HEADER_BYTES - len(head)]
             yield block
-        self._contents.add_file(member.path, member.size, hashed.digest(), head)
+        self._contents.add_file(member.path, member.size, hashed.digest())
 
     def _check_end(self) -> None:
         """An archive ends with zeros: two blocks, and no more than tar itself would write."""
@@ -312,16 +296,18 @@ class Archive:
             self._refuse("is cut, or not a tar archive of PostgreSQL", None)
         name = os.fsdecode(header[:100].partition(b"\0")[0])
         name = name.removeprefix("./").removesuffix("/")
+        path, kind, link = f"{self.below}{name}", header[_KIND], None
+        if kind == _LINK and path in self._contents.links:
+            self._contents.links.remove(path)
+            link = os.fsdecode(header[157:257].partition(b"\0")[0])
+        elif kind not in (_FILE, _DIRECTORY):
+            problem = (
+                f"has the type {chr(kind)!r} of tar: it is not a file or directory"
+            )
+            self._refuse(problem, name)
         if not is_inside(name):
             self._refuse("is a path that may leave the backup", name)
         size = _number(header[124:136])
-        kind = header[_KIND]
-        link = None
-        if kind == _LINK and f"{self.below}{name}" in self._contents.links:
-            self._contents.links.remove(f"{self.below}{name}")
-            link = os.fsdecode(header[157:257].partition(b"\0")[0])
-        elif kind not in (_FILE, _DIRECTORY):
-            self._refuse(f"is of the type {chr(kind)!r}, not a file or directory", name)
         if size is None or (size and kind != _FILE):
             self._refuse("has no valid size", name)
         return Member(self, header, name, size, link)

@@ -1,39 +1,30 @@
 """The manifest of a base backup: a list of its files, and of the WAL that it needs.
 
 See "Backup Manifest Format" in PostgreSQL's manual. PostgreSQL writes a line for each file.
-Manifests are read line by line, so their size costs no memory. Nothing in them is believed.
+A manifest is read line by line, so its size costs no memory. Nothing in it is believed.
 """
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 import os
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from walrow._backup.base.wal import WalRange
+from walrow._backup.wal.segments import Segment
 from walrow._lsn import Lsn
 from walrow.errors import BackupError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
+    from collections.abc import Iterator, Mapping, Sequence
 
 #: The name of the manifest's file.
 MANIFEST = "backup_manifest"
 
 
 class ManifestFile(NamedTuple):
-    """A file of a backup.
-
-    Attributes:
-        path: Its path below the data directory.
-        size: Its size in bytes.
-        algorithm: The algorithm of its checksum. None without one.
-        checksum: The checksum.
-    """
+    """A file of a backup. Its path is below the data directory."""
 
     path: str
     size: int
@@ -41,15 +32,12 @@ class ManifestFile(NamedTuple):
     checksum: bytes | None
 
 
-class _Part(enum.Enum):
-    """The next lines of a manifest."""
+class WalRange(NamedTuple):
+    """WAL that a backup needs, on one timeline. Its end is the first byte that it does not need."""
 
-    VERSION = enum.auto()
-    SYSTEM = enum.auto()
-    FILES = enum.auto()
-    RANGES = enum.auto()
-    CHECKSUM = enum.auto()
-    END = enum.auto()
+    timeline: int
+    start: Lsn
+    end: Lsn
 
 
 class ManifestReader:
@@ -57,91 +45,51 @@ class ManifestReader:
 
     Attributes:
         system_identifier: The server's. None before server 17.
-        ranges: The WAL that the backup needs, up to what was read.
+        ranges: The WAL that the backup needs. It comes after the files.
     """
 
     def __init__(self) -> None:
-        """Expects the first line."""
+        """Has read nothing."""
         self.system_identifier: str | None = None
         self.ranges: list[WalRange] = []
-        self._part = _Part.VERSION
-        self._rest = b""
         self._hash = hashlib.sha256()
-        # In a list: whether its head has been read, and whether another item must follow.
-        self._in_list = self._more = False
 
-    def feed(self, block: bytes) -> Iterator[ManifestFile]:
-        """Reads a block. Yields the files whose lines are complete.
+    def files(self, blocks: Iterator[bytes]) -> Iterator[ManifestFile]:
+        """Reads all blocks, and returns the files.
 
         Raises:
-            BackupError: It is not a manifest that PostgreSQL writes.
+            BackupError: It is not a manifest that PostgreSQL writes, or was changed.
         """
-        *lines, self._rest = (self._rest + block).split(b"\n")
-        for line in lines:
-            if (file := self._read(line)) is not None:
-                yield file
-        if len(self._rest) > _LINE_BYTES:
-            _refuse("a line is too long")
+        lines = self._lines(blocks)
+        version = int(_matched(_VERSION, next(lines, b""))[1])
+        if version not in _VERSIONS:
+            _refuse(f"version {version} is not known")
+        if version > 1:
+            found = _matched(_SYSTEM, next(lines, b""))
+            self.system_identifier = str(int(found[1]))
+        for item in _items(lines, b'"Files": [', _FILE):
+            yield _file(item)
+        for item in _items(lines, b'"WAL-Ranges": [', _RANGE):
+            self.ranges.append(_range(item))
+            if len(self.ranges) > _MOST_RANGES:
+                _refuse("it has too many ranges of WAL")
+        digest = self._hash.hexdigest()
+        if _matched(_CHECKSUM, next(lines, b""))[1].decode() != digest:
+            _refuse("its checksum is wrong: it was changed")
+        if next(lines, None) is not None:
+            _refuse("there is more after its checksum")
 
-    def end(self) -> None:
-        """Refuses a manifest that is cut."""
-        if self._part is not _Part.END or self._rest:
-            _refuse("its last line is not its checksum: it may be cut")
-
-    def _read(self, line: bytes) -> ManifestFile | None:
-        if len(line) > _LINE_BYTES:
-            _refuse("a line is too long")
-        if self._part is not _Part.CHECKSUM:
-            self._hash.update(line + b"\n")
-        match self._part:
-            case _Part.VERSION:
-                version = int(_matched(_VERSION, line)[1])
-                if version not in _VERSIONS:
-                    _refuse(f"version {version} is not known")
-                self._part = _Part.SYSTEM if version > 1 else _Part.FILES
-            case _Part.SYSTEM:
-                self.system_identifier = str(int(_matched(_SYSTEM, line)[1]))
-                self._part = _Part.FILES
-            case _Part.FILES:
-                item = self._item(line, b'"Files": [', _Part.RANGES)
-                return None if item is None else _file(item)
-            case _Part.RANGES:
-                item = self._item(line, b'"WAL-Ranges": [', _Part.CHECKSUM)
-                if item is not None:
-                    self.ranges.append(_range(item))
-                if len(self.ranges) > _MOST_RANGES:
-                    _refuse("it has too many ranges of WAL")
-            case _Part.CHECKSUM:
-                found = bytes.fromhex(_matched(_CHECKSUM, line)[1].decode())
-                if found != self._hash.digest():
-                    _refuse("its checksum is wrong: it was changed")
-                self._part = _Part.END
-            case _Part.END:
-                _refuse("there is more after its checksum")
-        return None
-
-    def _item(self, line: bytes, head: bytes, following: _Part) -> Any:
-        """The item of a list in a line. None for the list's first and last line."""
-        if not self._in_list:
-            if line != head:
-                _refuse(f"a line is not {head.decode()}")
-            self._in_list, self._more = True, False
-            return None
-        if line == b"],":
-            if self._more:
-                _refuse("a list ends after a comma")
-            self._in_list, self._part = False, following
-            return None
-        self._more = line.endswith(b",")
-        try:
-            found = json.loads(
-                line.removesuffix(b",").decode(), object_pairs_hook=_object
-            )
-        except (ValueError, RecursionError):
-            _refuse("a line is not JSON in UTF-8")
-        if not isinstance(found, dict):
-            _refuse("an item of a list is not a JSON object")
-        return found
+    def _lines(self, blocks: Iterator[bytes]) -> Iterator[bytes]:
+        rest = b""
+        for block in blocks:
+            *lines, rest = (rest + block).split(b"\n")
+            for line in lines:
+                self._hash.update(line + b"\n")
+                yield line
+            if len(rest) > _LINE_BYTES:
+                _refuse("a line is too long")
+        if rest:
+            _refuse("its last line is cut")
 
 
 def is_inside(path: str) -> bool:
@@ -153,75 +101,80 @@ def is_inside(path: str) -> bool:
     return "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
 
 
+def check_wal(
+    segments: Mapping[str, int], ranges: Sequence[WalRange], size: int
+) -> None:
+    """Refuses a backup that lacks a segment of the WAL that it needs.
+
+    The segment in which a timeline ends may be there under a later timeline only.
+
+    Args:
+        segments: The sizes of the segments, by name.
+        ranges: The WAL.
+        size: The size of the server's segments.
+
+    Raises:
+        BackupError: A segment is missing, or has another size.
+    """
+    timelines = sorted({it.timeline for it in ranges})
+    for each in ranges:
+        later = [it for it in timelines if it >= each.timeline]
+        last = max(each.start, each.end - 1)
+        for number in range(each.start // size, last // size + 1):
+            names = [Segment(timeline, number).name(size) for timeline in later]
+            if size not in map(segments.get, names):
+                text = (
+                    f"the backup cannot be recovered: segment {names[0]} of its WAL is missing, or"
+                    f" has not {size} bytes; take another backup"
+                )
+                raise BackupError(text, code="wal")
+
+
+def _items(
+    lines: Iterator[bytes], head: bytes, pattern: re.Pattern[bytes]
+) -> Iterator[re.Match[bytes]]:
+    """The items of a list, each of which has a line. All but the last one end with a comma."""
+    if next(lines, b"") != head:
+        _refuse(f"it has no line {head.decode()}")
+    more: bool | None = None
+    for line in lines:
+        is_end = line == b"],"
+        if more is is_end:
+            _refuse("a comma is missing, or there is one more")
+        if is_end:
+            return
+        more = line.endswith(b",")
+        yield _matched(pattern, line.removesuffix(b","))
+
+
 def _matched(pattern: re.Pattern[bytes], line: bytes) -> re.Match[bytes]:
     found = pattern.fullmatch(line)
-    return found or _refuse("a line is not as PostgreSQL writes it")
+    return found or _refuse("a line is not as PostgreSQL writes it, or is missing")
 
 
-def _object(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        # A reader of JSON would take either.
-        text = "a key is there twice"
-        raise ValueError(text)
-    return found
-
-
-def _file(found: dict[str, Any]) -> ManifestFile:
-    path = _path(found)
-    size = _number(found, "Size")
-    algorithm = found.get("Checksum-Algorithm")
-    if algorithm is None and "Checksum" not in found:
-        return ManifestFile(path, size, None, None)
-    checksum = _hexadecimal(found, "Checksum")
-    if _CHECKSUM_BYTES.get(str(algorithm)) != len(checksum):
-        _refuse(f"{path!r} has a checksum of another algorithm")
-    return ManifestFile(path, size, algorithm, checksum)
-
-
-def _path(found: dict[str, Any]) -> str:
-    if ("Path" in found) == ("Encoded-Path" in found):
-        _refuse("a file has no path, or two")
-    if "Path" in found:
-        path = found["Path"]
-        if not isinstance(path, str):
-            _refuse("a path is not a text")
-        try:
+def _file(found: re.Match[bytes]) -> ManifestFile:
+    text, encoded, size, algorithm, checksum = found.groups()
+    try:
+        if text:
+            path = json.loads(text)
             path.encode()
-        except UnicodeEncodeError:
-            _refuse(f"the path {path!r} is not Unicode")
-    else:
-        # A file's name may have any bytes.
-        path = os.fsdecode(_hexadecimal(found, "Encoded-Path"))
+        else:
+            # A file's name may have any bytes.
+            path = os.fsdecode(bytes.fromhex(encoded.decode()))
+        digest = None if checksum is None else bytes.fromhex(checksum.decode())
+    except ValueError:
+        _refuse("a path or a checksum is not JSON in UTF-8, or not hexadecimal")
     if not is_inside(path):
         _refuse(f"the path {path!r} may leave the backup")
-    return path
+    name = None if algorithm is None else algorithm.decode()
+    return ManifestFile(path, int(size), name, digest)
 
 
-def _range(found: dict[str, Any]) -> WalRange:
-    timeline = _number(found, "Timeline")
-    try:
-        start, end = Lsn(str(found["Start-LSN"])), Lsn(str(found["End-LSN"]))
-    except (KeyError, ValueError):
-        _refuse("a range of WAL has no LSNs")
+def _range(found: re.Match[bytes]) -> WalRange:
+    timeline, start, end = int(found[1]), Lsn(found[2].decode()), Lsn(found[3].decode())
     if not 0 < timeline < 1 << 32 or start > end:
         _refuse("a range of WAL is empty, or has no timeline")
     return WalRange(timeline, start, end)
-
-
-def _number(found: dict[str, Any], name: str) -> int:
-    value = found.get(name)
-    if type(value) is not int or not 0 <= value < 1 << 64:
-        _refuse(f"{name} is not a number")
-    return value
-
-
-def _hexadecimal(found: dict[str, Any], name: str) -> bytes:
-    value = found.get(name)
-    # bytes.fromhex takes spaces, too.
-    if not isinstance(value, str) or not _HEXADECIMAL.fullmatch(value):
-        _refuse(f"{name} is not hexadecimal")
-    return bytes.fromhex(value)
 
 
 def _refuse(reason: str) -> NoReturn:
@@ -232,9 +185,16 @@ def _refuse(reason: str) -> NoReturn:
 _VERSIONS = (1, 2)
 _VERSION = re.compile(rb'\{ "PostgreSQL-Backup-Manifest-Version": ([0-9]{1,9}),')
 _SYSTEM = re.compile(rb'"System-Identifier": ([0-9]{1,20}),')
+_FILE = re.compile(
+    rb'\{ (?:"Path": (".*")|"Encoded-Path": "([0-9a-f]+)"), "Size": ([0-9]{1,19}),'
+    rb' "Last-Modified": "[^"]*"'
+    rb'(?:, "Checksum-Algorithm": "([A-Z0-9]+)", "Checksum": "([0-9a-f]+)")? \}'
+)
+_LSN = rb'"([0-9A-F]{1,8}/[0-9A-F]{1,8})"'
+_RANGE = re.compile(
+    rb'\{ "Timeline": ([0-9]{1,10}), "Start-LSN": %b, "End-LSN": %b \}' % (_LSN, _LSN)
+)
 _CHECKSUM = re.compile(rb'"Manifest-Checksum": "([0-9a-f]{64})"\}')
-_HEXADECIMAL = re.compile("(?:[0-9a-fA-F]{2})+")
-_CHECKSUM_BYTES = {"CRC32C": 4, "SHA224": 28, "SHA256": 32, "SHA384": 48, "SHA512": 64}
 #: A path in a tar archive has at most 100 bytes, which JSON may write as 600.
 _LINE_BYTES = 4096
 #: A backup has a range for each timeline that it has seen.

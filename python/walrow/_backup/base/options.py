@@ -9,32 +9,27 @@ from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from pathlib import Path
 from typing import Literal, NoReturn
 
-from walrow._options import FLAG, FOLDER, TEXT, Kind, Option, called, choice, options
-from walrow._secrets import brief
+from walrow._options import (
+    FLAG,
+    FOLDER,
+    NUMBER,
+    TEXT,
+    Kind,
+    Option,
+    called,
+    choice,
+    options,
+)
 from walrow.errors import OptionError
 
 Checksums = Literal["CRC32C", "SHA224", "SHA256", "SHA384", "SHA512"]
 Progress = Callable[[int, int | None], None]
 
-_RATE = re.compile("([0-9]{1,9})(k|M)?")
 _GZIP = re.compile("gzip(?::[1-9])?")
 
 
 def _refuse(reason: str) -> NoReturn:
     raise OptionError(reason)
-
-
-def _rate(value: object, name: str) -> int:
-    """Reads a rate like pg_basebackup: kilobytes, or with a suffix k or M."""
-    found = _RATE.fullmatch(str(value))
-    rate = 0 if found is None else int(found[1]) * (1024 if found[2] == "M" else 1)
-    # The server's own limits are known only with its command.
-    if not 0 < rate < 1 << 31:
-        _refuse(
-            f"{name} is {brief(value)}: it must be a number of kilobytes per second, from 32 to 1048576, "
-            "or such as '32M'"
-        )
-    return rate
 
 
 def _compression(value: object, _name: str) -> object:
@@ -60,10 +55,12 @@ class StreamOptions:
         choice(Literal["fast", "spread"]),
         default="spread",
     )
-    max_rate: Option[int | str | None, int | None] = Option(
-        'The maximum number of kilobytes per second, 32 to 1048576, or a text such as `"32M"`.',
-        Kind("int | str", _rate, metavar="RATE"),
+    max_rate: Option[int | None, int | None] = Option(
+        "The maximum number of kilobytes per second.",
+        NUMBER,
         default=None,
+        least=32,
+        most=1 << 20,
     )
     wal: Option[Literal["fetch", "none"], Literal["fetch", "none"]] = Option(
         "`fetch` takes the WAL that the backup needs at its end. A temporary slot keeps it on the "

@@ -7,20 +7,20 @@ and each of its messages begins with its kind.
 from __future__ import annotations
 
 import contextlib
-import re
 import secrets
 import tarfile
 import tempfile
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import psycopg
 from psycopg import errors, pq
 
 from walrow._backup.base.archive import Archive, Contents
-from walrow._backup.base.manifest import MANIFEST, ManifestReader
+from walrow._backup.base.manifest import MANIFEST, ManifestReader, WalRange, check_wal
 from walrow._backup.base.options import StreamOptions
-from walrow._backup.base.wal import WalRange, check_wal
+from walrow._backup.wal.beginning import checked_segment_size
 from walrow._core import (
     base_backup_command,
     parse_backup_data,
@@ -50,13 +50,7 @@ if TYPE_CHECKING:
 
 
 class Tablespace(NamedTuple):
-    """A tablespace of a backup.
-
-    Attributes:
-        oid: Its OID. None for the data directory itself.
-        location: Its directory on the server. None for the data directory.
-        size_kb: Its size, if progress was asked for.
-    """
+    """A tablespace of a backup. The one without OID and location is the data directory."""
 
     oid: int | None
     location: bytes | None
@@ -176,6 +170,7 @@ class BackupStream:
         self._done = 0
         self._manifest: Iterator[bytes] | None = None
         self.system_identifier = identify_system(conn).system_identifier
+        self._segment_bytes = checked_segment_size(conn)
 
     def __enter__(self) -> Self:
         """Returns the stream."""
@@ -365,15 +360,16 @@ class BackupStream:
         if (self._take() or ())[:1] != ("m",):
             _refuse("no manifest after the archives")
         reader = ManifestReader()
-        for block in self._data():
-            for file in reader.feed(block):
-                self.contents.compare(file)
-            yield block
+        blocks: deque[bytes] = deque()
+        for file in reader.files(_kept(self._data(), blocks)):
+            self.contents.compare(file)
+            while blocks:
+                yield blocks.popleft()
+        yield from blocks
         kind, *position = self._take() or ("nothing",)
         if kind != "end":
             _refuse("more after the manifest")
         lsn, timeline = position
-        reader.end()
         self.contents.end()
         self._check(reader, WalRange(timeline, self.start_lsn, Lsn(lsn)))
         self.end_lsn, self.end_timeline = Lsn(lsn), timeline
@@ -391,7 +387,7 @@ class BackupStream:
             text = "the manifest is of another server; take another backup"
             raise BackupError(text, code="manifest")
         if self._options.wal == "fetch":
-            check_wal(self.contents.segments, ranges, self.system_identifier)
+            check_wal(self.contents.segments, ranges, self._segment_bytes)
 
     def _advance(self, done: int) -> None:
         self._done = done
@@ -465,6 +461,13 @@ class BackupStream:
             raise ConnectionLostError(_LOST) from error
 
 
+def _kept(blocks: Iterator[bytes], into: deque[bytes]) -> Iterator[bytes]:
+    """Keeps the blocks that are taken."""
+    for block in blocks:
+        into.append(block)
+        yield block
+
+
 def _manifest_of(parent: Path) -> Iterator[bytes]:
     """The manifest of a backup: the file itself, or the one in a directory."""
     path = parent / MANIFEST if parent.is_dir() else parent
@@ -500,9 +503,6 @@ def _cells(result: Any, row: int) -> list[bytes | None]:
 def _refused(refusal: psycopg.Error, command: str) -> ReplicationError:
     sqlstate = refusal.sqlstate or ""
     hint = refusal.diag.message_hint or _HINTS.get(sqlstate)
-    if _IS_REMOVED.search(refusal.diag.message_primary or ""):
-        # Its SQLSTATE belongs to an earlier failure in the same process.
-        hint = _REMOVED
     if hint is None and sqlstate.startswith("58"):
         hint = "the server's log says more"
     name = command.partition(" ")[0]
@@ -528,18 +528,15 @@ _BLOCK_BYTES = 1 << 20
 _POLL_SECONDS = 0.5
 #: With the time to remove files, Ctrl-C ends within a second.
 _CANCEL_SECONDS = 0.5
-#: It may be translated.
-_IS_REMOVED = re.compile("WAL segment .* has already been removed")
-_REMOVED = (
-    "the server has removed WAL that the backup needs: raise max_slot_wal_keep_size, or"
-    " receive the WAL with walrow backup wal; start it again"
-)
 _HINTS = {
     "55000": (
         "wal_level must be at least replica; if the server lacks WAL summaries since the parent"
         " of an incremental backup, take a full one"
     ),
-    "58P01": f"if {_REMOVED}",
+    "58P01": (
+        "if the server has removed WAL that the backup needs: raise max_slot_wal_keep_size,"
+        " or receive the WAL with walrow backup wal; start it again"
+    ),
     "XX001": (
         "a file on the server is damaged: its log names the pages; verify_checksums=False, or"
         " --no-verify-checksums, takes a backup of it anyway"

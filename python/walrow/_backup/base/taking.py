@@ -4,30 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
+import stat
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
-from walrow._backup.base.disk import (
-    make_directory,
-    remove_trees,
-    sync,
-    sync_tree,
-    write_file,
-)
 from walrow._backup.base.manifest import MANIFEST
 from walrow._backup.base.options import BackupOptions
 from walrow._backup.base.stream import begin
 from walrow._options import takes
 from walrow._postgres.connecting import closed_after_error, connect, parameters_of
-from walrow._postgres.running import run
 from walrow._results import Result, result
 from walrow.errors import BackupError, OptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Any
-
-    import psycopg
 
     from walrow._backup.base.archive import Archive
     from walrow._backup.base.stream import BackupStream
@@ -69,18 +61,6 @@ class BaseBackup(Result):
     parent: Path | None
 
 
-class Place(NamedTuple):
-    """A tablespace in format plain.
-
-    Attributes:
-        oid: Its OID.
-        path: Its directory here.
-    """
-
-    oid: int
-    path: Path
-
-
 @takes(BackupOptions)
 def base_backup(options: BackupOptions) -> BaseBackup:
     """Takes a base backup of a server into a directory.
@@ -103,39 +83,39 @@ def base_backup(options: BackupOptions) -> BaseBackup:
     """
     _check_places([options.to])
     conn = connect(parameters_of(options.conninfo))
-    with closed_after_error(conn, "the base backup cannot begin"):
-        places: list[Place] = []
-        if options.format == "plain":
-            places = places_of(_locations(conn), options.tablespaces)
-            _check_places(each.path for each in places)
-        is_tar = options.format == "tar"
-        with (
-            _named_at_end([*(it.path for it in places), options.to]),
-            begin(conn, options, tablespace_map=is_tar) as stream,
-        ):
-            return _write(stream, options, places)
+    is_tar = options.format == "tar"
+    with (
+        closed_after_error(conn, "the base backup cannot begin"),
+        begin(conn, options, tablespace_map=is_tar) as stream,
+    ):
+        locations = {
+            it.oid: os.fsdecode(it.location or b"")
+            for it in stream.tablespaces
+            if it.oid is not None
+        }
+        places: dict[int, Path] = {}
+        if not is_tar:
+            places = places_of(locations, options.tablespaces)
+            _check_places(places.values())
+        with _named_at_end([*places.values(), options.to]):
+            return _write(stream, options, locations, places)
 
 
 def _write(
-    stream: BackupStream, options: BackupOptions, places: Sequence[Place]
+    stream: BackupStream,
+    options: BackupOptions,
+    locations: Mapping[int, str],
+    places: Mapping[int, Path],
 ) -> BaseBackup:
     directory = _partial(options.to)
-    roots = {f"pg_tblspc/{it.oid}/": it.path for it in places}
-    own = {
-        f"pg_tblspc/{it.oid}/": os.fsdecode(it.location or b"")
-        for it in stream.tablespaces
-        if it.oid is not None
-    }
-    if options.format == "plain" and roots.keys() != own.keys():
-        text = "a tablespace was created or dropped meanwhile; start the backup again"
-        raise BackupError(text, code="protocol")
+    roots = {f"pg_tblspc/{oid}/": path for oid, path in places.items()}
     for archive in stream.archives():
         if options.format == "tar":
-            write_file(directory / archive.name, archive.blocks())
+            _write_file(directory / archive.name, archive.blocks())
         else:
             root = roots[archive.below] if archive.below else options.to
             _unpack(archive, _partial(root), roots)
-    write_file(directory / MANIFEST, stream.manifest())
+    _write_file(directory / MANIFEST, stream.manifest())
     if stream.end_lsn is None or stream.end_timeline is None:
         text = "the end of a backup is known after its manifest"
         raise RuntimeError(text)
@@ -151,8 +131,8 @@ def _write(
         files=stream.contents.files,
         bytes=stream.contents.bytes,
         tablespaces={
-            location: roots.get(below, options.to / f"{Path(below).name}{suffix}")
-            for below, location in own.items()
+            location: places.get(oid, options.to / f"{oid}{suffix}")
+            for oid, location in locations.items()
         },
         wal="missing" if options.wal == "none" else "complete",
         parent=options.incremental,
@@ -163,12 +143,12 @@ def _unpack(archive: Archive, root: Path, roots: Mapping[str, Path]) -> None:
     for member in archive.members():
         path = root / member.name
         if member.is_file:
-            write_file(path, member.blocks())
+            _write_file(path, member.blocks())
         elif member.link is not None:
             path.symlink_to(roots[f"{member.path}/"])
         elif not path.is_dir():
             # Some directories come again, for their contents.
-            make_directory(path)
+            _make_directory(path)
 
 
 @contextlib.contextmanager
@@ -180,18 +160,18 @@ def _named_at_end(paths: Sequence[Path]) -> Iterator[None]:
     made: list[Path] = []
     try:
         for path in map(_partial, paths):
-            make_directory(path)
+            _make_directory(path)
             made.append(path)
         yield
         for path in made:
-            sync_tree(path)
+            _sync_tree(path)
         for at, path in enumerate(paths):
             # An empty directory is replaced.
             made[at].rename(path)
             made[at] = path
-            sync(str(path.parent))
+            _sync(str(path.parent))
     except BaseException as error:
-        left = remove_trees(made)
+        left = _remove_trees(made)
         if left:
             names = ", ".join(map(str, left))
             error.add_note(f"remove what is left of the backup: {names}")
@@ -202,8 +182,8 @@ def _named_at_end(paths: Sequence[Path]) -> Iterator[None]:
 
 def places_of(
     locations: Mapping[int, str], tablespaces: Mapping[str, str]
-) -> list[Place]:
-    """Where the tablespaces of a server come in format plain.
+) -> dict[int, Path]:
+    """The directories of tablespaces in format plain, by OID.
 
     Args:
         locations: Their directories on the server, by OID.
@@ -212,37 +192,28 @@ def places_of(
     Raises:
         OptionError: A tablespace has no directory here, or there is no such tablespace.
     """
-    inside = sorted(it for it in locations.values() if not Path(it).is_absolute())
+    own = {oid: os.path.normpath(it) for oid, it in locations.items()}
+    inside = sorted(it for it in own.values() if not Path(it).is_absolute())
     if inside:
         _refuse(
             f"the tablespaces {', '.join(inside)} are inside the data directory, as"
             " allow_in_place_tablespaces makes them: take the backup in format tar"
         )
-    mapped = {os.path.normpath(old): new for old, new in tablespaces.items()}
-    lacking = [it for it in locations.values() if os.path.normpath(it) not in mapped]
+    mapped = {
+        os.path.normpath(old): Path(os.path.normpath(new))
+        for old, new in tablespaces.items()
+    }
+    lacking = [it for it in own.values() if it not in mapped]
     if lacking:
         named = " ".join(f"--tablespace {it}=NEW" for it in lacking)
         _refuse(
             f"the server has tablespaces, and in format plain each needs a directory: {named}"
             " (tablespaces={old: new} in Python)"
         )
-    unknown = mapped.keys() - {os.path.normpath(it) for it in locations.values()}
+    unknown = mapped.keys() - set(own.values())
     if unknown:
         _refuse(f"the server has no tablespace at {', '.join(sorted(unknown))}")
-    return [
-        Place(oid, Path(os.path.normpath(mapped[os.path.normpath(location)])))
-        for oid, location in locations.items()
-    ]
-
-
-def _locations(conn: psycopg.Connection[Any]) -> dict[int, str]:
-    result = run(conn, _LOCATIONS, "cannot list the tablespaces")
-    found = {}
-    for row in range(result.ntuples):
-        oid, location = result.get_value(row, 0), result.get_value(row, 1)
-        if oid is not None and location is not None:
-            found[int(oid)] = os.fsdecode(location)
-    return found
+    return {oid: mapped[location] for oid, location in own.items()}
 
 
 def _check_places(paths: Iterable[Path]) -> None:
@@ -292,8 +263,65 @@ def _fail(path: Path, error: OSError) -> NoReturn:
     raise failure from error
 
 
-_LOCATIONS = """
-SELECT oid, pg_catalog.pg_tablespace_location(oid)
-FROM pg_catalog.pg_tablespace
-WHERE spcname NOT IN ('pg_default', 'pg_global')
-"""
+def _make_directory(path: Path) -> None:
+    """Makes a directory that only its owner can read, in a directory that exists."""
+    path.mkdir(mode=0o700)
+
+
+def _write_file(path: Path, blocks: Iterable[bytes]) -> None:
+    """Writes a new file that only its owner can read.
+
+    It is durable after `_sync_tree`. Most of a large file is durable before.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as file:
+        for block in blocks:
+            rest = memoryview(block)
+            while rest:
+                rest = rest[file.write(rest) :]
+        if file.tell() >= _LARGE_BYTES:
+            os.fsync(file.fileno())
+
+
+def _sync_tree(path: Path) -> None:
+    """Syncs all files below a directory, and then all names.
+
+    A file that was written long ago costs little. Several threads at once cost the file
+    system fewer commits: for a thousand new files 0.3 seconds instead of 2.
+    """
+    with ThreadPoolExecutor(_THREADS) as executor:
+        for place, _, names in os.walk(path, topdown=False, onerror=_raise):
+            # An error of a thread is raised here.
+            for _ in executor.map(_sync, [f"{place}/{name}" for name in names]):
+                pass
+            _sync(place)
+
+
+def _sync(path: str) -> None:
+    """Syncs a file, or the names in a directory. Links and others have nothing to sync."""
+    if not (stat.S_ISREG(mode := os.lstat(path).st_mode) or stat.S_ISDIR(mode)):
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # The error does not have the file's name.
+        raise OSError(error.errno, error.strerror, path) from None
+    finally:
+        os.close(descriptor)
+
+
+def _remove_trees(paths: Iterable[Path]) -> list[Path]:
+    """Removes directories. Returns the directories that are still there."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(path)
+    return [path for path in paths if os.path.lexists(path)]
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+_THREADS = 16
+_LARGE_BYTES = 16 << 20

@@ -14,8 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from walrow._backup.wal.listing import Entry
-from walrow._backup.wal.segments import HEADER_BYTES, PARTIAL, history_name
+from walrow._backup.wal.segments import HEADER_BYTES, PARTIAL, Entry, history_name
 from walrow._lsn import Lsn
 from walrow._workers import Worker
 from walrow.errors import BackupError

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walrow._backup.wal.beginning import Source
+from walrow._backup.wal.beginning import begin
 from walrow._backup.wal.files import WalLanding
 from walrow._backup.wal.receiving import WalStatus
 from walrow._backup.wal.segments import Segment
 from walrow._lsn import Lsn
-from walrow._postgres.connecting import parameters_of
 from walrow._postgres.failures import (
     BUSY_SECONDS,
     OBJECT_IN_USE,
@@ -58,13 +58,6 @@ class WalReceiver:
         self._directory = directory
         self._stop = stop
         self._waiter = Waiter()
-        self._source = Source(
-            parameters_of(options.conninfo),
-            options.slot,
-            options.create_slot,
-            directory,
-            self._waiter.descriptor,
-        )
         until = options.until
         self._target = Position(0, until) if isinstance(until, Lsn) else None
         self._give_up = time.monotonic() + (math.inf if until is None else 600.0)
@@ -110,7 +103,15 @@ class WalReceiver:
         first, self._next = self._next, None
         with connections.collecting():
             answer = in_background(
-                "walrow-wal-connect", lambda: self._source.begin(self._known, first)
+                "walrow-wal-connect",
+                partial(
+                    begin,
+                    self._options,
+                    self._directory,
+                    self._waiter.descriptor,
+                    known=self._known,
+                    first=first,
+                ),
             )
         end = time.monotonic() + _CONNECT_SECONDS
         while not self._stop.is_set() and time.monotonic() < end:

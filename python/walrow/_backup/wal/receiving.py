@@ -10,7 +10,7 @@ from typing import Literal
 
 from walrow._lsn import Lsn
 from walrow._options import FLAG, FOLDER, TEXT, Kind, Option, options, takes
-from walrow._postgres.connecting import psycopg_or_refuse
+from walrow._postgres.connecting import parameters_of
 from walrow._results import Result, result
 from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
@@ -137,7 +137,8 @@ def receive_wal(options: WalOptions) -> WalStatus:
         ReplicationError: The server refused something that another attempt does not
             fix, such as WAL that it has removed.
     """
-    psycopg_or_refuse()
+    # A wrong connection string is refused before a directory is made.
+    parameters_of(options.conninfo)
     from walrow._backup.wal.files import WalDirectory
     from walrow._backup.wal.receiver import WalReceiver
 
