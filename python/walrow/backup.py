@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from walrow._backup.base.archive import Archive, Member
     from walrow._backup.base.stream import BackupStream, stream_base_backup
     from walrow._backup.base.taking import BaseBackup, base_backup
-    from walrow._backup.wal.receiving import WalStatus, receive_wal
+    from walrow._backup.wal.options import WalStatus
+    from walrow._backup.wal.receiver import receive_wal
 
 __all__ = [
     "Archive",
@@ -43,7 +44,8 @@ if not TYPE_CHECKING:
             "walrow._backup.base.archive": ("Archive", "Member"),
             "walrow._backup.base.stream": ("BackupStream", "stream_base_backup"),
             "walrow._backup.base.taking": ("BaseBackup", "base_backup"),
-            "walrow._backup.wal.receiving": ("WalStatus", "receive_wal"),
+            "walrow._backup.wal.options": ("WalStatus",),
+            "walrow._backup.wal.receiver": ("receive_wal",),
         },
     )
 

@@ -659,18 +659,11 @@ def test_a_parent_that_does_not_fit_is_refused(
 ) -> None:
     whole = take(newest, tmp_path / "whole")
     with EmbeddedServer(18) as other:
-        for setting, problem in (("on", "system identifier"), ("off", "summarization")):
-            execute(
-                other.dsn,
-                f"ALTER SYSTEM SET summarize_wal = {setting}",
-                "SELECT pg_reload_conf()",
-            )
-            parent = whole if setting == "on" else take(other, tmp_path / "other")
-            until(
-                lambda it=setting: execute(other.dsn, "SHOW summarize_wal") == [(it,)]
-            )
-            with pytest.raises(ReplicationError, match=problem):
-                take(other, tmp_path / "b", incremental=parent.path)
+        incremental = take(other, tmp_path / "other").path
+        with pytest.raises(ReplicationError, match="summarization"):
+            take(other, tmp_path / "b", incremental=incremental)
+        with pytest.raises(ReplicationError, match="system identifier"):
+            take(other, tmp_path / "b", incremental=whole.path)
     listed = whole.path / "backup_manifest"
     listed.write_bytes(listed.read_bytes().replace(b"base/1/", b"base/2/"))
     with pytest.raises(ReplicationError, match="checksum"):

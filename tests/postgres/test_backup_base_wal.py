@@ -103,9 +103,9 @@ def once(act: Callable[[], object]) -> Callable[[int, int | None], None]:
 def unpack(done: BaseBackup, data: Path) -> None:
     """Restores a backup, by another program than walrow."""
     data.mkdir(mode=0o700)
-    source = ["cp", "-a", f"{done.path}/.", data]
+    source = ["cp", "-a", f"{done.path}/.", str(data)]
     if done.format == "tar":
-        source = ["tar", "xf", done.path / "base.tar", "-C", data]
+        source = ["tar", "xf", str(done.path / "base.tar"), "-C", str(data)]
     subprocess.run(source, check=True)  # noqa: S603
 
 

@@ -29,7 +29,6 @@ from servers.wal import (
     write,
 )
 from walrow import backup
-from walrow.errors import Error
 
 if TYPE_CHECKING:
     from pathlib import Path

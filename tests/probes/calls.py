@@ -488,11 +488,15 @@ CALLS = [
         ),
         (
             "walrow.backup.base_backup('dbname=x', to=NEW, wal='x')",
-            *("'x'", "wal", "'stream' or 'fetch'"),
+            *("'x'", "wal", "'fetch' or 'none'"),
         ),
         (
             "walrow.backup.base_backup('dbname=x', to=NEW, compres='x')",
             *("not an option", "compres", "did you mean compress?"),
+        ),
+        (
+            "walrow.backup.stream_base_backup('dbname=x', wall='none')",
+            *("not an option", "wall", "did you mean wal?"),
         ),
         (
             "walrow.backup.receive_wal('dbname=x')",
@@ -504,8 +508,6 @@ CALLS = [
             "walrow.backup.receive_wal('dbname=x', to=NEW, untli='x')",
             *("not an option", "untli", "did you mean until?"),
         ),
-        ("walrow.backup.verify_manifest()", "needs", "verify_manifest()", "("),
-        ("walrow.backup.verify_against(FOLDER)", "needs", "verify_against()", "log"),
         # targets
         ("walrow.delta.apply_changes(LOG)", "needs", "apply_changes()", "target"),
         (f"{_DELTA}'item')", "needs", "target", "delta:"),

@@ -321,11 +321,9 @@ COMMANDS = [
             "'--format'",
             "'tar', 'plain'",
         ),
-        ("backup base --to NEW --wal x", "not one of", "'--wal'", "'stream', 'fetch'"),
+        ("backup base --to NEW --wal x", "not one of", "'--wal'", "'fetch', 'none'"),
         ("backup wal", "Missing option", "'--to'", "backup wal --help"),
         ("backup wal --to NEW --until x", "'x'", "until", "'now' or an LSN"),
-        ("backup verify", "Missing argument", "DIR", "backup verify --help"),
-        ("backup verify no", "has no backup", "no", "neither PG_VERSION nor base.tar"),
         ("ddl-trigger x", "unexpected extra argument", "(x)", "ddl-trigger --help"),
         ("ddl-trigger --dorp", "No such option", "'--dorp'", "'--drop'"),
         # run, init, receive and apply by a file

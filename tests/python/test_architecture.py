@@ -236,9 +236,7 @@ def test_threads_are_made_in_few_places() -> None:
     assert threads == {
         "_workers",
         # Modules that take backups, and commit to targets.
-        "_backup.base_disk",
-        "_backup.scratch_server",
-        "_backup.wal_landing",
+        "_backup.base.taking",
         # Watches the reader of a pipe.
         "cli.stopping",
         "delta.snapshots",
@@ -246,8 +244,8 @@ def test_threads_are_made_in_few_places() -> None:
     }
     workers = makers("Worker", "in_background") - {"_workers"}
     assert workers == {
-        "_backup.base_wal_stream",
-        "_postgres.interruption",
+        "_backup.wal.files",
+        "_backup.wal.receiver",
         "_postgres.locks",
         "_postgres.open_connections",
         # The three kinds of a receiver: askers, the log's thread, copies.
@@ -269,10 +267,7 @@ def test_few_modules_wait_by_themselves() -> None:
     }
     # The threads of a part wait for each other with events.
     assert makers("Event", "Condition") == {
-        "_backup.base_wal_stream",
-        "_backup.wal_landing",
-        "_backup.wal_receiving",
-        "_postgres.interruption",
+        "_backup.wal.receiver",
         "_postgres.locks",
         "_receive.loading",
         "_workers",
@@ -529,7 +524,6 @@ _COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & 
         "apply",
         "backup",
         "backup_base",
-        "backup_verify",
         "backup_wal",
         "catalog",
         "ddl_trigger",

@@ -39,6 +39,7 @@ WAL = "pg_wal/000000010000000000000003"
 SEGMENT = {WAL: bytes(1 << 20)}
 DIRECTORIES = ("base", "base/1", "global", "./pg_wal", "pg_tblspc/")
 END = bytes(1024)
+ERROR = b"SERROR\0VERROR\0CXX001\0Mdamage\0\0"
 
 
 def archive(
@@ -180,7 +181,7 @@ def test_one_tar_for_a_pipe() -> None:
         served(usual(listed=manifest(FILES | {"PG_VERSION": b"19\n"}))) as server,
         backup.stream_base_backup(server.dsn, manifest_checksums="SHA256") as stream,
     ):
-        blocks = []
+        blocks: list[bytes] = []
         with pytest.raises(BackupError, match="'PG_VERSION' has another checksum"):
             blocks.extend(stream.tar())
     # A reader of the tar notices that, too.
@@ -396,7 +397,7 @@ def test_other_answers_are_refused(tmp_path: Path, name: str) -> None:
         ([head(), raw(b"nbase.tar")], "archive name is not terminated"),
         ([head(), raw(b"p1")], "bytes done needs 8 bytes"),
         (
-            [*usual()[:2], data(archive()[:3000]), lambda s: s.send(b"E", _ERROR)],
+            [*usual()[:2], data(archive()[:3000]), lambda s: s.send(b"E", ERROR)],
             "damage",
         ),
         ([*usual()[:2], data(archive()[:3000]), close], "the connection broke"),
@@ -413,9 +414,6 @@ def test_errors_of_the_server_come_first(
     with pytest.raises(ReplicationError, match=problem):
         take(parts, tmp_path / "b")
     assert not [*tmp_path.iterdir()]
-
-
-_ERROR = b"SERROR\0VERROR\0CXX001\0Mdamage\0\0"
 
 
 @pytest.mark.parametrize(

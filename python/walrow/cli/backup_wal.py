@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from walrow import backup
-from walrow._backup.wal.receiving import WalOptions
+from walrow._backup.wal.options import WalOptions
 from walrow.cli.arguments import options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet

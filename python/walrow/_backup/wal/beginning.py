@@ -30,7 +30,7 @@ from walrow.errors import BackupError, ReplicationError
 
 if TYPE_CHECKING:
     from walrow._backup.wal.files import WalDirectory
-    from walrow._backup.wal.receiving import WalOptions
+    from walrow._backup.wal.options import WalOptions
     from walrow._postgres.commands import IdentifySystem
     from walrow._postgres.physical import TimelineEnd
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from walrow._backup.wal.beginning import begin
-from walrow._backup.wal.files import WalLanding
-from walrow._backup.wal.receiving import WalStatus
+from walrow._backup.wal.files import WalDirectory, WalLanding
+from walrow._backup.wal.options import WalOptions, WalStatus
 from walrow._backup.wal.segments import Segment
 from walrow._lsn import Lsn
+from walrow._options import takes
+from walrow._postgres.connecting import parameters_of
 from walrow._postgres.failures import (
     BUSY_SECONDS,
     OBJECT_IN_USE,
@@ -31,13 +34,42 @@ from walrow.errors import (
 )
 
 if TYPE_CHECKING:
-    import threading
     from concurrent.futures import Future
 
     from walrow._backup.wal.beginning import Begun
-    from walrow._backup.wal.files import WalDirectory
-    from walrow._backup.wal.receiving import WalOptions
     from walrow._postgres.physical import PhysicalStream
+
+
+@takes(WalOptions)
+def receive_wal(options: WalOptions) -> WalStatus:
+    """Receives WAL into files that are named and sized as the server's.
+
+    A segment's file is `….partial` until it is whole and durable. Start it again after
+    a stop or a crash: it continues with the first segment that is not whole. It follows
+    promotions, connects again if the connection is lost, and ends with an error that
+    another connection would not fix.
+
+    ```python
+    walrow.backup.receive_wal("dbname=shop", to="wal/", slot="backup", create_slot=True)
+    ```
+
+    Args:
+        options: As in the signature.
+
+    Returns:
+        The last state. Only with `until` or `stop`.
+
+    Raises:
+        OptionError: The options are invalid.
+        BackupError: The directory has a gap, WAL of another server or another receiver,
+            or cannot be written.
+        ReplicationError: The server refused something that another attempt does not
+            fix, such as WAL that it has removed.
+    """
+    # A wrong connection string is refused before a directory is made.
+    parameters_of(options.conninfo)
+    with WalDirectory(options.to) as locked:
+        return WalReceiver(options, locked, options.stop or threading.Event()).run()
 
 
 class Position(NamedTuple):

@@ -1,4 +1,4 @@
-"""Receives the WAL of a live server into a directory: the call, its options, its states."""
+"""The options of a receiver of WAL, and its state."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from typing import Literal
 
 from walrow._lsn import Lsn
-from walrow._options import FLAG, FOLDER, TEXT, Kind, Option, options, takes
-from walrow._postgres.connecting import parameters_of
+from walrow._options import FLAG, FOLDER, TEXT, Kind, Option, options
 from walrow._results import Result, result
 from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
@@ -109,38 +108,3 @@ class WalOptions:
         if self.create_slot and self.slot is None:
             text = "create_slot needs the name of a slot: pass slot="
             raise OptionError(text)
-
-
-@takes(WalOptions)
-def receive_wal(options: WalOptions) -> WalStatus:
-    """Receives WAL into files that are named and sized as the server's.
-
-    A segment's file is `….partial` until it is whole and durable. Start it again after
-    a stop or a crash: it continues with the first segment that is not whole. It follows
-    promotions, connects again if the connection is lost, and ends with an error that
-    another connection would not fix.
-
-    ```python
-    walrow.backup.receive_wal("dbname=shop", to="wal/", slot="backup", create_slot=True)
-    ```
-
-    Args:
-        options: As in the signature.
-
-    Returns:
-        The last state. Only with `until` or `stop`.
-
-    Raises:
-        OptionError: The options are invalid.
-        BackupError: The directory has a gap, WAL of another server or another receiver,
-            or cannot be written.
-        ReplicationError: The server refused something that another attempt does not
-            fix, such as WAL that it has removed.
-    """
-    # A wrong connection string is refused before a directory is made.
-    parameters_of(options.conninfo)
-    from walrow._backup.wal.files import WalDirectory
-    from walrow._backup.wal.receiver import WalReceiver
-
-    with WalDirectory(options.to) as locked:
-        return WalReceiver(options, locked, options.stop or threading.Event()).run()
