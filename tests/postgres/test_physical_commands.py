@@ -18,7 +18,7 @@ from walrow import _core, postgres
 from walrow._backup.base.manifest import ManifestReader
 from walrow._backup.base.options import StreamOptions
 from walrow._backup.base.stream import begin
-from walrow._postgres.physical import PhysicalStream
+from walrow._postgres.physical import PhysicalStream, Wal
 from walrow._postgres.running import run as run_command
 from walrow.errors import OptionError, ReplicationError
 
@@ -266,6 +266,20 @@ def test_no_label_leaves_its_quotes(conn: Connection, label: str) -> None:
     with pytest.raises(ReplicationError, match="duplicate option") as caught:
         run_command(conn, command.removesuffix(")") + again, "refused")
     assert caught.value.sqlstate == "42601"
+
+
+def test_wal_comes_on_both_kinds_of_connections(
+    conn: Connection, sql: Connection
+) -> None:
+    system = postgres.identify_system(conn)
+    with PhysicalStream.on(conn) as stream:
+        assert stream.start(system.xlogpos, timeline=system.timeline) is None
+        sql.execute("SELECT pg_logical_emit_message(false, '', repeat('walrow', 100))")
+        found = b""
+        while b"walrow" * 100 not in found:
+            piece = stream.receive(5)
+            assert isinstance(piece, Wal)
+            found += piece.data
 
 
 def test_a_backup_and_its_manifest(conn: Connection) -> None:
