@@ -444,7 +444,7 @@ _PYTHON_ROOMS = {
     "_read": (*_LEAVES, "_sources"),
     "_postgres": _READS,
     "postgres": ("_late", "_postgres"),
-    "_backup": (*_LOGS, "_postgres"),
+    "_backup": (*_LEAVES, "_postgres"),
     "backup": ("_late", "_backup"),
     "_log": _READS,
     # It names the results of receivers, which are imported when they are used.

@@ -20,6 +20,7 @@ from walrow._options import (
     choice,
     options,
 )
+from walrow._secrets import brief
 from walrow.errors import OptionError
 
 Checksums = Literal["CRC32C", "SHA224", "SHA256", "SHA384", "SHA512"]
@@ -32,9 +33,9 @@ def _refuse(reason: str) -> NoReturn:
     raise OptionError(reason)
 
 
-def _compression(value: object, _name: str) -> object:
+def _compression(value: object, name: str) -> object:
     if not isinstance(value, str) or not _GZIP.fullmatch(value):
-        _refuse("compress is gzip, or gzip:1 to gzip:9")
+        _refuse(f"{name} is {brief(value)}: it must be gzip, or gzip:1 to gzip:9")
     return value
 
 
@@ -104,7 +105,8 @@ class BackupOptions(StreamOptions):
         "A directory that is empty, or does not exist yet.",
         # Links stay.
         FOLDER._replace(
-            parse=lambda value, name: Path(os.path.abspath(FOLDER.parse(value, name)))  # noqa: PTH100
+            parse=lambda value, name: Path(os.path.abspath(FOLDER.parse(value, name))),  # noqa: PTH100
+            metavar="DIR|-",
         ),
     )
     format: Option[Literal["tar", "plain"], Literal["tar", "plain"]] = Option(
