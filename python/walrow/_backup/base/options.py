@@ -105,8 +105,7 @@ class BackupOptions(StreamOptions):
         "A directory that is empty, or does not exist yet.",
         # Links stay.
         FOLDER._replace(
-            parse=lambda value, name: Path(os.path.abspath(FOLDER.parse(value, name))),  # noqa: PTH100
-            metavar="DIR|-",
+            parse=lambda value, name: Path(os.path.abspath(FOLDER.parse(value, name)))  # noqa: PTH100
         ),
     )
     format: Option[Literal["tar", "plain"], Literal["tar", "plain"]] = Option(
