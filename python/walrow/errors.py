@@ -126,6 +126,8 @@ _STEPS = {
     "older_first": "seal the captures into another log, the oldest first",
     "client_encoding": "set the walsender's client_encoding to UTF8; in a SQL_ASCII "
     "database, change the name",
+    "DateStyle": "set the walsender's DateStyle to ISO",
+    "IntervalStyle": "set the walsender's IntervalStyle to postgres",
     "earlier_start": "read from where its session begins",
     "new_session": "announce where the new session begins",
     "restore_prepared": "restore the prepared transactions of the session before",

@@ -10,8 +10,7 @@ use crate::profile::Profile;
 use crate::table_name::TableName;
 use arrow_schema::{DataType, SchemaRef};
 use std::sync::Arc;
-use walrow_stream::{Catalog, End, Relation, Spool};
-use walrow_types::SessionSettings;
+use walrow_stream::{Catalog, Encoding, End, Relation, Spool};
 use walrow_wire::{Framing, Lsn};
 
 /// Sets up a [`Decoder`].
@@ -99,10 +98,10 @@ impl DecoderBuilder {
         self
     }
 
-    /// The settings of the session that wrote the stream. Default: the settings that walrow pins.
+    /// The `client_encoding` of sessions that do not report theirs. Default: UTF-8.
     #[must_use]
-    pub fn with_session(mut self, session: SessionSettings) -> Self {
-        self.options.session = session;
+    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.options.encoding = encoding;
         self
     }
 

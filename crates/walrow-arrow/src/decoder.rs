@@ -8,7 +8,7 @@ use crate::tables::{Tables, Taken};
 use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
-use walrow_stream::{Assembler, Change, Encoding, Event, Prepared, Unread};
+use walrow_stream::{Assembler, Change, Event, Prepared, Unread};
 use walrow_wire::{Framing, Lsn, Xid};
 
 /// Converts a stream to record batches of its committed rows. Each batch has rows of one version of
@@ -574,11 +574,7 @@ pub(crate) fn assembler(options: &Options, framing: Framing) -> Assembler {
         .with_message_limit(options.message_limit)
         .with_start(options.start)
         .with_late_start(options.late_start)
-        .with_encoding(if options.session.is_latin1() {
-            Encoding::Latin1
-        } else {
-            Encoding::Utf8
-        });
+        .with_encoding(options.encoding);
     let assembler = match options.end {
         Some(end) => assembler.with_end(end),
         None => assembler,

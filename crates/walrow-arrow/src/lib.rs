@@ -55,4 +55,4 @@ pub use schema_union::SchemaUnion;
 pub use survey::{Commit, Survey, SurveyedColumn, SurveyedDdl, SurveyedVersion};
 pub use table_name::{SideTable, TableName};
 pub use unresolved::UnresolvedType;
-pub use walrow_types::{SessionSettings, SettingError, Unrepresentable};
+pub use walrow_types::{Style, Unrepresentable};

@@ -6,8 +6,7 @@ use crate::table_name::{SideTable, TableName};
 use arrow_schema::{DataType, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
-use walrow_stream::{Catalog, End, Spool};
-use walrow_types::SessionSettings;
+use walrow_stream::{Catalog, Encoding, End, Spool};
 use walrow_wire::{Framing, Lsn};
 
 /// The policy for values that their column's Arrow type cannot hold.
@@ -119,7 +118,7 @@ pub(crate) struct Options {
     pub(crate) unrepresentable: OnUnrepresentable,
     pub(crate) column_unrepresentable: HashMap<String, OnUnrepresentable>,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) session: SessionSettings,
+    pub(crate) encoding: Encoding,
     pub(crate) metadata: Vec<MetadataColumn>,
     pub(crate) prefix: String,
     pub(crate) batch_rows: usize,
@@ -162,7 +161,7 @@ impl Default for Options {
             unrepresentable: OnUnrepresentable::Error,
             column_unrepresentable: HashMap::new(),
             catalog: Arc::new(Catalog::default()),
-            session: SessionSettings::default(),
+            encoding: Encoding::Utf8,
             metadata: MetadataColumn::defaults(),
             prefix: "_".to_owned(),
             batch_rows: defaults::BATCH_ROWS,

@@ -7,7 +7,6 @@
 //! its columns, comes before its first use, and again when a row uses another version of the
 //! relation.
 
-use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::relation::Relation;
 use crate::transaction::{Change, Message, Transaction, Truncate, Unread};
@@ -161,7 +160,7 @@ impl Encoder {
 
     fn put(&self, relation: &Relation, out: &mut Vec<u8>) {
         let at = (Lsn::INVALID, self.clock);
-        put_relation(relation, None, Encoding::Utf8, at, out);
+        put_relation(relation, None, at, out);
     }
 
     /// Writes a transaction's Commit.
@@ -221,10 +220,10 @@ impl Encoder {
 pub(crate) fn put_relation(
     relation: &Relation,
     xid: Option<Xid>,
-    encoding: Encoding,
     (lsn, clock): (Lsn, Timestamp),
     out: &mut Vec<u8>,
 ) {
+    let encoding = relation.encoding;
     for column in &relation.columns {
         if let Some(name) = &column.type_name {
             let message = Type {

@@ -68,6 +68,8 @@ pub struct Relation {
     pub replica_identity: ReplicaIdentity,
     /// The published columns, in attribute order.
     pub columns: Box<[Column]>,
+    /// The encoding of its names and its rows.
+    pub encoding: Encoding,
 }
 
 /// A column of one relation version.
@@ -107,6 +109,7 @@ impl Relation {
             name: name.into(),
             replica_identity: ReplicaIdentity::Nothing,
             columns: Box::default(),
+            encoding: Encoding::Utf8,
         }
     }
 }
@@ -145,6 +148,7 @@ impl From<&CatalogTable> for Relation {
             name: table.name.as_str().into(),
             replica_identity: ReplicaIdentity::Default,
             columns: columns.collect(),
+            encoding: Encoding::Utf8,
         }
     }
 }
@@ -263,8 +267,12 @@ pub(crate) struct Relations {
     new: VecDeque<Arc<Relation>>,
     /// The last relations looked up, each with whether its rows are returned.
     recent: Recent<(Arc<Relation>, bool)>,
-    /// The encoding of names.
+    /// The encoding of names and rows.
     pub(crate) encoding: Encoding,
+    /// The encoding that the caller chose, for sessions that do not report theirs.
+    pub(crate) chosen: Encoding,
+    /// Whether sessions must not report another encoding.
+    pub(crate) is_fixed: bool,
 }
 
 /// The state of a version.
@@ -297,6 +305,29 @@ const MAX_NAME: usize = 256;
 const MAX_COLUMNS: usize = 1600;
 
 impl Relations {
+    /// Takes the `client_encoding` that a session reports. It applies only if it is the first
+    /// encoding in which anything is read: `has_open` says whether the stream was inside a
+    /// transaction, or has prepared ones.
+    pub(crate) fn report(&mut self, value: PgString<'_>, has_open: bool) -> Result<(), ErrorKind> {
+        let reported = match value.0 {
+            // The server does not know the encoding.
+            b"SQL_ASCII" => Some(self.chosen),
+            value => str::from_utf8(value).ok().and_then(Encoding::of_setting),
+        };
+        let wanted = match reported {
+            Some(reported) if reported == self.encoding => return Ok(()),
+            _ if self.is_fixed || self.arrivals > 0 || has_open => self.encoding.setting(),
+            Some(reported) => {
+                self.encoding = reported;
+                return Ok(());
+            }
+            None => "UTF8, LATIN1 or SQL_ASCII",
+        };
+        let found = value.0.get(..MAX_NAME).unwrap_or(value.0);
+        let found = String::from_utf8_lossy(found).into_owned();
+        Err(ErrorKind::ClientEncoding { found, wanted })
+    }
+
     /// Drops all definitions: a new session sends them again. Version numbers continue.
     pub(crate) fn clear(&mut self) {
         self.session = Definitions::default();
@@ -541,6 +572,7 @@ impl Relations {
             name: self.text(message.name, "Relation", "relation name")?.into(),
             replica_identity: message.replica_identity,
             columns: columns.into(),
+            encoding: self.encoding,
         };
         let arrival = self.arrive();
         let relation = self.version_of(relation);

@@ -110,10 +110,12 @@ def read(
             each column or PostgreSQL type, with the key `"*"` for all others.
         catalog: The definitions of user-defined types: a `Catalog`, or the path of a
             file that `Catalog.to_json` or `walrow catalog` wrote.
-        session: The settings under which the stream was written, if they differ from
-            `walrow.postgres.settings`: `{"DateStyle": "SQL, DMY", "IntervalStyle":
-            "sql_standard", "client_encoding": "LATIN1"}`. Without it, values in the
-            format of other settings are a `DecodeError`.
+        session: The encoding of a stream that does not report it:
+            `{"client_encoding": "LATIN1"}`, or `"UTF8"`, the default, or `"SQL_ASCII"`,
+            for text that must be UTF-8. If the bytes have a ParameterStatus of
+            client_encoding, that decides. All other settings must be those of
+            `walrow.postgres.settings`: a date or an interval in another style is a
+            `DecodeError`.
         metadata: The metadata columns that follow the table's own columns, with or
             without their prefix: `change_type`, `commit_lsn`, `seq`,
             `commit_timestamp`, `xid`, `key_only`, `unsent`, and `loaded`: whether the

@@ -34,7 +34,7 @@ pub enum DecoderOption {
     Profile,
     /// [`crate::DecoderBuilder::with_schema`]. [`crate::SchemaUnion`] makes one of all versions.
     Schema,
-    /// [`crate::DecoderBuilder::with_session`].
+    /// [`crate::DecoderBuilder::with_encoding`].
     Session,
     /// [`crate::DecoderBuilder::with_spool`].
     Spool,

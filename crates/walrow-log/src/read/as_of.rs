@@ -16,7 +16,7 @@ use crate::format::version::TableVersion;
 use crate::read::log::{Log, Plan, chains};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use walrow_stream::{Assembler, Encoding, End, Event, Relation, Transaction};
+use walrow_stream::{Assembler, End, Event, Relation, Transaction};
 use walrow_wire::{Framing, Lsn, Oid};
 
 /// The part of a log that gives the rows of a table.
@@ -263,7 +263,7 @@ impl Log {
         wants: &dyn Fn(&Relation) -> bool,
         at_commit: &mut dyn FnMut(&Transaction, &[Arc<Relation>]),
     ) -> Result<(), Error> {
-        let mut assembler = Assembler::new(Framing::Wire).with_encoding(self.encoding());
+        let mut assembler = Assembler::new(Framing::Wire);
         if let Some(end) = end {
             assembler = assembler.with_end(end);
         }
@@ -294,15 +294,6 @@ impl Log {
             }
         }
         Ok(())
-    }
-
-    /// The encoding of names.
-    pub(crate) fn encoding(&self) -> Encoding {
-        let encoding = self.source().session.get("client_encoding");
-        match encoding {
-            Some(encoding) if encoding.eq_ignore_ascii_case("LATIN1") => Encoding::Latin1,
-            _ => Encoding::Utf8,
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use crate::read::log::Log;
 use crate::read::resolve::PlanReader;
 use crate::read::table_changes::failed;
 use std::sync::Arc;
-use walrow_stream::{Assembler, CatalogColumn, CatalogTable, Encoding, Event, Net, Relation};
+use walrow_stream::{Assembler, CatalogColumn, CatalogTable, Event, Net, Relation};
 use walrow_wire::{Framing, Lsn, Oid, ReplicaIdentity};
 
 /// A definition of a table, and a segment that uses it.
@@ -14,7 +14,6 @@ use walrow_wire::{Framing, Lsn, Oid, ReplicaIdentity};
 pub(crate) struct Definition {
     relation: Relation,
     stream: PlanReader,
-    encoding: Encoding,
 }
 
 impl Log {
@@ -43,7 +42,6 @@ impl Log {
         Some(Definition {
             relation,
             stream: self.read_segments([segment]),
-            encoding: self.encoding(),
         })
     }
 }
@@ -57,7 +55,7 @@ impl Definition {
 
     /// Gives a net the types that the segment defines, and returns the definition.
     pub(crate) fn define_types(mut self, net: &mut Net) -> Result<Arc<Relation>, Error> {
-        let mut assembler = Assembler::new(Framing::Wire).with_encoding(self.encoding);
+        let mut assembler = Assembler::new(Framing::Wire);
         let mut chunk = Vec::new();
         let mut is_head = true;
         while is_head && self.stream.read(&mut chunk)? {

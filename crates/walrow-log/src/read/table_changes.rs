@@ -1,34 +1,29 @@
 //! The changes of tables in segments, which nets take a chunk at a time.
 
 use crate::error::{Error, ErrorKind};
-use crate::read::log::Log;
 use crate::read::resolve::PlanReader;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::{Assembler, Change, End, Event, Net, NetError, Spool, Unread};
 use walrow_wire::{Framing, Lsn};
 
-impl Log {
-    /// An assembler for the transactions of a range.
-    pub(crate) fn assembler(
-        &self,
-        start: Lsn,
-        at: Lsn,
-        memory: Option<usize>,
-        spool: Option<&Arc<dyn Spool>>,
-    ) -> Assembler {
-        let mut assembler = Assembler::new(Framing::Wire)
-            .with_start(start)
-            .with_end(End::Lsn(at))
-            .with_encoding(self.encoding());
-        if let Some(memory) = memory {
-            assembler = assembler.with_spool_memory(memory);
-        }
-        if let Some(spool) = spool {
-            assembler = assembler.with_spool(Arc::clone(spool));
-        }
-        assembler
+/// An assembler for the transactions of a range.
+pub(crate) fn assembler(
+    start: Lsn,
+    at: Lsn,
+    memory: Option<usize>,
+    spool: Option<&Arc<dyn Spool>>,
+) -> Assembler {
+    let mut assembler = Assembler::new(Framing::Wire)
+        .with_start(start)
+        .with_end(End::Lsn(at));
+    if let Some(memory) = memory {
+        assembler = assembler.with_spool_memory(memory);
     }
+    if let Some(spool) = spool {
+        assembler = assembler.with_spool(Arc::clone(spool));
+    }
+    assembler
 }
 
 /// Takes changes: the net of a table does, and the nets of several tables.

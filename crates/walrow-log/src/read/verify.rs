@@ -41,7 +41,7 @@ impl Log {
                 _ => return damaged(INDEX, DamagedPart::Index),
             }
         }
-        let mut recount = Recount::new(self.encoding());
+        let mut recount = Recount::new();
         let mut chunk = Vec::new();
         while reader.read(&mut chunk)? {
             let counted = recount.take(&chunk);

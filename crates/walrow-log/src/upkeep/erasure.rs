@@ -142,7 +142,7 @@ impl Eraser {
             .map_err(io)?;
         let mut frames = NewSegment::stage(store, name, level)?;
         let mut filter = Filter::new(what.erase, what.columns);
-        let mut recount = Recount::new(what.log.encoding());
+        let mut recount = Recount::new();
         let members = Self::copy(
             what.log,
             segment,

@@ -129,10 +129,19 @@ impl Assembler {
         self
     }
 
-    /// Sets the encoding of the names of tables, columns and types. Default: UTF-8.
+    /// Sets the encoding of names and text in sessions that do not report their `client_encoding`.
+    /// Default: UTF-8.
     #[must_use]
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
-        self.core.session.relations.encoding = encoding;
+        let relations = &mut self.core.session.relations;
+        (relations.encoding, relations.chosen) = (encoding, encoding);
+        self
+    }
+
+    /// Refuses sessions that report another encoding.
+    #[must_use]
+    pub fn with_fixed_encoding(mut self) -> Self {
+        self.core.session.relations.is_fixed = true;
         self
     }
 
