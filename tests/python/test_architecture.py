@@ -236,9 +236,7 @@ def test_threads_are_made_in_few_places() -> None:
     assert threads == {
         "_workers",
         # Modules that take backups, and commit to targets.
-        "_backup.base_disk",
-        "_backup.scratch_server",
-        "_backup.wal_landing",
+        "_backup.base.taking",
         # Watches the reader of a pipe.
         "cli.stopping",
         "delta.snapshots",
@@ -246,8 +244,8 @@ def test_threads_are_made_in_few_places() -> None:
     }
     workers = makers("Worker", "in_background") - {"_workers"}
     assert workers == {
-        "_backup.base_wal_stream",
-        "_postgres.interruption",
+        "_backup.wal.files",
+        "_backup.wal.receiver",
         "_postgres.locks",
         "_postgres.open_connections",
         # The three kinds of a receiver: askers, the log's thread, copies.
@@ -269,10 +267,7 @@ def test_few_modules_wait_by_themselves() -> None:
     }
     # The threads of a part wait for each other with events.
     assert makers("Event", "Condition") == {
-        "_backup.base_wal_stream",
-        "_backup.wal_landing",
-        "_backup.wal_receiving",
-        "_postgres.interruption",
+        "_backup.wal.receiver",
         "_postgres.locks",
         "_receive.loading",
         "_workers",
@@ -448,7 +443,7 @@ _PYTHON_ROOMS = {
     "_read": (*_LEAVES, "_sources"),
     "_postgres": _READS,
     "postgres": ("_late", "_postgres"),
-    "_backup": (*_LOGS, "_postgres"),
+    "_backup": (*_LEAVES, "_postgres"),
     "backup": ("_late", "_backup"),
     "_log": _READS,
     # It names the results of receivers, which are imported when they are used.

@@ -1,26 +1,37 @@
-"""Receives the WAL of a live server into a directory."""
+"""The options of a receiver of WAL, and its state."""
 
 from __future__ import annotations
 
-import math
 import os
 import threading
-from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from typing import Literal
 
 from walrow._lsn import Lsn
-from walrow._options import DURATION, FLAG, FOLDER, TEXT, Kind, Option, options, takes
-from walrow._postgres.connecting import parameters_of, psycopg_or_refuse
+from walrow._options import FLAG, FOLDER, TEXT, Kind, Option, options
+from walrow._results import Result, result
 from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
-    from walrow._backup.wal_status import ReceivedWal, WalStatus
-    from walrow.typing import Duration
+@result
+class WalStatus(Result):
+    """The state of a receiver of WAL.
 
-__all__ = ["WalOptions", "receive_wal"]
+    Attributes:
+        state: `connecting`, `streaming`, `stopping`, or `stopped` as a result.
+        timeline: The timeline that is received. None before the first connection.
+        written: The LSN up to which WAL is written.
+        flushed: The LSN up to which WAL is durable, which the server knows.
+        note: The problem, in words.
+    """
+
+    state: Literal["connecting", "streaming", "stopping", "stopped"]
+    timeline: int | None
+    written: Lsn | None
+    flushed: Lsn | None
+    note: str | None
 
 
 def _directory(value: str | os.PathLike[str], name: str) -> str:
@@ -79,12 +90,6 @@ class WalOptions:
         FLAG,
         default=False,
     )
-    start_within: Option[Duration | None, float | None] = Option(
-        "The time within which a server must be reached for the first time. Default: 10 minutes with "
-        "`until`, otherwise without end.",
-        DURATION,
-        default=None,
-    )
     status: Option[
         Callable[[WalStatus], None] | None, Callable[[WalStatus], None] | None
     ] = Option(
@@ -103,59 +108,3 @@ class WalOptions:
         if self.create_slot and self.slot is None:
             text = "create_slot needs the name of a slot: pass slot="
             raise OptionError(text)
-
-    @property
-    def start_seconds(self) -> float:
-        """How long the server may be away at the start. With `until`, somebody waits for the end."""
-        if self.start_within is not None:
-            return self.start_within
-        return math.inf if self.until is None else _START_SECONDS
-
-
-@takes(WalOptions)
-def receive_wal(options: WalOptions) -> ReceivedWal:
-    """Receives WAL into files that are named and sized as the server's.
-
-    A segment's file is `….partial` until it is whole and durable. Start it again after
-    a stop or a crash: it goes on with the first segment that is not whole. It follows
-    promotions, connects again by itself if the connection is lost, and ends with an
-    error if somebody must fix something.
-
-    ```python
-    walrow.backup.receive_wal("dbname=shop", to="wal/", slot="backup", create_slot=True)
-    ```
-
-    Args:
-        options: As in the signature.
-
-    Returns:
-        A summary of the received WAL. Only with `until` or `stop`.
-
-    Raises:
-        OptionError: The options are invalid.
-        BackupError: The directory has a gap, WAL of another server or another receiver,
-            or cannot be written.
-        ReplicationError: The server refused something that another attempt does not
-            fix, such as WAL that it has removed.
-    """
-    psycopg_or_refuse()
-    from walrow._backup.wal_beginning import Source
-    from walrow._backup.wal_files import WalDirectory
-    from walrow._backup.wal_landing import Syncing
-    from walrow._backup.wal_receiver import WalReceiver
-
-    source = Source(parameters_of(options.conninfo), options.slot, options.create_slot)
-    with WalDirectory(options.to) as locked:
-        receiver = WalReceiver(
-            source,
-            locked,
-            until=options.until,
-            syncing=Syncing.AT_ONCE if options.synchronous else Syncing.RELAXED,
-            start_within=options.start_seconds,
-            status=options.status,
-            stop=options.stop or threading.Event(),
-        )
-        return receiver.run()
-
-
-_START_SECONDS = 600.0
