@@ -179,7 +179,7 @@ impl Options {
                 (missing("public"), missing("no such table"), Vec::new())
             });
             self.tables.push((namespace, name));
-            let projected = at(18) % 3 == 0 && !self.envelope && self.profile == Profile::Text;
+            let projected = at(18) < 170 && !self.envelope && self.profile == Profile::Text;
             if !projected && (at(19) % 2 == 1 || !sides.is_empty()) {
                 let other = table(stream, at(20)).map(|(namespace, name, _)| (namespace, name));
                 let other = other.filter(|other| !self.tables.contains(other));
