@@ -32,7 +32,7 @@ RUST_SOURCES := Cargo.toml Cargo.lock \
 # One thing at a time, cheap checks first, under -j too: cargo takes all cores by itself.
 .NOTPARALLEL:
 
-.PHONY: help demo test test-all lint test-rust test-python test-postgres test-spark \
+.PHONY: help demo check test test-all lint test-rust test-python test-postgres test-spark \
 	test-python-postgres test-examples simulate deny bench bench-peers curves fuzz golden types build \
 	clean
 
@@ -41,6 +41,10 @@ help: ## shows this list
 
 demo: build ## a live server followed into Delta tables with a kill -9, and compared: a minute
 	$(TIMED) $(BIN)/python examples/demo.py
+
+check: ## what changed since the main branch, in a minute or two, without a server and Java
+	@test -x $(BIN)/python || { echo 'nothing is installed: make build'; exit 1; }
+	$(TIMED) $(BIN)/python tests/check.py
 
 # Cargo compiles what it checks while pip downloads, and while the linker optimises walrow on one core.
 # The log is for nobody: the stages run the same commands again, and say what is wrong.
@@ -82,15 +86,14 @@ test-rust: build ## tests of all crates; make test-all checks the fuzz targets, 
 # The last run has no pyarrow: walrow itself must not need it.
 test-python: build ## the package, the command line and the reference decoder
 	$(TIMED) ( set -x; \
-	$(PYTEST) --dist worksteal $(PYTHON_TESTS) $(MARKS); \
+	$(PYTEST) --dist worksteal $(TESTS) -m 'not live$(NOT_SLOW)'; \
 	pytest --doctest-modules python/walrow; \
 	$(RUN_WITHOUT_PYARROW) )
 
-# Many of these tests wait for a server or a time: more processes than cores. Files with few and long
-# tests begin, so that no process waits for one of them at the end.
+# Many of these tests wait for a server or a time: more processes than cores.
 test-postgres: build ## against PostgreSQL servers, which the tests start
 	$(TIMED) ( set -x; \
-	$(POSTGRES_TESTS) $(MARKS) )
+	$(WAITING) $(TESTS) -m 'live$(NOT_SLOW)' )
 
 # Both of them side by side: what computes runs while what is for PostgreSQL waits. The run without
 # pyarrow is one process, and says something when it fails.
@@ -98,7 +101,7 @@ test-python-postgres: build
 	$(TIMED) ( set -x; mkdir -p target; \
 	$(RUN_WITHOUT_PYARROW) > target/without-pyarrow.log 2>&1 & beside=$$!; \
 	trap 'kill $$beside 2>/dev/null || :' EXIT; \
-	$(POSTGRES_TESTS) $(PYTHON_TESTS) $(MARKS); \
+	$(WAITING) $(TESTS) $(MARKS); \
 	pytest --doctest-modules python/walrow; \
 	wait $$beside || { cat target/without-pyarrow.log; exit 1; } )
 
@@ -182,12 +185,18 @@ RUST_TESTS := cargo test --workspace --locked
 # A process for each core. Files that share a server or a session stay whole: loadfile.
 PYTEST = pytest -n auto
 MARKS = $(if $(WALROW_SLOW),,-m 'not slow')
-PYTHON_TESTS := tests/local_delta tests/cli tests/python tests/reference
-POSTGRES_TESTS := pytest -n 5 --dist loadfile --no-loadscope-reorder tests/postgres tests/servers
+NOT_SLOW = $(if $(WALROW_SLOW),, and not slow)
+# All tests but those of the pages and of Spark. Marks say which need a server.
+TESTS := tests --ignore tests/spark --ignore tests/examples
+# Tests with a server come first: they are few and long, so that no process waits for one of them at
+# the end.
+WAITING := pytest -n 5 --dist loadfile --no-loadscope-reorder
+# The tests of what needs no pyarrow.
+PACKAGE_TESTS := tests/python
 # They are long, and both runs would test the same.
-NOTHING_OF_PYARROW := hostile recognition instructions receiver_simulation curves bench_peers architecture
-RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) tests/python \
-	$(NOTHING_OF_PYARROW:%=--ignore tests/python/test_%.py) $(MARKS)
+NOTHING_OF_PYARROW := hostile recognition instructions receiver_simulation architecture
+RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) $(PACKAGE_TESTS) \
+	$(NOTHING_OF_PYARROW:%=--ignore-glob '*/test_%.py') -m 'not live$(NOT_SLOW)'
 WITHOUT_PYARROW := "import sys; sys.modules['pyarrow'] = None; \
 import pytest; sys.exit(pytest.main(sys.argv[1:]))"
 

@@ -20,7 +20,6 @@ pip install pyspark==4.1.1 delta-spark==4.4.0.
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import os
 import random
@@ -83,7 +82,9 @@ def main() -> None:
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--cases", nargs="+", choices=AIMS, default=list(AIMS))
     options = parser.parse_args()
-    if importlib.util.find_spec("delta") is None:
+    from table_formats import has_delta
+
+    if not has_delta():
         print(
             "no Delta and Iceberg here: pip install pyspark==4.1.1 delta-spark==4.4.0"
         )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from servers.s3 import S3
 
+pytest_plugins = ["server_fixtures"]
+
 # A shell starts processes in the background with these signals ignored, and their children
 # inherit that. The tests send them.
 for ignored in (signal.SIGINT, signal.SIGHUP):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING
 
 from small_spark import IVY, with_fetched_jars
@@ -17,6 +18,12 @@ PACKAGES = (
     f"{DELTA['spark.jars.packages']},"
     "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0"
 )
+
+
+def has_delta() -> bool:
+    """Whether delta-spark is installed. A folder of the same name is no package of it."""
+    found = importlib.util.find_spec("delta")
+    return found is not None and found.origin is not None
 
 
 def table_formats(warehouse: Path | None = None) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import time
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import psycopg
 from receiver.processes import server_cpu
@@ -24,7 +24,7 @@ CLIENTS = 4
 #: Changes of one transaction of pgbench: three updates and an insert.
 CHANGES = 4
 #: How each table is kept. The history has no key, so that its changes are appended.
-MODES = {
+MODES: dict[str, Literal["current", "changes"]] = {
     "pgbench_accounts": "current",
     "pgbench_tellers": "current",
     "pgbench_branches": "current",

@@ -72,15 +72,13 @@ pub fn rows(log: &Path) -> Result<usize, Box<dyn Error>> {
         }
         Ok(())
     };
-    let mut segments = log.read(&log.plan(&Plan::default())?, Lsn::INVALID);
-    while let Some(mut segment) = segments.open_next()? {
-        while segment.read(&mut chunk)? {
-            let mut rest = &*chunk;
-            while !rest.is_empty() || !decoder.wants_input() {
-                take(&mut decoder)?;
-                let consumed = decoder.decode(rest)?;
-                rest = rest.get(consumed..).unwrap_or_default();
-            }
+    let mut stream = log.read(&log.plan(&Plan::default())?, Lsn::INVALID)?;
+    while stream.read(&mut chunk)? {
+        let mut rest = &*chunk;
+        while !rest.is_empty() || !decoder.wants_input() {
+            take(&mut decoder)?;
+            let consumed = decoder.decode(rest)?;
+            rest = rest.get(consumed..).unwrap_or_default();
         }
     }
     decoder.finish()?;

@@ -92,8 +92,6 @@ __version__: str
 
 @final
 class Unchanged:
-    """The type of `UNCHANGED`: a value that was not sent because it is unchanged."""
-
     def __reduce__(self) -> str: ...
 
 @final
@@ -400,7 +398,6 @@ class Reader:
     Args:
         chunks: An iterable of the bytes of a connection, cut anywhere. If it has the attribute
             `framing`, as the sources of `walrow.read` do, its chunks are in that framing.
-        threads: The threads that make batches of one block, as in `walrow.read`.
         **options: Those of `walrow.read`.
 
     Raises:
@@ -409,9 +406,7 @@ class Reader:
 
     __signature__: ClassVar[Signature]
 
-    def __new__(
-        cls, chunks: Iterable[Any], /, *, threads: int = 1, **options: Unpack[Options]
-    ) -> Self: ...
+    def __new__(cls, chunks: Iterable[Any], /, **options: Unpack[Options]) -> Self: ...
     def __iter__(self) -> Self: ...
     def __next__(self) -> Batch: ...
     def __enter__(self) -> Self: ...
@@ -727,48 +722,16 @@ class Schema:
     def __arrow_c_schema__(self) -> object:
         """Exports the schema, for Arrow consumers."""
 
-def copy_data_header(size: int) -> bytes:
-    """Returns the header of the frame of a CopyData payload of this size."""
-
-def end_of_wal(payload: bytes | bytearray | memoryview) -> tuple[int, bool]:
-    """Returns the end of WAL in a payload of the server, and whether it asks for an answer.
-
-    The end of WAL is 0 if the payload does not have it.
-    """
-
-def status_update(received: int, flushed: int, clock: int, reply: bool) -> bytes:
-    """Writes a Standby status update.
-
-    Args:
-        received: All transactions up to this LSN were received.
-        flushed: All transactions up to this LSN are durable and applied.
-        clock: The time, in microseconds since 2000.
-        reply: Whether to ask the server for an answer at once.
-    """
-
-def is_keepalives(block: bytes) -> bool:
-    """Returns whether whole frames are all keepalives."""
-
-def frame_size(head: bytes) -> int | None:
-    """Returns the size of the frame that begins so, or None if its header is cut or invalid."""
-
+def copy_data_header(size: int) -> bytes: ...
+def end_of_wal(payload: bytes | bytearray | memoryview) -> tuple[int, bool]: ...
+def status_update(received: int, flushed: int, clock: int, reply: bool) -> bytes: ...
+def is_keepalives(block: bytes) -> bool: ...
+def frame_size(head: bytes) -> int | None: ...
 def beginning(
     head: bytes, *, ended: bool
-) -> Literal["frame", "invalid frame", "copydata", "message", "unknown"] | None:
-    """Returns what bytes begin with, or None if more of them are needed."""
-
-def first_data(head: bytes) -> tuple[int, bytes] | None:
-    """Returns the data of the first whole XLogData, after its offset.
-
-    None without one.
-
-    Args:
-        head: Frames, or one payload of CopyData.
-    """
-
-def timeline_history_command(timeline: int) -> str:
-    """Writes TIMELINE_HISTORY."""
-
+) -> Literal["frame", "invalid frame", "copydata", "message", "unknown"] | None: ...
+def first_data(head: bytes) -> tuple[int, bytes] | None: ...
+def timeline_history_command(timeline: int) -> str: ...
 def create_slot_command(
     major: int,
     slot: str,
@@ -778,86 +741,40 @@ def create_slot_command(
     snapshot: str,
     two_phase: bool,
     failover: bool,
-) -> str:
-    """Writes CREATE_REPLICATION_SLOT for a logical slot and a server's major version."""
-
+) -> str: ...
 def create_physical_slot_command(
     major: int, slot: str, *, temporary: bool, reserve_wal: bool
-) -> str:
-    """Writes CREATE_REPLICATION_SLOT for a physical slot and a server's major version."""
-
+) -> str: ...
 def alter_slot_command(
     major: int, slot: str, *, failover: bool | None, two_phase: bool | None
-) -> str:
-    """Writes ALTER_REPLICATION_SLOT for a server's major version."""
-
-def drop_slot_command(slot: str, *, wait: bool) -> str:
-    """Writes DROP_REPLICATION_SLOT."""
-
-def start_replication_command(slot: str, start: int, options: dict[str, Any]) -> str:
-    """Writes START_REPLICATION for a logical slot: see `walrow.postgres.start_replication_command`."""
-
+) -> str: ...
+def drop_slot_command(slot: str, *, wait: bool) -> str: ...
+def start_replication_command(
+    slot: str, start: int, options: dict[str, Any]
+) -> str: ...
 def parse_identify_system(
     cells: Sequence[bytes | None],
-) -> tuple[str, int, int, bytes | None]:
-    """Reads the result of IDENTIFY_SYSTEM."""
-
+) -> tuple[str, int, int, bytes | None]: ...
 def parse_timeline_history(
     cells: Sequence[bytes | None],
-) -> tuple[bytes, bytes, list[tuple[int, int, bytes]]]:
-    """Reads the result of TIMELINE_HISTORY: the file's name, its bytes and its contents.
-
-    The contents are each earlier timeline, its end and a reason.
-    """
-
+) -> tuple[bytes, bytes, list[tuple[int, int, bytes]]]: ...
 def parse_created_slot(
     cells: Sequence[bytes | None],
-) -> tuple[bytes, int, bytes | None, bytes | None]:
-    """Reads the result of CREATE_REPLICATION_SLOT."""
-
-def show_command(setting: str) -> str:
-    """Writes SHOW."""
-
-def parse_setting(cells: Sequence[bytes | None]) -> bytes:
-    """Reads the result of SHOW."""
-
-def read_slot_command(major: int, slot: str) -> str:
-    """Writes READ_REPLICATION_SLOT for a server's major version."""
-
+) -> tuple[bytes, int, bytes | None, bytes | None]: ...
+def show_command(setting: str) -> str: ...
+def parse_setting(cells: Sequence[bytes | None]) -> bytes: ...
+def read_slot_command(major: int, slot: str) -> str: ...
 def parse_read_slot(
     cells: Sequence[bytes | None],
-) -> tuple[int | None, int | None] | None:
-    """Reads the result of READ_REPLICATION_SLOT: the oldest WAL that the slot keeps, and its timeline."""
-
+) -> tuple[int | None, int | None] | None: ...
 def start_physical_command(
     start: int, *, slot: str | None, timeline: int | None
-) -> str:
-    """Writes START_REPLICATION for WAL itself."""
-
-def parse_next_timeline(cells: Sequence[bytes | None]) -> tuple[int, int]:
-    """Reads the result at the end of a timeline: the next one, and where it begins."""
-
-def wal_position(payload: bytes) -> tuple[int, int] | None:
-    """Reads the head of a payload of a stream of WAL: where its bytes begin, and the end of WAL.
-
-    The WAL begins at `WAL_HEADER`. None for a payload without WAL, such as a keepalive.
-    """
-
+) -> str: ...
+def parse_next_timeline(cells: Sequence[bytes | None]) -> tuple[int, int]: ...
+def wal_position(payload: bytes) -> tuple[int, int] | None: ...
 def hot_standby_feedback(
     clock: int, xmin: int, xmin_epoch: int, catalog_xmin: int, catalog_xmin_epoch: int
-) -> bytes:
-    """Writes a Hot standby feedback message: the oldest transactions whose rows a client sees.
-
-    Zeros end the feedback.
-
-    Args:
-        clock: The time, in microseconds since 2000.
-        xmin: The client's oldest transaction.
-        xmin_epoch: The epoch of `xmin`.
-        catalog_xmin: The oldest transaction for catalogs.
-        catalog_xmin_epoch: The epoch of `catalog_xmin`.
-    """
-
+) -> bytes: ...
 def base_backup_command(
     major: int,
     *,
@@ -876,84 +793,43 @@ def base_backup_command(
     target: str | None,
     target_detail: str | None,
     incremental: bool,
-) -> str:
-    """Writes BASE_BACKUP for a server's major version."""
-
-def upload_manifest_command(major: int) -> str:
-    """Writes UPLOAD_MANIFEST for a server's major version."""
-
-def parse_backup_position(cells: Sequence[bytes | None]) -> tuple[int, int]:
-    """Reads the first or the last result of BASE_BACKUP: an LSN and its timeline."""
-
+) -> str: ...
+def upload_manifest_command(major: int) -> str: ...
+def parse_backup_position(cells: Sequence[bytes | None]) -> tuple[int, int]: ...
 def parse_tablespace(
     cells: Sequence[bytes | None],
-) -> tuple[int | None, bytes | None, int | None]:
-    """Reads a row of the second result of BASE_BACKUP: OID, directory and size in kB."""
-
-def parse_backup_data(payload: bytes) -> tuple[Any, ...]:
-    """Reads one payload of a base backup, from server 15 on: its letter, and its parts."""
-
-def crc32c(data: bytes, crc: int = 0) -> int:
-    """Returns the CRC-32C of bytes, which manifests use by default.
-
-    Args:
-        data: The bytes.
-        crc: The CRC-32C of the bytes before.
-    """
+) -> tuple[int | None, bytes | None, int | None]: ...
+def parse_backup_data(payload: bytes) -> tuple[Any, ...]: ...
+def crc32c(data: bytes, crc: int = 0) -> int: ...
 
 @final
 class Counts:
-    """Counts frames, messages and cells by kind."""
-
     def __new__(cls, framing: Framing = "wire") -> Self: ...
-    def feed(self, data: Any) -> None:
-        """Counts a block or, with `copydata` and `message`, a chunk."""
-
+    def feed(self, data: Any) -> None: ...
     @property
-    def unfinished(self) -> bool:
-        """Whether the input so far ends inside a frame or a transaction."""
-
+    def unfinished(self) -> bool: ...
     @property
-    def server_error(self) -> str | None:
-        """The SQLSTATE of the server error that ended the stream."""
-
-    def result(self) -> dict[str, dict[str, int]]:
-        """The counts: `frames`, `messages` and `cells`, by their letter."""
-
-    def names(self) -> dict[str, dict[str, str]]:
-        """The names of what `result` counts, by letter as there."""
+    def server_error(self) -> str | None: ...
+    def result(self) -> dict[str, dict[str, int]]: ...
+    def names(self) -> dict[str, dict[str, str]]: ...
 
 @final
 class LogDirectory:
-    """The published segments of a log."""
-
     def __new__(
         cls, path: str | os.PathLike[str], store: LogStore | None = None
     ) -> Self: ...
     @property
-    def source(self) -> dict[str, Any]:
-        """Where the changes come from."""
-
+    def source(self) -> dict[str, Any]: ...
     @property
-    def start(self) -> Lsn:
-        """Where the log begins."""
-
+    def start(self) -> Lsn: ...
     @property
-    def end(self) -> Lsn:
-        """Where the log ends."""
-
-    def erased(self) -> dict[int, Lsn]:
-        """Where the last transaction ends of which rows were erased by now, by OID."""
-
+    def end(self) -> Lsn: ...
+    def erased(self) -> dict[int, Lsn]: ...
     def __len__(self) -> int: ...
-    def segment(self, place: int) -> dict[str, Any] | None:
-        """A segment, as a dictionary."""
-
+    def segment(self, place: int) -> dict[str, Any] | None: ...
     def versions(
         self,
-    ) -> list[tuple[int, str, str, list[tuple[str, int, int, bool]], str]]:
-        """All relation versions: OID, schema, name, columns, replica identity."""
-
+    ) -> list[tuple[int, str, str, list[tuple[str, int, int, bool]], str]]: ...
     def open(
         self,
         tables: Sequence[TableName] | None = None,
@@ -961,16 +837,8 @@ class LogDirectory:
         end: At | None = None,
         columns: Sequence[str] = ...,
         ahead: bool = False,
-    ) -> LogFile:
-        """The stream of the segments that have what these options of `walrow.read` choose.
-
-        `columns` are names in these options that may be those of columns. With `ahead`, another thread
-        reads the segments of a log in a local directory.
-        """
-
-    def examples(self, table: TableName) -> LogFile:
-        """The stream of segments that have each relation version of a table."""
-
+    ) -> LogFile: ...
+    def examples(self, table: TableName) -> LogFile: ...
     def state(
         self,
         table: TableName,
@@ -978,12 +846,7 @@ class LogDirectory:
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
         columns: Sequence[tuple[str, int, int]] | None = None,
-    ) -> LogRows:
-        """The rows of a table as of an LSN or a time.
-
-        `columns` are the columns that it got after its last change: name, type and type modifier.
-        """
-
+    ) -> LogRows: ...
     def net(
         self,
         table: TableName,
@@ -1001,19 +864,7 @@ class LogDirectory:
         allows_altered: bool = False,
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
-    ) -> LogRows:
-        """The net changes of a table between two LSNs.
-
-        Rows are found by the columns `keys`. By default, these are the columns of the replica
-        identity, or of the primary key under FULL. The keys in `text_keys` are texts in the target,
-        and are compared as texts. `deletes` is `"apply"`, `"soft"` or `"ignore"`, `truncates` is
-        `"apply"` or `"ignore"`. `columns` chooses the columns of the `"last"` version,
-        or of `"all"` versions. `more` names further columns that the target has: they are NULL in
-        new rows, and kept in others. A value that was never sent is an `"error"` or `"null"`. In
-        the columns `nullable`, it is neither noticed nor counted. With `allows_altered`, the target
-        has columns that were renamed, retyped, or dropped and added again.
-        """
-
+    ) -> LogRows: ...
     def net_part(
         self,
         table: TableName,
@@ -1031,76 +882,36 @@ class LogDirectory:
         allows_altered: bool = False,
         spool_memory: int | None = None,
         spool_directory: str | os.PathLike[str] | None = None,
-    ) -> NetPart:
-        """Reads the changes of a unit: its net changes can be divided and joined with others.
-
-        It takes the options of `net`.
-        """
-
+    ) -> NetPart: ...
     def net_parts(
         self, tables: Sequence[tuple[int, Mapping[str, Any]]]
-    ) -> list[tuple[int, NetPart | None]]:
-        """Reads the changes of a unit of several tables in one pass: by OID, with the options of each.
-
-        A table whose changes do not give net changes is `None`.
-        """
-
-    def follow(self) -> int:
-        """Looks for new segments. Returns how many there are."""
-
-    def read_object(self, name: str) -> bytes:
-        """All bytes of a small object of the log."""
-
-    def check(self) -> list[str]:
-        """The repairs that the next writer will make, in words."""
-
-    def reached(self) -> tuple[Lsn, bool, tuple[int, Lsn | None] | None] | None:
-        """Up to where the log has everything, whether more came, and the last timeline.
-
-        None if a segment was published since the log was opened.
-        """
-
-    def verify(self, place: int) -> None:
-        """Reads a segment, and compares it with its checksums."""
-
-    def lsn_of(self, at: At, option: str) -> Lsn:
-        """The LSN in the log that an LSN or a time means."""
-
-    def prune(self, until: Lsn | int | str, force: bool) -> int:
-        """Removes segments. Returns how many."""
-
+    ) -> list[tuple[int, NetPart | None]]: ...
+    def follow(self) -> int: ...
+    def read_object(self, name: str) -> bytes: ...
+    def check(self) -> list[str]: ...
+    def reached(self) -> tuple[Lsn, bool, tuple[int, Lsn | None] | None] | None: ...
+    def verify(self, place: int) -> None: ...
+    def lsn_of(self, at: At, option: str) -> Lsn: ...
+    def prune(self, until: Lsn | int | str, force: bool) -> int: ...
     def retain(
         self,
         age: int | None,
         size: int | None,
         forget_after: int | None,
         force: bool,
-    ) -> dict[str, Any]:
-        """Removes segments by age and size. Times are in microseconds."""
-
-    def compact(self, segment_bytes: int) -> tuple[int, int, int]:
-        """Merges small segments. Returns how many, into how many, and the copied bytes."""
-
-    def readers(self) -> list[tuple[str, Lsn, int | None]]:
-        """The registered readers: name, position, last use in microseconds since 1970."""
-
+    ) -> dict[str, Any]: ...
+    def compact(self, segment_bytes: int) -> tuple[int, int, int]: ...
+    def readers(self) -> list[tuple[str, Lsn, int | None]]: ...
     def register(
         self, name: str, position: Lsn | int | str | None
-    ) -> tuple[str, Lsn, int | None]:
-        """Registers a reader, or returns the registered reader of this name."""
-
+    ) -> tuple[str, Lsn, int | None]: ...
     def advance(
         self, name: str, position: Lsn | int | str, rewind: bool
-    ) -> tuple[str, Lsn, int | None]:
-        """Moves a reader forward, or to any position."""
-
-    def forget(self, name: str) -> None:
-        """Forgets a reader."""
+    ) -> tuple[str, Lsn, int | None]: ...
+    def forget(self, name: str) -> None: ...
 
 @final
 class LogEraser:
-    """Erases columns and rows. While it is open, other processes cannot write to the log."""
-
     def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
     def erase(
         self,
@@ -1108,161 +919,75 @@ class LogEraser:
         columns: Sequence[str],
         rows: Sequence[tuple[int, int, bool, bool]],
         force: bool,
-    ) -> tuple[int, int]:
-        """Rewrites segments without these columns and rows of tables.
-
-        A row is its commit LSN, seq, and whether the old and the new image go. Returns how many
-        segments were read, and how many rewritten. `force` erases what readers have not taken, too.
-        """
-
-    def close(self) -> None:
-        """Closes the log, so that others can write to it."""
+    ) -> tuple[int, int]: ...
+    def close(self) -> None: ...
 
 @final
 class LogBlock:
-    """Bytes of a log's stream, as a read-only buffer."""
-
     def __len__(self) -> int: ...
 
 @final
 class LogFile:
-    """The stream of some segments of a log, as a file that is read to its end."""
-
     @property
-    def size(self) -> int:
-        """Bytes of the stream."""
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether another thread reads the segments."""
-
-    def read(self, size: int | None = None) -> Any:
-        """The next bytes, of any number, as a `LogBlock`. No bytes at the end."""
-
+    def size(self) -> int: ...
+    def read(self, size: int | None = None) -> Any: ...
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
-    def close(self) -> None:
-        """Closes the current segment. Nothing can be read after it."""
+    def close(self) -> None: ...
 
 @final
 class LogLoad:
-    """A load under construction. Several threads may append rows."""
-
     @property
-    def point(self) -> Lsn:
-        """The consistent point of its snapshot."""
-
-    def copy(self, table: int, *, binary: bool) -> LogCopy:
-        """Begins a COPY of the table with this number. A large table may come in several."""
+    def point(self) -> Lsn: ...
+    def copy(self, table: int, *, binary: bool) -> LogCopy: ...
 
 @final
 class LogCopy:
-    """The rows of one COPY. It is for one thread at a time."""
-
-    def append(self, data: bytes) -> int:
-        """Appends rows: whole payloads of CopyData, joined. Returns how many there were."""
+    def append(self, data: bytes) -> int: ...
 
 @final
 class LogLock:
-    """The lock of a log, until it is left."""
-
     def __enter__(self) -> Self: ...
     def __exit__(self, *_exception: object) -> None: ...
 
 @final
 class LogObjects:
-    """The small objects in a log's directory, by name.
-
-    Everything goes to the directory that was opened, and no link is followed below it. An object
-    that does not exist is a FileNotFoundError, another failure a LogError.
-    """
-
     def __new__(cls, path: str | os.PathLike[str]) -> Self: ...
-    def list(self, prefix: str) -> list[str]:
-        """The names that begin so, sorted."""
-
-    def changed(self) -> int:
-        """When a name came or went last, in nanoseconds since 1970."""
-
-    def read(self, name: str) -> tuple[bytes, str]:
-        """All bytes of an object, and the tag that distinguishes it from a later one."""
-
-    def create(self, name: str, data: bytes) -> bool:
-        """Creates an object as a whole, and durably. Returns false if there is another of this name."""
-
-    def swap(self, name: str, data: bytes, tag: str) -> bool:
-        """Replaces the object that has this tag. Returns false if that is gone. Hold the lock."""
-
-    def replace(self, name: str, data: bytes) -> None:
-        """Creates or replaces an object. Nobody else may write it meanwhile."""
-
-    def remove(self, name: str) -> None:
-        """Removes an object for good, if there is one."""
-
-    def lock(self) -> LogLock:
-        """Waits for the lock that is held while small objects change. Use it in a `with` statement."""
+    def list(self, prefix: str) -> list[str]: ...
+    def changed(self) -> int: ...
+    def read(self, name: str) -> tuple[bytes, str]: ...
+    def create(self, name: str, data: bytes) -> bool: ...
+    def swap(self, name: str, data: bytes, tag: str) -> bool: ...
+    def replace(self, name: str, data: bytes) -> None: ...
+    def remove(self, name: str) -> None: ...
+    def lock(self) -> LogLock: ...
 
 @final
 class LogRows:
-    """The rows of a table of a log, or its net changes, as the chunks of a stream.
-
-    The first one comes after all changes were read.
-    """
-
     def __iter__(self) -> Self: ...
     def __next__(self) -> bytes: ...
     @property
-    def position(self) -> Lsn:
-        """The LSN of the rows, or the end of the net changes."""
-
+    def position(self) -> Lsn: ...
     @property
-    def oid(self) -> int:
-        """The OID of the table."""
-
+    def oid(self) -> int: ...
     @property
-    def bytes_read(self) -> int:
-        """Bytes of the log's stream that were read."""
-
+    def bytes_read(self) -> int: ...
     @property
-    def bytes_total(self) -> int:
-        """Bytes of the log's stream that are read."""
-
+    def bytes_total(self) -> int: ...
     @property
-    def tally(self) -> NetTally:
-        """The tally of net changes. It reads all changes first, if they were not read yet."""
-
-    def close(self) -> None:
-        """Frees the rows. There are no more chunks."""
+    def tally(self) -> NetTally: ...
+    def close(self) -> None: ...
 
 @final
 class NetPart:
-    """The net changes of one unit: a range of whole transactions."""
-
     @property
-    def events(self) -> int:
-        """The number of row changes that were read, since the last barrier."""
-
+    def events(self) -> int: ...
     @property
-    def position(self) -> Lsn:
-        """The LSN where the unit ends."""
-
-    def split(self, partitions: int) -> list[tuple[int, bytes]]:
-        """Divides them by the hashes of their keys: partitions with their bytes. Call it once.
-
-        A partition without changes is left out, unless there is a barrier. The bytes stand alone.
-        """
+    def position(self) -> Lsn: ...
+    def split(self, partitions: int) -> list[tuple[int, bytes]]: ...
 
 @final
 class NetJoin:
-    """The parts of one partition together, as the chunks of a stream.
-
-    Changes of keys that take part in moves are left out, and are `entangled`.
-
-    `parts` have the numbers of their units, in any order. With `whole`, their bytes come from
-    `entangled` of all partitions. These bytes have unit numbers inside, and no change is left out.
-    It takes the options of `net`.
-    """
-
     def __new__(
         cls,
         parts: Sequence[tuple[int, bytes | bytearray | memoryview]],
@@ -1285,76 +1010,42 @@ class NetJoin:
     def __iter__(self) -> Self: ...
     def __next__(self) -> bytes: ...
     @property
-    def position(self) -> Lsn:
-        """The LSN where the last unit ends."""
-
+    def position(self) -> Lsn: ...
     @property
-    def oid(self) -> int:
-        """The OID of the table. 0 without parts."""
-
+    def oid(self) -> int: ...
     @property
-    def entangled(self) -> bytes | None:
-        """The changes that were left out. Their bytes stand alone. `None` without such changes."""
-
+    def entangled(self) -> bytes | None: ...
     @property
-    def tally(self) -> NetTally:
-        """The tally of the rows, without the changes that were left out."""
-
-    def close(self) -> None:
-        """Frees the rows. There are no more chunks."""
+    def tally(self) -> NetTally: ...
+    def close(self) -> None: ...
 
 @final
 class NetTally:
-    """Counts and columns of net changes, known before their first row."""
-
     @property
-    def events(self) -> int:
-        """The number of row changes that were read, since the last barrier."""
-
+    def events(self) -> int: ...
     @property
-    def rows(self) -> int:
-        """The number of net rows."""
-
+    def rows(self) -> int: ...
     @property
-    def moves(self) -> int:
-        """The number of updates that gave a row another key, since the last barrier."""
-
+    def moves(self) -> int: ...
     @property
-    def heads(self) -> int:
-        """The number of net rows that keep values of a row with another key."""
-
+    def heads(self) -> int: ...
     @property
-    def kept(self) -> list[str]:
-        """The columns where some updates, or deletes that mark rows, keep the target's values."""
-
+    def kept(self) -> list[str]: ...
     @property
-    def never_sent(self) -> int:
-        """The number of new rows without a value in a column that is not nullable."""
-
+    def never_sent(self) -> int: ...
     @property
-    def lacking(self) -> list[str]:
-        """The columns without a value in these rows."""
-
+    def lacking(self) -> list[str]: ...
     @property
-    def barrier(self) -> tuple[Lsn, int, bool] | None:
-        """The last load or truncate that counts: its commit LSN, seq, and whether it is a load."""
-
+    def barrier(self) -> tuple[Lsn, int, bool] | None: ...
     @property
-    def clears(self) -> bool:
-        """Whether the target's other rows go: the stream begins with a truncate."""
-
+    def clears(self) -> bool: ...
     @property
-    def entangled(self) -> int:
-        """The number of changes that were left out, of one key in one unit each."""
-
+    def entangled(self) -> int: ...
     @property
-    def partial(self) -> list[str]:
-        """The columns that some versions of the table in the range lack."""
+    def partial(self) -> list[str]: ...
 
 @final
 class LogWriter:
-    """The one writer of a log. It is for one thread at a time."""
-
     def __new__(
         cls,
         path: str | os.PathLike[str],
@@ -1372,217 +1063,94 @@ class LogWriter:
         syncs: bool = True,
         captures: bool = False,
     ) -> Self: ...
-    def new_session(self) -> None:
-        """Begins a session of the server, at `position`."""
-
-    def compare(self, confirmed: Lsn | int | str, *, only: bool = False) -> None:
-        """Compares the server of the session with the log's.
-
-        The log takes no changes until that server has sent everything up to `position`, and with
-        `only`, no later changes, either. The server sends all changes after `confirmed`, or from
-        `resent_from` on if that is later.
-        """
-
-    def assume_compared(self) -> None:
-        """As `compare`, for a server that was compared, and is asked for other things now."""
-
+    def new_session(self) -> None: ...
+    def compare(self, confirmed: Lsn | int | str, *, only: bool = False) -> None: ...
+    def assume_compared(self) -> None: ...
     @property
-    def is_compared(self) -> bool:
-        """Whether the server has sent everything up to `position`."""
-
+    def is_compared(self) -> bool: ...
     @property
-    def last(self) -> tuple[Lsn, Lsn, int | None, bool] | None:
-        """The last transaction or message that the log took.
-
-        Its LSN, from where it is sent again, the ID of the last transaction, and whether that was
-        prepared only.
-        """
-
+    def last(self) -> tuple[Lsn, Lsn, int | None, bool] | None: ...
     @property
-    def asked(self) -> dict[str, str]:
-        """The options of the stream that the log was received with."""
-
-    def set_asked(self, options: Mapping[str, str]) -> None:
-        """Sets them. They are as durable as what comes."""
-
-    def next_session(self) -> None:
-        """Begins a session of a capture."""
-
-    def append(self, chunk: bytes | bytearray | memoryview) -> None:
-        """Appends bytes of the stream, in the writer's framing.
-
-        After an error of the file system, another call continues where this one stopped: pass no
-        bytes, or the next ones.
-        """
-
+    def asked(self) -> dict[str, str]: ...
+    def set_asked(self, options: Mapping[str, str]) -> None: ...
+    def next_session(self) -> None: ...
+    def append(self, chunk: bytes | bytearray | memoryview) -> None: ...
     @property
-    def is_full(self) -> bool:
-        """Whether the transactions that are not published fill a segment."""
-
+    def is_full(self) -> bool: ...
     @property
-    def has_changes(self) -> bool:
-        """Whether there are transactions or messages that are not published."""
-
-    def set_timeline(self, timeline: int, start: Lsn | int | str | None = None) -> None:
-        """Sets the timeline of the WAL that comes next, and where it began, if that is known."""
-
+    def has_changes(self) -> bool: ...
+    def set_timeline(
+        self, timeline: int, start: Lsn | int | str | None = None
+    ) -> None: ...
     def set_slot_start(
         self,
         lsn: Lsn | int | str,
         *,
         prepared_until: Lsn | int | str | None = None,
         prepared: Sequence[int] = ...,
-    ) -> None:
-        """Sets where the slot begins, for a log that is empty.
-
-        Transactions that were committed up to `prepared_until`, and those with an ID in
-        `prepared`, may have been prepared before.
-        """
-
-    def advance(self, lsn: Lsn | int | str) -> None:
-        """Records that the server has decoded everything up to this LSN."""
-
-    def sync(self) -> Lsn:
-        """Makes all transactions durable. Returns the position."""
-
-    def fill(self) -> None:
-        """Gives what fills blocks to the next segment. The catalog must have the definitions."""
-
-    def publish(self) -> bool:
-        """Publishes all transactions. Returns whether there were any."""
-
+    ) -> None: ...
+    def advance(self, lsn: Lsn | int | str) -> None: ...
+    def sync(self) -> Lsn: ...
+    def fill(self) -> None: ...
+    def publish(self) -> bool: ...
     @property
-    def lacks_first_load(self) -> bool:
-        """Whether the log lacks the load that it begins with, because that was broken off."""
-
-    def plan_first_load(self) -> None:
-        """Records that the log begins with a load, before its slot is created."""
-
+    def lacks_first_load(self) -> bool: ...
+    def plan_first_load(self) -> None: ...
     def begin_load(
         self,
         point: Lsn | int | str,
         micros: int,
         catalog: Catalog,
         tables: Sequence[tuple[int, str]],
-    ) -> LogLoad:
-        """Begins a load of tables, by OID and replica identity, in a snapshot.
-
-        `point` is its consistent point, and `micros` its time, in microseconds since 1970.
-        """
-
-    def end_load(self, load: LogLoad) -> bool:
-        """Gives a load its place. Returns false while something before it may still come."""
-
-    def give_up_load(self, load: LogLoad) -> None:
-        """Cancels a load."""
-
+    ) -> LogLoad: ...
+    def end_load(self, load: LogLoad) -> bool: ...
+    def give_up_load(self, load: LogLoad) -> None: ...
     @property
-    def position(self) -> Lsn:
-        """Up to where everything is durable."""
-
+    def position(self) -> Lsn: ...
     @property
-    def source(self) -> dict[str, Any]:
-        """Where the changes come from."""
-
+    def source(self) -> dict[str, Any]: ...
     @property
-    def counts(self) -> dict[str, Any]:
-        """Appended transactions, rows, repeated transactions, segments, last commit time."""
-
+    def counts(self) -> dict[str, Any]: ...
     @property
-    def unfinished(self) -> bool:
-        """Whether the stream so far ends inside a frame or a transaction."""
-
-    def new_relations(self) -> list[tuple[int, str, str, list[int]]]:
-        """The relations that came since the last call: OID, schema, name, OIDs of the columns' types."""
-
+    def unfinished(self) -> bool: ...
+    def new_relations(self) -> list[tuple[int, str, str, list[int]]]: ...
     @property
-    def catalog(self) -> Catalog:
-        """The definitions of types and tables that the log has."""
-
-    def extend_catalog(self, catalog: Catalog) -> None:
-        """Adds definitions, for the next segments."""
-
-    def close(self) -> None:
-        """Closes the log, so that others can write to it. Publishes nothing."""
+    def catalog(self) -> Catalog: ...
+    def extend_catalog(self, catalog: Catalog) -> None: ...
+    def close(self) -> None: ...
 
 @final
 class ZstdDecompressor:
-    """Decompresses zstd frames, one after the other."""
-
     def __new__(cls) -> Self: ...
     @property
-    def ended(self) -> bool:
-        """Whether the input so far ends between two frames."""
-
-    def decompress(self, data: bytes, size: int) -> tuple[bytes, int]:
-        """Decompresses a part of `data`, to at most `size` bytes.
-
-        More output may be waiting if there are `size` bytes of it.
-
-        Returns:
-            The output, and how many bytes of `data` it took.
-
-        Raises:
-            ValueError: The data is not zstd, is damaged, or needs more than 128 MiB of
-                memory.
-        """
+    def ended(self) -> bool: ...
+    def decompress(self, data: bytes, size: int) -> tuple[bytes, int]: ...
 
 @final
 class Rows:
-    """Rows of one table in memory. Unlike a `Reader`, they can be read again."""
-
     @property
-    def schema(self) -> Schema:
-        """The schema."""
-
+    def schema(self) -> Schema: ...
     def __len__(self) -> int: ...
-    def __arrow_c_schema__(self) -> object:
-        """Exports the schema, for Arrow consumers."""
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Exports the batches, for Arrow consumers. Ignores a requested schema."""
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 @final
 class Survey:
-    """Counts the changes of each version of each table: see `walrow.tables`."""
-
     def __new__(cls, framing: Framing, **options: Unpack[Options]) -> Self: ...
-    def feed(self, chunk: Any) -> None:
-        """Takes a block or a chunk."""
-
-    def finish(self) -> None:
-        """Ends the stream: adds tables without committed changes."""
-
+    def feed(self, chunk: Any) -> None: ...
+    def finish(self) -> None: ...
     @property
-    def unfinished(self) -> bool:
-        """Whether the input so far ends inside a frame or a transaction."""
-
+    def unfinished(self) -> bool: ...
     @property
-    def server_error(self) -> str | None:
-        """The SQLSTATE of the server error that ended the stream."""
-
-    def versions(self) -> list[dict[str, Any]]:
-        """The versions, in the order of their first appearance."""
-
-    def ddl(self) -> list[tuple[int, str, tuple[Lsn, int | None]]]:
-        """The commands that changed tables' definitions: OID, tag, and commit."""
+    def server_error(self) -> str | None: ...
+    def versions(self) -> list[dict[str, Any]]: ...
+    def ddl(self) -> list[tuple[int, str, tuple[Lsn, int | None]]]: ...
 
 @final
 class SchemaUnion:
-    """Finds one schema for all versions of a table: see `walrow.schema`."""
-
     def __new__(cls, **options: Unpack[Options]) -> Self: ...
-    def add_catalog(self, catalog: Catalog) -> None:
-        """Adds the table's version in a catalog."""
-
-    def begin_stream(self, name: str, framing: Framing) -> None:
-        """Begins another stream, with its framing. The name is for errors."""
-
-    def feed(self, chunk: Any) -> None:
-        """Decodes a chunk of the current stream."""
-
-    def finish_stream(self) -> None:
-        """Ends the current stream."""
-
-    def schema(self) -> Schema:
-        """The schema of all versions so far."""
+    def add_catalog(self, catalog: Catalog) -> None: ...
+    def begin_stream(self, name: str, framing: Framing) -> None: ...
+    def feed(self, chunk: Any) -> None: ...
+    def finish_stream(self) -> None: ...
+    def schema(self) -> Schema: ...

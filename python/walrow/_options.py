@@ -58,7 +58,6 @@ from typing import (
 )
 
 from walrow._amounts import at, duration, size
-from walrow._calls import explained
 from walrow._lsn import Lsn
 from walrow._secrets import brief, is_conninfo
 from walrow.errors import OptionError
@@ -256,7 +255,7 @@ def takes(
         signed: Any = call
         signed.__signature__ = _signature(options, function)
         signed.__doc__ = described(function.__doc__ or "", options)
-        return explained(call)
+        return call
 
     return decorate
 

@@ -1,4 +1,4 @@
-"""The results of public functions: frozen values, as JSON and as HTML for notebooks.
+"""The results of public functions: frozen values, as JSON. Lists of them are tables in notebooks.
 
 >>> @result
 ... class Copied(Result):
@@ -47,7 +47,7 @@ def result(cls: type[T]) -> type[T]:
 
 
 class Result:
-    """A result of a public function, which shows itself as JSON and in notebooks."""
+    """A result of a public function, which shows itself as JSON."""
 
     __slots__ = ()
 
@@ -59,10 +59,6 @@ class Result:
         """The cells of this result in a table of several, by column."""
         return self.to_dict()
 
-    def _repr_html_(self) -> str:
-        rows = [(name, _shown(value)) for name, value in self.to_dict().items()]
-        return html_table(f"<b>{type(self).__name__}</b>", ("", ""), rows)
-
 
 class Results(list[R]):
     """Several results of one kind, which notebooks show as a table."""
@@ -73,11 +69,9 @@ class Results(list[R]):
         self._what = what
 
     def _repr_html_(self) -> str:
-        return self._html(counted(len(self), self._what))
-
-    def _html(self, caption: str) -> str:
         found = [as_json(each._row()) for each in self]
         heads = list(found[0]) if found else []
+        caption = counted(len(self), self._what)
         return html_table(caption, heads, (map(_shown, it.values()) for it in found))
 
 

@@ -126,6 +126,8 @@ _STEPS = {
     "older_first": "seal the captures into another log, the oldest first",
     "client_encoding": "set the walsender's client_encoding to UTF8; in a SQL_ASCII "
     "database, change the name",
+    "DateStyle": "set the walsender's DateStyle to ISO",
+    "IntervalStyle": "set the walsender's IntervalStyle to postgres",
     "earlier_start": "read from where its session begins",
     "new_session": "announce where the new session begins",
     "restore_prepared": "restore the prepared transactions of the session before",
@@ -461,26 +463,19 @@ class BackupError(Error):
     Attributes:
         code: The problem: `"manifest"` (it cannot be used), `"damaged"` (files differ from
             the manifest), `"wal"` (WAL is missing, and without it the backup cannot be
-            recovered), `"parent"` (an incremental backup does not fit to it),
-            `"protocol"` (the server sent something else than a backup) or `"store"` (the
-            file system). For a directory of WAL: `"gap"` (a segment is missing), `"size"`
-            (a file is not as large as the server's segments), `"compressed"`,
+            recovered), `"protocol"` (the server sent something else than a backup) or
+            `"store"` (the file system). For a directory of WAL: `"gap"` (a segment is
+            missing), `"size"` (a file is not as large as the server's segments),
             `"foreign"` (a file that does not belong there), `"other_server"`,
             `"diverged"` (a promoted server lacks WAL that is durable here) or `"locked"`
-            (by another receiver). For a comparison with a log: `"not_a_backup"`,
-            `"incremental"` (it is not a whole backup), `"programs"` (PostgreSQL's programs
-            of the server's version are missing), `"user"` (PostgreSQL cannot run as this
-            one), `"recovery"` (a server cannot recover it), `"other_server"` or
-            `"timeline"` (the log has another history).
+            (by another receiver).
         path: The file or directory.
-        problems: With `"damaged"` and `"wal"`, everything that was found.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full
             disk.
     """
 
     code: str | None
     path: str | None
-    problems: tuple[str, ...]
     errno: int | None
 
     def __init__(
@@ -489,13 +484,12 @@ class BackupError(Error):
         *,
         code: str | None = None,
         path: str | None = None,
-        problems: tuple[str, ...] = (),
         errno: int | None = None,
         **attributes: Any,
     ) -> None:
         """Stores the problem, and the file."""
         attributes |= {"code": code, "path": path, "errno": errno}
-        super().__init__(reason, problems=problems, **attributes)
+        super().__init__(reason, **attributes)
 
 
 class ReplicationError(Error):

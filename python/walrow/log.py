@@ -14,11 +14,9 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Mapping
 from functools import partial
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow._core import Decoder, LogDirectory, Reader
 from walrow._late import late, listed
 from walrow._log.erasing import Erased, erase
@@ -130,7 +128,7 @@ class Log(OpenedLog):
     >>> batch.num_rows
     10
     >>> log.verify()
-    1
+    []
     >>> folder.cleanup()
 
     A copy of a log in an object store can be read, but not changed:
@@ -149,7 +147,6 @@ class Log(OpenedLog):
         OptionError: fsspec does not know the URL, or `storage_options` are given for a path.
     """
 
-    @explained
     def __init__(
         self,
         path: str | os.PathLike[str],
@@ -203,12 +200,6 @@ class Log(OpenedLog):
     def __repr__(self) -> str:
         segments = counted(len(self._log), "segment")
         return f"<walrow.Log {self.start} to {self.end}: {segments}>"
-
-    def _repr_html_(self) -> str:
-        """Shows the tables, for notebooks."""
-        segments = counted(len(self._log), "segment")
-        place = f"<b>{escape(self.location)}</b>"
-        return self.tables()._html(f"{place}: {self.start} to {self.end}, {segments}")
 
     @property
     def source(self) -> SourceIdentity:
@@ -326,7 +317,6 @@ class Log(OpenedLog):
         """The receiver's record of published tables and marks, with the accepted ones."""
         return read_record(self.read_object)
 
-    @explained
     def accept(self, table: TableName, *, reason: str) -> list[Mark]:
         """Accepts that a table is not whole, for one reason: it is read and applied as it is.
 
@@ -639,20 +629,8 @@ class Log(OpenedLog):
             for _, quoted, type_, modifier, *_ in picture["columns"]
         ]
 
-    def check(self) -> list[str]:
-        """What the next receiver will repair, and nothing is changed.
-
-        Returns:
-            Each repair, in words. Empty if there is nothing to repair.
-
-        Raises:
-            LogError: The log is damaged or incomplete: a receiver would refuse it, too.
-        """
-        return self._log.check()
-
-    @explained
-    def verify(self, *, progress: Callable[[int], None] | None = None) -> int:
-        """Reads all segments, and compares them with their checksums.
+    def verify(self, *, progress: Callable[[int], None] | None = None) -> list[str]:
+        """Reads all segments, and compares them with their checksums. Nothing is changed.
 
         The contents of each are counted again, and compared with its foot and the
         index. Problems that a receiver would refuse are errors, too.
@@ -661,17 +639,19 @@ class Log(OpenedLog):
             progress: Is called with the number of bytes of each segment.
 
         Returns:
-            The number of segments.
+            What the next receiver will repair, such as after a crash, each in words. Empty if
+            there is nothing to repair.
 
         Raises:
-            LogError: A file is damaged or missing. `LogError.file` is its name.
+            LogError: A file is damaged or missing, so that a receiver would refuse it, too.
+                `LogError.file` is its name.
         """
-        self.check()
+        repairs = self._log.check()
         for place in range(len(self._log)):
             self._log.verify(place)
             if progress is not None:
                 progress(self._dict(place)["bytes"])
-        return len(self._log)
+        return repairs
 
     def resume(self) -> str | None:
         """Lets a receiver go on that has found another server than the log's.
@@ -688,7 +668,6 @@ class Log(OpenedLog):
         found = resume(self.path)
         return None if found is None else f"{found.reason} (at {found.time})"
 
-    @explained
     def prune(self, end: At, *, force: bool = False) -> int:
         """Removes the segments that end at or before an LSN or a time. The last one stays.
 
@@ -709,7 +688,6 @@ class Log(OpenedLog):
         """
         return self._log.prune(self._log.lsn_of(end, "end"), force)
 
-    @explained
     def retain(
         self,
         *,
@@ -739,7 +717,6 @@ class Log(OpenedLog):
         """
         return Retention(age, bytes, forget_after).apply(self._log, force=force)
 
-    @explained
     def compact(self, *, segment_size: Size = "64MiB") -> Compacted:
         """Merges many small segments into few large ones.
 
@@ -761,7 +738,6 @@ class Log(OpenedLog):
         found = WriterOptions.segment_size.parse(segment_size)
         return Compacted(*self._log.compact(found))
 
-    @explained
     def erase(
         self,
         table: TableName,
@@ -802,7 +778,6 @@ class Log(OpenedLog):
         self._log = self._opened()
         return done
 
-    @explained
     def register(self, name: str, *, start: Lsn | int | str | None = None) -> LogReader:
         """Registers a reader, so that segments stay until it has taken them.
 
@@ -824,7 +799,6 @@ class Log(OpenedLog):
         """Returns the registered readers, by name."""
         return [self._reader(found) for found in self._log.readers()]
 
-    @explained
     def forget(self, name: str) -> None:
         """Forgets a registered reader: it holds nothing back any more.
 

@@ -23,10 +23,7 @@ COMMANDS = [
     ["slot", "list", "--dsn"],
     ["slot", "create", "shop", "--dsn"],
     ["slot", "drop", "shop", "--dsn"],
-    ["slot", "show", "shop", "--dsn"],
-    ["identify", "--dsn"],
-    ["timeline", "--dsn"],
-    ["show", "wal_level", "--dsn"],
+    ["slot", "alter", "shop", "--failover", "--dsn"],
 ]
 
 pytest.importorskip("psycopg")

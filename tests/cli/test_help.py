@@ -82,7 +82,6 @@ def test_a_wrong_value_is_repeated_without_types_of_python(
 
 #: The names of values, the same in all commands.
 METAVARS = {
-    "--against": "LOG",
     "--every": "DURATION",
     "--log": "LOG",
     "--publication": "NAME",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import walrow
+from logs import Publisher, transaction, transactions
 from walrow._log.marks import Mark, Why
 from walrow._log.needs import write_published
 from walrow._log.published import Published
@@ -88,12 +89,11 @@ def test_segments_are_verified_and_removed(
     segments = walrow.Log(log).segments()
     count = len(segments)
     assert invoke("log", "verify", log) == f"{count} segments verified\n"
-    assert invoke("log", "check", log) == "nothing to repair\n"
     middle = next(it for it in segments[3:] if not it.continues)
     removed = segments.index(middle) + 1
-    shown = invoke("log", "prune", "--end", middle.end, log)
+    shown = invoke("log", "retain", "--end", middle.end, log)
     assert shown == f"{removed} segments removed\n"
-    assert invoke("log", "prune", "--end", middle.end, log) == "0 segments removed\n"
+    assert invoke("log", "retain", "--end", middle.end, log) == "0 segments removed\n"
     data = bytearray(segments[-1].path.read_bytes())
     data[5] ^= 1
     segments[-1].path.write_bytes(data)
@@ -118,7 +118,7 @@ def test_a_log_is_read_like_its_capture(
     assert counts["messages"]["M"] >= len(walrow.Log(log).segments())
 
 
-@pytest.mark.parametrize("command", [["list"], ["verify"], ["prune", "--end", "0/1"]])
+@pytest.mark.parametrize("command", [["list"], ["verify"], ["retain", "--end", "0/1"]])
 def test_what_is_not_a_log_is_an_error(
     tmp_path: Path, run: Callable[..., Any], command: list[str]
 ) -> None:
@@ -132,15 +132,14 @@ def test_what_is_not_a_log_is_an_error(
         assert words in result.stderr
         assert path.name in result.stderr
         assert "Traceback" not in result.stderr
-    assert run("log", "prune", "--end", "yesterday", tmp_path).returncode == 2
+    assert run("log", "retain", "--end", "yesterday", tmp_path).returncode == 2
 
 
 def test_marks_are_listed_and_accepted(log: Path, run: Callable[..., Any]) -> None:
     (table,) = (it for it in walrow.Log(log).tables() if it.name == "public.item")
     mark = Mark(Why.REWRITTEN, "it was rewritten", Lsn(8))
     write_published(log, Published({}, Lsn(8), 1, {table.oid: [mark]}, {}, {}))
-    shown = run("log", "marks", log, "--json", text=True)
-    assert json.loads(shown.stdout) == {
+    expected = {
         "table": "public.item",
         "code": "rewritten",
         "since": "0/8",
@@ -148,6 +147,12 @@ def test_marks_are_listed_and_accepted(log: Path, run: Callable[..., Any]) -> No
         "accepted": None,
         "reason": "it was rewritten",
     }
+    assert marks_of(log, run) == [expected]
+    lines = run("status", log, text=True).stdout.splitlines()
+    at = lines.index("table        code       since  until  accepted  reason")
+    assert lines[at + 1].split(maxsplit=3) == [
+        *("public.item", "rewritten", "0/8", "it was rewritten")
+    ]
     refused = run("log", "accept", log, "item", "--reason", "row_filter", text=True)
     assert refused.returncode == 1
     assert "open are: rewritten" in refused.stderr
@@ -158,10 +163,40 @@ def test_marks_are_listed_and_accepted(log: Path, run: Callable[..., Any]) -> No
     )
     (table,) = (it for it in walrow.Log(log).tables() if it.name == "public.item")
     assert table.needs_load is None
+    (accepted,) = table.marks
+    assert accepted.accepted is not None
+    # It is still listed, with the time.
+    assert marks_of(log, run) == [
+        {**expected, "accepted": accepted.accepted.isoformat()}
+    ]
+    assert (
+        f"  {accepted.accepted:%Y-%m-%dT%H:%M:%S}+00:00  "
+        in run("status", log, text=True).stdout
+    )
     assert (
         run("log", "accept", log, "item", "--reason", "rewritten", text=True).returncode
         == 1
     )
+
+
+def marks_of(log: Path, run: Callable[..., Any]) -> Any:
+    return json.loads(run("status", log, "--json", text=True).stdout)["marks"]
+
+
+def test_verify_reports_what_a_receiver_will_repair(
+    tmp_path: Path, invoke: Callable[..., str]
+) -> None:
+    with Publisher(tmp_path / "log") as publisher:
+        publisher.publish(*transactions(2))
+        publisher.writer.append(transaction(0x3000, ("1", "x")))
+        publisher.writer.sync()
+    before = {it.name: it.read_bytes() for it in (tmp_path / "log").iterdir()}
+    assert invoke("log", "verify", tmp_path / "log").splitlines() == [
+        "2 segments verified",
+        "the next receiver will publish the transactions of the journal, up to 0/3000",
+    ]
+    after = {it.name: it.read_bytes() for it in (tmp_path / "log").iterdir()}
+    assert after == before
 
 
 def test_a_log_that_must_not_go_on_is_resumed(

@@ -1,4 +1,4 @@
-"""`walrow log retain`, `readers` and `forget`."""
+"""`walrow log retain` and `forget`, and the readers in `walrow status`."""
 
 from __future__ import annotations
 
@@ -41,22 +41,23 @@ def test_readers_are_listed_and_hold_segments(
     middle = next(it for it in log.segments()[3:] if not it.continues).end
     log.register("job", start=middle)
     log.register("\u202e")
-    head, line, escaped = invoke("log", "readers", log.path).splitlines()
+    lines = invoke("status", log.path).splitlines()
+    head, line, escaped = lines[lines.index("") + 1 :]
     assert head.split() == ["reader", "position", "last", "used", "bytes", "to", "read"]
     assert escaped.split()[0] == "\\u202e"
     assert line.split()[:2] == ["job", str(middle)]
-    records = [
-        json.loads(it)
-        for it in invoke("log", "readers", "--json", log.path).splitlines()
-    ]
+    records = json.loads(invoke("status", "--json", log.path))["readers"]
     assert [it["name"] for it in records] == ["job", "\u202e"]
+    assert list(records[0]) == ["name", "position", "used", "bytes"]
+    assert records[0]["position"] == str(middle)
     assert records[1]["bytes"] == sum(it.bytes for it in log.segments())
 
     result = run("log", "retain", "--retain", "0s", log.path, text=True)
     assert result.stdout == "0 segments, 0 bytes removed\n"
     assert "held back: the reader \\u202e is at 0/0, last used" in result.stderr
-    refused = run("log", "prune", "--end", middle, log.path, text=True)
-    assert refused.returncode == 1
+    refused = run("log", "retain", "--end", middle, log.path, text=True)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert walrow.Log(log.path).segments() == log.segments()
     assert refused.stderr.endswith(
         "; advance the reader \\u202e, forget it with walrow log forget LOG '\\u202e', "
         "or choose --force\n"
@@ -67,7 +68,7 @@ def test_readers_are_listed_and_hold_segments(
     assert walrow.Log(log.path).start == middle
     shown = invoke("log", "retain", "--retain", "0s", "--forget-after", "0s", log.path)
     assert shown.startswith("forgot the reader job\n")
-    assert "removed" in invoke("log", "prune", "--force", "--end", log.end, log.path)
+    assert "removed" in invoke("log", "retain", "--force", "--end", log.end, log.path)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,8 @@ def test_readers_are_listed_and_hold_segments(
         ("--retain", "1GB", "--retain", "2GB"),
         ("--forget-after", "50GB"),
         ("--retain", "999999999w"),
+        ("--retain", "7d", "--end", "0/1"),
+        ("--forget-after", "7d", "--end", "0/1"),
     ],
     ids=" ".join,
 )

@@ -1,4 +1,4 @@
-"""The message of each wrong command names the problem, the place and the remedy."""
+"""An error of a wrong command names its parts, one command of each kind: see `probes`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 import pytest
 
 import walrow
-from probes import Probe, faults_of
+from probes import Command, faults_of
 from probes.commands import COMMANDS
 from walrow.cli import app
 
@@ -43,32 +43,33 @@ def kept_signals() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("probe", COMMANDS, ids=lambda probe: probe.call)
-def test_a_message_has_all_parts(
-    probe: Probe, names: dict[str, str], capsys: pytest.CaptureFixture[str]
+def test_an_error_names_its_parts(
+    probe: Command, names: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = probe.call
     for name, path in names.items():
         words = words.replace(name, path)
     code = app.run(shlex.split(words))
     printed = capsys.readouterr()
-    assert code in {1, 2}
     # Other lines are notes of what went before. Rows before an error are printed.
     message = printed.err.splitlines()[-1]
-    assert faults_of(message, probe) == [], message
+    assert faults_of(message, probe.names) == [], message
+    assert code == probe.code, message
 
 
-def _leaves(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[str]:
+def commands(command: click.Command, words: tuple[str, ...] = ()) -> Iterator[str]:
     if isinstance(command, click.Group):
         for name, each in command.commands.items():
-            yield from _leaves(each, (*words, name))
+            yield from commands(each, (*words, name))
     else:
         yield " ".join(words)
 
 
-def test_every_command_is_probed() -> None:
-    missing = [
-        words
-        for words in _leaves(app.cli)
-        if not any(f"{probe.call} ".startswith(f"{words} ") for probe in COMMANDS)
-    ]
-    assert missing == []
+@pytest.mark.parametrize("words", list(commands(app.cli)))
+def test_an_unknown_option_is_refused_by_name(
+    words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.run([*words.split(), "--no-such-option"]) == 2
+    message = capsys.readouterr().err
+    names = ("'--no-such-option'", f"walrow {words} --help")
+    assert faults_of(message, names) == [], message

@@ -1,6 +1,5 @@
 """Runs the code of docs/applying.md, in order, in a directory with a log."""
 
-import importlib.util
 import io
 import os
 import re
@@ -17,7 +16,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
 import streams
 from small_spark import IVY
-from table_formats import PACKAGES, table_formats
+from table_formats import PACKAGES, has_delta, table_formats
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs/applying.md").read_text("utf-8")
@@ -46,10 +45,9 @@ spark.stop()
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(300)
-@pytest.mark.skipif(
-    importlib.util.find_spec("delta") is None, reason="needs Delta and Iceberg"
-)
+@pytest.mark.skipif(not has_delta(), reason="needs Delta and Iceberg")
 def test_every_block_runs(tmp_path: Path) -> None:
     walrow.seal(ROOT / "tests/data/18/rows.text.wire", log=tmp_path / "log")
     lake = tmp_path / "lake"
@@ -108,11 +106,10 @@ def test_the_settings_of_the_commands_are_those_of_the_tests() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("command", COMMANDS[1:3], ids=["delta", "iceberg"])
-@pytest.mark.skipif(
-    importlib.util.find_spec("delta") is None, reason="needs Delta and Iceberg"
-)
+@pytest.mark.skipif(not has_delta(), reason="needs Delta and Iceberg")
 def test_the_commands_run_as_they_are(tmp_path: Path, command: list[str]) -> None:
     lake = tmp_path / "lake"
     columns = [streams.Column("id", 23, is_key=True)]

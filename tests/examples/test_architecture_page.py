@@ -73,6 +73,7 @@ fn rows_have_the_end_of_their_transaction() {
 """
 
 
+@pytest.mark.builds
 @pytest.mark.timeout(600)
 def test_the_worked_examples_compile_and_run(tmp_path: Path) -> None:
     for name in ("Cargo.toml", "Cargo.lock"):

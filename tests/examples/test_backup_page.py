@@ -1,4 +1,4 @@
-"""Runs the commands and the program of docs/backup.md against a server."""
+"""Runs the commands and the programs of docs/backup.md against a server."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pytest
 
 from servers import EmbeddedServer
 from servers.receiving import execute
+from walrow.errors import BackupError
 
-PAGE = (Path(__file__).parents[2] / "docs/backup.md").read_text()
-PAGE = PAGE.partition("\n## WAL\n")[0]
+PAGE = (Path(__file__).parents[2] / "docs/backup.md").read_text("utf-8")
 
 
 @pytest.mark.live
 def test_the_page_runs(tmp_path: Path) -> None:
     commands = "".join(re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL))
-    (program,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+    programs = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
     with EmbeddedServer(18, settings={"summarize_wal": "on"}) as server:
         execute(server.dsn, "CREATE DATABASE shop")
         own = str(Path(sys.executable).parent)
@@ -31,10 +31,21 @@ def test_the_page_runs(tmp_path: Path) -> None:
             "PGUSER": "postgres",
         }
         (tmp_path / "backups").mkdir()
-        quick = commands.replace("--to", "--checkpoint fast --to")
+        commands = commands.replace(
+            "walrow backup base", "walrow backup base --checkpoint fast"
+        )
+        commands = commands.replace("--create-slot", "--create-slot --until now")
+        commands = commands.replace("walrow ", f"{sys.executable} -m walrow ")
         for words in (
-            ["sh", "-ec", quick.replace("walrow ", f"{sys.executable} -m walrow ")],
-            [sys.executable, "-c", program.replace('to="', 'checkpoint="fast", to="')],
+            ["bash", "-eo", "pipefail", "-c", commands],
+            *(
+                [
+                    sys.executable,
+                    "-c",
+                    it.replace('to="backups', 'checkpoint="fast", to="backups'),
+                ]
+                for it in programs
+            ),
         ):
             done = subprocess.run(  # noqa: S603
                 words,
@@ -45,7 +56,17 @@ def test_the_page_runs(tmp_path: Path) -> None:
                 text=True,
             )
             assert done.returncode == 0, done.stderr
+            assert "False" not in done.stdout
     assert {it.name for it in (tmp_path / "backups").iterdir()} == {
-        *("monday", "tuesday", "full", "later")
+        *("monday", "tuesday.tar.gz", "wednesday", "full", "later")
     }
     assert (tmp_path / "restored/PG_VERSION").exists()
+    assert [*(tmp_path / "wal").glob("00000001????????????????*")]
+
+
+def test_the_page_names_the_codes() -> None:
+    codes = set(re.findall(r'`"(\w+)"`', BackupError.__doc__ or ""))
+    named = {"gap", "size", "foreign", "other_server", "diverged", "locked", "store"}
+    assert codes - named == {"manifest", "damaged", "wal", "protocol"}
+    for code in named:
+        assert f"`{code}`" in PAGE

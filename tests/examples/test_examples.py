@@ -22,6 +22,7 @@ SCRIPTS = [
 ]
 # `make demo` has a session with Delta, too.
 SLOW = {"history.py"}
+SPARK = {"history.py", "spark_map_in_arrow.py"}
 SAID = {
     "history.py": [
         "|update_postimage|    3|",
@@ -64,7 +65,13 @@ def run(*command: str | Path, cwd: Path = ROOT) -> str:
 @pytest.mark.parametrize(
     "script",
     [
-        pytest.param(path, marks=[pytest.mark.slow] if path.name in SLOW else [])
+        pytest.param(
+            path,
+            marks=[
+                *([pytest.mark.slow] if path.name in SLOW else []),
+                *([pytest.mark.spark] if path.name in SPARK else []),
+            ],
+        )
         for path in SCRIPTS
     ],
     ids=lambda path: path.name,
@@ -76,6 +83,7 @@ def test_python_example_runs(script: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(240)
 def test_notebook_runs() -> None:
     notebook = json.loads((ROOT / "examples" / "follow.ipynb").read_text("utf-8"))
@@ -86,6 +94,7 @@ def test_notebook_runs() -> None:
     assert "10 changes, 5 rows, up to 0/" in said
 
 
+@pytest.mark.builds
 @pytest.mark.timeout(600)
 def test_rust_example_runs() -> None:
     # As test-rust has built it: `cargo run` would build all dependencies again, because it

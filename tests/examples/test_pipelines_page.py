@@ -19,6 +19,7 @@ PAGE = (ROOT / "docs/pipelines.md").read_text("utf-8")
 
 
 @pytest.mark.slow
+@pytest.mark.spark
 @pytest.mark.timeout(600)
 def test_the_pipeline_runs(tmp_path: Path) -> None:
     """Its tables have each change once."""

@@ -39,7 +39,13 @@ def shop() -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.timeout(240)
-@pytest.mark.parametrize("number", range(len(blocks("python"))))
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, marks=[pytest.mark.spark] if "spark." in block else [])
+        for number, block in enumerate(blocks("python"))
+    ],
+)
 def test_python_block_runs(number: int, shop: dict[str, str]) -> None:
     # Spark's tasks run the `python3` of the active environment, as for a user.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

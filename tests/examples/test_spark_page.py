@@ -16,6 +16,7 @@ PAGE = (ROOT / "docs/spark.md").read_text("utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
+@pytest.mark.spark
 @pytest.mark.timeout(240)
 def test_every_block_runs(tmp_path: Path) -> None:
     shutil.copy(ROOT / "tests/data/18/rows.text.wire", tmp_path / "rows.wire")

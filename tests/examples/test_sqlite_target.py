@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     Program = Callable[[int | None], tuple[list[str], dict[str, str]]]
 
 # The Rust program may have to be built.
-pytestmark = [pytest.mark.live, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.live, pytest.mark.builds, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 TABLE = "public.orders"

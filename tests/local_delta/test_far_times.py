@@ -13,8 +13,7 @@ import deltalake
 import pyarrow as pa
 
 import streams
-from local_delta.test_histories import Told
-from local_delta.written_log import TYPES
+from local_delta.written_log import TYPES, Told
 
 if TYPE_CHECKING:
     from pathlib import Path

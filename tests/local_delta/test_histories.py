@@ -18,7 +18,7 @@ import streams
 import walrow
 import walrow.delta
 from local_delta.modelled_rounds import none_fits
-from local_delta.written_log import WrittenLog
+from local_delta.written_log import SECOND, Told, second
 from local_delta.written_tables import WrittenTables
 from walrow._apply import keys, version_parts
 from walrow._apply.items import Token
@@ -30,38 +30,6 @@ if TYPE_CHECKING:
 
 UNSENT = streams.UNSENT
 SECRET = "4711 is a value"  # noqa: S105 - it must not be in errors
-SECOND = 1_000_000
-
-
-class Told(WrittenLog):
-    """A log whose transactions have the given second."""
-
-    def at(self, second: float) -> Told:
-        self.time = streams.TIME + int(second * SECOND)
-        return self
-
-    def apply(self, **options: Any) -> Any:
-        return super().apply(**{"mode": "history"} | options)
-
-    def versions(self) -> list[tuple[Any, ...]]:
-        """The versions: values, and seconds."""
-        names = list(self.columns)
-        rows = self.rows(*names, "_valid_from", "_valid_to", "_is_current")
-        found = []
-        for *values, since, until, is_current in rows:
-            assert is_current == (until is None)
-            found.append((*values, second(since), second(until)))
-        return sorted(found, key=repr)
-
-    def commits(self) -> int:
-        return int(deltalake.DeltaTable(self.target.partition(":")[2]).version())
-
-
-def second(time: dt.datetime | None) -> float | None:
-    if time is None:
-        return None
-    start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
-    return (time - start).total_seconds()
 
 
 def test_a_version_for_each_transaction(tmp_path: Path) -> None:

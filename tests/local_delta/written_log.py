@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-__all__ = ["TYPES", "WrittenLog"]
+__all__ = ["SECOND", "TYPES", "Told", "WrittenLog", "second"]
+
+#: Microseconds.
+SECOND = 1_000_000
 
 #: The types of columns, by their names in SQL.
 TYPES = {
@@ -184,3 +188,36 @@ def _type(kind: str) -> tuple[int, int]:
         return TYPES[name], -1
     precision, scale = map(int, more.rstrip(")").split(","))
     return TYPES[name], ((precision << 16) | scale) + 4
+
+
+class Told(WrittenLog):
+    """A log whose transactions have the given second, and its target's history."""
+
+    def at(self, second: float) -> Told:
+        self.time = streams.TIME + int(second * SECOND)
+        return self
+
+    def apply(self, **options: Any) -> Any:
+        return super().apply(**{"mode": "history"} | options)
+
+    def versions(self) -> list[tuple[Any, ...]]:
+        """The versions: values, and seconds."""
+        names = list(self.columns)
+        rows = self.rows(*names, "_valid_from", "_valid_to", "_is_current")
+        found = []
+        for *values, since, until, is_current in rows:
+            assert is_current == (until is None)
+            found.append((*values, second(since), second(until)))
+        return sorted(found, key=repr)
+
+    def commits(self) -> int:
+        import deltalake
+
+        return int(deltalake.DeltaTable(self.target.partition(":")[2]).version())
+
+
+def second(time: dt.datetime | None) -> float | None:
+    if time is None:
+        return None
+    start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    return (time - start).total_seconds()

@@ -29,7 +29,6 @@ from servers.wal import (
     write,
 )
 from walrow import backup
-from walrow.errors import Error
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,11 +125,8 @@ def test_a_stop_while_no_server_is_there(tmp_path: Path) -> None:
         until(lambda: receiving.states and receiving.states[-1].note)
         assert receiving.stop() < 1
     assert receiving.result is not None
-    assert receiving.result.end is None
+    assert receiving.result.flushed is None
     assert "sesame" not in str(receiving.states)
-    with pytest.raises(Error) as caught:
-        backup.receive_wal(dsn, to=tmp_path / "wal", until="now", start_within=0.1)
-    assert "sesame" not in str(caught.value)
 
 
 def test_an_idle_stream_stays(small: EmbeddedServer, tmp_path: Path) -> None:

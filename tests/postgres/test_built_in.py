@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 CHECKED_IN = TABLE.read_text()
 
 
-@pytest.mark.live
 @pytest.mark.timeout(300)
 def test_table_has_every_built_in_type(server: EmbeddedServer) -> None:
     found = of_server(server)

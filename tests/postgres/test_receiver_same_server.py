@@ -140,7 +140,7 @@ def test_a_server_that_was_set_back(server: EmbeddedServer, tmp_path: Path) -> N
     undone = end_of_wal(server.dsn)
     message(server, "", 3_000_000)
     receive(server, logs["moved"])
-    before = walrow.Log(logs["rows"]).verify()
+    before = walrow.Log(logs["rows"]).segments()
     end = end_of_wal(server.dsn)
     copy.put_back()
     # A slot that is created again, without any new transaction.
@@ -168,7 +168,8 @@ def test_a_server_that_was_set_back(server: EmbeddedServer, tmp_path: Path) -> N
     log = logs["rows"]
     with pytest.raises(ReplicationError, match="the log must not go on"):
         walrow.receive("host=/nowhere", log=log, slot="rows", publications="p")
-    assert walrow.Log(log).verify() == before
+    walrow.Log(log).verify()
+    assert walrow.Log(log).segments() == before
     # It was the right server, as far as walrow knows.
     assert walrow.Log(log).resume() is not None
     with pytest.raises(ReplicationError, match="or is another one"):

@@ -1,12 +1,13 @@
-"""Streams under other settings than the pinned ones: read with `session`, or refused.
+"""Streams under other settings than the pinned ones: read, or refused by name.
 
 The same rows are recorded under each setting and under the pinned ones, which give the
-expected values. Text that depends on settings is never read without `session`, unless its
-shape shows the setting.
+expected values. A text that differs from the pinned one is never read, unless its shape
+shows the setting.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -16,16 +17,33 @@ import pytest
 
 import walrow
 import walrow.postgres
-from servers import EmbeddedServer, NpmServer, recording
+from servers import EmbeddedServer, NpmServer
 from servers.recording import record
+from streams import Column, backend, wire
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pa = pytest.importorskip("pyarrow")
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
+# Values of every size and sign, and days of each month.
+RANDOM_DATES = """
+    SELECT d, d + random() * interval '24h', (d + random() * interval '24h')::timestamptz
+    FROM (SELECT (timestamp '2000-01-01'
+        + (2 * random() - 1)::float8 ^ 3 * interval '6000y')::date AS d
+    FROM generate_series(1, 99)) r
+"""
+RANDOM_INTERVALS = """
+    SELECT make_interval(
+        months => ((2 * random() - 1) ^ 5 * 99)::int * (random() < 0.6)::int,
+        days => ((2 * random() - 1) ^ 5 * 99)::int * (random() < 0.6)::int,
+        secs => ((2 * random() - 1) ^ 5 * 99999)::numeric(12, 3)
+            * (random() < 0.6)::int)
+    FROM generate_series(1, 300)
+"""
 DATES = """
     ('2024-02-29', '2024-02-29 17:30:00.5', '2024-02-29 17:30:00.5+05:30'),
     ('2024-12-01', '2024-12-01 00:00:00', '2024-12-01 00:00:00+00'),
@@ -51,12 +69,14 @@ DATE_STYLES = [
     "Postgres, MDY",
     "Postgres, DMY",
     "SQL, YMD",
+    "Postgres, YMD",
 ]
+INTERVAL_STYLES = ["postgres_verbose", "sql_standard", "iso_8601"]
 
 
 @dataclass(frozen=True)
 class Streams:
-    """Records tables of a database, as often as needed."""
+    """Records tables of a database, as often as needed. Several are `a, b`."""
 
     server: EmbeddedServer
     database: str
@@ -82,7 +102,8 @@ class Streams:
 
     def _touch(self, table: str) -> None:
         with self.connect() as it:
-            it.execute(f"UPDATE {table} SET id = id".encode())  # noqa: S608
+            for each in table.split(", "):
+                it.execute(f"UPDATE {each} SET id = id".encode())  # noqa: S608
 
 
 @pytest.fixture(scope="module", params=[16, 18])
@@ -104,8 +125,8 @@ def streams(server: EmbeddedServer) -> Streams:
             " SELECT d, t, z, ARRAY[d, NULL, d], tsrange(t, t, '[]'),"
             " ARRAY[z, NULL, z], tstzrange(z, z, '[]'),"
             " datemultirange(daterange(d, NULL))"
-            f" FROM (VALUES {DATES}) AS v (dd, tt, zz), LATERAL (SELECT dd::date d,"
-            " tt::timestamp t, zz::timestamptz z) x".encode()
+            f" FROM (SELECT dd::date d, tt::timestamp t, zz::timestamptz z FROM"
+            f" (VALUES {DATES}) AS v (dd, tt, zz) UNION ALL {RANDOM_DATES}) x".encode()
         )
         connection.execute(
             "CREATE TABLE spans (id serial PRIMARY KEY, i interval, js interval[])"
@@ -125,6 +146,10 @@ def streams(server: EmbeddedServer) -> Streams:
             f" FROM (VALUES {INTERVALS}) AS v (v)".encode()
         )
         connection.execute(
+            "INSERT INTO spans (i, js) SELECT i, ARRAY[i, NULL]"  # noqa: S608
+            f" FROM ({RANDOM_INTERVALS}) AS v (i)".encode()
+        )
+        connection.execute(
             "CREATE TABLE bytes (id serial PRIMARY KEY, b bytea, bs bytea[])"
         )
         connection.execute(
@@ -139,75 +164,149 @@ def table(data: bytes, **options: Any) -> Any:
     options.setdefault("metadata", ())
     with walrow.read(data, **options) as reader:
         batches = [pa.record_batch(batch) for batch in reader]
-    return pa.Table.from_batches(batches)
+    found = pa.Table.from_batches(batches)
+    # An update of all rows goes through the pages, where rows move.
+    return found.sort_by("id") if "id" in found.column_names else found
+
+
+@dataclass(frozen=True)
+class Cells:
+    """Texts of a table's rows, in their order: a column's type, and each text."""
+
+    types: list[dict[str, Any]]
+    rows: list[list[str | None]]
+
+    @classmethod
+    def of(cls, data: bytes) -> Cells:
+        types: list[dict[str, Any]] = []
+        rows = []
+        for message in walrow.messages(data):
+            if message.kind == "R":
+                types = message.fields["columns"]
+            elif message.kind == "U":
+                rows.append(message.fields["new"])
+        return cls(types, sorted(rows, key=lambda row: int(row[0] or 0)))
+
+
+def value(column: dict[str, Any], text: str, **options: Any) -> Any:
+    """The column of one text, or its error."""
+    data = wire([Column("v", column["type_oid"])], [[text]])
+    try:
+        return table(data, unrepresentable="null", **options)["v"]
+    except walrow.errors.DecodeError as error:
+        return error
+
+
+def check_styles(
+    pinned: Cells, other: Cells, remedies: set[str], **options: Any
+) -> tuple[int, int]:
+    """Checks that each text has the pinned value or is refused, and counts both."""
+    read, refused = 0, 0
+    for expected, found in zip(pinned.rows, other.rows, strict=True):
+        for column, text, ours in zip(other.types, found, expected, strict=True):
+            if text is None or ours is None:
+                assert text is ours
+                continue
+            same, other_value = (value(column, it, **options) for it in (ours, text))
+            assert isinstance(same, pa.ChunkedArray)
+            if not isinstance(other_value, walrow.errors.DecodeError):
+                # If another text is read, a part of the value has no representation.
+                assert other_value.equals(same), text
+                assert text == ours or "null" in str(same), text
+                read += 1
+                continue
+            assert text != ours
+            assert type(other_value) is walrow.errors.DecodeError, text
+            assert other_value.remedies, text
+            assert {it.option for it in other_value.remedies} <= remedies, text
+            assert len(text) < 9 or text not in str(other_value)
+            refused += 1
+    return read, refused
 
 
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-@pytest.mark.parametrize("style", DATE_STYLES)
-def test_dates_are_read_in_the_style_of_the_session(
-    streams: Streams, style: str, profile: str
-) -> None:
-    options = {"profile": profile, "unrepresentable": "null"}
-    pinned = table(streams.record("moments"), **options)
-    assert all(column.null_count < len(pinned) for column in pinned.columns)
-    read = table(
-        streams.record("moments", datestyle=style),
-        session={"DateStyle": style, "TimeZone": "UTC"},
-        **options,
-    )
-    assert read.equals(pinned)
+def test_dates_of_another_style_are_refused(streams: Streams, profile: str) -> None:
+    pinned = Cells.of(streams.record("moments"))
+    for style in DATE_STYLES:
+        other = Cells.of(streams.record("moments", datestyle=style))
+        counts = check_styles(pinned, other, {"DateStyle"}, profile=profile)
+        # IDs and infinities are the same in all styles.
+        assert counts[0] > len(pinned.rows), style
+        assert counts[1] > 7 * len(pinned.rows), style
+    for style in ["ISO, DMY", "ISO, YMD"]:
+        assert Cells.of(streams.record("moments", datestyle=style)) == pinned
 
 
-@pytest.mark.parametrize("style", DATE_STYLES)
-def test_dates_of_another_style_are_refused_without_a_session(
-    streams: Streams, style: str
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_intervals_of_another_style_are_refused(streams: Streams, profile: str) -> None:
+    pinned = Cells.of(streams.record("spans"))
+    for style in INTERVAL_STYLES:
+        other = Cells.of(streams.record("spans", intervalstyle=style))
+        read, refused = check_styles(pinned, other, {"IntervalStyle"}, profile=profile)
+        assert refused > 300, style
+        # Beside IDs and an array of NULL, ten hours and more are the same.
+        assert (read > len(pinned.rows) + 1) == (style == "sql_standard"), style
+
+
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_styles_are_refused_in_user_defined_types(
+    streams: Streams, profile: str
 ) -> None:
-    data = streams.record("moments", datestyle=style)
-    with pytest.raises(
-        walrow.errors.DecodeError, match="for another DateStyle, use the option session"
-    ) as caught:
-        table(data)
-    assert caught.value.table == "public.moments"
-    assert caught.value.column == "d"
+    with psycopg.connect(streams.server.dsn) as connection:
+        catalog = walrow.postgres.catalog(connection)
+    options = {"profile": profile, "catalog": catalog}
+    pinned = Cells.of(streams.record("mixed"))
+    for dates, intervals in itertools.product(["ISO", "German, DMY"], INTERVAL_STYLES):
+        settings: dict[str, Any] = {"datestyle": dates, "intervalstyle": intervals}
+        other = Cells.of(streams.record("mixed", **settings))
+        remedies = {"DateStyle", "IntervalStyle"}
+        read, refused = check_styles(pinned, other, remedies, **options)
+        assert read >= len(pinned.rows)
+        assert refused > len(pinned.rows)
+    data = streams.record("mixed", bytea_output="escape")
+    expected = table(streams.record("mixed"), unrepresentable="null", **options)
+    assert table(data, unrepresentable="null", **options).equals(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "settings", "words"),
+    [
+        ("moments", "d", {"datestyle": "SQL"}, "set the walsender's DateStyle to ISO"),
+        (
+            "spans",
+            "i",
+            {"intervalstyle": "iso_8601"},
+            "set the walsender's IntervalStyle to postgres",
+        ),
+    ],
+)
+def test_an_error_names_the_setting_and_its_value(
+    streams: Streams, name: str, column: str, settings: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(walrow.errors.DecodeError, match=words) as caught:
+        table(streams.record(name, **settings))
+    assert caught.value.table == f"public.{name}"
+    assert caught.value.column == column
+    assert caught.value.offset is not None
     assert "2024" not in str(caught.value)
 
 
-def test_a_wrong_date_style_is_an_error(streams: Streams) -> None:
-    for recorded in ["ISO, DMY", "SQL, MDY", "German", "Postgres, DMY"]:
-        data = streams.record("moments", datestyle=recorded)
-        for claimed in ["SQL, MDY", "German", "Postgres, DMY"]:
-            if recorded == claimed:
-                continue
-            with pytest.raises(walrow.errors.DecodeError):
-                table(data, session={"DateStyle": claimed}, unrepresentable="null")
-
-
-@pytest.mark.parametrize("zone", ["Asia/Riyadh", "<+0530>-05:30", "America/Caracas"])
-@pytest.mark.parametrize("style", ["SQL, DMY", "German", "Postgres, MDY"])
-def test_an_offset_in_digits_is_read(streams: Streams, style: str, zone: str) -> None:
-    columns = ["id", "z"]
-    # For early years, the zone's time has a name: LMT.
-    pinned = table(streams.record("moments"), unrepresentable="null").select(columns)
-    data = streams.record("moments", datestyle=style, timezone=zone)
-    session = {"datestyle": style, "TimeZone": zone}
-    options = {"session": session, "unrepresentable": "null"}
-    if zone.startswith("<"):
-        assert table(data, **options).select(columns).equals(pinned)
-        return
-    with pytest.raises(walrow.errors.DecodeError, match="an offset in digits"):
-        table(data, **options)
-
-
-def test_zone_names_that_look_like_offsets_are_refused(streams: Streams) -> None:
-    # The meaning of `UTC` is only known with `TimeZone`.
-    for zone, settings in [("UTC", {}), ("UTC+3", {"TimeZone": "UTC+3"})]:
-        data = streams.record("moments", datestyle="SQL", timezone=zone)
-        with pytest.raises(walrow.errors.DecodeError, match="TimeZone"):
-            table(
-                data,
-                session={"DateStyle": "SQL, MDY", **settings},
-                unrepresentable="null",
-            )
+def test_other_tables_and_columns_stay_readable(streams: Streams) -> None:
+    data = streams.record(
+        "moments, bytes", datestyle="German", intervalstyle="sql_standard"
+    )
+    reported = backend(b"S", b"DateStyle\0German, DMY\0") + data
+    pinned = streams.record("moments, bytes")
+    for source in (data, reported):
+        for options in (
+            {"table": "bytes"},
+            {"table": "moments", "columns": ["id"]},
+        ):
+            expected = table(pinned, **options)
+            assert len(expected) > 0
+            assert table(source, framing="wire", **options).equals(expected)
+        with pytest.raises(walrow.errors.DecodeError, match="DateStyle to ISO"):
+            table(source, framing="wire", table="moments")
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "Africa/Monrovia", "America/Caracas"])
@@ -221,43 +320,6 @@ def test_an_iso_moment_is_the_same_in_any_zone(
     assert table(streams.record("moments", timezone=zone), **options).equals(pinned)
     binary = streams.record("moments", binary=True, timezone=zone)
     assert table(binary, **options).equals(pinned)
-
-
-@pytest.mark.parametrize("style", ["postgres_verbose", "sql_standard", "iso_8601"])
-@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_intervals_are_read_in_the_style_of_the_session(
-    streams: Streams, style: str, profile: str
-) -> None:
-    options = {"profile": profile, "unrepresentable": "null"}
-    pinned = table(streams.record("spans"), **options)
-    data = streams.record("spans", intervalstyle=style)
-    session = {} if style == "iso_8601" else {"IntervalStyle": style}
-    assert table(data, session=session, **options).equals(pinned)
-    if style != "iso_8601":
-        with pytest.raises(
-            walrow.errors.DecodeError, match="for another one, use the option session"
-        ):
-            table(data, **options)
-
-
-@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
-def test_all_settings_together_in_user_defined_types(
-    streams: Streams, profile: str
-) -> None:
-    with psycopg.connect(streams.server.dsn) as connection:
-        catalog = walrow.postgres.catalog(connection)
-    options = {"profile": profile, "unrepresentable": "null", "catalog": catalog}
-    pinned = table(streams.record("mixed"), **options)
-    assert pinned["r"].null_count < len(pinned)
-    session = {"datestyle": "German, DMY", "intervalstyle": "sql_standard"}
-    data = streams.record(
-        "mixed",
-        datestyle=session["datestyle"],
-        intervalstyle=session["intervalstyle"],
-        bytea_output="escape",
-    )
-    assert table(data, session=session, **options).equals(pinned)
-    assert table(streams.record("mixed", binary=True), **options).equals(pinned)
 
 
 @pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
@@ -309,6 +371,48 @@ def test_latin1_is_read_if_the_session_names_it(
     assert read.schema.metadata[b"pg.table"] == "Maß".encode()
     with pytest.raises(walrow.errors.DecodeError, match="UTF-8"):
         table(latin1, profile=profile, catalog=catalog)
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("profile", ["arrow", "spark", "text"])
+def test_the_encoding_that_the_bytes_report_decides(
+    latin: Streams, profile: str, *, binary: bool
+) -> None:
+    with psycopg.connect(latin.server.dsn_of(latin.database)) as connection:
+        catalog = walrow.postgres.catalog(connection)
+    options = {"profile": profile, "catalog": catalog, "framing": "wire"}
+    utf8, latin1 = (
+        latin.record('"Maß"', binary=binary, client_encoding=encoding)
+        for encoding in ["UTF8", "LATIN1"]
+    )
+    expected = table(utf8, **options)
+    for chosen in [None, "UTF8", "LATIN1"]:
+        session = None if chosen is None else {"client_encoding": chosen}
+        for encoding, data in [("UTF8", utf8), ("LATIN1", latin1)]:
+            read = table(reporting(encoding) + data, session=session, **options)
+            assert read.equals(expected), (chosen, encoding)
+    # Both sessions in one capture.
+    for data, words in [
+        (reporting("WIN1252") + latin1, "must be UTF8, LATIN1 or SQL_ASCII, not WIN12"),
+        (utf8 + reporting("LATIN1") + latin1, "must be UTF8, not LATIN1"),
+    ]:
+        with pytest.raises(walrow.errors.DecodeError, match=words) as caught:
+            table(data, **options)
+        assert caught.value.message == "ParameterStatus"
+        assert caught.value.offset == data.rindex(b"S\0\0\0")
+
+
+def reporting(encoding: str) -> bytes:
+    """The ParameterStatus of an encoding."""
+    return backend(b"S", b"client_encoding\0" + encoding.encode() + b"\0")
+
+
+def test_a_log_refuses_another_encoding(latin: Streams, tmp_path: Path) -> None:
+    data = reporting("LATIN1") + latin.record('"Maß"', client_encoding="LATIN1")
+    capture = tmp_path / "latin.wire"
+    capture.write_bytes(data)
+    with pytest.raises(walrow.errors.Error, match="must be UTF8, not LATIN1"):
+        walrow.seal(capture, log=tmp_path / "log")
 
 
 @pytest.fixture(scope="module", params=[14, 18])
@@ -395,27 +499,3 @@ def test_bytes_that_are_not_utf8_are_read_as_binary(
     (remedy,) = caught.value.remedies
     read = table(data, session=session, **remedy.options())
     assert read["x"].to_pylist() == [b"a", b"\xe9"]
-
-
-@pytest.mark.parametrize(
-    ("session", "text"),
-    [
-        ({"DateStyle": "Klingon"}, "DateStyle"),
-        ({"DateStyle": "MDY"}, "DateStyle"),
-        ({"IntervalStyle": "x"}, "sql_standard"),
-        ({"client_encoding": "EUC_JP"}, "LATIN1"),
-        ({"work_mem": "4MB"}, "does not affect values"),
-    ],
-)
-def test_settings_that_say_nothing_are_refused(
-    session: dict[str, str], text: str
-) -> None:
-    with pytest.raises(walrow.errors.OptionError, match=text):
-        walrow.Decoder(session=session)
-
-
-def test_pinned_settings_are_a_session_too(streams: Streams) -> None:
-    data = streams.record("moments")
-    session = {**recording.PINNED_SETTINGS, "client_encoding": "UTF8"}
-    options = {"unrepresentable": "null"}
-    assert table(data, session=session, **options).equals(table(data, **options))

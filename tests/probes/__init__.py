@@ -1,48 +1,62 @@
-"""Wrong calls and commands, with the parts of their messages.
+"""Wrong calls and commands, one of each kind, with what their errors must name.
 
-A message names the problem, the place and the remedy. Each probe has these three parts as texts, and
-the message has them all. The module `calls` is about Python, and `commands` about the command line.
+A kind is one thing to be wrong, as one check finds it: the type of a value, its range, a choice, a
+form such as an LSN, a size or a duration, a contradiction of two options, or the absence of what is
+named: a file, a log, a table, a column, a setting, a server, a target. An option whose declaration
+already has a kind here needs no probe of its own.
+
+An error names its parts: the option or the place, the value's type or its range, and what is right
+instead. The wording between these names is free. The module `calls` is about Python, and `commands`
+about the command line.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-__all__ = ["Probe", "faults_of"]
+__all__ = ["SECRET", "Call", "Command", "faults_of"]
+
+#: A user's data. No message has it.
+SECRET = "hunter2"  # noqa: S105 - of no server
 
 
-class Probe(NamedTuple):
-    """A wrong call or command, and the parts of its message.
+class Call(NamedTuple):
+    """A wrong expression of Python.
 
     Attributes:
-        call: An expression of Python, or the words of a command.
-        wrong: The problem.
-        where: The argument, the option, the table or the file.
-        remedy: The remedy: the right name, form or step.
+        call: The expression.
+        error: The name of the error's class.
+        names: What the message names.
+        attributes: Attributes of the error: `remedy` is the option of the first remedy.
     """
 
     call: str
-    wrong: str
-    where: str
-    remedy: str
+    error: str
+    names: tuple[str, ...]
+    attributes: dict[str, Any] = {}  # noqa: RUF012 - nothing changes it
 
 
-def faults_of(message: str, probe: Probe) -> list[str]:
-    """The parts that a message lacks, and words of Python in it."""
-    wanted = {"wrong": probe.wrong, "where": probe.where, "remedy": probe.remedy}
-    faults = [
-        f"no {part}: {text}" for part, text in wanted.items() if text not in message
-    ]
-    faults += [f"Python's own words: {words}" for words in _PYTHON if words in message]
+class Command(NamedTuple):
+    """The words of a wrong command, its exit code, and what its message names."""
+
+    call: str
+    code: int
+    names: tuple[str, ...]
+
+
+def faults_of(message: str, names: tuple[str, ...]) -> list[str]:
+    """The names that a message lacks, and what it must not have."""
+    faults = [f"does not name {name}" for name in names if name not in message]
+    faults += [f"has Python's own {words!r}" for words in _PYTHON if words in message]
+    if SECRET in message:
+        faults.append("has the user's data")
     if "\n" in message.strip() and "Is the server running" not in message:
-        faults.append("more than one line")
+        faults.append("has more than one line")
     return faults
 
 
 #: Python's words for a value that was not checked.
 _PYTHON = (
-    "unexpected keyword",
-    "positional argument",
     "object is not",
     "has no attribute",
     "not supported between",

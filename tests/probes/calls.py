@@ -1,726 +1,107 @@
-"""Wrong calls of the public functions. `CAP` is a capture, `LOG` the path of a log, `log` the log."""
+"""Wrong calls. `CAP` is a capture, `LOG` the path of a log, `log` the log, `NEW` a new path."""
 
 from __future__ import annotations
 
-from probes import Probe
+from probes import SECRET, Call
 
 __all__ = ["CALLS"]
 
-_LSN_OR_TIME = '"16/B374D848"'
-_CONN = "pass a connection, such as psycopg.connect(...)"
-_CONNINFO = "write it as 'host=db dbname=shop'"
-_DURATION = "a text such as '12h' or '7d'"
-_SIZE = "a text such as '64MiB'"
 _DELTA = "walrow.delta.apply_changes(LOG, table="
-_TABLES = "public.item, public.stock"
-_COLUMNS = "its columns are amount, id, label"
+_RECEIVE = "walrow.receive('dbname=x', log=NEW, slot='s', publications='p', "
 
 CALLS = [
-    Probe(*each)
-    for each in (
-        # read: the source
-        ("walrow.read()", "needs", "source", "the bytes that a server sent"),
-        ("walrow.read(7)", "not int", "a source is", "a path, a URL, a file"),
-        ("walrow.read(None)", "not NoneType", "a source is", "a path, a URL, a file"),
-        ("walrow.read('no.wire')", "No such file", "no.wire", "below /"),
-        (
-            "walrow.read('dbname=x')",
-            "a connection string",
-            "the source",
-            "pg_recvlogical",
-        ),
-        (
-            "list(walrow.read(b'hello world'))",
-            "no known format",
-            "the source",
-            "pgoutput",
-        ),
-        ("walrow.read(CAP, 'item')", "without a name", "read()", "name=value"),
-        # read: tables and columns
-        (
-            "walrow.read(CAP, tabel='item')",
-            "not an option",
-            "tabel",
-            "did you mean table?",
-        ),
-        (
-            "list(walrow.read(CAP, table='itme'))",
-            "no table",
-            "itme",
-            "did you mean item?",
-        ),
-        ("walrow.read(CAP, table=1.5)", "must be", "table", "a name, a pair"),
-        ("walrow.read(CAP, tables='item')", "not one", "tables", "use table"),
-        ("walrow.read(CAP, tables=[])", "empty", "tables", "choose tables=None"),
-        ("walrow.read(CAP, tables=['item', 'item'])", "twice", "item", "chosen twice"),
-        (
-            "walrow.read(CAP, table='item', tables=['item'])",
-            *("contradict", "table and tables", "choose tables="),
-        ),
-        ("walrow.read(CAP, columns='id')", "not one string", "columns", "sequence"),
-        ("walrow.read(CAP, columns=[7])", "not of int", "columns", "sequence of names"),
-        (
-            "list(walrow.read(CAP, columns=['nope']))",
-            "no column",
-            "nope",
-            "did you mean",
-        ),
-        ("walrow.read(CAP, versions='all')", "'all'", "versions", "'one' or 'union'"),
-        ("walrow.read(CAP, versions='union')", "needs", "versions", "table="),
-        ("walrow.read(CAP, schema=SCHEMA)", "one table", "schema", "choose table="),
-        (
-            "walrow.read(CAP, table='item', schema='x')",
-            "not str",
-            "schema",
-            "pa.schema(",
-        ),
-        (
-            "walrow.read(CAP, missing_table='x')",
-            '"x"',
-            "missing_table",
-            "error or ignore",
-        ),
-        # read: values
-        (
-            "walrow.read(CAP, profile='arow')",
-            '"arow"',
-            "profile",
-            "arrow, spark or text",
-        ),
-        ("walrow.read(CAP, profile=7)", "must be", "profile", "a string"),
-        ("walrow.read(CAP, types='string')", "not str", "types", "a dictionary"),
-        (
-            "walrow.read(CAP, types={7: 'string'})",
-            "not int",
-            "key of types",
-            "a string",
-        ),
-        ("walrow.read(CAP, session={7: 'x'})", "not int", "key of session", "a string"),
-        ("walrow.read(CAP, session={'x': 7})", "not int", "session", "a string"),
-        ("walrow.read(CAP, table='')", "empty", "table", "name a table"),
-        ("walrow.Catalog(7)", "not int", "json", "a string"),
-        ("walrow.read(CAP, types={'id': 'x'})", "not an Arrow type", '"id"', "int64"),
-        (
-            "list(walrow.read(CAP, types={'amuont': 'string'}))",
-            *("no column or type", "amuont", "did you mean amount?"),
-        ),
-        (
-            "list(walrow.read(CAP, types={'label': 'int64'}))",
-            *("cannot become int64", "public.item.label", "string"),
-        ),
-        ("walrow.read(CAP, unrepresentable='x')", '"x"', "unrepresentable", "sentinel"),
-        (
-            "walrow.read(CAP, unrepresentable=7)",
-            "not int",
-            "unrepresentable",
-            "dictionary",
-        ),
-        ("walrow.read(CAP, catalog='no.json')", "No such file", "no.json", "directory"),
-        ("walrow.read(CAP, catalog=CAP)", "not a catalog", "rows.text.wire", "UTF-8"),
-        (
-            "walrow.read(CAP, catalog=7)",
-            "must be",
-            "catalog",
-            "walrow.postgres.catalog",
-        ),
-        ("walrow.read(CAP, session='ISO')", "not str", "session", "a dictionary"),
-        ("walrow.read(CAP, session={'x': 'y'})", '"x"', "session", "DateStyle"),
-        (
-            "walrow.read(CAP, session={'DateStyle': 'x'})",
-            *("not supported", "DateStyle", '"ISO"'),
-        ),
-        ("walrow.read(CAP, envelope=1)", "must be", "envelope", "True or False"),
-        ("walrow.read(CAP, metadata=['lsn'])", '"lsn"', "metadata", "commit_lsn"),
-        ("walrow.read(CAP, metadata='lsn')", "not one string", "metadata", "sequence"),
-        (
-            "walrow.read(CAP, metadata_prefix=7)",
-            "must be",
-            "metadata_prefix",
-            "a string",
-        ),
-        # read: sizes, places
-        ("walrow.read(CAP, batch_rows=0)", "must be", "batch_rows", "from 1 to"),
-        ("walrow.read(CAP, batch_rows='x')", "must be", "batch_rows", "an integer"),
-        ("walrow.read(CAP, batch_bytes=2**40)", "must be", "batch_bytes", "536870912"),
-        ("walrow.read(CAP, spool_memory=-1)", "is -1", "spool_memory", "from 0 to"),
-        ("walrow.read(CAP, message_limit=0)", "must be", "message_limit", "at least 1"),
-        ("walrow.read(CAP, unfinished='x')", '"x"', "unfinished", "error or ignore"),
-        ("walrow.read(CAP, late_start='x')", "must be", "late_start", "True or False"),
-        ("walrow.read(CAP, start='x')", "must be", "start", _LSN_OR_TIME),
-        ("walrow.read(CAP, start=-1)", "a number from 0", "start", "2**64 - 1"),
-        ("walrow.read(CAP, start=1.5)", "not float", "start", _LSN_OR_TIME),
-        (
-            "walrow.read(iter([b'']), start='-1h')",
-            *("can be read once", "start", "pass the LSN"),
-        ),
-        ("walrow.read(CAP, end='tomorrow')", "must be", "end", '"-1h"'),
-        ("walrow.read(CAP, end=NAIVE)", "a time zone", "end", "datetime.now(UTC)"),
-        ("walrow.read(CAP, end=NAIVE.date())", "not date", "end", "a datetime"),
-        # other readers
-        ("walrow.frames(7)", "not int", "a source is", "a path, a URL, a file"),
-        ("walrow.frames(CAP, unfinished='x')", '"x"', "unfinished", "error or ignore"),
-        ("walrow.messages()", "needs", "messages()", "source"),
-        ("walrow.tables(7)", "not int", "a source is", "a path, a URL, a file"),
-        ("walrow.tables(CAP, catalgo='x')", "not an option", "catalgo", "catalog?"),
-        ("walrow.schema(CAP)", "one table", "a schema", "choose table="),
-        ("walrow.schema(CAP, 'itme')", "no table", "itme", "did you mean item?"),
-        (
-            "walrow.schema(CAP, 'item', profil='x')",
-            "not an option",
-            "profil",
-            "profile?",
-        ),
-        (
-            "walrow.schema(CAP, 'item', start='today')",
-            "a time",
-            "start",
-            "pass the LSN",
-        ),
-        ("walrow.Decoder(tabel='x')", "not an option", "tabel", "did you mean table?"),
-        ("walrow.Decoder(framing='x')", '"x"', "framing", "wire, copydata"),
-        (
-            "walrow.Decoder().feed('x')",
-            "not str",
-            "chunks",
-            "open files in binary mode",
-        ),
-        ("walrow.Decoder().feed(7)", "not int", "chunks", "bytes-like"),
-        ("walrow.Catalog('{')", "not a catalog", "line 1 column 1", "in JSON"),
-        ("walrow.Catalog('{\"typs\": []}')", "no key", "typs", "a catalog"),
-        ("walrow.Catalog('no.json')", "not a catalog", "path of a file", "from_file"),
-        ("walrow.Lsn('x')", "an LSN is", "two hexadecimal", "such as 16/B374D848"),
-        ("walrow.Lsn(-1)", "an LSN is", "a number", "from 0 to 2**64 - 1"),
-        ("walrow.Lsn(1.5)", "not float", "an LSN", "an int or a text"),
-        # logs
-        ("walrow.Log()", "needs", "Log()", "the log's directory"),
-        ("walrow.Log('/no')", "No such file", "/no", "walrow receive and walrow seal"),
-        ("walrow.Log('')", "empty", "log", "name a directory"),
-        ("walrow.Log('dbname=x')", "a connection string", "the log", "its directory"),
-        ("walrow.Log(7)", "not int", "log must be", "the path or the URL"),
-        ("walrow.Log(FOLDER)", "there is no log", "probes", "walrow seal write logs"),
-        ("walrow.Log(LOG, storage_options={})", "a path", "storage_options", "a URL"),
-        (
-            "walrow.Log(LOG, storage_option={})",
-            "not an option",
-            "Log()",
-            "storage_options?",
-        ),
-        ("log.read(tabel='x')", "not an option", "tabel", "did you mean table?"),
-        ("list(log.read(table='itme'))", "no table", "itme", "did you mean item?"),
-        ("log.read(start='x')", "must be", "start", _LSN_OR_TIME),
-        ("log.follow(tabel='x')", "not an option", "tabel", "did you mean table?"),
-        ("log.follow(end=1)", "has no end", "follow()", "use read(end=...)"),
-        ("log.follow(poll_interval=-1)", "is -1", "poll_interval", "from 0"),
-        ("log.follow(poll_interval='x')", "must be", "poll_interval", _DURATION),
-        (
-            "log.follow(reader='')",
-            "the name of a reader",
-            "1 to 64 bytes",
-            "no control",
-        ),
-        ("log.follow(reader=7)", "not int", "the name of a reader", "a text"),
-        ("log.follow(start=NAIVE)", "a time zone", "start", "datetime.now(UTC)"),
-        ("log.state()", "needs", "state()", "table"),
-        ("log.state('itme')", "does not have", "itme", _TABLES),
-        ("log.state('item', asof=1)", "not an option", "asof", "did you mean as_of?"),
-        ("log.state('item', as_of='x')", "must be", "as_of", _LSN_OR_TIME),
-        (
-            "log.state('item', as_of='2020-01-01')",
-            "not earlier",
-            "public.item",
-            "from 0/",
-        ),
-        ("log.state(None)", "must be", "table", "a name, a pair"),
-        ("log.net('itme')", "no table", "itme", _TABLES),
-        ("log.net('item', start='-1h')", "must be", "start", "an LSN"),
-        ("log.net('item', end='x')", "must be", "end", _LSN_OR_TIME),
-        ("log.net('item', keys='id')", "a list", "keys", '["id"]'),
-        (
-            "log.net('item', keys=['x'])",
-            "which the table lacks",
-            "x",
-            "id, label, amount",
-        ),
-        ("log.net('item', key=['id'])", "not an option", "key", "did you mean keys?"),
-        ("log.net('item', deletes='x')", "'x'", "deletes", "'apply', 'soft', 'ignore'"),
-        ("log.net('item', truncates='x')", "'x'", "truncates", "'apply', 'ignore'"),
-        ("log.net('item', never_sent='x')", "'x'", "never_sent", "'error', 'null'"),
-        ("log.net('item', allow=['x'])", "'x'", "allow", "it takes erased"),
-        ("log.net('item', allow='erased')", "not 'erased'", "allow", "a list of names"),
-        ("log.net('item', start=2**63)", "ends before", "80000000/0", "an older copy"),
-        ("log.schema('itme')", "no table", "itme", "missing_table"),
-        ("log.accept('item')", "needs", "accept()", "reason"),
-        ("log.accept('itme', reason='x')", "no table", "itme", _TABLES),
-        (
-            "log.accept('item', reason='x')",
-            "no open mark",
-            "public.item",
-            "LogTable.marks",
-        ),
-        ("log.prune()", "needs", "prune()", "end (the LSN or time)"),
-        ("log.prune('x')", "must be", "end", _LSN_OR_TIME),
-        ("log.prune(7.5)", "not float", "end", _LSN_OR_TIME),
-        ("log.retain(age='x')", "must be", "age", _DURATION),
-        ("log.retain(age=-1)", "is -1", "age", "from 0 seconds on"),
-        ("log.retain(bytes='x')", "must be", "bytes", _SIZE),
-        ("log.retain(bytes=-1)", "is -1", "bytes", "from 0 to"),
-        ("log.retain(forget_after='x')", "must be", "forget_after", _DURATION),
-        ("log.retain(ages='7d')", "not an option", "ages", "did you mean age?"),
-        ("log.compact(segment_size='x')", "must be", "segment_size", _SIZE),
-        ("log.compact(segment_siz=1)", "not an option", "compact()", "segment_size?"),
-        ("log.erase('item')", "name a column", "a key", "at least one column"),
-        ("log.erase('itme', columns=['id'])", "no table", "itme", _TABLES),
-        ("log.erase('item', columns=['x'])", "no column", "'x' of item", _COLUMNS),
-        ("log.erase('item', columns='x')", "not one", "columns", "a sequence of names"),
-        (
-            "log.erase('item', columns=['id'])",
-            "replica identity",
-            "column",
-            "without it",
-        ),
-        ("log.erase('item', keys={'id': 1})", "not one", "keys", "[{'id': 5}]"),
-        ("log.erase('item', keys=[{'x': 1}])", "no column", "'x' of item", _COLUMNS),
-        (
-            "log.erase('item', keys=[{'id': 1.5}])",
-            "a key's values",
-            "texts",
-            "integers",
-        ),
-        ("log.register(7)", "not int", "the name of a reader", "a text"),
-        ("log.register('')", "the name of a reader", "1 to 64 bytes", "no control"),
-        ("log.register('r', start='x')", "two hexadecimal", "start", "such as 16/"),
-        ("log.register('r', start=2**60)", "ends at", "the log", "before 10000000/0"),
-        ("log.register('r', strat=1)", "not an option", "strat", "did you mean start?"),
-        ("log.forget('x')", "no reader", "x is registered", "register it first"),
-        ("log.forget(7)", "not int", "the name of a reader", "a text"),
-        (
-            "log.register('a').advance('x')",
-            "two hexadecimal",
-            "position",
-            "such as 16/",
-        ),
-        # writers
-        ("walrow.seal(CAP)", "needs", "seal()", "log (the log's directory)"),
-        ("walrow.seal(CAP, lgo='x')", "not an option", "lgo", "did you mean log?"),
-        ("walrow.seal(CAP, log='')", "empty", "log", "name a directory"),
-        ("walrow.seal(CAP, log='dbname=x')", "connection string", "log", "directory"),
-        (
-            "walrow.seal(CAP, log='s3://x/y/')",
-            "only be read",
-            "at a URL",
-            "local directory",
-        ),
-        ("walrow.seal('no.wire', log=NEW)", "No such file", "no.wire", "below /"),
-        (
-            "walrow.seal(CAP, log=NEW, segment_size='x')",
-            "must be",
-            "segment_size",
-            _SIZE,
-        ),
-        (
-            "walrow.seal(CAP, log=NEW, segment_size=-1)",
-            "is -1",
-            "segment_size",
-            "from 0",
-        ),
-        ("walrow.load('t')", "needs", "load()", "log (the log's directory)"),
-        ("walrow.load('t', log='/no')", "No such file", "/no", "directory"),
-        ("walrow.load('t', log=LOG, timeout='x')", "must be", "timeout", _DURATION),
-        (
-            "walrow.load('a.t', log=LOG, timeout=0)",
-            "not loaded yet",
-            "tables",
-            "receive",
-        ),
-        ("walrow.load('t', log=LOG, wiat=False)", "not an option", "wiat", "wait?"),
-        ("walrow.load(7, log=LOG)", "names of tables", "tables", "['public.orders']"),
-        ("walrow.log.cancel_load('t', lgo=LOG)", "not an option", "lgo", "mean log?"),
-        ("walrow.receive()", "needs", "receive()", "slot (a logical slot"),
-        ("walrow.receive('dbname=x', log=NEW)", "needs", "receive()", "slot"),
-        (
-            "walrow.receive('dbname=x', lgo=NEW, slot='s')",
-            "not an option",
-            "lgo",
-            "log?",
-        ),
-        (
-            "walrow.receive('dbname=x', log=NEW, slot='s', publication='p')",
-            *("not an option", "publication", "did you mean publications?"),
-        ),
-        # servers
-        *(
-            (f"walrow.postgres.{call}", "a text", "conn", _CONN)
-            for call in (
-                "preflight('dbname=x')",
-                "slots('dbname=x')",
-                "catalog('dbname=x')",
-                "create_slot('dbname=x', 's')",
-                "drop_slot('dbname=x', 's')",
-                "alter_slot('dbname=x', 's', failover=True)",
-                "read_slot('dbname=x', 's')",
-                "create_physical_slot('dbname=x', 's')",
-                "identify_system('dbname=x')",
-                "show('dbname=x', 'wal_level')",
-                "timeline_history('dbname=x', 1)",
-                "check_settings('dbname=x')",
-            )
-        ),
-        ("walrow.postgres.slots(7)", "builtins.int", "conn", "psycopg.connect(...)"),
-        ("walrow.postgres.slots()", "needs", "slots()", "conn"),
-        (
-            "walrow.postgres.create_slot(None)",
-            "needs",
-            "create_slot()",
-            "name (the name",
-        ),
-        (
-            "walrow.postgres.preflight(None, publication='p')",
-            *("not an option", "publication", "did you mean publications?"),
-        ),
-        (
-            "walrow.postgres.settings(server_encoding=7)",
-            "not int",
-            "server_encoding",
-            "'UTF8'",
-        ),
-        (
-            "walrow.postgres.options(encoding='x')",
-            "not an option",
-            "encoding",
-            "server_enc",
-        ),
-        (
-            "walrow.postgres.ddl_trigger(dorp=True)",
-            "not an option",
-            "dorp",
-            "mean drop?",
-        ),
-        (
-            "walrow.postgres.start_replication_command('s')",
-            *("needs", "start_replication_command()", "start (where to start)"),
-        ),
-        ("walrow.postgres.changes('dbname=x')", "choose", "publications=", "table="),
-        (
-            "walrow.postgres.changes('dbnme=x', table='t')",
-            "not a",
-            "connection",
-            _CONNINFO,
-        ),
-        (
-            "walrow.postgres.changes(7, table='t')",
-            "not int",
-            "conninfo",
-            "'dbname=shop'",
-        ),
-        (
-            "walrow.postgres.changes('', tabel='t')",
-            "not an option",
-            "tabel",
-            "mean table?",
-        ),
-        (
-            "walrow.postgres.changes('', table='t', slot='s')",
-            "needs",
-            "slot",
-            "publications=",
-        ),
-        ("walrow.postgres.changes('', table='t', peek=True)", "needs", "peek", "slot="),
-        ("walrow.postgres.changes('', table='t', until='x')", "'x'", "until", '"now"'),
-        ("walrow.postgres.changes('', table='t', until=-1)", "-1", "until", '"now"'),
-        (
-            "walrow.postgres.changes('', table='t', start='-1h')",
-            "a time",
-            "start",
-            "the LSN",
-        ),
-        (
-            "walrow.postgres.ReplicationStream.connect('dbnme=x')",
-            *("not a connection string", "write it as", _CONNINFO),
-        ),
-        (
-            "walrow.postgres.PhysicalStream.connect(7)",
-            *("not int", "conninfo", "'dbname=shop'"),
-        ),
-        # backups
-        (
-            "walrow.backup.base_backup('dbname=x')",
-            "needs",
-            "base_backup()",
-            "to (a dir",
-        ),
-        (
-            "walrow.backup.base_backup('dbname=x', to='')",
-            "empty",
-            "to",
-            "name a directory",
-        ),
-        ("walrow.backup.base_backup('dbname=x', to=7)", "not int", "to", "a path"),
-        (
-            "walrow.backup.base_backup('dbname=x', to=NEW, format='zip')",
-            *("'zip'", "format", "'tar' or 'plain'"),
-        ),
-        (
-            "walrow.backup.base_backup('dbname=x', to=NEW, wal='x')",
-            *("'x'", "wal", "'stream' or 'fetch'"),
-        ),
-        (
-            "walrow.backup.base_backup('dbname=x', to=NEW, compres='x')",
-            *("not an option", "compres", "did you mean compress?"),
-        ),
-        (
-            "walrow.backup.receive_wal('dbname=x')",
-            "needs",
-            "receive_wal()",
-            "to (the dir",
-        ),
-        (
-            "walrow.backup.receive_wal('dbname=x', to=NEW, untli='x')",
-            *("not an option", "untli", "did you mean until?"),
-        ),
-        ("walrow.backup.verify_manifest()", "needs", "verify_manifest()", "("),
-        ("walrow.backup.verify_against(FOLDER)", "needs", "verify_against()", "log"),
-        # targets
-        ("walrow.delta.apply_changes(LOG)", "needs", "apply_changes()", "target"),
-        (f"{_DELTA}'item')", "needs", "target", "delta:"),
-        (f"{_DELTA}'item', target='/x')", "'/x'", "target", '"delta:/path"'),
-        (f"{_DELTA}'item', target=7)", "not int", "target", "a text"),
-        (f"{_DELTA}'itme', target=TARGET)", "no table", "itme", _TABLES),
-        (
-            f"{_DELTA}'item', target=TARGET, key='x')",
-            "not an option",
-            "key",
-            "mean keys?",
-        ),
-        (
-            f"{_DELTA}'item', target=TARGET, keys=['x'])",
-            "the table lacks",
-            "x",
-            "id, label",
-        ),
-        (f"{_DELTA}'item', target=TARGET, deletes='x')", "'x'", "deletes", "'soft'"),
-        (
-            "walrow.delta.apply_changes(7, table='item', target=TARGET)",
-            *("not int", "log must be", "the path or the URL"),
-        ),
-        ("walrow.delta.maintain(TARGET)", "does not exist", "target", "apply_changes"),
-        ("walrow.delta.apply_all()", "needs", "apply_all()", "("),
-        ("walrow.delta.maintain('/x')", "'/x'", "target", '"delta:/path"'),
-        ("walrow.spark.schema(LOG)", "choose a table", "table=", "envelope=True"),
-        ("walrow.spark.schema(LOG, 'itme')", "no table", "itme", "missing_table"),
-        (
-            "walrow.spark.schema(LOG, 'item', profile='x')",
-            "fixed",
-            "profile",
-            "in Spark",
-        ),
-        ("walrow.spark.decode(tabel='item')", "not an option", "tabel", "mean table?"),
-        (
-            "walrow.spark.decode(table='item', schema=7)",
-            "not int",
-            "schema",
-            "StructType",
-        ),
-        ("walrow.spark.changes('x', 'item')", "not str", "captures", "a DataFrame"),
-        (
-            "walrow.spark.apply_changes('x', LOG, table='item', target=TARGET)",
-            *("not str", "spark", "a SparkSession"),
-        ),
-        (
-            "walrow.spark.apply_changes(None, LOG, tabel='x', target=TARGET)",
-            *("not an option", "tabel", "did you mean table?"),
-        ),
-        # places that are no log
-        ("walrow.Log(CAP)", "is a file", "rows.text.wire", "name the log's"),
-        (
-            "walrow.Log('s3://', storage_options=7)",
-            "not int",
-            "storage_options",
-            "a mapping",
-        ),
-        (
-            "walrow.load('a.t', log=CAP)",
-            "is a file",
-            "rows.text.wire",
-            "name the log's",
-        ),
-        ("walrow.load('a.t', log='docs')", "there is no log", "docs", "walrow receive"),
-        (
-            "walrow.log.cancel_load('a.t', log='/no')",
-            "No such file",
-            "/no",
-            "walrow receive",
-        ),
-        (
-            "walrow.log.cancel_load('a.t', log=CAP)",
-            "is a file",
-            "rows.text.wire",
-            "name the",
-        ),
-        ("walrow.seal(CAP, log=CAP)", "is a file", "rows.text.wire", "name another"),
-        ("walrow.seal(CAP, log='docs')", "no log", "docs", "an empty or new directory"),
-        (
-            "walrow.delta.apply_changes('docs', table='item', target=TARGET)",
-            "no log",
-            "docs",
-            "seal",
-        ),
-        # wrong types and ranges
-        (
-            "walrow.load([], log=LOG)",
-            "is empty",
-            "tables",
-            "leave it out for all tables",
-        ),
-        (
-            "walrow.load(['a.t', 7], log=LOG)",
-            "must be names",
-            "tables",
-            "['public.orders']",
-        ),
-        (
-            "walrow.load('a.t', log=LOG, timeout=-1)",
-            "is -1",
-            "timeout",
-            "from 0 seconds on",
-        ),
-        (
-            "walrow.log.cancel_load(7, log=LOG)",
-            "must be names",
-            "tables",
-            "['public.orders']",
-        ),
-        ("walrow.seal(7, log=NEW)", "not int", "a source is", "a path, a URL, a file"),
-        ("walrow.seal(CAP, log=7)", "not int", "log", "the path or the URL"),
-        ("walrow.seal(CAP, log=NEW, progress=7)", "not int", "progress", "a function"),
-        ("walrow.schema('no.wire', 'item')", "No such file", "no.wire", "below /"),
-        ("walrow.tables('no.wire')", "No such file", "no.wire", "below /"),
-        ("walrow.frames('no.wire')", "No such file", "no.wire", "below /"),
-        (
-            "list(walrow.messages(b'hello'))",
-            "no known format",
-            "the source",
-            "pgoutput",
-        ),
-        ("walrow.Decoder(start='-1h')", "is a time", "start", "pass the LSN"),
-        ("walrow.Lsn('1/2/3')", "two hexadecimal", "an LSN", "16/B374D848"),
-        ("walrow.Lsn(2**64)", "a number", "an LSN", "from 0 to 2**64 - 1"),
-        (
-            "log.follow(poll_interval='1 year')",
-            "must be a duration",
-            "poll_interval",
-            _DURATION,
-        ),
-        ("log.state('item', as_of=7.5)", "not float", "as_of", _LSN_OR_TIME),
-        (
-            "log.state(('public', 'item', 'x'))",
-            "not tuple",
-            "table",
-            "a pair of schema",
-        ),
-        ("log.state('item', columns='id')", "not one string", "columns", "a sequence"),
-        ("log.net('item', end=NAIVE)", "a time zone", "end", "datetime.now(UTC)"),
-        ("log.net('item', allow=[7])", "has 7", "allow", "it takes erased"),
-        ("log.retain('7d')", "without a name", "retain()", "write name=value"),
-        ("log.compact('64MiB')", "without a name", "compact()", "write name=value"),
-        ("log.erase('item', keys='id')", "must be a list", "keys", "[{'id': 5}]"),
-        (
-            "log.register('x' * 300)",
-            "1 to 64 bytes",
-            "the name of a reader",
-            "no control",
-        ),
-        ("log.register('c').advance(2**62)", "ends at", "the log", "before 40000000/0"),
-        # receive
-        (
-            "walrow.receive('dbname=x', log=CAP, slot='s', publications='p')",
-            *("is a file", "rows.text.wire", "name another"),
-        ),
-        (
-            "walrow.receive('dbname=x', log=NEW, slot='', publications='p')",
-            *("is empty", "slot", "name the slot"),
-        ),
-        (
-            "walrow.receive('dbname=x', log=NEW, slot='s', publications=7)",
-            *("not int", "publications", "a sequence of names"),
-        ),
-        (
-            "walrow.receive('dbname=x', log=NEW, slot='s', publications=[])",
-            *("is missing", "publications", "name at least one"),
-        ),
-        (
-            "walrow.receive('dbname=x', log=NEW, slot='s', publications='p', status=7)",
-            *("not int", "status", "a function"),
-        ),
-        (
-            "walrow.receive('dbname=x', log=NEW, slot='s', publications='p', stop=7)",
-            *("not int", "stop", "a threading.Event()"),
-        ),
-        (
-            "walrow.receive('dbname=x', log=NEW, slot='s', publications='p', retain='7d')",
-            *("not str", "retain", "walrow.log.Retention(age="),
-        ),
-        (
-            "walrow.receive('dbname=x', log=NEW, slot='s', publications='p', until='x')",
-            *("'x'", "until", "it must be 'now'"),
-        ),
-        (
-            "walrow.receive('dbname=x', log=NEW, slot='s', publications='p', jobs=0)",
-            *("is 0", "jobs", "from 1 to 64"),
-        ),
-        # targets
-        ("walrow.delta.apply_all(LOG, 7)", "not int", "targets", "a mapping, such as"),
-        (
-            "walrow.delta.apply_all(LOG, {'item': TARGET, 'stock': TARGET})",
-            *("one target", "two tables", "each needs its own"),
-        ),
-        (
-            f"{_DELTA}'item', target='delta:' + CAP)",
-            "is a file",
-            "rows.text.wire",
-            "name another",
-        ),
-        (
-            f"{_DELTA}'item', target='iceberg:a.b')",
-            "is not",
-            "iceberg:a.b",
-            "walrow.spark",
-        ),
-        (
-            f"{_DELTA}'item', target=TARGET, partition_by=['x'])",
-            "no such column",
-            "x",
-            "its columns",
-        ),
-        (f"{_DELTA}'item', target=TARGET, mode='x')", "is 'x'", "mode", "'current' or"),
-        (f"{_DELTA}'item', target=TARGET, memory=-1)", "is -1", "memory", "from 0 to"),
-        (
-            f"{_DELTA}'item', target=TARGET, storage_options=7)",
-            "not int",
-            "storage_options",
-            "names with",
-        ),
-        (
-            f"{_DELTA}'item', target=TARGET, progress=7)",
-            "not int",
-            "progress",
-            "a function",
-        ),
-        (
-            f"{_DELTA}'item', target=TARGET, mode='history', deletes='ignore')",
-            *("means nothing", "deletes='ignore'", "leave it out"),
-        ),
-        (
-            "walrow.delta.maintain('delta:/no')",
-            "does not exist",
-            "/no",
-            "apply_changes makes it",
-        ),
-        ("walrow.spark.decode()", "choose a table", "table=", "envelope=True"),
-        (
-            "walrow.spark.changes(None, 'item')",
-            "not NoneType",
-            "captures",
-            "a DataFrame",
-        ),
-    )
+    # Types of values: of a source, an option, an entry of a list, a key, an object, a function.
+    Call("walrow.read(7)", "TypeError", ("source", "int")),
+    Call("walrow.read(CAP, profile=7)", "TypeError", ("profile", "string", "int")),
+    Call("walrow.read(CAP, table=1.5)", "TypeError", ("table", "OID", "float")),
+    Call("walrow.read(CAP, tables='item')", "TypeError", ("tables", "table")),
+    Call("walrow.read(CAP, columns=[7])", "TypeError", ("columns", "names", "int")),
+    Call("walrow.read(CAP, types={7: 'x'})", "TypeError", ("types", "string", "int")),
+    Call(
+        "walrow.read(CAP, table='item', schema='x')", "TypeError", ("pa.schema", "str")
+    ),
+    Call("walrow.postgres.slots(7)", "OptionError", ("conn", "int", "psycopg.connect")),
+    Call(f"{_RECEIVE}stop=7)", "OptionError", ("stop", "threading.Event", "int")),
+    Call("walrow.delta.apply_all(LOG, 7)", "TypeError", ("targets", "mapping", "int")),
+    # Ranges, choices and forms.
+    Call("walrow.read(CAP, batch_rows=0)", "OptionError", ("batch_rows", "2147483647")),
+    Call(f"{_RECEIVE}jobs=0)", "OptionError", ("jobs", "0", "1", "64")),
+    Call(
+        "walrow.read(CAP, tables=[])", "OptionError", ("tables",), {"remedy": "tables"}
+    ),
+    Call(
+        "walrow.read(CAP, missing_table='x')",
+        "OptionError",
+        ("missing_table", "ignore"),
+    ),
+    Call(
+        f"{_DELTA}'item', target=TARGET, mode='x')", "OptionError", ("mode", "history")
+    ),
+    Call(
+        "walrow.read(CAP, types={'id': 'x'})", "OptionError", ("types", "id", "int64")
+    ),
+    Call(
+        "walrow.read(CAP, spool_memory='x')", "OptionError", ("spool_memory", "64MiB")
+    ),
+    Call("log.compact(segment_size='x')", "OptionError", ("segment_size", "64MiB")),
+    Call("log.follow(poll_interval='x')", "OptionError", ("poll_interval", "12h")),
+    Call("walrow.read(CAP, start='x')", "OptionError", ("start", "16/B374D848", "-1h")),
+    Call("walrow.read(CAP, end=NAIVE)", "OptionError", ("end", "datetime", "UTC")),
+    Call("walrow.Lsn('1/2/3')", "ValueError", ("LSN", "16/B374D848")),
+    Call("log.register('x' * 300)", "LogError", ("64",), {"code": "reader_name"}),
+    Call(f"{_DELTA}'item', target='/x')", "OptionError", ("/x", "delta:/path")),
+    # Options that need or contradict each other.
+    Call(
+        "walrow.read(CAP, table='item', tables=['item'])",
+        *("OptionError", ("table", "tables"), {"remedy": "tables"}),
+    ),
+    Call("walrow.read(CAP, versions='union')", "OptionError", ("versions", "table=")),
+    Call("walrow.schema(CAP)", "OptionError", (), {"remedy": "table"}),
+    Call(
+        "walrow.postgres.changes('dbname=x')",
+        "OptionError",
+        ("table=", "publications="),
+    ),
+    Call(
+        "walrow.postgres.changes('', table='t', peek=True)", "OptionError", ("slot=",)
+    ),
+    # What is not there, or is something else: files, logs, tables, columns, targets.
+    Call("walrow.read('no.wire')", "FileNotFoundError", ("no.wire",), {"errno": 2}),
+    Call("list(walrow.read(b'hello'))", "DecodeError", ("pgoutput",), {"offset": 0}),
+    Call("walrow.read(CAP, catalog=CAP)", "OptionError", ("rows.text.wire", "catalog")),
+    Call("walrow.Log(CAP)", "NotADirectoryError", ("rows.text.wire",), {"errno": 20}),
+    Call(
+        "walrow.load('a.t', log='docs')", "LogError", ("docs",), {"code": "not_a_log"}
+    ),
+    Call("walrow.seal(CAP, log=CAP)", "OptionError", ("log", "rows.text.wire")),
+    Call(
+        "log.register('c').advance(2**62)",
+        *("LogError", ("40000000/0",), {"code": "past_end"}),
+    ),
+    Call("list(walrow.read(CAP, table='itme'))", "SchemaError", ("itme", "item?")),
+    Call("list(walrow.read(CAP, columns=['x']))", "SchemaError", ("columns", "x")),
+    Call(
+        "list(walrow.read(CAP, types={'label': 'int64'}))",
+        *("SchemaError", ("int64", "string")),
+        {"table": "public.item", "column": "label"},
+    ),
+    Call("log.state('itme')", "SchemaError", ("public.item",), {"table": "itme"}),
+    Call(
+        f"{_DELTA}'item', target=TARGET, keys=['x'])",
+        *("SchemaError", ("x", "label"), {"table": "public.item"}),
+    ),
+    Call("walrow.delta.maintain(TARGET)", "OptionError", (":/", "apply_changes")),
+    # Connection strings, which may have a password.
+    Call(
+        f"walrow.read('dbname=x password={SECRET}')",
+        *("OptionError", ("source", "pg_recvlogical")),
+    ),
+    Call(
+        f"walrow.postgres.slots('dbname=x password={SECRET}')",
+        *("OptionError", ("conn", "psycopg.connect")),
+    ),
+    Call(
+        f"walrow.postgres.changes('dbnme=x password={SECRET}', table='t')",
+        *("OptionError", ("'host=db dbname=shop'",)),
+    ),
 ]

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
-from walrow._backup.base_options import BackupOptions
-from walrow._backup.wal_receiving import WalOptions
+from walrow._backup.base.options import BackupOptions
+from walrow._backup.wal.options import WalOptions
 from walrow._log.sealing import SealOptions
 from walrow._options import Option, declared
 from walrow._receive.options import ReceiveOptions

@@ -1,4 +1,4 @@
-"""docs/architecture.md is true: arrows point one way, and each file is named."""
+"""docs/architecture.md is true: arrows point one way, and each file says what it is."""
 
 from __future__ import annotations
 
@@ -236,9 +236,7 @@ def test_threads_are_made_in_few_places() -> None:
     assert threads == {
         "_workers",
         # Modules that take backups, and commit to targets.
-        "_backup.base_disk",
-        "_backup.scratch_server",
-        "_backup.wal_landing",
+        "_backup.base.taking",
         # Watches the reader of a pipe.
         "cli.stopping",
         "delta.snapshots",
@@ -246,8 +244,8 @@ def test_threads_are_made_in_few_places() -> None:
     }
     workers = makers("Worker", "in_background") - {"_workers"}
     assert workers == {
-        "_backup.base_wal_stream",
-        "_postgres.interruption",
+        "_backup.wal.files",
+        "_backup.wal.receiver",
         "_postgres.locks",
         "_postgres.open_connections",
         # The three kinds of a receiver: askers, the log's thread, copies.
@@ -269,10 +267,7 @@ def test_few_modules_wait_by_themselves() -> None:
     }
     # The threads of a part wait for each other with events.
     assert makers("Event", "Condition") == {
-        "_backup.base_wal_stream",
-        "_backup.wal_landing",
-        "_backup.wal_receiving",
-        "_postgres.interruption",
+        "_backup.wal.receiver",
         "_postgres.locks",
         "_receive.loading",
         "_workers",
@@ -422,7 +417,6 @@ def refuse_circles(graph: dict[str, set[str]]) -> None:
 # Files that know no room.
 _LEAVES = (
     "_amounts",
-    "_calls",
     "_options",
     "_results",
     "_core",
@@ -449,7 +443,7 @@ _PYTHON_ROOMS = {
     "_read": (*_LEAVES, "_sources"),
     "_postgres": _READS,
     "postgres": ("_late", "_postgres"),
-    "_backup": (*_LOGS, "_postgres"),
+    "_backup": (*_LEAVES, "_postgres"),
     "backup": ("_late", "_backup"),
     "_log": _READS,
     # It names the results of receivers, which are imported when they are used.
@@ -501,47 +495,29 @@ def test_names_that_are_exported_again_are_found() -> None:
     ]
 
 
-def test_the_page_names_each_file() -> None:
-    of_python = [
-        path
-        for path in PACKAGE.rglob("*.py")
-        # One for each command.
-        if path.stem not in _COMMANDS and not path.stem.startswith("__")
-    ]
-    of_rust = [
-        path
-        for crate in CRATES.iterdir()
-        if crate.name != "walrow-testkit"
-        for path in (crate / "src").rglob("*.rs")
-        if path.stem not in ("lib", "mod", "tests", "oracle")
-    ]
-    folders = {"preflight", "error"}
-    missing = [
-        str(path.relative_to(ROOT))
-        for path in of_python + of_rust
-        if path.name not in PAGE and path.parent.name not in folders
-    ]
-    assert not missing
+def test_the_page_names_each_crate_each_package_and_these_tests() -> None:
+    for crate in CRATES.iterdir():
+        assert f"| `{crate.name}` |" in PAGE
+    packages = {it.parent.name for it in PACKAGE.glob("*/__init__.py")}
+    assert packages - set(re.findall(r"`(\w+)`", PAGE)) == set()
+    named = set(re.findall(r"`(test_\w+)`", PAGE))
+    assert named == {it for it in globals() if it.startswith("test_")} - {
+        "test_names_that_are_exported_again_are_found",
+        "test_the_page_names_each_crate_each_package_and_these_tests",
+        "test_each_file_begins_with_what_it_is",
+    }
 
 
-_COMMANDS = {path.stem for path in (ROOT / "python/walrow/cli").glob("*.py")} & {
-    *(
-        "apply",
-        "backup",
-        "backup_base",
-        "backup_verify",
-        "backup_wal",
-        "catalog",
-        "ddl_trigger",
-        "decode",
-        "follow",
-        "init",
-        "inspect",
-        "load",
-        "log",
-    ),
-    *("preflight", "receive", "run", "seal", "slot", "state", "status", "tables"),
-}
+def test_each_file_begins_with_what_it_is() -> None:
+    for path in PACKAGE.rglob("*.py"):
+        assert ast.get_docstring(ast.parse(path.read_text("utf-8"))), path
+    for path in CRATES.glob("*/src/**/*.rs"):
+        # After attributes and ordinary comments.
+        lines = path.read_text("utf-8").splitlines()
+        first = next(it for it in lines if it and not re.match(r"#!\[|//(?!!)", it))
+        assert first.startswith("//!"), path
+
+
 _COMPILED = "walrow._core"
 _OWN = {"crate", "super", "self"}
 _TESTS = re.compile(r"#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*mod \w+ \{")

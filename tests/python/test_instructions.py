@@ -23,6 +23,7 @@ _spec.loader.exec_module(instructions)
     reason="counts instructions by valgrind, of a program that cargo builds: install both, "
     "then run pytest tests/python/test_instructions.py",
 )
+@pytest.mark.builds
 @pytest.mark.timeout(600)
 def test_no_workload_takes_more_instructions_than_before() -> None:
     done = subprocess.run(  # noqa: S603

@@ -231,7 +231,8 @@ def test_upkeep_of_a_log(
             assert walrow.Log(log.path).segments() == segments
     # Some segments may be rewritten. Another call goes on.
     log = walrow.Log(log.path)
-    assert log.verify() == len(segments)
+    assert log.verify() == []
+    assert len(log.segments()) == len(segments)
     log.erase("t", columns=["v"])
     with pytest.raises(walrow.errors.SchemaError):
         # It is gone.

@@ -44,7 +44,7 @@ def test_a_log_gives_the_rows_of_its_capture(capture: Capture, tmp_path: Path) -
             (oid, name, sum(rows), truncates)
             for oid, name, *rows, truncates in expected
         }
-        assert log.verify() == len(log.segments())
+        assert log.verify() == []
 
 
 def changes(tables: Any) -> list[Any]:
@@ -105,14 +105,6 @@ def test_a_log_of_a_quiet_database_reaches_what_its_journal_says(
     assert reached(tmp_path / "copy") == (walrow.Lsn(0x2000), False, None)
 
 
-def test_a_notebook_shows_its_tables(tmp_path: Path) -> None:
-    folder = tmp_path / "<b>"
-    walrow.seal("tests/data/18/rows.text.wire", log=folder)
-    shown = walrow.Log(folder)._repr_html_()
-    assert "&lt;b&gt;</b>: 0/0 to 0/886B280, 1 segment<" in shown
-    assert "<td>public.item</td><td>1</td><td>9</td><td>0</td>" in shown
-
-
 def test_a_notebook_shows_tables_as_their_log() -> None:
     log = walrow.Log("tests/data/log-2/log")
     shown = log.tables()._repr_html_()
@@ -127,5 +119,3 @@ def test_a_notebook_shows_tables_as_their_log() -> None:
         ["public.t", "1", "69", "0", "", ""],
         ["public.loaded", "1", "90", "1", "0/4800", ""],
     ]
-    # The log shows the same rows.
-    assert log._repr_html_().endswith(shown.partition("<thead>")[2])

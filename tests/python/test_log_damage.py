@@ -46,7 +46,8 @@ def read(path: Path) -> None:
 @pytest.mark.parametrize("level", [None, 3])
 def test_verify_finds_every_changed_byte(tmp_path: Path, level: int | None) -> None:
     log = published(tmp_path / "log", transactions(3), level=level)
-    assert log.verify() == 3
+    assert log.verify() == []
+    assert len(log.segments()) == 3
     chance = random.Random(7)  # noqa: S311 - no secret
     for segment in log.segments():
         data = segment.path.read_bytes()
@@ -61,7 +62,7 @@ def test_verify_finds_every_changed_byte(tmp_path: Path, level: int | None) -> N
             code, file = fault(lambda: walrow.Log(log.path).verify())
             assert (code, file) == ("damaged", segment.path.name)
         segment.path.write_bytes(data)
-    assert log.verify() == 3
+    assert log.verify() == []
 
 
 @pytest.mark.parametrize("level", [None, 3])
@@ -204,7 +205,7 @@ def test_an_index_of_segments_that_are_gone(tmp_path: Path) -> None:
     with Publisher(log.path):
         pass
     assert contents(walrow.read(log.path)) == expected
-    assert walrow.Log(log.path).verify() == 2
+    assert walrow.Log(log.path).verify() == []
 
 
 @pytest.fixture

@@ -94,7 +94,7 @@ def test_a_key_of_a_capture_is_erased(
     # Unchanged values of the old row are not there to be taken from it any more.
     if not any("_unsent" in it and it["_unsent"] for it in after):
         assert after == expected
-    assert log.verify() == len(log.segments())
+    assert log.verify() == []
     if oid in {it.oid for it in log.tables()}:
         assert astuple(log.erase(oid, keys=[key])) == (0, 0, 0)
     rows = sum(it.rows for it in log.tables())
@@ -143,7 +143,7 @@ def test_a_column_of_a_capture_is_erased(capture: Capture, tmp_path: Path) -> No
         of_table = next(it for it in log.tables() if it.oid == table.oid)
         for version in of_table.versions:
             assert column not in {it.name for it in version.columns}
-        assert log.verify() == len(log.segments())
+        assert log.verify() == []
         with pytest.raises(walrow.errors.SchemaError):
             log.erase(table.oid, columns=[column])
         return
@@ -252,7 +252,7 @@ def test_readers_go_on_while_segments_are_rewritten(log: walrow.Log) -> None:
     rest = [row for batch in reader for row in pa.record_batch(batch).to_pylist()]
     assert first[0]["id"] == "1"
     assert {row["id"] for row in first + rest} >= {"1", "2", "3", "4", "5"}
-    assert opened.verify() == 5
+    assert opened.verify() == []
 
 
 def test_an_erased_log_that_is_sealed_again_keeps_its_seqs(

@@ -241,7 +241,7 @@ def test_a_keeper_merges_segments_beside_a_writer(tmp_path: Path) -> None:
     log = walrow.Log(path)
     # A merged segment is not copied again for a few more segments.
     assert [it.end for it in log.segments()] == [0x3000, 0x5000, 0x6000]
-    assert log.verify() == 3
+    assert log.verify() == []
     with (path / "_upkeep").open("r+b") as lease:
         fcntl.flock(lease, fcntl.LOCK_EX)
         assert (note() or "").startswith("upkeep: ")
@@ -271,4 +271,4 @@ def test_a_keeper_applies_a_retention_beside_a_writer(tmp_path: Path) -> None:
         publisher.publish(*transactions(8)[6:])
     keeper.apply()
     assert [it.end for it in walrow.Log(path).segments()] == [0x8000]
-    assert walrow.Log(path).verify() == 1
+    assert walrow.Log(path).verify() == []

@@ -1,4 +1,4 @@
-"""What a receiver, `check` and `verify` say of a log that lacks something: the same."""
+"""What a receiver and `verify` say of a log that lacks something: the same."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ def refusals(path: Path) -> set[tuple[str | None, str | None]]:
     """What each of them says."""
     return {
         fault(lambda: walrow.seal(history(9), log=path)),
-        fault(lambda: walrow.Log(path).check()),
         fault(lambda: walrow.Log(path).verify()),
     }
 
 
 def test_a_missing_newest_segment_is_named(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(4))
-    assert log.check() == []
+    assert log.verify() == []
     log.segments()[-1].path.unlink()
     assert refusals(log.path) == {("missing", None)}
     # What is before it is read.
@@ -54,16 +53,17 @@ def test_a_cut_newest_segment_is_damaged(tmp_path: Path) -> None:
     assert "restore the file from a copy" in str(raised.value)
 
 
-def test_check_says_what_would_be_published_and_changes_nothing(tmp_path: Path) -> None:
+def test_verify_says_what_would_be_published_and_changes_nothing(
+    tmp_path: Path,
+) -> None:
     with Publisher(tmp_path / "log") as publisher:
         publisher.publish(*transactions(2))
         publisher.writer.append(transaction(0x3000, ("1", "x")))
         publisher.writer.sync()
     log = walrow.Log(tmp_path / "log")
     before = {it.name: it.read_bytes() for it in log.path.iterdir()}
-    assert log.check() == ["publish the transactions of the journal, up to 0/3000"]
+    assert log.verify() == ["publish the transactions of the journal, up to 0/3000"]
     assert {it.name: it.read_bytes() for it in log.path.iterdir()} == before
-    assert log.verify() == 2
     # A byte of it that was synced, as the block after it says, is damaged.
     with Publisher(log.path) as publisher:
         for number in (4, 5, 6):

@@ -1,20 +1,26 @@
-"""Logs that a second thread reads: the same batches, errors and ends as with one thread."""
+"""Logs that a second thread reads: the same batches, errors and ends as with one thread.
+
+One thread decodes a capture.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import gzip
+import io
 import subprocess
 import sys
 import threading
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import walrow
-from logs import SEALABLE, contents, log_of, published, transactions
-from walrow.errors import LogError
+from logs import SEALABLE, contents, history, published, sampled, transactions
+from walrow.errors import LogError, OptionError
 
 if TYPE_CHECKING:
     from captures import Capture
@@ -58,12 +64,22 @@ def test_two_threads_return_the_batches_of_one(
         assert [(str(it.table), pa.record_batch(it)) for it in reader] == one
 
 
-@pytest.mark.parametrize("capture", SEALABLE[::10], ids=str)
+@pytest.mark.parametrize("capture", sampled(SEALABLE, 10), ids=str)
 def test_a_sealed_capture_has_the_same_contents(
     capture: Capture, tmp_path: Path
 ) -> None:
-    log = log_of(tmp_path / "log", capture, 1)
-    assert contents(walrow.read(log, threads=2)) == contents(walrow.read(log))
+    walrow.seal(capture.path, log=tmp_path, segment_size=2_000)
+    log = walrow.Log(tmp_path)
+    for options in (
+        {"batch_rows": 5},
+        {"profile": "text"},
+        {"side_tables": ["transactions"]},
+    ):
+        two = log.read(threads=2, unfinished="ignore", **options)
+        one = log.read(unfinished="ignore", **options)
+        assert contents(two) == contents(one)
+        assert two.position == one.position
+        assert two.bytes_read == one.bytes_read
 
 
 def damaged(log: walrow.Log) -> Path:
@@ -178,4 +194,122 @@ def test_a_thread_reads_only_one_log_in_a_directory(log: walrow.Log) -> None:
         assert segment_threads() <= before
     assert batches(f"file://{log.path}/", 2) == expected
     assert batches([log], 2) == expected
+    assert batches(log.path, 2) == expected
     assert batches(log, 3) == expected
+
+
+def as_path(path: Path) -> Any:
+    return path
+
+
+def as_gzip(path: Path) -> Any:
+    target = path.with_suffix(".gz")
+    target.write_bytes(gzip.compress(path.read_bytes()))
+    return str(target)
+
+
+def as_directory(path: Path) -> Any:
+    return path.parent
+
+
+def as_pattern(path: Path) -> Any:
+    return f"{path.parent}/*.wire"
+
+
+def as_url(path: Path) -> Any:
+    return f"file://{path}"
+
+
+def as_url_of_a_directory(path: Path) -> Any:
+    return f"file://{path.parent}/"
+
+
+def as_file(path: Path) -> Any:
+    return io.BytesIO(path.read_bytes())
+
+
+def as_list(path: Path) -> Any:
+    return [path]
+
+
+def as_generator(path: Path) -> Any:
+    return (each for each in [path])
+
+
+def as_bytes(path: Path) -> Any:
+    return path.read_bytes()
+
+
+def as_chunks(path: Path) -> Any:
+    return [path.read_bytes()]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        as_path,
+        as_gzip,
+        as_directory,
+        as_pattern,
+        as_url,
+        as_url_of_a_directory,
+        as_file,
+        as_list,
+        as_generator,
+        as_bytes,
+        as_chunks,
+    ],
+)
+def test_one_thread_decodes_a_capture(source: Any, tmp_path: Path) -> None:
+    path = tmp_path / "a.wire"
+    path.write_bytes(history())
+    for threads in (2, 64):
+        with pytest.raises(OptionError) as raised:
+            walrow.read(source(path), threads=threads)
+        assert str(raised.value).startswith(f"threads={threads} needs a log")
+        assert "Leave threads out" in str(raised.value)
+        assert "walrow.seal" in str(raised.value)
+    assert sum(it.num_rows for it in walrow.read(source(path), threads=1)) == 18
+    assert sum(it.num_rows for it in walrow.read(source(path))) == 18
+
+
+def test_one_thread_decodes_rows_of_a_slot() -> None:
+    row = ("0/1000", 1, b"C")
+    for source in (row, [row], iter([row])):
+        with pytest.raises(OptionError, match="threads=2 needs a log"):
+            walrow.read(source, threads=2)
+
+
+def test_one_thread_decodes_a_log_and_a_capture(
+    log: walrow.Log, tmp_path: Path
+) -> None:
+    capture = tmp_path / "a.wire"
+    capture.write_bytes(history())
+    for sources in ([log, capture], [capture, log]):
+        with pytest.raises(OptionError, match="threads=2 needs a log"):
+            walrow.read(sources, threads=2)
+
+
+def test_a_capture_that_does_not_exist_is_that_error(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        walrow.read(tmp_path / "a.wire", threads=2)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 65, True, "2", None, 2.5])
+def test_a_number_of_threads_is_checked(log: walrow.Log, threads: Any) -> None:
+    for source in (log, b"", [b""]):
+        with pytest.raises(OptionError, match="threads must be a number from 1 to 64"):
+            walrow.read(source, threads=threads)
+
+
+def test_others_take_no_threads() -> None:
+    from walrow import spark
+
+    calls: list[Any] = [
+        partial(walrow.Reader, []),
+        walrow.Decoder,
+        spark.decode,
+    ]
+    for call in calls:
+        with pytest.raises(TypeError, match="threads"):
+            call(threads=2)

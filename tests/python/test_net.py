@@ -832,14 +832,12 @@ def test_it_shows_itself(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(1, 2))
     net = log.net("t")
     assert repr(net) == "<walrow._log.net.Net of public.t, 0/0 to 0/1000: not read>"
-    assert "0/1000" in net._repr_html_()
     assert net.bytes_read == 0
     assert net.events == 2
     assert (
         repr(net)
         == "<walrow._log.net.Net of public.t, 0/0 to 0/1000: 2 changes, 2 rows>"
     )
-    assert "<td>2</td>" in net._repr_html_()
 
 
 @pytest.mark.parametrize(
@@ -887,7 +885,7 @@ def test_options_of_other_functions(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(1))
     for wrong in ("metadata", "as_of", "tables", "framing", "nonsense"):
         option: Any = {wrong: None}
-        with pytest.raises(TypeError, match=f"{wrong} is not an option of net"):
+        with pytest.raises(TypeError, match=f"unexpected keyword argument '{wrong}'"):
             log.net("t", **option)
 
 

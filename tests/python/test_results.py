@@ -1,4 +1,4 @@
-"""Results are frozen values with names, which show themselves as JSON and in notebooks."""
+"""Results are frozen values with names, which show themselves as JSON. Lists of them are tables."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sealed(folder: Path) -> walrow.log.Log:
     return walrow.Log(folder)
 
 
-def test_what_a_log_has_is_json_and_html(tmp_path: Path) -> None:
+def test_what_a_log_has_is_json_and_tables(tmp_path: Path) -> None:
     opened = sealed(tmp_path)
     for results, what in ((opened.segments(), "segment"), (opened.tables(), "table")):
         assert isinstance(results, Results)
@@ -59,17 +59,16 @@ def test_what_a_log_has_is_json_and_html(tmp_path: Path) -> None:
             found = each.to_dict()
             assert json.loads(json.dumps(found)) == found
             assert [*found] == [it.name for it in dataclasses.fields(each)]
-            assert each._repr_html_().count("<tr>") == len(found) + 1
+            assert not hasattr(each, "_repr_html_")
+        assert text.count("<tr>") == len(results) + 1
     first = opened.segments()[0].to_dict()
     assert first["end"] == str(opened.end)
     assert first["path"] == str(opened.segments()[0].path)
     assert first["commit_times"] == sorted(first["commit_times"])
-    assert "walrow" not in opened.segments()[0]._repr_html_()[:30]
 
 
 def test_names_are_text_in_html() -> None:
     found = postgres.Finding("<b>", "note", "<script>alert(1)</script>")
-    assert "<script>" not in found._repr_html_()
     assert "<script>" not in postgres.Preflight([found])._repr_html_()
 
 

@@ -1,24 +1,34 @@
-"""Where a directory of WAL goes on, over its listing alone."""
+"""Where a directory of WAL is continued, over its listing alone, and when a receiver gives up."""
 
 from __future__ import annotations
 
 import struct
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walrow._backup.wal_attempts import Attempts, Failed
-from walrow._backup.wal_beginning import first_position
-from walrow._backup.wal_listing import Empty, Entry, GoOn, Refused, where_to_begin
-from walrow._backup.wal_names import PARTIAL, Segment, history_name, parse_segment
-from walrow._backup.wal_page import HEADER_BYTES, parse_first_page
-from walrow._lsn import Lsn
-from walrow._postgres.commands import IdentifySystem, PhysicalSlot
-from walrow.errors import ConnectionLostError, ReplicationError
+from walrow._backup.wal.files import WalDirectory
+from walrow._backup.wal.options import WalOptions
+from walrow._backup.wal.receiver import WalReceiver
+from walrow._backup.wal.segments import (
+    HEADER_BYTES,
+    PARTIAL,
+    Entry,
+    Segment,
+    history_name,
+    parse_first_page,
+    parse_segment,
+    segments_newest_first,
+    where_to_begin,
+)
+from walrow.errors import BackupError, ConnectionLostError, ReplicationError
 
 MIB = 1 << 20
+PLACE = Path("/wal")
 SIZES = st.sampled_from([MIB << power for power in range(11)])
 
 
@@ -79,11 +89,9 @@ def test_it_goes_on_where_it_was_killed(
     files, at = found
     random.shuffle(files)
     others = [Entry("_lock", 0), Entry("backup_label", 3), Entry("x", None)]
-    decision = where_to_begin([*files, *others], MIB)
-    assert isinstance(decision, GoOn)
-    assert decision.begin == at
+    assert where_to_begin(PLACE, [*files, *others], MIB) == at
     names = {it.name for it in files if not it.name.endswith(".history")}
-    assert set(decision.newest_first) == names
+    assert segments_newest_first([*files, *others]) == sorted(names, reverse=True)
 
 
 @given(st.integers(0, 1 << 13), st.integers(3, 9), st.data())
@@ -91,16 +99,20 @@ def test_a_gap_is_refused_by_name(first: int, count: int, data: st.DataObject) -
     segments = [Segment(1, first + it) for it in range(count)]
     gone = segments.pop(data.draw(st.integers(1, count - 2)))
     files = [entry(it) for it in segments]
-    refused = where_to_begin(files, MIB)
-    assert isinstance(refused, Refused)
-    assert (refused.code, refused.file) == ("gap", gone.name(MIB))
     # Also if it is there, but not whole.
-    refused = where_to_begin([*files, entry(gone, partial=True)], MIB)
-    assert isinstance(refused, Refused)
-    assert (refused.code, refused.file) == ("gap", gone.name(MIB))
+    for given_files in (files, [*files, entry(gone, partial=True)]):
+        assert refused(given_files) == ("gap", gone.name(MIB))
 
 
-ONE, TWO, THREE = (Segment(1, it) for it in (1, 2, 3))
+def refused(files: list[Entry]) -> tuple[str | None, str]:
+    """The code, and the file that is named."""
+    with pytest.raises(BackupError) as raised:
+        where_to_begin(PLACE, files, MIB)
+    assert str(raised.value).startswith(f"{raised.value.path}: ")
+    return raised.value.code, Path(raised.value.path or "").name
+
+
+ONE, TWO = Segment(1, 1), Segment(1, 2)
 
 
 @pytest.mark.parametrize(
@@ -109,11 +121,15 @@ ONE, TWO, THREE = (Segment(1, it) for it in (1, 2, 3))
         ([entry(ONE, size=5)], "size", ONE.name(MIB)),
         ([entry(ONE, size=MIB + 1)], "size", ONE.name(MIB)),
         ([entry(ONE, partial=True, size=MIB + 1)], "size", ONE.name(MIB) + PARTIAL),
-        ([Entry("000000010000000000001000", MIB)], "size", "000000010000000000001000"),
+        (
+            [Entry("000000010000000000001000", MIB)],
+            "foreign",
+            "000000010000000000001000",
+        ),
         ([Entry(ONE.name(MIB), None)], "foreign", ONE.name(MIB)),
         ([entry(ONE), entry(ONE, partial=True)], "foreign", ONE.name(MIB) + PARTIAL),
         *(
-            ([Entry(name, 99)], "compressed", name)
+            ([Entry(name, 99)], "foreign", name)
             for ending in (".gz", ".lz4", ".zst")
             for name in (ONE.name(MIB) + ending, ONE.name(MIB) + ending + PARTIAL)
         ),
@@ -126,21 +142,14 @@ ONE, TWO, THREE = (Segment(1, it) for it in (1, 2, 3))
         ),
     ],
 )
-def test_what_somebody_must_look_at(files: list[Entry], code: str, file: str) -> None:
-    refused = where_to_begin(files, MIB)
-    assert isinstance(refused, Refused)
-    assert (refused.code, refused.file) == (code, file)
+def test_a_file_that_cannot_be_a_segment(
+    files: list[Entry], code: str, file: str
+) -> None:
+    assert refused(files) == (code, file)
 
 
 def test_a_directory_without_segments_is_empty() -> None:
-    assert where_to_begin([Entry("00000002.history", 9)], MIB) == Empty()
-
-
-def test_an_empty_directory_begins_with_what_the_slot_keeps() -> None:
-    system = IdentifySystem("1", 2, Lsn("0/5000"), None)
-    for kept in (None, PhysicalSlot(None, None)):
-        assert first_position(system, kept) == (2, Lsn("0/5000"))
-    assert first_position(system, PhysicalSlot(Lsn("0/3000"), 1)) == (1, Lsn("0/3000"))
+    assert where_to_begin(PLACE, [Entry("00000002.history", 9)], MIB) is None
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
@@ -149,43 +158,40 @@ def test_the_first_page_says_which_server_wrote_it(order: str) -> None:
     fields = (0xD118, 2, 1, 0x3000000, 0, 7712660547910145963, MIB, 8192)
     page = struct.pack(f"{order}HHIQI4xQII", *fields)
     assert len(page) == HEADER_BYTES
-    assert parse_first_page(page) == ("7712660547910145963", 0x3000000, MIB, 1)
+    assert parse_first_page(page) == ("7712660547910145963", 0x3000000)
     assert parse_first_page(page[:-1]) is None
     assert parse_first_page(bytes(HEADER_BYTES)) is None
     # A short header, as on other pages.
     assert parse_first_page(page[:2] + bytes(2) + page[4:]) is None
 
 
-def failed(error: Exception, at: float, *, advanced: bool = False) -> Failed:
-    return Failed(error, at, has_reached=advanced, has_advanced=advanced)  # type: ignore[arg-type]
-
-
-def test_pauses_grow_until_wal_comes() -> None:
-    attempts, pauses = Attempts(0.0, 600.0), []
-    for _ in range(8):
-        again = attempts.after(failed(ConnectionLostError("lost"), 1.0))
-        assert again is not None
-        attempts, pause = again
-        pauses.append(pause)
-    assert pauses == [0.25, 0.5, 1, 2, 4, 8, 15, 15]
-    again = attempts.after(failed(ConnectionLostError("lost"), 1.0, advanced=True))
-    assert again is not None
-    assert again[1] == 0.25
-
-
-def test_what_another_attempt_does_not_fix() -> None:
-    attempts = Attempts(0.0, 60.0)
+def test_what_another_attempt_does_not_fix(tmp_path: Path) -> None:
+    stop = threading.Event()
+    # Without the pauses.
+    stop.set()
     lost = ConnectionLostError("lost")
     busy = ReplicationError("in use", sqlstate="55006")
     removed = ReplicationError("removed", sqlstate="58P01")
-    assert attempts.after(failed(removed, 1.0)) is None
-    assert attempts.after(failed(lost, 59.0)) is not None
-    assert attempts.after(failed(lost, 61.0)) is None
-    # Once it was reached, it may be away for long.
-    again = attempts.after(failed(lost, 1.0, advanced=True))
-    assert again is not None
-    assert again[0].after(failed(lost, 9999.0)) is not None
-    again = attempts.after(failed(busy, 1.0))
-    assert again is not None
-    assert again[0].after(failed(busy, 50.0)) is not None
-    assert again[0].after(failed(busy, 99.0)) is None
+    with WalDirectory(tmp_path) as directory:
+        receiver = WalReceiver(WalOptions(to=tmp_path, until="now"), directory, stop)
+
+        def gives_up(error: ReplicationError, *, has_reached: bool = False) -> bool:
+            try:
+                receiver._pause(error, has_reached=has_reached)
+            except ReplicationError:
+                return True
+            return False
+
+        assert gives_up(removed)
+        assert not gives_up(lost)
+        assert not gives_up(busy)
+        # Another process has had the slot for longer than a server keeps it.
+        assert receiver._busy_since is not None
+        receiver._busy_since -= 99
+        assert gives_up(busy)
+        assert not gives_up(lost)
+        assert not gives_up(busy)
+        # No server was reached for ten minutes.
+        receiver._give_up -= 601
+        assert gives_up(lost)
+        assert not gives_up(lost, has_reached=True)

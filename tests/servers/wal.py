@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from walrow.backup import ReceivedWal, WalStatus
+    from walrow.backup import WalStatus
 
 #: The size of segments of these servers: there are many of them soon.
 SEGMENT = 1 << 20
@@ -84,11 +84,11 @@ class WalProcess(ReceiverProcess):
         return self.until(is_there, timeout)
 
 
-def durable(result: ReceivedWal | None) -> walrow.Lsn:
+def durable(result: WalStatus | None) -> walrow.Lsn:
     """Up to where a receiver has received."""
     assert result is not None
-    assert result.end is not None
-    return result.end
+    assert result.flushed is not None
+    return result.flushed
 
 
 class Receiving:
@@ -103,7 +103,7 @@ class Receiving:
     def __init__(self, dsn: str, to: Path, **options: Any) -> None:
         """Starts the thread."""
         self.states: list[WalStatus] = []
-        self.result: ReceivedWal | None = None
+        self.result: WalStatus | None = None
         self.failure: BaseException | None = None
         self._stop = threading.Event()
 
@@ -227,12 +227,12 @@ def pg_receivewal(
         process.wait(20)
 
 
-def receive(server: EmbeddedServer, to: Path, **options: Any) -> ReceivedWal:
+def receive(server: EmbeddedServer, to: Path, **options: Any) -> WalStatus:
     """Receives until now."""
     return backup.receive_wal(server.dsn, to=to, until="now", **options)
 
 
-def check(server: EmbeddedServer, to: Path, result: ReceivedWal | None) -> None:
+def check(server: EmbeddedServer, to: Path, result: WalStatus | None) -> None:
     """Compares files with the server's files that are still there, and refuses gaps."""
     compared = 0
     found = contents(to)

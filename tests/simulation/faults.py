@@ -291,7 +291,7 @@ FAULTS_OF_RECEIVERS = [
     Fault(
         "a stop waits for the disk",
         "core",
-        "until = math.inf if waits else now + self.allowed(_FINISH_SECONDS)",
+        "until = math.inf if waits else now + self.allowed(_FINISH_SECONDS, now)",
         "until = math.inf",
     ),
     Fault(

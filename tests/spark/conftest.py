@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import importlib.util
 import os
 import sys
 from pathlib import Path
@@ -25,9 +24,11 @@ DATA = HERE.parent / "data" / "18"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before 4.3, PySpark leaves its sockets to the garbage collector."""
+    """Marks what needs a session. Before 4.3, PySpark leaves its sockets to the garbage collector."""
     for item in items:
         if item.path.is_relative_to(HERE):
+            if "spark" in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.spark)
             item.add_marker(
                 pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
             )
@@ -120,8 +121,10 @@ def source(server: EmbeddedServer, tmp_path: Path) -> Iterator[History]:
 def _has_table_formats() -> bool:
     import pyspark
 
-    has_delta = importlib.util.find_spec("delta") is not None
-    return pyspark.__version__.startswith("4.1.") and has_delta
+    # It needs PySpark.
+    from table_formats import has_delta
+
+    return pyspark.__version__.startswith("4.1.") and has_delta()
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import subprocess
 import sys
@@ -15,6 +14,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
 
 from logs import published, transactions
+from table_formats import has_delta
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -104,9 +104,7 @@ def test_a_connect_server_finds_the_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    importlib.util.find_spec("delta") is None, reason="needs Delta and Iceberg"
-)
+@pytest.mark.skipif(not has_delta(), reason="needs Delta and Iceberg")
 def test_changes_are_applied_with_names_as_they_are(tmp_path: Path) -> None:
     log = tmp_path / "log"
     published(log, transactions(3))

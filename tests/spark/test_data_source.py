@@ -27,6 +27,8 @@ from spark.sources import (  # noqa: E402
     taken,
 )
 from walrow.spark.data_source import WalrowDataSource  # noqa: E402
+from walrow.spark.log_plan import LogPlan  # noqa: E402
+from walrow.spark.source_options import SourceOptions  # noqa: E402
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -298,6 +300,33 @@ def test_a_time_ends_before_the_first_later_commit(tmp_path: Path) -> None:
     assert ids(end=-1) == []
     log.compact()
     assert ids(start=0, end=30) == [1, 2, 3]
+
+
+def test_a_time_is_the_same_place_as_in_the_log(tmp_path: Path) -> None:
+    begin = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    # Seconds, and the end of the transactions before the first later one.
+    places = [
+        *((-1, 0), (0, 0x1000), (5, 0x1000), (10, 0x2000), (19, 0x2000)),
+        *((20, 0x2000), (30, 0x4000), (39, 0x4000), (40, 0x5000), (100, 0x5000)),
+    ]
+    log = published(
+        tmp_path / "log",
+        [
+            transaction(0x1000 * number, (str(number), "x"), time=seconds)
+            for number, seconds in enumerate([0, 10, 30, 20, 40], 1)
+        ],
+    )
+    for change in (lambda: 0, lambda: log.prune(0x1000), log.compact):
+        change()
+        plan = LogPlan(SourceOptions.of({"path": str(log.path), "table": "t"}))
+        for seconds, place in places:
+            time = begin + dt.timedelta(seconds=seconds)
+            # The beginning of a pruned log is as early as it gets.
+            wanted = max(place, log.start)
+            assert plan.resolve(time) == plan.resolve(time) == wanted
+            assert walrow.Log(log.path)._log.lsn_of(time, "end") == wanted
+            net = walrow.Log(log.path).net("t", start=log.start, end=time)
+            assert net.end == wanted
 
 
 def test_segments_are_packed_by_bytes(tmp_path: Path) -> None:

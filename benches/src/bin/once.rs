@@ -1,6 +1,6 @@
 //! Does one thing once, for a counter of instructions.
 //!
-//! `once floor|walrow FILE` reads a capture, `once walrow FILE THREADS` with several threads. `once append FILE LOG` writes it to a new log, `once
+//! `once floor|walrow FILE` reads a capture. `once append FILE LOG` writes it to a new log, `once
 //! segments FILE LOG` too, as many small segments, `once read LOG` decodes a log, `once state LOG TABLE`
 //! makes the rows of a table, and `once net LOG TABLE` its net changes.
 
@@ -9,7 +9,7 @@ use std::hint::black_box;
 use std::path::Path;
 use std::sync::Arc;
 use walrow::log::{Directory, Log, LogNetOptions, StateOptions};
-use walrow::{DecoderBuilder, cell_text, key_bytes};
+use walrow::{cell_text, key_bytes};
 use walrow_benches::{decode, log};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -22,10 +22,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["walrow", file] => {
             decode::rows(&std::fs::read(file)?)?;
         }
-        ["walrow", file, threads] => {
-            let options = DecoderBuilder::new().with_threads(threads.parse()?);
-            decode::rows_with(options, [std::fs::read(file)?.as_slice()])?;
-        }
         ["append", file, folder] => log::append(&std::fs::read(file)?, Path::new(folder), None)?,
         ["segments", file, folder] => {
             log::append(&std::fs::read(file)?, Path::new(folder), Some(log::SMALL))?;
@@ -34,7 +30,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         ["state", log, table] => state(log, table)?,
         ["net", log, table] => net(log, table)?,
         _ => {
-            let usage = "once floor|walrow FILE [THREADS], append|segments FILE LOG, read LOG, state|net LOG TABLE";
+            let usage =
+                "once floor|walrow FILE, append|segments FILE LOG, read LOG, state|net LOG TABLE";
             return Err(usage.into());
         }
     }

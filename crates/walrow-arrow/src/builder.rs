@@ -10,8 +10,7 @@ use crate::profile::Profile;
 use crate::table_name::TableName;
 use arrow_schema::{DataType, SchemaRef};
 use std::sync::Arc;
-use walrow_stream::{Catalog, End, Relation, Spool};
-use walrow_types::SessionSettings;
+use walrow_stream::{Catalog, Encoding, End, Relation, Spool};
 use walrow_wire::{Framing, Lsn};
 
 /// Sets up a [`Decoder`].
@@ -99,10 +98,10 @@ impl DecoderBuilder {
         self
     }
 
-    /// The settings of the session that wrote the stream. Default: the settings that walrow pins.
+    /// The `client_encoding` of sessions that do not report theirs. Default: UTF-8.
     #[must_use]
-    pub fn with_session(mut self, session: SessionSettings) -> Self {
-        self.options.session = session;
+    pub fn with_encoding(mut self, encoding: Encoding) -> Self {
+        self.options.encoding = encoding;
         self
     }
 
@@ -256,26 +255,6 @@ impl DecoderBuilder {
     #[must_use]
     pub fn with_spool_memory(mut self, bytes: usize) -> Self {
         self.options.spool_memory = bytes;
-        self
-    }
-
-    /// The number of threads that decode an input: the caller's, which finds the committed rows, and
-    /// others, which make columns of them with it. Default: 1. At most 64.
-    ///
-    /// The batches, their order and the errors are the same as with one thread. Between batches,
-    /// [`Decoder::position`](crate::Decoder::position) may have passed a Commit that one thread has not
-    /// read yet. After an error, [`Batch::nulled`](crate::Batch::nulled) of a table's last batch may
-    /// count values of rows that were dropped. The threads begin and end within a call of
-    /// [`Decoder::decode`](crate::Decoder::decode), and only if its input has at least 256 KiB: pass
-    /// some MiB. The call then makes several batches: up to 32 MiB of them, and one more for each
-    /// table.
-    ///
-    /// The caller's thread works alone for an envelope and for side tables. It appends the rows of
-    /// tables with a column whose values can be much larger than their cells, such as an array of
-    /// composites.
-    #[must_use]
-    pub fn with_threads(mut self, threads: usize) -> Self {
-        self.options.threads = threads;
         self
     }
 

@@ -3,7 +3,7 @@
 use crate::resolve::Types;
 use std::sync::Arc;
 use walrow_stream::{Catalog, CellText, Column};
-use walrow_types::{SessionSettings, write_text_of_binary};
+use walrow_types::write_text_of_binary;
 
 /// Finds how the text of a column's binary cells is written. `None` if it cannot be.
 ///
@@ -12,6 +12,6 @@ use walrow_types::{SessionSettings, write_text_of_binary};
 pub fn cell_text(column: &Column, catalog: &Catalog) -> Option<CellText> {
     let pg_type = Types::new(catalog).find(column).ok()?;
     Some(Arc::new(move |cell, out| {
-        write_text_of_binary(&*pg_type, cell, SessionSettings::default(), out).is_ok()
+        write_text_of_binary(&*pg_type, cell, out).is_ok()
     }))
 }

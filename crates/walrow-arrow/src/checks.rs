@@ -22,9 +22,6 @@ impl Options {
         if self.batch_memory == 0 {
             return Err(out_of_range(DecoderOption::BatchMemory, None));
         }
-        if self.threads == 0 || self.threads > MAX_THREADS {
-            return Err(out_of_range(DecoderOption::Threads, Some(MAX_THREADS)));
-        }
         for (index, column) in self.metadata.iter().enumerate() {
             let mut rest = self.metadata.iter().skip(index.saturating_add(1));
             if rest.any(|other| other == column) {
@@ -139,6 +136,3 @@ const MAX_BATCH_ROWS: usize = i32::MAX.unsigned_abs() as usize;
 
 /// Past this, two values of PostgreSQL's largest size would not fit a column's 2 GiB.
 const MAX_BATCH_BYTES: usize = 1 << 29;
-
-/// One thread finds the rows of fewer: a larger number is a mistake.
-const MAX_THREADS: usize = 64;

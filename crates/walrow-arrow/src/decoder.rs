@@ -5,11 +5,10 @@ use crate::error::{DecoderOption, Error, ErrorKind, OptionsError, Remedy};
 use crate::layout::Template;
 use crate::options::{OnUnfinished, Options, default_spool};
 use crate::tables::{Tables, Taken};
-use crate::threads::{self, Crew, is_worth_threads};
 use crate::unresolved::UnresolvedType;
 use arrow_schema::SchemaRef;
 use std::io;
-use walrow_stream::{Assembler, Change, Encoding, Event, Prepared, Unread};
+use walrow_stream::{Assembler, Change, Event, Prepared, Unread};
 use walrow_wire::{Framing, Lsn, Xid};
 
 /// Converts a stream to record batches of its committed rows. Each batch has rows of one version of
@@ -69,9 +68,6 @@ pub struct Decoder {
     framing: Framing,
     chunks: Chunks,
     unfinished: OnUnfinished,
-    /// The number of threads that append rows of one input. 1 if the options want batches that only
-    /// one thread can build.
-    threads: usize,
     failure: Option<Error>,
 }
 
@@ -151,7 +147,6 @@ impl Decoder {
             chunks: Chunks::default(),
             tables: Tables::new(options, template),
             unfinished: options.unfinished,
-            threads: options.building_threads(),
             failure: None,
         }
     }
@@ -185,12 +180,7 @@ impl Decoder {
             }
         }
         let mut rest = input;
-        let advanced = if is_worth_threads(input, self.threads) {
-            self.advance_together(&mut rest)
-        } else {
-            self.advance(&mut rest, Full::Return)
-        };
-        match advanced {
+        match self.advance(&mut rest, Full::Return) {
             Ok(_) => Ok(input.len().saturating_sub(rest.len())),
             Err(error) => Err(self.fail(error)),
         }
@@ -255,39 +245,6 @@ impl Decoder {
         Ok(true)
     }
 
-    /// As [`Decoder::advance`], with several threads, up to many batches.
-    fn advance_together(&mut self, rest: &mut &[u8]) -> Result<bool, Error> {
-        if self.tables.has_batch() {
-            return Ok(true);
-        }
-        let (threads, input) = (self.threads, *rest);
-        self.tables.begin_stretch(input, threads);
-        let (advanced, done) = Crew::work(threads, input, |crew| {
-            let advanced = self.find_jobs(rest, crew);
-            self.tables.end_stretch();
-            crew.push(self.tables.take_jobs());
-            advanced
-        });
-        // The error of a row comes before an error in the stream behind it.
-        self.tables.settle(done, input)?;
-        advanced
-    }
-
-    /// Finds rows, and hands them over to the crew.
-    fn find_jobs(&mut self, rest: &mut &[u8], crew: &Crew<'_>) -> Result<bool, Error> {
-        let mut steps = STEPS;
-        while steps > 0 && !self.tables.is_stretch_full() {
-            self.tables.finish_due()?;
-            let taken = self.step(rest, steps.min(threads::STEPS))?;
-            crew.push(self.tables.take_jobs());
-            match taken {
-                0 => return Ok(false),
-                taken => steps = steps.saturating_sub(taken),
-            }
-        }
-        Ok(true)
-    }
-
     /// Whether the decoder needs more input to continue: all batches were taken, and the last
     /// committed transaction was read to its end.
     pub fn wants_input(&self) -> bool {
@@ -325,7 +282,7 @@ impl Decoder {
                 None => break,
             }
             rows.taken = rows.taken.wrapping_add(1);
-            if rows.taken >= most || rows.tables.must_return() {
+            if rows.taken >= most || rows.tables.has_batch() {
                 return Ok(rows.taken);
             }
         }
@@ -617,11 +574,7 @@ pub(crate) fn assembler(options: &Options, framing: Framing) -> Assembler {
         .with_message_limit(options.message_limit)
         .with_start(options.start)
         .with_late_start(options.late_start)
-        .with_encoding(if options.session.is_latin1() {
-            Encoding::Latin1
-        } else {
-            Encoding::Utf8
-        });
+        .with_encoding(options.encoding);
     let assembler = match options.end {
         Some(end) => assembler.with_end(end),
         None => assembler,

@@ -1,7 +1,7 @@
 //! The changes of all tables under one schema. Each row's columns are a map of names to texts.
 
 use crate::batch::Batch;
-use crate::column::{Column, Maps, New, Store, append};
+use crate::column::{Column, Maps, New, Store, append, write_text, write_text_of_binary};
 use crate::error::{Error, Way};
 use crate::forms::Form as ColumnForm;
 use crate::metadata::{ChangeType, Metadata, MetadataColumn, UNSENT_BYTES};
@@ -15,8 +15,8 @@ use arrow_buffer::NullBufferBuilder;
 use arrow_schema::{ArrowError, DataType, Field, Schema, SchemaRef};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use walrow_stream::{Catalog, Relation, RowChange};
-use walrow_types::{CellError, PgType, SessionSettings, Text, write_text_of_binary};
+use walrow_stream::{Catalog, Encoding, Relation, RowChange};
+use walrow_types::{CellError, PgType, Text};
 use walrow_wire::{Cell, Lsn, OldTuple, Tuple};
 
 /// One row to append.
@@ -97,12 +97,12 @@ impl Form {
     fn write(
         &self,
         cell: Cell<'_>,
-        settings: SessionSettings,
+        encoding: Encoding,
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
         match cell {
-            Cell::Text(cell) => self.pg_type.text_from_text(cell, settings, out),
-            Cell::Binary(cell) => write_text_of_binary(&*self.pg_type, cell, settings, out),
+            Cell::Text(cell) => write_text(&*self.pg_type, cell, encoding, out),
+            Cell::Binary(cell) => write_text_of_binary(&*self.pg_type, cell, encoding, out),
             _ => Ok(()),
         }
     }
@@ -336,7 +336,7 @@ impl Envelope {
                     continue;
                 }
                 Cell::Null => None,
-                cell => match form.write(cell, self.resolver.settings, text) {
+                cell => match form.write(cell, relation.encoding, text) {
                     Ok(()) => Some((start, text.len())),
                     Err(CellError::Unrepresentable(_))
                         if form.policy == OnUnrepresentable::Null =>
@@ -478,7 +478,7 @@ pub(crate) fn schema(options: &Options) -> SchemaRef {
 }
 
 fn text_column() -> Box<dyn Column> {
-    ColumnForm::written(Arc::new(Text), SessionSettings::default()).column(NEW)
+    ColumnForm::written(Arc::new(Text), Encoding::Utf8).column(NEW)
 }
 
 /// An empty column of an unknown number of texts.

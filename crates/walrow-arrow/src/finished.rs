@@ -1,7 +1,6 @@
 //! The finished batches that were not taken yet, and the position that follows from them.
 
 use crate::batch::Batch;
-use crate::table::Ended;
 use std::collections::VecDeque;
 use walrow_wire::Lsn;
 
@@ -10,8 +9,6 @@ use walrow_wire::Lsn;
 pub(crate) struct Finished {
     /// Each with the position before its first row.
     batches: VecDeque<(Batch, Lsn)>,
-    /// The batches of a stretch that ended, in order. Nobody takes a batch before the stretch ends.
-    ended: Vec<(Ended, Lsn)>,
     /// The position before the first row that could not become part of a batch.
     lost: Option<Lsn>,
     /// The end of the last complete transaction.
@@ -22,7 +19,6 @@ impl Finished {
     pub(crate) const fn new(start: Lsn) -> Self {
         Self {
             batches: VecDeque::new(),
-            ended: Vec::new(),
             lost: None,
             end: start,
         }
@@ -34,16 +30,6 @@ impl Finished {
 
     pub(crate) fn push(&mut self, batch: Batch, floor: Lsn) {
         self.batches.push_back((batch, floor));
-    }
-
-    /// Adds a batch whose rows other threads append.
-    pub(crate) fn push_ended(&mut self, ended: Ended, floor: Lsn) {
-        self.ended.push((ended, floor));
-    }
-
-    /// Takes out the batches that other threads have made.
-    pub(crate) fn take_ended(&mut self) -> Vec<(Ended, Lsn)> {
-        std::mem::take(&mut self.ended)
     }
 
     pub(crate) fn extend(&mut self, batches: Vec<(Batch, Lsn)>) {
@@ -67,11 +53,6 @@ impl Finished {
     /// Notes that everything up to here is complete.
     pub(crate) fn complete(&mut self, end: Lsn) {
         self.end = self.end.max(end);
-    }
-
-    /// Goes back to this end: later transactions were read, but their rows were dropped.
-    pub(crate) const fn fall_back(&mut self, end: Lsn) {
-        self.end = end;
     }
 
     /// The position up to which all rows were taken. `unfinished` has the positions before the

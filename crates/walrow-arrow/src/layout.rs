@@ -295,11 +295,6 @@ impl Layout {
             .collect()
     }
 
-    /// Whether batches have the relation's column at this index.
-    pub(crate) fn keeps(&self, place: usize) -> bool {
-        self.forms.get(place).is_some_and(Option::is_some)
-    }
-
     /// Replaces the schema with one that other layouts use too. It has the same columns.
     pub(crate) fn share_schema(&mut self, schema: &SchemaRef) {
         self.schema = Arc::clone(schema);

@@ -188,18 +188,13 @@ impl Metadata {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize {
         self.seqs.len()
     }
 
     /// Begins the rows of this transaction.
     pub(crate) fn begin(&mut self, commit: Commit) {
-        let rows = self.len();
-        match self.runs.last_mut() {
-            // No row followed.
-            Some((start, last)) if *start == rows => *last = commit,
-            _ => self.runs.push((rows, commit)),
-        }
+        self.runs.push((self.len(), commit));
     }
 
     #[inline]

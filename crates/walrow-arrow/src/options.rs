@@ -6,8 +6,7 @@ use crate::table_name::{SideTable, TableName};
 use arrow_schema::{DataType, SchemaRef};
 use std::collections::HashMap;
 use std::sync::Arc;
-use walrow_stream::{Catalog, End, Spool};
-use walrow_types::SessionSettings;
+use walrow_stream::{Catalog, Encoding, End, Spool};
 use walrow_wire::{Framing, Lsn};
 
 /// The policy for values that their column's Arrow type cannot hold.
@@ -119,7 +118,7 @@ pub(crate) struct Options {
     pub(crate) unrepresentable: OnUnrepresentable,
     pub(crate) column_unrepresentable: HashMap<String, OnUnrepresentable>,
     pub(crate) catalog: Arc<Catalog>,
-    pub(crate) session: SessionSettings,
+    pub(crate) encoding: Encoding,
     pub(crate) metadata: Vec<MetadataColumn>,
     pub(crate) prefix: String,
     pub(crate) batch_rows: usize,
@@ -139,19 +138,6 @@ pub(crate) struct Options {
     pub(crate) spool: Option<Arc<dyn Spool>>,
     pub(crate) spool_memory: usize,
     pub(crate) message_limit: usize,
-    pub(crate) threads: usize,
-}
-
-impl Options {
-    /// The number of threads that build batches. An envelope is one batch of all tables, and side
-    /// tables have few rows: the caller's thread builds these.
-    pub(crate) fn building_threads(&self) -> usize {
-        if self.envelope || self.tables.has_side_tables() {
-            1
-        } else {
-            self.threads
-        }
-    }
 }
 
 /// The default limits of a [`DecoderBuilder`](crate::DecoderBuilder).
@@ -175,7 +161,7 @@ impl Default for Options {
             unrepresentable: OnUnrepresentable::Error,
             column_unrepresentable: HashMap::new(),
             catalog: Arc::new(Catalog::default()),
-            session: SessionSettings::default(),
+            encoding: Encoding::Utf8,
             metadata: MetadataColumn::defaults(),
             prefix: "_".to_owned(),
             batch_rows: defaults::BATCH_ROWS,
@@ -193,7 +179,6 @@ impl Default for Options {
             spool: None,
             spool_memory: defaults::SPOOL_MEMORY,
             message_limit: usize::MAX,
-            threads: 1,
         }
     }
 }

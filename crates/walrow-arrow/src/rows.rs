@@ -14,7 +14,7 @@ pub(crate) struct Current {
 }
 
 /// Counts the rows of a batch under construction.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Rows {
     count: usize,
     /// The position before the first row.
@@ -65,24 +65,6 @@ impl Rows {
 
     pub(crate) fn truncate(&mut self, count: usize) {
         self.count = self.count.min(count);
-    }
-
-    /// The last `count` rows of a batch, behind its `first` rows.
-    pub(crate) const fn part(&self, first: usize, count: usize) -> Self {
-        Self {
-            count,
-            before_transaction: self.before_transaction.saturating_sub(first),
-            ..*self
-        }
-    }
-
-    /// The number of rows before those of this transaction.
-    pub(crate) const fn before(&self, transaction: u64) -> usize {
-        if self.count > 0 && self.transaction == transaction {
-            self.before_transaction
-        } else {
-            self.count
-        }
     }
 
     /// The number of rows before those of this transaction. `None` if it has no rows.

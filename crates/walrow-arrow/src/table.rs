@@ -1,11 +1,6 @@
 //! The batch under construction of one relation version.
 
-mod later;
-mod together;
-
-pub(crate) use later::Ended;
-
-use crate::batch::{Batch, Counts};
+use crate::batch::Batch;
 use crate::column::{Column, Losses};
 use crate::error::{Error, Way};
 use crate::layout::{Layout, Source};
@@ -14,7 +9,6 @@ use crate::rows::{Begins, Current, Rows};
 use arrow_array::cast::AsArray;
 use arrow_array::{ArrayRef, ListArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field};
-use later::Later;
 use std::sync::Arc;
 use walrow_stream::Relation;
 use walrow_types::{CellError, Unrepresentable};
@@ -25,7 +19,7 @@ use walrow_wire::{Cell, Image, Kind, Lsn, UnreadCells, UnreadRow, UnreadTuple};
 pub(crate) struct Table {
     pub(crate) relation: Arc<Relation>,
     /// Present when the first row is appended. Later rows use only the copies below.
-    layout: Option<Arc<Layout>>,
+    layout: Option<Box<Layout>>,
     /// In the relation's order. Empty while the table has no rows.
     columns: Vec<Option<Box<dyn Column>>>,
     metadata: Metadata,
@@ -52,8 +46,6 @@ pub(crate) struct Table {
     /// of varying size.
     expected_size: usize,
     expected_bytes: Vec<usize>,
-    /// The rows that are not in the columns, if several threads append rows.
-    later: Option<Box<Later>>,
 }
 
 /// Fixed bytes of a column that has rows, mostly for its aligned null bitmap, and of a table.
@@ -107,13 +99,13 @@ impl<'a> OldCells<'a> {
 }
 
 impl Table {
-    pub(crate) fn new(relation: Arc<Relation>, layout: Arc<Layout>) -> Self {
+    pub(crate) fn new(relation: Arc<Relation>, layout: Layout) -> Self {
         Self {
             relation,
             row_bytes: layout.row_bytes,
             expanding: layout.expanding.clone(),
             names_unsent: layout.metadata.contains(&MetadataColumn::Unsent),
-            layout: Some(layout),
+            layout: Some(Box::new(layout)),
             columns: Vec::new(),
             metadata: Metadata::new(0),
             rows: Rows::default(),
@@ -126,7 +118,6 @@ impl Table {
             expected_rows: 0,
             expected_size: 0,
             expected_bytes: Vec::new(),
-            later: None,
         }
     }
 
@@ -165,8 +156,8 @@ impl Table {
         self.layout.is_some()
     }
 
-    pub(crate) fn set_layout(&mut self, layout: Arc<Layout>) {
-        self.layout = Some(layout);
+    pub(crate) fn set_layout(&mut self, layout: Layout) {
+        self.layout = Some(Box::new(layout));
     }
 
     /// Drops the layout and returns its bytes. [`Table::finish`] needs a layout again.
@@ -198,23 +189,17 @@ impl Table {
             inner = layout.inner_types;
         }
         self.metadata = Metadata::new(self.expected_rows);
-        self.begin_counts(self.columns.len().saturating_add(inner));
+        (self.bytes, self.unsent_bytes) = (0, 0);
+        self.base = COLUMN_BYTES
+            .saturating_mul(self.columns.len().saturating_add(inner))
+            .saturating_add(TABLE_BYTES);
+        self.reserved = a_little_more(self.expected_size);
+        self.mark = 0;
         for (column, bytes) in self.columns.iter_mut().zip(&self.expected_bytes) {
             if let Some(column) = column {
                 column.reserve_bytes(a_little_more(*bytes));
             }
         }
-    }
-
-    /// Counts the memory of columns without rows, and the memory for expected rows. It follows from
-    /// the sizes of rows alone.
-    fn begin_counts(&mut self, columns: usize) {
-        (self.bytes, self.unsent_bytes) = (0, 0);
-        self.base = COLUMN_BYTES
-            .saturating_mul(columns)
-            .saturating_add(TABLE_BYTES);
-        self.reserved = a_little_more(self.expected_size);
-        self.mark = 0;
     }
 
     /// Appends a row, or both images of an update, which must be in one batch.
@@ -389,7 +374,7 @@ impl Table {
     #[cold]
     fn refused(&self, tuple: UnreadTuple<'_>, old: Option<UnreadTuple<'_>>) -> Refused {
         // The first column without a cell of this row refused it, or was never given one.
-        let rows = self.rows.count().saturating_sub(self.rows_in_parts());
+        let rows = self.rows.count();
         let is_short = |slot: &Option<Box<dyn Column>>| {
             let column = slot.as_deref();
             column.is_some_and(|column| column.len() <= rows)
@@ -438,17 +423,12 @@ impl Table {
     }
 
     fn truncate(&mut self, rows: usize) {
-        let in_parts = self.rows_in_parts();
-        if rows < in_parts {
-            self.truncate_parts(rows);
-        }
-        let in_columns = rows.saturating_sub(in_parts);
         for column in self.columns.iter_mut().flatten() {
-            if column.len() > in_columns {
-                column.truncate(in_columns);
+            if column.len() > rows {
+                column.truncate(rows);
             }
         }
-        self.metadata.truncate(in_columns);
+        self.metadata.truncate(rows);
         self.rows.truncate(rows);
     }
 
@@ -461,35 +441,10 @@ impl Table {
 
     /// Returns all rows so far as a batch.
     pub(crate) fn finish(&mut self, full: bool) -> Result<Batch, Error> {
-        if self.rows_in_parts() > 0 {
-            return self.finish_parts(full);
-        }
-        let rows = self.rows.count();
-        let batch = self.finish_columns(rows, full);
-        self.end_rows(full);
-        batch
-    }
-
-    /// Ends the rows of a batch.
-    fn end_rows(&mut self, full: bool) {
         let rows = self.rows.finish();
         (self.expected_rows, self.expected_size) = if full { (rows, self.bytes) } else { (0, 0) };
         (self.bytes, self.unsent_bytes) = (0, 0);
         (self.base, self.reserved, self.held, self.mark) = (0, 0, 0, 0);
-    }
-
-    /// The columns that lost something, and how often.
-    fn counts(&self, count: fn(Losses) -> u64) -> Counts {
-        let columns = self.relation.columns.iter().zip(&self.columns);
-        let counts = columns.map(|(column, kept)| {
-            let losses = kept.as_ref().map(|it| it.losses()).unwrap_or_default();
-            (column.name.to_string(), count(losses))
-        });
-        counts.filter(|(_, count)| *count > 0).collect()
-    }
-
-    /// Returns the rows in the columns as a batch.
-    fn finish_columns(&mut self, rows: usize, full: bool) -> Result<Batch, Error> {
         let nulled = self.counts(|losses| losses.nulled);
         let dropped_lower_bounds = self.counts(|losses| losses.dropped_bounds);
         let columns = std::mem::take(&mut self.columns);
@@ -545,6 +500,16 @@ impl Table {
             nulled,
             dropped_lower_bounds,
         })
+    }
+
+    /// The columns that lost something, in the relation's order, and how often.
+    fn counts(&self, count: fn(Losses) -> u64) -> Vec<(String, u64)> {
+        let columns = self.relation.columns.iter().zip(&self.columns);
+        let counts = columns.map(|(column, kept)| {
+            let losses = kept.as_ref().map(|it| it.losses()).unwrap_or_default();
+            (column.name.to_string(), count(losses))
+        });
+        counts.filter(|(_, count)| *count > 0).collect()
     }
 }
 

@@ -1,7 +1,5 @@
 //! All tables' batches under construction.
 
-mod stretch;
-
 use crate::batch::Batch;
 use crate::envelope::Envelope;
 use crate::error::{DecoderOption, Error, ErrorKind, Reason, Remedy, RemedyValue, SchemaError};
@@ -15,7 +13,6 @@ use crate::rows::Current;
 use crate::selection::{Selection, has_same_columns};
 use crate::side::Sides;
 use crate::table::Refused;
-use crate::threads::{Job, Stretch};
 use crate::unresolved::UnresolvedTypes;
 use crate::versions::{Slot, Versions};
 use arrow_schema::SchemaRef;
@@ -45,8 +42,6 @@ pub(crate) struct Tables {
     sides: Sides,
     /// The current TRUNCATE, while it has tables left.
     truncating: Option<Truncating>,
-    /// Present while several threads append rows.
-    stretch: Option<Box<Stretch<Job>>>,
     pub(crate) unresolved: UnresolvedTypes,
     pub(crate) server_error: Option<String>,
 }
@@ -88,7 +83,6 @@ impl Tables {
             envelope: options.envelope.then(|| Box::new(Envelope::new(options))),
             sides: Sides::new(options),
             truncating: None,
-            stretch: None,
             unresolved: UnresolvedTypes::default(),
             server_error: None,
         }
@@ -131,12 +125,6 @@ impl Tables {
 
     pub(crate) fn has_batch(&self) -> bool {
         !self.finished.is_empty() || self.open.has_due()
-    }
-
-    /// Whether batches must be finished or taken before more rows come.
-    #[inline]
-    pub(crate) fn must_return(&self) -> bool {
-        self.open.has_due() || !self.finished.is_empty() && self.stretch.is_none()
     }
 
     /// Whether a TRUNCATE has tables left, for [`Tables::truncate_next`].
@@ -308,9 +296,6 @@ impl Tables {
     fn append(&mut self, change: &Change<'_, Unread<'_>>) -> Result<Taken, Refused> {
         let version = change.relation.version;
         let row = change.row.row().ok_or(Refused::Malformed)?;
-        if self.stretch.is_some() {
-            return self.keep(change, &row);
-        }
         if self.unrepresentable.is_none()
             && let Some(table) = self.versions.table_mut(version)
             && (!row.has_old() || self.open.has_room(table.rows(), 2))
@@ -353,7 +338,7 @@ impl Tables {
     }
 
     fn taken(&self) -> Taken {
-        if self.must_return() {
+        if self.has_batch() {
             Taken::Batch
         } else {
             Taken::Row
@@ -462,9 +447,6 @@ impl Tables {
         let Some(table) = table else {
             return Ok(());
         };
-        if self.stretch.is_some() {
-            return self.keep_truncate(relation.version, seq);
-        }
         table.append_truncate(&self.current, seq);
         self.count(relation.version);
         self.finish_if_full(relation.version)
@@ -521,33 +503,25 @@ impl Tables {
         let Some(floor) = table.floor() else {
             return Ok(());
         };
-        let layout = self.lay_out_again(version);
+        let layout = if table.has_layout() {
+            Ok(())
+        } else {
+            // It was dropped.
+            let relation = Arc::clone(&table.relation);
+            self.layout(&relation)
+                .map(|layout| self.versions.lay_out(&relation, layout))
+        };
         self.open.remove(version);
         if let Some(table) = self.versions.table_mut(version) {
             self.open.recount(table.held(), 0);
-            let finished = layout.and_then(|()| {
-                if let Some(stretch) = &mut self.stretch {
-                    let ended = table.end_batch(stretch, full)?;
-                    self.finished.push_ended(ended, floor);
-                } else {
-                    self.finished.push(table.finish(full)?, floor);
+            match layout.and_then(|()| table.finish(full)) {
+                Ok(batch) => self.finished.push(batch, floor),
+                Err(error) => {
+                    // The rows are lost, so the position must stay before the first of them.
+                    self.finished.note_lost(floor);
+                    return Err(error);
                 }
-                Ok(())
-            });
-            // The rows are lost, so the position must stay before the first of them.
-            return finished.inspect_err(|_| self.finished.note_lost(floor));
-        }
-        Ok(())
-    }
-
-    /// Makes the layout of a table again, if it was dropped.
-    fn lay_out_again(&mut self, version: u32) -> Result<(), Error> {
-        if let Slot::Table(table) = self.versions.get(version)
-            && !table.has_layout()
-        {
-            let relation = Arc::clone(&table.relation);
-            let layout = self.layout(&relation)?;
-            self.versions.lay_out(&relation, layout);
+            }
         }
         Ok(())
     }
@@ -670,7 +644,7 @@ impl Tables {
 
 /// The error of a change that was not appended.
 #[cold]
-pub(crate) fn refuse(change: &Change<'_, Unread<'_>>, refused: Refused, commit: Commit) -> Error {
+fn refuse(change: &Change<'_, Unread<'_>>, refused: Refused, commit: Commit) -> Error {
     // A protocol error comes before an error in a cell.
     if let Err(error) = change.read() {
         return error.into();

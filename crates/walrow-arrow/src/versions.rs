@@ -85,7 +85,6 @@ impl Versions {
 
     /// Stores the version's layout.
     pub(crate) fn lay_out(&mut self, relation: &Arc<Relation>, layout: Layout) {
-        let layout = Arc::new(layout);
         self.layout_bytes = self.layout_bytes.saturating_add(layout.bytes());
         self.laid_out.push_back(relation.version);
         match self.slot_mut(relation.version) {

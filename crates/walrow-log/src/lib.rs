@@ -57,7 +57,6 @@ pub use {
     read::reached::Reached,
     read::read_ahead::ReadAhead,
     read::resolve::PlanReader,
-    read::segment_reader::SegmentReader,
     read::table_net::LogNetOptions,
     read::table_nets::NetsReader,
     read::table_reader::TableReader,

@@ -164,7 +164,7 @@ impl Batch {
     }
 
     fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        dataframes::html("batch", slf)
+        dataframes::html(slf)
     }
 
     /// Exports the schema, for Arrow consumers.

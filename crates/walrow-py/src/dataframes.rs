@@ -13,8 +13,8 @@ pub(crate) fn call<'py>(
         .call_method1(name, arguments)
 }
 
-/// Shows an object as HTML.
-pub(crate) fn html<'py>(name: &str, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    let html = object.py().import("walrow._read.html")?;
-    html.call_method1(name, (object,))
+/// Shows a batch as HTML.
+pub(crate) fn html<'py>(batch: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let html = batch.py().import("walrow._read.html")?;
+    html.call_method1("batch", (batch,))
 }

@@ -18,8 +18,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use walrow::log::{
     Directory, Error, ErrorKind, Log, Plan, PlanReader, ReadAhead, Repair, Retention, Segment,
-    SegmentName, SegmentReader, StateOptions, TableReader, TableVersion, Upkeep, check,
-    read_object,
+    SegmentName, StateOptions, TableReader, TableVersion, Upkeep, check, read_object,
 };
 use walrow::stream::{CatalogColumn, End, Printable, fact::Source};
 use walrow::wire::ReplicaIdentity;
@@ -205,23 +204,25 @@ impl LogDirectory {
         let start = start.unwrap_or_default();
         let names = plan(&log, tables.as_deref(), start, end, &columns);
         let names = names.map_err(|error| errors::log_error(py, error))?;
-        let plan = log.read(&names, start);
+        let stream = log.read(&names, start);
+        let stream = stream.map_err(|error| errors::log_error(py, error))?;
         let segments = match &*log {
             // At a URL, the thread would need the interpreter for each read.
-            Opened::Read(_) => Segments::Here(plan, None),
-            Opened::Keep(_) if ahead => Segments::Ahead(ReadAhead::start(plan)?),
-            Opened::Keep(_) => Segments::Here(plan, None),
+            Opened::Read(_) => Segments::Here(stream),
+            Opened::Keep(_) if ahead => Segments::Ahead(ReadAhead::start(stream)?),
+            Opened::Keep(_) => Segments::Here(stream),
         };
         Ok(LogFile::new(&log, &names, segments))
     }
 
     /// The stream of segments that have each relation version of a table.
-    fn examples(&self, table: &Bound<'_, PyAny>) -> PyResult<LogFile> {
+    fn examples(&self, py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<LogFile> {
         let table = options::table(table, "table")?;
         let log = wait_for(&self.0)?;
         let names = log.examples(&|it| table.matches(it.oid, &it.schema, &it.name));
-        let segments = Segments::Here(log.read(&names, Lsn::INVALID), None);
-        Ok(LogFile::new(&log, &names, segments))
+        let stream = log.read(&names, Lsn::INVALID);
+        let stream = stream.map_err(|error| errors::log_error(py, error))?;
+        Ok(LogFile::new(&log, &names, Segments::Here(stream)))
     }
 
     /// The rows of a table as of an LSN or a time.
@@ -384,7 +385,7 @@ impl LogDirectory {
         let verified = py.detach(|| {
             signals::in_steps(|step| {
                 let segment = log.segments().get(place);
-                segment.map_or(Ok(()), |segment| log.verify_in_steps(segment, step))
+                segment.map_or(Ok(()), |segment| log.verify(segment, step))
             })
         });
         verified.map_err(|stopped| stopped.raise(py))
@@ -430,9 +431,8 @@ impl LogDirectory {
     fn compact(&self, py: Python<'_>, segment_bytes: u64) -> PyResult<(usize, usize, u64)> {
         let mut log = wait_for(&self.0)?;
         let log = &mut *log;
-        let done = py.detach(|| {
-            signals::in_steps(|step| log.upkeep()?.compact_in_steps(segment_bytes, step))
-        });
+        let done =
+            py.detach(|| signals::in_steps(|step| log.upkeep()?.compact(segment_bytes, step)));
         let done = done.map_err(|stopped| stopped.raise(py))?;
         Ok((done.segments, done.merged, done.bytes))
     }
@@ -578,9 +578,6 @@ pub(crate) struct LogFile {
     /// Bytes of the stream.
     #[pyo3(get)]
     size: u64,
-    /// Whether another thread reads the segments.
-    #[pyo3(get)]
-    is_ahead: bool,
     state: Mutex<State>,
 }
 
@@ -591,7 +588,7 @@ struct State {
 
 /// The thread that reads the segments.
 enum Segments {
-    Here(PlanReader, Option<SegmentReader>),
+    Here(PlanReader),
     Ahead(ReadAhead),
     Closed,
 }
@@ -601,32 +598,11 @@ impl State {
     fn next(&mut self) -> Result<Option<Arc<Vec<u8>>>, Stopped> {
         let mut chunk = self.memory.take();
         let is_read = match &mut self.segments {
-            Segments::Here(plan, segment) => read_next(plan, segment, &mut chunk)?,
+            Segments::Here(stream) => stream.read(&mut chunk)?,
             Segments::Ahead(ahead) => signals::in_steps(|step| ahead.read(&mut chunk, step))?,
             Segments::Closed => false,
         };
         Ok(is_read.then(|| self.memory.share(chunk)))
-    }
-}
-
-/// Reads the next bytes of a segment, and then of the next one. Returns false at the end.
-fn read_next(
-    plan: &mut PlanReader,
-    segment: &mut Option<SegmentReader>,
-    chunk: &mut Vec<u8>,
-) -> Result<bool, Error> {
-    loop {
-        let current = match segment {
-            Some(current) => current,
-            None => match plan.open_next()? {
-                None => return Ok(false),
-                Some(opened) => segment.insert(opened),
-            },
-        };
-        if current.read(chunk)? {
-            return Ok(true);
-        }
-        *segment = None;
     }
 }
 
@@ -643,7 +619,6 @@ impl LogFile {
                 .filter_map(segment)
                 .map(|it| it.stream_bytes)
                 .sum(),
-            is_ahead: matches!(segments, Segments::Ahead(_)),
             state: Mutex::new(State {
                 segments,
                 memory: BlockMemory::default(),

@@ -52,7 +52,7 @@ impl LogEraser {
         let Some(eraser) = &mut *eraser else {
             return Err(PyValueError::new_err("the log is closed"));
         };
-        let erased = py.detach(|| signals::in_steps(|step| eraser.erase_in_steps(&erase, step)));
+        let erased = py.detach(|| signals::in_steps(|step| eraser.erase(&erase, step)));
         let erased = erased.map_err(|stopped| stopped.raise(py))?;
         Ok((erased.segments, erased.rewritten))
     }

@@ -14,8 +14,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use walrow::log::{Error, LogNetOptions, NetsReader, TableReader};
 use walrow::stream::{
-    CatalogColumn, Deletes, Encoding, Net, NetColumns, NetError, NetJoin as Join, NetRows,
-    NeverSent, Tally, Truncates,
+    CatalogColumn, Deletes, Net, NetColumns, NetError, NetJoin as Join, NetRows, NeverSent, Tally,
+    Truncates,
 };
 use walrow::{FileSpool, Lsn, cell_text, key_bytes};
 
@@ -122,12 +122,11 @@ pub(crate) struct NetPart {
     net: Mutex<Option<Net>>,
     events: u64,
     position: Lsn,
-    encoding: Encoding,
 }
 
 impl NetPart {
     pub(crate) fn read(py: Python<'_>, mut reader: TableReader) -> PyResult<Self> {
-        let (position, encoding) = (reader.at(), reader.encoding());
+        let position = reader.at();
         loop {
             signals::check()?;
             let read = py.detach(|| reader.take_changes());
@@ -135,15 +134,14 @@ impl NetPart {
                 break;
             }
         }
-        Ok(Self::new(reader.into_net(), position, encoding))
+        Ok(Self::new(reader.into_net(), position))
     }
 
-    fn new(net: Option<Net>, position: Lsn, encoding: Encoding) -> Self {
+    fn new(net: Option<Net>, position: Lsn) -> Self {
         Self {
             events: net.as_ref().map_or(0, Net::events),
             net: Mutex::new(net),
             position,
-            encoding,
         }
     }
 
@@ -152,7 +150,7 @@ impl NetPart {
         py: Python<'_>,
         mut reader: NetsReader,
     ) -> PyResult<Vec<(u32, Option<Self>)>> {
-        let (position, encoding) = (reader.at(), reader.encoding());
+        let position = reader.at();
         loop {
             signals::check()?;
             let read = py.detach(|| reader.take_changes());
@@ -161,7 +159,7 @@ impl NetPart {
             }
         }
         let nets = reader.into_nets().map(|(oid, net)| {
-            let part = net.map(|net| Self::new(Some(net), position, encoding));
+            let part = net.map(|net| Self::new(Some(net), position));
             (oid, part.ok())
         });
         Ok(nets.collect())
@@ -193,8 +191,8 @@ impl NetPart {
         let Some(net) = lock(&self.net)?.take() else {
             return Ok(Vec::new());
         };
-        let (end, encoding) = (self.position, self.encoding);
-        let parts = py.detach(|| net.split(partitions, end, encoding));
+        let end = self.position;
+        let parts = py.detach(|| net.split(partitions, end));
         let parts = parts.map_err(|error| net_error(py, error))?.into_iter();
         let parts = parts.map(|(partition, bytes)| (partition, PyBytes::new(py, &bytes)));
         Ok(parts.collect())
@@ -246,10 +244,9 @@ impl NetJoin {
         let mut join = joined.map_err(|error| net_error(py, error))?;
         let (entangled, count) = (join.take_entangled(), join.entangled());
         let position = if end.is_valid() { end } else { join.end() };
-        let encoding = join.encoding();
         let net = join.into_net();
         let oid = net.oid();
-        let rows = py.detach(|| net.into_rows(encoding));
+        let rows = py.detach(|| net.into_rows());
         let rows = rows
             .map_err(|error| net_error(py, error))?
             .with_end(position);

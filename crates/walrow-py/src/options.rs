@@ -9,12 +9,11 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyDict, PyInt, PyIterator, PyString};
 use std::path::PathBuf;
 use std::sync::Arc;
-use walrow::stream::{End, Spool};
+use walrow::stream::{Encoding, End, Spool};
 use walrow::wire::Timestamp;
 use walrow::{
     ARROW_TYPE_NAMES, Decoder, DecoderBuilder, FileSpool, Framing, Lsn, MetadataColumn,
-    OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, SessionSettings, TableName,
-    defaults as limits,
+    OnMissingTable, OnUnfinished, OnUnrepresentable, Profile, TableName, defaults as limits,
 };
 
 /// A default value, as Python shows it.
@@ -64,7 +63,7 @@ const OPTIONS: &[Declared] = &[
     option! { types: None, Options::read_types },
     option! { unrepresentable: Text("error"), Options::read_unrepresentable },
     option! { catalog: None, catalog => with_catalog },
-    option! { session: None, session => with_session },
+    option! { session: None, session => with_encoding },
     option! { metadata: None, Options::read_metadata },
     option! { metadata_prefix: Text("_"), Options::read_metadata_prefix },
     option! { batch_rows: Limit(limits::BATCH_ROWS), size => with_batch_rows },
@@ -412,21 +411,37 @@ fn pair<'py>(item: &Bound<'py, PyAny>, name: &str) -> PyResult<(String, Bound<'p
     Ok((word(&key, &format!("a key of {name}"))?, value))
 }
 
-fn session(value: &Bound<'_, PyAny>, name: &str) -> PyResult<SessionSettings> {
-    let (mut session, mut known) = (SessionSettings::default(), Vec::new());
+/// The encoding of sessions that do not report it: the only setting that can be chosen.
+fn session(value: &Bound<'_, PyAny>, name: &str) -> PyResult<Encoding> {
+    let mut encoding = None;
     for item in pairs(value, name)? {
         let (setting, text) = pair(&item?, name)?;
         let text = word(&text, &format!("{name}[{setting:?}]"))?;
-        let lower = setting.to_ascii_lowercase();
-        if known.contains(&lower) {
-            let text = format!("{name}: {setting} is set twice");
-            return Err(errors::option_error(value.py(), &text));
-        }
-        known.push(lower);
-        let set = session.set(&setting, &text);
-        set.map_err(|error| errors::raise(&error.into()))?;
+        let error = |text: &str| errors::option_error(value.py(), format!("{name}: {text}"));
+        let pinned = match &*setting.to_ascii_lowercase() {
+            "client_encoding" if encoding.is_some() => {
+                return Err(error(&format!("{setting} is set twice")));
+            }
+            "client_encoding" => {
+                encoding = Some(Encoding::of_setting(&text).ok_or_else(|| {
+                    error(&format!(
+                        "client_encoding {text:?} is not supported; use UTF8, SQL_ASCII or LATIN1; \
+                         the server translates others if it is asked for UTF8"
+                    ))
+                })?);
+                continue;
+            }
+            "datestyle" => "; set DateStyle to ISO in the session that writes the stream",
+            "intervalstyle" => {
+                "; set IntervalStyle to postgres in the session that writes the stream"
+            }
+            _ => "",
+        };
+        return Err(error(&format!(
+            "{setting:?} cannot be chosen, only client_encoding{pinned}"
+        )));
     }
-    Ok(session)
+    Ok(encoding.unwrap_or_default())
 }
 
 /// Whether the policy is "ignore".

@@ -34,7 +34,6 @@ use std::sync::{Arc, Mutex};
 /// Args:
 ///     chunks: An iterable of the bytes of a connection, cut anywhere. If it has the attribute
 ///         `framing`, as the sources of `walrow.read` do, its chunks are in that framing.
-///     threads: The threads that make batches of one block, as in `walrow.read`.
 ///     **options: Those of `walrow.read`.
 ///
 /// Raises:
@@ -48,14 +47,9 @@ pub(crate) struct Reader {
 #[pymethods]
 impl Reader {
     #[new]
-    #[pyo3(signature = (chunks, /, *, threads=1, **options))]
-    fn new(
-        chunks: &Bound<'_, PyAny>,
-        threads: usize,
-        options: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<Self> {
-        let mut options = Options::new(chunks.py(), options)?;
-        options.builder = options.builder.with_threads(threads);
+    #[pyo3(signature = (chunks, /, **options))]
+    fn new(chunks: &Bound<'_, PyAny>, options: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let options = Options::new(chunks.py(), options)?;
         let one_schema = options.builder.has_one_schema();
         let engine = Engine::reading(options, chunks)?;
         Ok(Self {

@@ -1,6 +1,5 @@
 //! Arrow schemas.
 
-use crate::dataframes;
 use crate::export;
 use arrow_schema::SchemaRef;
 use pyo3::prelude::*;
@@ -53,10 +52,6 @@ impl Schema {
             })
             .collect();
         format!("<walrow.Schema {}>", fields.join(", "))
-    }
-
-    fn _repr_html_<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        dataframes::html("schema", slf)
     }
 
     /// Exports the schema, for Arrow consumers.

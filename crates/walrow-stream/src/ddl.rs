@@ -6,9 +6,9 @@ use walrow_wire::Oid;
 
 /// A command that defined a table: CREATE TABLE, ALTER TABLE or DROP TABLE.
 ///
-/// The event trigger of `walrow ddl-trigger` emits it as a transactional logical message. It is a
-/// hint: event triggers can be disabled, and each user of the database can write a message with
-/// this prefix.
+/// The event trigger of `walrow.postgres.ddl_trigger` emits it as a transactional logical message.
+/// Event triggers can be disabled, and each user of the database can write a message with this
+/// prefix.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[non_exhaustive]
 pub struct Ddl {

@@ -7,7 +7,6 @@
 //! its columns, comes before its first use, and again when a row uses another version of the
 //! relation.
 
-use crate::encoding::Encoding;
 use crate::error::Error;
 use crate::relation::Relation;
 use crate::transaction::{Change, Message, Transaction, Truncate, Unread};
@@ -39,7 +38,6 @@ use walrow_wire::{
 /// ```
 #[derive(Debug, Default)]
 pub struct Encoder {
-    encoding: Encoding,
     /// The relations that were written.
     written: Vec<Written>,
     /// The places of the relations in `written`.
@@ -65,14 +63,6 @@ struct Written {
 }
 
 impl Encoder {
-    /// Writes names in this encoding. The rows have the same encoding.
-    pub fn new(encoding: Encoding) -> Self {
-        Self {
-            encoding,
-            ..Self::default()
-        }
-    }
-
     /// Forgets which relations were written: a reader needs no earlier bytes for the next ones.
     /// Call it before the first event of another assembler, which numbers its versions again.
     pub fn restart(&mut self) {
@@ -98,10 +88,9 @@ impl Encoder {
         });
         begin.encode_in_frame(commit_lsn, commit_time, out);
         for origin in &transaction.origins {
-            let name = self.encoding.encode(&origin.name);
             let origin = wire::Message::Origin(wire::Origin {
                 commit_lsn: origin.commit_lsn,
-                name: PgString(&name),
+                name: PgString(origin.name.as_bytes()),
             });
             origin.encode_in_frame(Lsn::INVALID, commit_time, out);
         }
@@ -171,7 +160,7 @@ impl Encoder {
 
     fn put(&self, relation: &Relation, out: &mut Vec<u8>) {
         let at = (Lsn::INVALID, self.clock);
-        put_relation(relation, None, self.encoding, at, out);
+        put_relation(relation, None, at, out);
     }
 
     /// Writes a transaction's Commit.
@@ -231,10 +220,10 @@ impl Encoder {
 pub(crate) fn put_relation(
     relation: &Relation,
     xid: Option<Xid>,
-    encoding: Encoding,
     (lsn, clock): (Lsn, Timestamp),
     out: &mut Vec<u8>,
 ) {
+    let encoding = relation.encoding;
     for column in &relation.columns {
         if let Some(name) = &column.type_name {
             let message = Type {

@@ -55,6 +55,14 @@ pub enum ErrorKind {
         /// Cells of the row.
         found: usize,
     },
+    /// A session reports a `client_encoding` that is not supported, or not that of what was read
+    /// before.
+    ClientEncoding {
+        /// Its value.
+        found: String,
+        /// The values that it could have.
+        wanted: &'static str,
+    },
     /// A name that is not UTF-8.
     InvalidUtf8 {
         /// The message, by the manual's name.
@@ -142,6 +150,10 @@ pub enum ErrorKind {
 pub enum Remedy {
     /// Set the walsender's `client_encoding` to `UTF8`. In a `SQL_ASCII` database, change the name.
     ClientEncoding,
+    /// Set the walsender's `DateStyle` to `ISO`.
+    DateStyle,
+    /// Set the walsender's `IntervalStyle` to `postgres`.
+    IntervalStyle,
     /// Read from the beginning of the transaction's session.
     EarlierStart,
     /// Announce the beginning of a session:
@@ -156,6 +168,8 @@ impl Remedy {
     pub const fn name(self) -> &'static str {
         match self {
             Self::ClientEncoding => "client_encoding",
+            Self::DateStyle => "DateStyle",
+            Self::IntervalStyle => "IntervalStyle",
             Self::EarlierStart => "earlier_start",
             Self::NewSession => "new_session",
             Self::RestorePrepared => "restore_prepared",
@@ -170,6 +184,8 @@ impl fmt::Display for Remedy {
                 "set the walsender's client_encoding to UTF8; in a SQL_ASCII database, change the \
                  name"
             }
+            Self::DateStyle => "set the walsender's DateStyle to ISO",
+            Self::IntervalStyle => "set the walsender's IntervalStyle to postgres",
             Self::EarlierStart => "read from where its session begins",
             Self::NewSession => "announce where the new session begins",
             Self::RestorePrepared => "restore the prepared transactions of the session before",
@@ -253,6 +269,7 @@ impl Error {
             | ErrorKind::MissingBegin { message, xid: _ } => message,
             ErrorKind::TooManyColumns { .. } => "Relation",
             ErrorKind::RepeatedRelation { oid: _ } => "Truncate",
+            ErrorKind::ClientEncoding { .. } => "ParameterStatus",
             ErrorKind::CommitMismatch { begin: _ } => "Commit",
             ErrorKind::StreamRestarted { xid: _ } => "Stream Start",
             ErrorKind::PrepareMismatch { xid: _ } => "Prepare",
@@ -283,6 +300,7 @@ impl Error {
                 Some(field)
             }
             ErrorKind::TooLarge { size: _, limit: _ } => Some("length"),
+            ErrorKind::ClientEncoding { .. } => Some("value"),
             ErrorKind::MissingBegin { message: _, xid: _ }
             | ErrorKind::StreamRestarted { xid: _ }
             | ErrorKind::MissingPrepared { xid: _ }
@@ -450,6 +468,11 @@ impl fmt::Display for Words<'_> {
             } => write!(
                 f,
                 "{message}: {found} cells for the {expected} columns of {relation}"
+            ),
+            ErrorKind::ClientEncoding { found, wanted } => write!(
+                f,
+                "the session's client_encoding must be {wanted}, not {}",
+                Printable(found)
             ),
             ErrorKind::InvalidUtf8 { message, field } => {
                 write!(f, "{message}: {field} is not UTF-8")

@@ -165,17 +165,6 @@ impl Frames {
         &self.held
     }
 
-    /// The frames of an assembler that reads from elsewhere, at the same offset.
-    pub(crate) fn behind(&self) -> Self {
-        Self {
-            framing: self.framing,
-            added: self.added,
-            offset: self.offset,
-            limit: self.limit,
-            ..Self::default()
-        }
-    }
-
     /// Counts bytes up to this offset, which were already read as frames.
     pub(crate) const fn advance_to(&mut self, offset: u64) {
         self.offset = offset;

@@ -33,13 +33,12 @@ mod net;
 mod printable;
 mod recent;
 mod relation;
-mod row_run;
 mod spool;
 mod transaction;
 mod undecided;
 mod walk;
 
-pub use assembler::{Assembler, Committed, End};
+pub use assembler::{Assembler, End};
 pub use catalog::{
     Attribute, Catalog, CatalogColumn, CatalogError, CatalogTable, CatalogType, TypeKind,
 };
@@ -54,7 +53,6 @@ pub use net::{
 };
 pub use printable::Printable;
 pub use relation::{Column, Relation, TypeName};
-pub use row_run::RowRun;
 pub use spool::{Spool, SpoolFile};
 pub use transaction::{
     Change, Event, Message, Origin, Prepared, RowChange, Transaction, Truncate, Unread,

@@ -44,7 +44,7 @@ use crate::encoding::Encoding;
 use crate::error::ErrorKind;
 use crate::recent::Recent;
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 use walrow_wire::{Oid, PgString, ReplicaIdentity, Xid};
@@ -68,6 +68,8 @@ pub struct Relation {
     pub replica_identity: ReplicaIdentity,
     /// The published columns, in attribute order.
     pub columns: Box<[Column]>,
+    /// The encoding of its names and its rows.
+    pub encoding: Encoding,
 }
 
 /// A column of one relation version.
@@ -107,6 +109,7 @@ impl Relation {
             name: name.into(),
             replica_identity: ReplicaIdentity::Nothing,
             columns: Box::default(),
+            encoding: Encoding::Utf8,
         }
     }
 }
@@ -145,6 +148,7 @@ impl From<&CatalogTable> for Relation {
             name: table.name.as_str().into(),
             replica_identity: ReplicaIdentity::Default,
             columns: columns.collect(),
+            encoding: Encoding::Utf8,
         }
     }
 }
@@ -263,27 +267,12 @@ pub(crate) struct Relations {
     new: VecDeque<Arc<Relation>>,
     /// The last relations looked up, each with whether its rows are returned.
     recent: Recent<(Arc<Relation>, bool)>,
-    /// The versions of the next definitions, in a transaction that was taken out.
-    known: VecDeque<Arc<Relation>>,
-    /// The lookups of a transaction that is being taken out.
-    record: Option<Record>,
-    /// The encoding of names.
+    /// The encoding of names and rows.
     pub(crate) encoding: Encoding,
-}
-
-/// The lookups of a transaction.
-#[derive(Debug, Default)]
-struct Record {
-    /// The version of each relation at its first use, except relations that the transaction defined
-    /// before.
-    used: HashMap<Oid, Arc<Relation>>,
-    /// The versions that its definitions made, and the OIDs of their relations.
-    defined: VecDeque<Arc<Relation>>,
-    oids: HashSet<Oid>,
-    /// The states of these versions before it.
-    states: HashMap<u32, State>,
-    /// Versions that were waiting to be returned when it began.
-    new: VecDeque<Arc<Relation>>,
+    /// The encoding that the caller chose, for sessions that do not report theirs.
+    pub(crate) chosen: Encoding,
+    /// Whether sessions must not report another encoding.
+    pub(crate) is_fixed: bool,
 }
 
 /// The state of a version.
@@ -316,6 +305,29 @@ const MAX_NAME: usize = 256;
 const MAX_COLUMNS: usize = 1600;
 
 impl Relations {
+    /// Takes the `client_encoding` that a session reports. It applies only if it is the first
+    /// encoding in which anything is read: `has_open` says whether the stream was inside a
+    /// transaction, or has prepared ones.
+    pub(crate) fn report(&mut self, value: PgString<'_>, has_open: bool) -> Result<(), ErrorKind> {
+        let reported = match value.0 {
+            // The server does not know the encoding.
+            b"SQL_ASCII" => Some(self.chosen),
+            value => str::from_utf8(value).ok().and_then(Encoding::of_setting),
+        };
+        let wanted = match reported {
+            Some(reported) if reported == self.encoding => return Ok(()),
+            _ if self.is_fixed || self.arrivals > 0 || has_open => self.encoding.setting(),
+            Some(reported) => {
+                self.encoding = reported;
+                return Ok(());
+            }
+            None => "UTF8, LATIN1 or SQL_ASCII",
+        };
+        let found = value.0.get(..MAX_NAME).unwrap_or(value.0);
+        let found = String::from_utf8_lossy(found).into_owned();
+        Err(ErrorKind::ClientEncoding { found, wanted })
+    }
+
     /// Drops all definitions: a new session sends them again. Version numbers continue.
     pub(crate) fn clear(&mut self) {
         self.session = Definitions::default();
@@ -361,15 +373,6 @@ impl Relations {
         let Some(relation) = self.get(oid).cloned() else {
             return Lookup::Unknown;
         };
-        if let Some(record) = &mut self.record {
-            if !record.oids.contains(&oid) {
-                let used = record.used.entry(oid);
-                used.or_insert_with(|| Arc::clone(&relation));
-            }
-            if let Some(state @ State::LeftOut) = self.states.get(&relation.version) {
-                record.states.insert(relation.version, *state);
-            }
-        }
         if self.announce(&relation) {
             return Lookup::New;
         }
@@ -379,34 +382,6 @@ impl Relations {
             Lookup::Known(place)
         } else {
             Lookup::LeftOut
-        }
-    }
-
-    /// Starts to record lookups.
-    pub(crate) fn record(&mut self) {
-        self.recent.clear();
-        self.record = Some(Record {
-            new: self.new.clone(),
-            ..Record::default()
-        });
-    }
-
-    /// Ends the record, and returns relations that give the same results for the same lookups.
-    pub(crate) fn recorded(&mut self) -> Self {
-        let record = self.record.take().unwrap_or_default();
-        self.new.clear();
-        let used = record.used.into_iter();
-        Self {
-            session: Definitions {
-                relations: used.map(|(oid, it)| (oid, Defined::now(it, 0))).collect(),
-                types: HashMap::new(),
-            },
-            next_version: self.next_version,
-            states: record.states,
-            new: record.new,
-            known: record.defined,
-            encoding: self.encoding,
-            ..Self::default()
         }
     }
 
@@ -422,14 +397,11 @@ impl Relations {
     }
 
     /// Queues a version that was not yet returned as an event. Returns whether it did.
-    pub(crate) fn announce(&mut self, relation: &Arc<Relation>) -> bool {
+    fn announce(&mut self, relation: &Arc<Relation>) -> bool {
         if self.states.get(&relation.version) != Some(&State::Unannounced) {
             return false;
         }
         self.states.remove(&relation.version);
-        if let Some(record) = &mut self.record {
-            record.states.insert(relation.version, State::Unannounced);
-        }
         self.new.push_back(Arc::clone(relation));
         true
     }
@@ -600,17 +572,11 @@ impl Relations {
             name: self.text(message.name, "Relation", "relation name")?.into(),
             replica_identity: message.replica_identity,
             columns: columns.into(),
+            encoding: self.encoding,
         };
         let arrival = self.arrive();
-        let relation = match self.known.pop_front() {
-            Some(relation) => relation,
-            None => self.version_of(relation),
-        };
+        let relation = self.version_of(relation);
         let oid = relation.oid;
-        if let Some(record) = &mut self.record {
-            record.oids.insert(oid);
-            record.defined.push_back(Arc::clone(&relation));
-        }
         self.last.insert(oid, Arc::clone(&relation));
         if announce == Announce::Yes {
             self.announce(&relation);

@@ -225,14 +225,6 @@ fn reserve(memory: &mut Vec<u8>, wanted: usize) {
 }
 
 impl Spooled {
-    /// Whole frames in memory.
-    pub(crate) fn in_memory(frames: &[u8], span: Span) -> Self {
-        let mut spooled = Self::default();
-        spooled.mark(span);
-        spooled.memory.extend_from_slice(frames);
-        spooled
-    }
-
     /// Writes the offset of the frames that follow, unless they are adjacent.
     fn mark(&mut self, span: Span) {
         if self.end != Some(span.offset) {
@@ -300,11 +292,6 @@ impl SpoolReader {
     /// Whether offsets count in the stream that the prepared transaction was saved from.
     pub(crate) const fn is_restored(&self) -> bool {
         self.spooled.restored
-    }
-
-    /// Whether the reader has read no frame.
-    pub(crate) const fn is_at_start(&self) -> bool {
-        self.file_at == 0 && !self.at_memory
     }
 
     /// The bytes of a frame.

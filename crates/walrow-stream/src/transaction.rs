@@ -220,14 +220,6 @@ pub(crate) struct Context {
     pub(crate) commit_lsn: Lsn,
 }
 
-impl Context {
-    /// How many bytes of a frame the user fed.
-    #[inline]
-    pub(crate) const fn fed(&self, frame: usize) -> u64 {
-        self.framing.fed(frame) as u64
-    }
-}
-
 impl<'a> Unread<'a> {
     #[inline]
     pub(crate) const fn new(peek: Peek<'a>, context: &'a Context) -> Self {
@@ -238,12 +230,6 @@ impl<'a> Unread<'a> {
     #[inline]
     pub const fn size(&self) -> usize {
         self.peek.size()
-    }
-
-    /// Its message in a frame.
-    #[inline]
-    pub const fn frame(&self) -> &'a [u8] {
-        self.peek.frame()
     }
 
     /// The row. Its cells are checked while they are read. `None` if it does not follow the
@@ -303,7 +289,7 @@ fn pass_cells(tuple: UnreadTuple<'_>, columns: usize) -> Option<UnreadCells<'_>>
     if tuple.len() != columns {
         return None;
     }
-    tuple.pass().map(|(rest, _)| rest)
+    tuple.pass()
 }
 
 impl<'a> Event<'a, Change<'a, Unread<'a>>> {

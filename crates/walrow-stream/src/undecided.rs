@@ -134,6 +134,11 @@ impl Undecided {
         !self.streamed.is_empty()
     }
 
+    /// Whether a streamed or prepared transaction is open.
+    pub(crate) fn has_any(&self) -> bool {
+        self.has_streamed() || !self.prepared.is_empty()
+    }
+
     /// Whether all earlier prepared transactions are known, so that a saved state is complete.
     ///
     /// By default, a stream begins where its slot does. No transaction is prepared when a slot is

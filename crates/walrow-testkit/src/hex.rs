@@ -1,3 +1,5 @@
+//! Bytes as hexadecimal digits.
+
 /// The bytes of hexadecimal digits. Blanks are ignored.
 ///
 /// # Panics

@@ -1,3 +1,5 @@
+//! Whether the slow tests run.
+
 /// Whether the slow tests run: `WALROW_SLOW` is set.
 #[must_use]
 pub fn is_slow() -> bool {

@@ -24,7 +24,6 @@ use crate::digits::write_decimal;
 use crate::error::CellError;
 use crate::parts::Parts;
 use crate::pg_type::PgType;
-use crate::settings::SessionSettings;
 
 /// An array of values of one type.
 #[derive(Debug)]
@@ -91,34 +90,20 @@ impl<E: ?Sized> Array<E> {
 }
 
 impl<E: PgType + ?Sized> PgType for Array<E> {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        let mut parts = Parts::new(settings);
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        let mut parts = Parts::default();
         let render = |cell: &[u8], out: &mut Vec<u8>| parts.render(&*self.element, cell, out);
         array_text_from_binary(cell, self.element_oid, self.delimiter, out, render)
     }
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         array_text_from_text(cell, self.delimiter, out, |cell, out| {
-            self.element.text_from_text(cell, settings, out)
+            self.element.text_from_text(cell, out)
         })
     }
 
     fn is_shaped(&self) -> bool {
         self.element.is_shaped()
-    }
-
-    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.element.differs_from_pinned(settings)
     }
 
     fn lacks_text(&self) -> bool {

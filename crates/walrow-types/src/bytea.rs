@@ -8,7 +8,6 @@
 
 use crate::error::CellError;
 use crate::pg_type::{AppendBytes, PgType, known, text_from_binary};
-use crate::settings::SessionSettings;
 
 /// `bytea`.
 #[derive(Clone, Copy, Debug)]
@@ -35,14 +34,10 @@ impl PgType for Bytea {
         Ok(())
     });
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         if cell.starts_with(b"\\x") {
-            return settings.copy_text(cell, out);
+            out.extend_from_slice(cell);
+            return Ok(());
         }
         let mut bytes = Vec::new();
         bytea_from_text(cell, &mut bytes)?;

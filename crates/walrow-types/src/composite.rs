@@ -13,7 +13,6 @@ use crate::lengths::{split_cell, split_count};
 use crate::parts::Parts;
 use crate::pg_type::PgType;
 use crate::quotes::{Quotes, split_plain, split_quoted, write_quoted};
-use crate::settings::SessionSettings;
 
 /// A composite type.
 #[derive(Debug)]
@@ -64,13 +63,8 @@ impl<E: ?Sized> Composite<E> {
 }
 
 impl<E: PgType + ?Sized> PgType for Composite<E> {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        let mut parts = Parts::new(settings);
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        let mut parts = Parts::default();
         let types = self.attributes.iter().map(|it| it.oid);
         record_text_from_binary(
             cell,
@@ -84,16 +78,11 @@ impl<E: PgType + ?Sized> PgType for Composite<E> {
         )
     }
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         let (start, width) = (out.len(), self.attributes.len());
         let written = record_text_from_text(cell, width, out, |place, cell, out| {
             match self.attributes.get(place) {
-                Some(attribute) => attribute.pg_type.text_from_text(cell, settings, out),
+                Some(attribute) => attribute.pg_type.text_from_text(cell, out),
                 None => Ok(()),
             }
         });
@@ -102,15 +91,12 @@ impl<E: PgType + ?Sized> PgType for Composite<E> {
         }
         // Older or newer than the catalog: the types of the fields are unknown.
         out.truncate(start);
-        settings.copy_text(cell, out)
+        out.extend_from_slice(cell);
+        Ok(())
     }
 
     fn is_shaped(&self) -> bool {
         self.is_any(E::is_shaped)
-    }
-
-    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.is_any(|it| it.differs_from_pinned(settings))
     }
 
     fn lacks_text(&self) -> bool {

@@ -13,11 +13,9 @@ use crate::calendar::{
     DAYS_TO_2000, Moment, NOT_IN_RANGE, any_days, civil, fixed_date, infinity, split_era,
     write_date, write_era,
 };
-use crate::date_style::DateStyle;
 use crate::error::CellError;
 use crate::int::i32_from_binary;
-use crate::pg_type::{PgType, copy_shaped, known, scalar, styled, text_from_binary};
-use crate::settings::SessionSettings;
+use crate::pg_type::{PgType, copy_shaped, known, scalar, text_from_binary};
 
 /// `date`.
 #[derive(Clone, Copy, Debug)]
@@ -41,20 +39,13 @@ scalar!(Date => Days: |cell| date_from_text(cell).map(Days), |cell| date_from_bi
 impl PgType for Date {
     text_from_binary!(date_text_from_binary);
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        _: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         copy_shaped(date_from_text(cell), cell, out)
     }
 
-    styled!(date_style, |style: DateStyle,
-                         cell,
-                         _: SessionSettings,
-                         out| style
-        .date(cell, out));
+    fn is_shaped(&self) -> bool {
+        true
+    }
 }
 
 /// Parses a `date` into days from 1970.
@@ -121,8 +112,7 @@ impl Moment<i32> {
 const FIRST_DATE: i32 = -2_451_545;
 /// 5874897-12-31.
 const LAST_DATE: i32 = 2_145_031_948;
-const NOT_A_DATE: CellError =
-    CellError::Malformed("an ISO date (for another DateStyle, use the option session)");
+pub(crate) const NOT_A_DATE: CellError = CellError::Malformed("an ISO date");
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
@@ -131,7 +121,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::error::Unrepresentable;
+    use crate::error::{Style, Unrepresentable};
     use crate::pg_type::tests::rendered;
 
     const POSITIVE: CellError = CellError::Unrepresentable(Unrepresentable::PositiveInfinity);
@@ -322,7 +312,7 @@ mod tests {
         ] {
             assert_eq!(date_from_text(wrong.as_bytes()), Err(NOT_A_DATE), "{wrong}");
         }
-        assert!(NOT_A_DATE.to_string().contains("DateStyle"));
+        assert_eq!(NOT_A_DATE.style(), Some(Style::Date));
         for wrong in [
             "2023-02-29",
             "1900-02-29",

@@ -1,4 +1,4 @@
-//! The encodings of text: UTF-8 and LATIN1.
+//! Text in UTF-8.
 
 use crate::error::{CellError, Unrepresentable};
 
@@ -70,14 +70,6 @@ pub fn short_ascii(text: &[u8]) -> Option<[u8; 16]> {
     Some(bytes)
 }
 
-/// Appends LATIN1 text in UTF-8.
-pub(crate) fn latin1_to_utf8(text: &[u8], out: &mut Vec<u8>) {
-    let mut utf8 = [0; 2];
-    for byte in text {
-        out.extend_from_slice(char::from(*byte).encode_utf8(&mut utf8).as_bytes());
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
@@ -131,14 +123,6 @@ mod tests {
                 let mixed = [before, &other, after].concat();
                 prop_assert_eq!(short_ascii(mixed.as_bytes()), None);
             }
-        }
-
-        #[test]
-        fn each_byte_of_latin1_is_a_character(cell: Vec<u8>) {
-            let mut out = Vec::new();
-            latin1_to_utf8(&cell, &mut out);
-            let expected: String = cell.iter().map(|byte| char::from(*byte)).collect();
-            prop_assert_eq!(String::from_utf8(out), Ok(expected));
         }
     }
 }

@@ -1,5 +1,8 @@
 //! The errors of one cell.
 
+use crate::date::NOT_A_DATE;
+use crate::interval::NOT_AN_INTERVAL;
+use crate::timestamp::NOT_A_TIMESTAMP;
 use std::fmt;
 
 /// The most bytes of one value, however few its cell has. PostgreSQL's own values are never larger.
@@ -13,6 +16,16 @@ pub enum CellError {
     Malformed(&'static str),
     /// A legal PostgreSQL value that the Arrow type cannot represent.
     Unrepresentable(Unrepresentable),
+}
+
+/// A setting that decides how the server writes text. walrow reads one style of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Style {
+    /// `DateStyle`: ISO.
+    Date,
+    /// `IntervalStyle`: `postgres`.
+    Interval,
 }
 
 /// The reason why the column's Arrow type cannot represent a legal value.
@@ -59,6 +72,15 @@ pub enum Unrepresentable {
 }
 
 impl CellError {
+    /// The setting whose value must be another one, if the text may have been written under it.
+    pub fn style(self) -> Option<Style> {
+        match self {
+            NOT_A_DATE | NOT_A_TIMESTAMP => Some(Style::Date),
+            NOT_AN_INTERVAL => Some(Style::Interval),
+            _ => None,
+        }
+    }
+
     /// An error only if the cell is malformed: a value that is not representable is legal.
     pub(crate) fn malformed(self) -> Result<(), Self> {
         match self {

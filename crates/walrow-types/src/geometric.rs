@@ -19,7 +19,6 @@ use crate::error::CellError;
 use crate::float::{f64_from_text, f64_text_from_binary};
 use crate::lengths::split_count;
 use crate::pg_type::{Known, PgType, known, text_from_binary};
-use crate::settings::SessionSettings;
 
 /// `path`.
 #[derive(Clone, Copy, Debug)]
@@ -53,12 +52,7 @@ impl Known for Shape {
 }
 
 impl PgType for Shape {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        _: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         shape_text_from_binary(*self, cell, out)
     }
 }

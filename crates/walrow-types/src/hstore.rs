@@ -10,7 +10,6 @@ use crate::error::CellError;
 use crate::lengths::{split_cell, split_count};
 use crate::pg_type::{PgType, known};
 use crate::quotes::{Quotes, split_quoted};
-use crate::settings::SessionSettings;
 
 /// The extension `hstore`'s type: text keys, and text values that may be null.
 #[derive(Clone, Copy, Debug)]
@@ -42,15 +41,8 @@ impl Hstore {
 }
 
 impl PgType for Hstore {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        let start = out.len();
-        hstore_text_from_binary(cell, out)?;
-        settings.check_text(out.get(start..).unwrap_or_default())
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        hstore_text_from_binary(cell, out)
     }
 }
 

@@ -8,7 +8,6 @@
 use crate::array::{BinaryArray, array_from_binary};
 use crate::error::CellError;
 use crate::pg_type::PgType;
-use crate::settings::SessionSettings;
 
 /// `int2vector` or `oidvector`: text without braces, and subscripts from 0 on.
 #[derive(Debug)]
@@ -49,19 +48,14 @@ impl<E: ?Sized> Vector<E> {
 }
 
 impl<E: PgType + ?Sized> PgType for Vector<E> {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         let start = out.len();
         for element in self.binary(cell)? {
             if out.len() > start {
                 out.push(b' ');
             }
             self.element
-                .text_from_binary(element?.unwrap_or_default(), settings, out)?;
+                .text_from_binary(element?.unwrap_or_default(), out)?;
         }
         Ok(())
     }

@@ -2,19 +2,14 @@
 //!
 //! ```text
 //! text    1 year 2 mons -3 days +04:05:06.789     IntervalStyle postgres, the pinned setting
-//!         P1Y2M-3DT4H5M6.789S                     iso_8601
 //! binary  i64 microseconds | i32 days | i32 months; since PostgreSQL 17, all three at their limits are an infinity
 //! ```
-//!
-//! Text of the two other styles is read only if the session's settings name them.
 
 use crate::clock::{MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR, split_fraction};
 use crate::digits::decimal_digits;
 use crate::error::{CellError, Unrepresentable};
-use crate::interval_style::IntervalStyle;
 use crate::interval_value::{IntervalValue, interval_to_text};
-use crate::pg_type::{PgType, copy_shaped, known, scalar, styled, text_from_binary};
-use crate::settings::SessionSettings;
+use crate::pg_type::{PgType, copy_shaped, known, scalar, text_from_binary};
 
 /// `interval`.
 #[derive(Clone, Copy, Debug)]
@@ -26,30 +21,18 @@ scalar!(Interval => IntervalValue: interval_from_text, interval_from_binary);
 impl PgType for Interval {
     text_from_binary!(interval_text_from_binary);
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        _: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        if cell.starts_with(b"P") {
-            interval_to_text(interval_from_text(cell)?, out);
-            return Ok(());
-        }
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         copy_shaped(interval_from_text(cell), cell, out)
     }
 
-    styled!(interval_style, |style: IntervalStyle,
-                             cell,
-                             _: SessionSettings,
-                             out| style
-        .interval(cell, out));
+    fn is_shaped(&self) -> bool {
+        true
+    }
 }
 
-/// Parses an `interval` of the styles `postgres` and `iso_8601`.
+/// Parses an `interval` of the style `postgres`.
 fn interval_from_text(cell: &[u8]) -> Result<IntervalValue, CellError> {
     match cell {
-        [b'P', parts @ ..] => iso_8601(parts).ok_or(NOT_AN_INTERVAL),
         b"infinity" => Err(Unrepresentable::PositiveInfinity.into()),
         b"-infinity" => Err(Unrepresentable::NegativeInfinity.into()),
         _ => postgres(cell).ok_or(NOT_AN_INTERVAL),
@@ -234,76 +217,6 @@ fn fraction_micros(text: &[u8]) -> Option<u64> {
     }
 }
 
-/// `[NY][NM][ND][T[NH][NM][N[.f]S]]` after the P, each with its own sign.
-fn iso_8601(parts: &[u8]) -> Option<IntervalValue> {
-    if parts == b"T0S" {
-        return Some(IntervalValue::default());
-    }
-    let mut sum = Sum::default();
-    let mut rest = parts;
-    let mut of_time = false;
-    let mut last = None;
-    loop {
-        if let [b'T', time @ ..] = rest {
-            if of_time {
-                return None;
-            }
-            (of_time, rest) = (true, time);
-        }
-        let (negative, number) = match rest {
-            [b'-', number @ ..] => (true, number),
-            _ => (false, rest),
-        };
-        let (digits, after) = split_digits(number)?;
-        let count = decimal_digits(digits)?;
-        let (micros, after) = match after {
-            [b'.', fraction @ ..] => split_fraction(fraction)?,
-            _ => (0, after),
-        };
-        let zero = count == 0 && micros == 0;
-        let (unit, after) = after.split_first()?;
-        if zero || (digits.len() > 1 && digits.starts_with(b"0")) || (micros != 0 && *unit != b'S')
-        {
-            return None;
-        }
-        let place = match (of_time, unit) {
-            (false, b'Y') => {
-                sum.years = signed(negative, count)?;
-                0
-            }
-            (false, b'M') if count < 12 => {
-                sum.months = signed(negative, count)?;
-                1
-            }
-            (false, b'D') => {
-                sum.days = signed(negative, count)?;
-                2
-            }
-            (true, b'H') => {
-                sum.add_micros(negative, count, MICROS_AN_HOUR)?;
-                3
-            }
-            (true, b'M') if count < 60 => {
-                sum.add_micros(negative, count, MICROS_A_MINUTE)?;
-                4
-            }
-            (true, b'S') if count < 60 => {
-                sum.add_micros(negative, count, MICROS_A_SECOND)?;
-                sum.add_micros(negative, u64::try_from(micros).ok()?, 1)?;
-                5
-            }
-            _ => return None,
-        };
-        if last.replace(place).is_some_and(|last| last >= place) {
-            return None;
-        }
-        rest = after;
-        if rest.is_empty() {
-            return sum.finish();
-        }
-    }
-}
-
 const POSITIVE_INFINITY: IntervalValue = IntervalValue {
     months: i32::MAX,
     days: i32::MAX,
@@ -316,15 +229,15 @@ const NEGATIVE_INFINITY: IntervalValue = IntervalValue {
     micros: i64::MIN,
 };
 
-const NOT_AN_INTERVAL: CellError = CellError::Malformed(
-    "an interval of IntervalStyle postgres or iso_8601 (for another one, use the option session)",
-);
+pub(crate) const NOT_AN_INTERVAL: CellError =
+    CellError::Malformed("an interval of IntervalStyle postgres");
 
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::error::Style;
 
     const fn interval(months: i32, days: i32, micros: i64) -> IntervalValue {
         IntervalValue {
@@ -348,62 +261,32 @@ mod tests {
     }
 
     #[test]
-    fn two_styles_are_read_and_one_is_written() {
-        for (expected, iso, value) in [
+    fn one_style_is_read_and_written() {
+        for (expected, value) in [
             (
                 "1 year 2 mons -3 days +04:05:06.789",
-                "P1Y2M-3DT4H5M6.789S",
                 interval(14, -3, 14_706_789_000),
             ),
-            ("00:00:00", "PT0S", interval(0, 0, 0)),
-            ("-00:00:00.000001", "PT-0.000001S", interval(0, 0, -1)),
-            ("-1 years", "P-1Y", interval(-12, 0, 0)),
-            ("1 mon -1 days", "P1M-1D", interval(1, -1, 0)),
-            (
-                "1 mon -1 days +02:00:00",
-                "P1M-1DT2H",
-                interval(1, -1, 7_200_000_000),
-            ),
-            ("-1 mons +2 days", "P-1M2D", interval(-1, 2, 0)),
-            ("-1 years -1 mons", "P-1Y-1M", interval(-13, 0, 0)),
-            ("1 day", "P1D", interval(0, 1, 0)),
-            (
-                "2562047788:00:54.775807",
-                "PT2562047788H54.775807S",
-                interval(0, 0, i64::MAX),
-            ),
-            (
-                "-2562047788:00:54.775808",
-                "PT-2562047788H-54.775808S",
-                interval(0, 0, i64::MIN),
-            ),
-            (
-                "178000000 years",
-                "P178000000Y",
-                interval(2_136_000_000, 0, 0),
-            ),
-            (
-                "-178956970 years -8 mons",
-                "P-178956970Y-8M",
-                interval(i32::MIN, 0, 0),
-            ),
-            (
-                "-1 days -100:00:00.5",
-                "P-1DT-100H-0.5S",
-                interval(0, -1, -360_000_500_000),
-            ),
-            (
-                "1 year 1 mon 1 day 00:00:01",
-                "P1Y1M1DT1S",
-                interval(13, 1, 1_000_000),
-            ),
+            ("00:00:00", interval(0, 0, 0)),
+            ("-00:00:00.000001", interval(0, 0, -1)),
+            ("-1 years", interval(-12, 0, 0)),
+            ("1 mon -1 days", interval(1, -1, 0)),
+            ("1 mon -1 days +02:00:00", interval(1, -1, 7_200_000_000)),
+            ("-1 mons +2 days", interval(-1, 2, 0)),
+            ("-1 years -1 mons", interval(-13, 0, 0)),
+            ("1 day", interval(0, 1, 0)),
+            ("2562047788:00:54.775807", interval(0, 0, i64::MAX)),
+            ("-2562047788:00:54.775808", interval(0, 0, i64::MIN)),
+            ("178000000 years", interval(2_136_000_000, 0, 0)),
+            ("-178956970 years -8 mons", interval(i32::MIN, 0, 0)),
+            ("-1 days -100:00:00.5", interval(0, -1, -360_000_500_000)),
+            ("1 year 1 mon 1 day 00:00:01", interval(13, 1, 1_000_000)),
         ] {
             assert_eq!(
                 interval_from_text(expected.as_bytes()),
                 Ok(value),
                 "{expected}"
             );
-            assert_eq!(interval_from_text(iso.as_bytes()), Ok(value), "{iso}");
             assert_eq!(interval_from_binary(&sent(value)), Ok(value));
             assert_eq!(text(&sent(value)).as_deref(), Ok(expected));
         }
@@ -469,23 +352,9 @@ mod tests {
             "-2562047788:00:54.775809",
             "178956970 years 8 mons",
             "2147483648 days",
+            "P1Y2M-3DT4H5M6.789S",
+            "PT0S",
             "P",
-            "PT",
-            "P1",
-            "PT1",
-            "P1YT",
-            "P0Y",
-            "P1D1M",
-            "PT1S1H",
-            "P1W",
-            "P1.5Y",
-            "P1H",
-            "PTT1H",
-            "P12M",
-            "PT60M",
-            "PT1.50S",
-            "P+1Y",
-            "p1y",
             "Infinity",
         ] {
             assert_eq!(
@@ -494,7 +363,7 @@ mod tests {
                 "{wrong}"
             );
         }
-        assert!(NOT_AN_INTERVAL.to_string().contains("IntervalStyle"));
+        assert_eq!(NOT_AN_INTERVAL.style(), Some(Style::Interval));
         for length in (0..20).filter(|length| *length != 16) {
             assert!(interval_from_binary(&vec![0; length]).is_err());
             assert!(text(&vec![0; length]).is_err());

@@ -7,7 +7,6 @@
 
 use crate::error::CellError;
 use crate::pg_type::{PgType, known};
-use crate::settings::SessionSettings;
 use crate::text::Text;
 
 /// `json`.
@@ -27,13 +26,8 @@ known!(Jsonb: JSONB;);
 known!(Versioned: JSONPATH; "ltree", "lquery", "ltxtquery");
 
 impl PgType for Json {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        Text.text_from_binary(cell, settings, out)
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        Text.text_from_binary(cell, out)
     }
 
     fn is_plain_text(&self) -> bool {
@@ -46,24 +40,14 @@ impl PgType for Json {
 }
 
 impl PgType for Jsonb {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        Versioned.text_from_binary(cell, settings, out)
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        Versioned.text_from_binary(cell, out)
     }
 }
 
 impl PgType for Versioned {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        Text.text_from_binary(versioned_from_binary(cell)?, settings, out)
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        Text.text_from_binary(versioned_from_binary(cell)?, out)
     }
 }
 

@@ -7,21 +7,22 @@
 //! - [`Scalar`] reads a cell into one value: [`Int4`], [`Uuid`], [`Timestamp`], ….
 //! - [`AppendBytes`] reads a cell into bytes: [`Bytea`], [`Wkb`], ….
 //! - [`PgType`] writes the text of a cell, in the form that PostgreSQL has under the settings that
-//!   walrow pins: ISO dates, hex `bytea`, UTF-8. [`SessionSettings`] describes other settings.
+//!   walrow pins: ISO dates, hex `bytea`.
 //! - [`Known`] names a type: its OIDs if it is built in, its names if an extension defines it.
 //! - [`Array`], [`Range`], [`Multirange`], [`Composite`] and [`Vector`] consist of other types.
 //!
-//! Cells are checked strictly: what PostgreSQL never writes is [`CellError::Malformed`]. A legal
+//! Cells are checked strictly: what PostgreSQL never writes is [`CellError::Malformed`], as is text of
+//! another `DateStyle` or `IntervalStyle` ([`CellError::style`]). A legal
 //! value that a reader cannot represent is [`CellError::Unrepresentable`].
 //!
 //! ```
-//! use walrow_types::{Int4, Known, PgType, Scalar, SessionSettings, Uuid, write_text_of_binary};
+//! use walrow_types::{Int4, Known, PgType, Scalar, Uuid, write_text_of_binary};
 //!
 //! assert_eq!(Int4.text(b"-7")?, -7);
 //! assert_eq!(Int4.binary(&[0, 0, 1, 0])?, 256);
 //!
 //! let mut text = Vec::new();
-//! write_text_of_binary(&Uuid, &[0xab; 16], SessionSettings::default(), &mut text)?;
+//! write_text_of_binary(&Uuid, &[0xab; 16], &mut text)?;
 //! assert_eq!(text, b"abababab-abab-abab-abab-abababababab");
 //! # Ok::<(), walrow_types::CellError>(())
 //! ```
@@ -36,7 +37,6 @@ mod clock;
 mod composite;
 mod cube;
 mod date;
-mod date_style;
 mod decimal256;
 mod digits;
 mod encoding;
@@ -47,7 +47,6 @@ mod hstore;
 mod int;
 mod int2vector;
 mod interval;
-mod interval_style;
 mod interval_value;
 mod json;
 mod lengths;
@@ -62,7 +61,6 @@ mod postgis;
 mod quotes;
 mod range;
 mod reg;
-mod settings;
 mod snapshot;
 mod text;
 mod tid;
@@ -84,7 +82,7 @@ pub use cube::Cube;
 pub use date::{Date, Days};
 pub use decimal256::{Decimal256, WideDecimal};
 pub use encoding::{check_utf8, short_ascii};
-pub use error::{CellError, Unrepresentable};
+pub use error::{CellError, Style, Unrepresentable};
 pub use float::{Float4, Float8, NumericFloat};
 pub use geometric::{Path, Polygon, Shape};
 pub use hstore::{BinaryHstore, Hstore};
@@ -102,7 +100,6 @@ pub use pgvector::{Halfvec, NumberVector, Sparsevec};
 pub use postgis::{Ewkb, Geometry, Wkb};
 pub use range::{Multirange, Range, RangeParts};
 pub use reg::Reg;
-pub use settings::{SessionSettings, SettingError};
 pub use snapshot::Snapshot;
 pub use text::{Char, Text};
 pub use tid::{Tid, TidOffset};

@@ -9,7 +9,6 @@ use crate::error::{CellError, Unrepresentable};
 use crate::int;
 use crate::numeric::Decimal128;
 use crate::pg_type::{PgType, Scalar, known};
-use crate::settings::SessionSettings;
 
 /// `money`, whose text `lc_monetary` formats.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +17,7 @@ pub struct Money;
 known!(Money: MONEY;);
 
 impl PgType for Money {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        _: SessionSettings,
-        _: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_binary(&self, cell: &[u8], _: &mut Vec<u8>) -> Result<(), CellError> {
         int::i64_from_binary(cell)?;
         Err(Unrepresentable::MoneyScale.into())
     }

@@ -2,20 +2,15 @@
 
 use crate::error::{CellError, MAX_VALUE, Unrepresentable};
 use crate::pg_type::PgType;
-use crate::settings::SessionSettings;
 
 /// Writes the texts of one value's parts, and limits their total size.
+#[derive(Default)]
 pub(crate) struct Parts {
-    settings: SessionSettings,
     /// The length of all texts. The text of a few bytes can be thousands of times longer.
     bytes: usize,
 }
 
 impl Parts {
-    pub(crate) const fn new(settings: SessionSettings) -> Self {
-        Self { settings, bytes: 0 }
-    }
-
     /// Appends the text of a part, which the caller then quotes. Each level of quotes doubles the
     /// quotes inside it, so the text of a few bytes has no limit of its own.
     pub(crate) fn render<E: PgType + ?Sized>(
@@ -25,7 +20,7 @@ impl Parts {
         out: &mut Vec<u8>,
     ) -> Result<(), CellError> {
         let start = out.len();
-        pg_type.text_from_binary(cell, self.settings, out)?;
+        pg_type.text_from_binary(cell, out)?;
         let text = out.get(start..).unwrap_or_default();
         self.bytes = self.bytes.saturating_add(text.len());
         if text.len() > MAX_VALUE / 2 {
@@ -53,8 +48,7 @@ mod tests {
 
     fn render(pg_type: &dyn PgType, cell: &[u8]) -> (Result<(), CellError>, usize) {
         let mut out = Vec::new();
-        let settings = SessionSettings::default();
-        let rendered = write_text_of_binary(pg_type, cell, settings, &mut out);
+        let rendered = write_text_of_binary(pg_type, cell, &mut out);
         (rendered, out.capacity())
     }
 

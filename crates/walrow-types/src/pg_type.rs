@@ -1,91 +1,35 @@
 //! What each type implements: how its cells are read, and how PostgreSQL writes them.
 
-use crate::encoding::{check_utf8, latin1_to_utf8};
+use crate::encoding::check_utf8;
 use crate::error::CellError;
-use crate::settings::SessionSettings;
 use std::fmt::Debug;
 use walrow_wire::Oid;
 
 /// A PostgreSQL type, and the text that PostgreSQL writes of its values.
 ///
-/// The methods implement one type. To get the text of a cell, call [`PgType::text_from_text`] or
-/// [`write_text_of_binary`], which also translates the encoding.
+/// The text has the encoding of the cell: the session's `client_encoding`.
 pub trait PgType: Debug + Send + Sync + 'static {
-    /// Appends the text of a binary cell, in the encoding of the session.
+    /// Appends the text of a binary cell.
     ///
     /// # Errors
     /// The cell is malformed, or its text cannot be derived from its binary form. The caller
     /// discards what was appended.
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError>;
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError>;
 
-    /// Appends the text of a text cell, as it is under the pinned settings and in UTF-8.
+    /// Appends the text of a text cell, as the server writes it under the pinned settings. Text
+    /// that is not shaped is copied.
     ///
     /// # Errors
-    /// The cell is malformed, or it is not text in the session's encoding.
-    fn text_from_text(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        if !self.is_shaped() {
-            return settings.copy_text(cell, out);
-        }
-        if !self.is_translated(settings) {
-            return self.text_from_shaped(cell, settings, out);
-        }
-        let mut translated = Vec::new();
-        self.translate(cell, settings, &mut translated)?;
-        self.text_from_shaped(&translated, settings, out)
-    }
-
-    /// Implements [`PgType::text_from_text`] for a type whose text is shaped, once the cell has the
-    /// style of the pinned settings.
-    ///
-    /// # Errors
-    /// As [`PgType::text_from_text`].
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        settings.copy_text(cell, out)
+    /// The cell is malformed, or was written under other settings. The caller discards what was
+    /// appended.
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        out.extend_from_slice(cell);
+        Ok(())
     }
 
     /// Whether the text depends on settings and its shape shows which ones.
     fn is_shaped(&self) -> bool {
         false
-    }
-
-    /// Whether the text depends on a setting that differs from the pinned one.
-    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.is_translated(settings)
-    }
-
-    /// Whether the text of a single value depends on a setting that differs from the pinned one,
-    /// the encoding aside.
-    fn is_translated(&self, settings: SessionSettings) -> bool {
-        let _ = settings;
-        false
-    }
-
-    /// Appends a text cell as it is under the pinned settings.
-    ///
-    /// # Errors
-    /// The cell does not have the shape that the settings give it.
-    fn translate(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        settings.copy_text(cell, out)
     }
 
     /// Whether the text can be much longer than the cell.
@@ -124,24 +68,20 @@ pub trait PgType: Debug + Send + Sync + 'static {
     }
 }
 
-/// Appends PostgreSQL's text of a binary cell, under the pinned settings and in UTF-8.
+/// Appends PostgreSQL's text of a binary cell of a session whose `client_encoding` is UTF8.
 ///
 /// # Errors
-/// See [`PgType::text_from_binary`]. The caller discards what was appended.
+/// See [`PgType::text_from_binary`]; or the text is not UTF-8. The caller discards what was
+/// appended.
 #[inline]
 pub fn write_text_of_binary(
     pg_type: &dyn PgType,
     cell: &[u8],
-    settings: SessionSettings,
     out: &mut Vec<u8>,
 ) -> Result<(), CellError> {
     let start = out.len();
-    pg_type.text_from_binary(cell, settings, out)?;
-    if settings.latin1 {
-        let text = out.split_off(start);
-        latin1_to_utf8(&text, out);
-    }
-    Ok(())
+    pg_type.text_from_binary(cell, out)?;
+    check_utf8(out.get(start..).unwrap_or_default())
 }
 
 /// Copies a text cell that has its type's shape, whether or not its value is representable.
@@ -277,7 +217,6 @@ macro_rules! text_from_binary {
         fn text_from_binary(
             &self,
             cell: &[u8],
-            _: crate::settings::SessionSettings,
             out: &mut Vec<u8>,
         ) -> Result<(), crate::error::CellError> {
             $write(cell, out)
@@ -285,32 +224,7 @@ macro_rules! text_from_binary {
     };
 }
 
-/// Implements the methods of [`PgType`] for a type whose text has the style of a setting.
-macro_rules! styled {
-    ($setting:ident, $translate:expr) => {
-        fn is_shaped(&self) -> bool {
-            true
-        }
-
-        fn is_translated(&self, settings: crate::settings::SessionSettings) -> bool {
-            settings.$setting.is_some()
-        }
-
-        fn translate(
-            &self,
-            cell: &[u8],
-            settings: crate::settings::SessionSettings,
-            out: &mut Vec<u8>,
-        ) -> Result<(), crate::error::CellError> {
-            match settings.$setting {
-                Some(style) => $translate(style, cell, settings, out),
-                None => settings.copy_text(cell, out),
-            }
-        }
-    };
-}
-
-pub(crate) use {known, scalar, styled, text_from_binary};
+pub(crate) use {known, scalar, text_from_binary};
 
 #[cfg(test)]
 pub(crate) mod tests {

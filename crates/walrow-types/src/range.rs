@@ -15,7 +15,6 @@ use crate::lengths::{split_cell, split_count};
 use crate::parts::Parts;
 use crate::pg_type::PgType;
 use crate::quotes::{Quotes, Unquoted, split_plain, split_quoted, write_quoted};
-use crate::settings::SessionSettings;
 
 /// A range of values of one type.
 #[derive(Debug)]
@@ -78,35 +77,21 @@ impl<E: ?Sized> Multirange<E> {
 }
 
 impl<E: PgType + ?Sized> PgType for Range<E> {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        let mut parts = Parts::new(settings);
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        let mut parts = Parts::default();
         range_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
             parts.render(&*self.subtype, cell, out)
         })
     }
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         range_text_from_text(cell, out, |cell, out| {
-            self.subtype.text_from_text(cell, settings, out)
+            self.subtype.text_from_text(cell, out)
         })
     }
 
     fn is_shaped(&self) -> bool {
         self.subtype.is_shaped()
-    }
-
-    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
-        settings.latin1 || self.subtype.differs_from_pinned(settings)
     }
 
     fn lacks_text(&self) -> bool {
@@ -115,35 +100,21 @@ impl<E: PgType + ?Sized> PgType for Range<E> {
 }
 
 impl<E: PgType + ?Sized> PgType for Multirange<E> {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        let mut parts = Parts::new(settings);
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        let mut parts = Parts::default();
         multirange_text_from_binary(cell, &mut Vec::new(), out, |cell, out| {
             parts.render(&*self.range.subtype, cell, out)
         })
     }
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         multirange_text_from_text(cell, out, |cell, out| {
-            self.range.subtype.text_from_text(cell, settings, out)
+            self.range.subtype.text_from_text(cell, out)
         })
     }
 
     fn is_shaped(&self) -> bool {
         self.range.is_shaped()
-    }
-
-    fn differs_from_pinned(&self, settings: SessionSettings) -> bool {
-        self.range.differs_from_pinned(settings)
     }
 
     fn lacks_text(&self) -> bool {

@@ -9,7 +9,6 @@
 
 use crate::error::CellError;
 use crate::pg_type::{PgType, known, text_from_binary};
-use crate::settings::SessionSettings;
 
 /// `text`, `varchar`, `character(n)` with its padding, `name`, `citext`, and enums.
 #[derive(Clone, Copy, Debug)]
@@ -23,13 +22,7 @@ known!(Text: TEXT, VARCHAR, BPCHAR, NAME, REFCURSOR, PG_NODE_TREE; "citext");
 known!(Char: CHAR;);
 
 impl PgType for Text {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        settings.check_text(cell)?;
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         out.extend_from_slice(cell);
         Ok(())
     }
@@ -46,17 +39,13 @@ impl PgType for Text {
 impl PgType for Char {
     text_from_binary!(char_text_from_binary);
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         // Versions before 15 write the byte itself.
         if matches!(cell, [0x80..=0xff]) {
             return char_text_from_binary(cell, out);
         }
-        settings.copy_text(cell, out)
+        out.extend_from_slice(cell);
+        Ok(())
     }
 
     fn is_shaped(&self) -> bool {

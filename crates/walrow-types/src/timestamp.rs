@@ -15,11 +15,9 @@ use crate::calendar::{
     write_date, write_era,
 };
 use crate::clock::{MICROS_A_DAY, MICROS_A_SECOND, clock, offset_seconds, time_to_text};
-use crate::date_style::DateStyle;
 use crate::error::{CellError, Unrepresentable};
 use crate::int::i64_from_binary;
-use crate::pg_type::{PgType, copy_shaped, known, scalar, styled, text_from_binary};
-use crate::settings::SessionSettings;
+use crate::pg_type::{PgType, copy_shaped, known, scalar, text_from_binary};
 
 /// `timestamp without time zone`.
 #[derive(Clone, Copy, Debug)]
@@ -55,45 +53,28 @@ scalar!(
 impl PgType for Timestamp {
     text_from_binary!(timestamp_text_from_binary);
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        _: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         copy_shaped(timestamp_from_text(cell), cell, out)
     }
 
-    styled!(date_style, |style: DateStyle,
-                         cell,
-                         _: SessionSettings,
-                         out| style
-        .timestamp(cell, out));
+    fn is_shaped(&self) -> bool {
+        true
+    }
 }
 
 impl PgType for Timestamptz {
     text_from_binary!(timestamptz_text_from_binary);
 
-    fn text_from_shaped(
-        &self,
-        cell: &[u8],
-        _: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         if !is_utc(cell) {
             return timestamptz_text_in_utc(cell, out);
         }
         copy_shaped(timestamptz_from_text(cell), cell, out)
     }
 
-    styled!(date_style, |style: DateStyle,
-                         cell,
-                         settings: SessionSettings,
-                         out| style.timestamptz(
-        cell,
-        settings.is_utc,
-        out
-    ));
+    fn is_shaped(&self) -> bool {
+        true
+    }
 }
 
 fn is_utc(cell: &[u8]) -> bool {
@@ -243,8 +224,7 @@ const MICROS_TO_2000: i64 = DAYS_TO_2000 * MICROS_A_DAY;
 const FIRST_TIMESTAMP: i64 = -211_813_488_000_000_000;
 /// 294276-12-31 23:59:59.999999.
 const LAST_TIMESTAMP: i64 = 9_223_371_331_199_999_999;
-const NOT_A_TIMESTAMP: CellError =
-    CellError::Malformed("an ISO timestamp (for another DateStyle, use the option session)");
+pub(crate) const NOT_A_TIMESTAMP: CellError = CellError::Malformed("an ISO timestamp");
 
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]

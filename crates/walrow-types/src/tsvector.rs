@@ -10,7 +10,6 @@
 use crate::digits::write_decimal;
 use crate::error::CellError;
 use crate::pg_type::{PgType, known};
-use crate::settings::SessionSettings;
 
 /// `tsvector`.
 #[derive(Clone, Copy, Debug)]
@@ -19,15 +18,8 @@ pub struct TsVector;
 known!(TsVector: TSVECTOR;);
 
 impl PgType for TsVector {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        let start = out.len();
-        tsvector_text_from_binary(cell, out)?;
-        settings.check_text(out.get(start..).unwrap_or_default())
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        tsvector_text_from_binary(cell, out)
     }
 }
 

@@ -2,7 +2,6 @@
 
 use crate::error::{CellError, Unrepresentable};
 use crate::pg_type::{PgType, known};
-use crate::settings::SessionSettings;
 
 /// A built-in type whose binary form does not exist or is not supported: `tsquery`, `gtsvector`,
 /// `aclitem`.
@@ -12,12 +11,7 @@ pub struct Unread;
 known!(Unread: TSQUERY, GTSVECTOR, ACLITEM;);
 
 impl PgType for Unread {
-    fn text_from_binary(
-        &self,
-        _: &[u8],
-        _: SessionSettings,
-        _: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_binary(&self, _: &[u8], _: &mut Vec<u8>) -> Result<(), CellError> {
         Err(Unrepresentable::BinaryCell.into())
     }
 
@@ -31,12 +25,7 @@ impl PgType for Unread {
 pub struct Unknown;
 
 impl PgType for Unknown {
-    fn text_from_binary(
-        &self,
-        _: &[u8],
-        _: SessionSettings,
-        _: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
+    fn text_from_binary(&self, _: &[u8], _: &mut Vec<u8>) -> Result<(), CellError> {
         Err(Unrepresentable::UnknownType.into())
     }
 

@@ -7,7 +7,6 @@
 
 use crate::error::CellError;
 use crate::pg_type::{PgType, known};
-use crate::settings::SessionSettings;
 
 /// `xml`.
 #[derive(Clone, Copy, Debug)]
@@ -16,13 +15,7 @@ pub struct Xml;
 known!(Xml: XML;);
 
 impl PgType for Xml {
-    fn text_from_binary(
-        &self,
-        cell: &[u8],
-        settings: SessionSettings,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CellError> {
-        settings.check_text(cell)?;
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         xml_text_from_binary(cell, out);
         Ok(())
     }

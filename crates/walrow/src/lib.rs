@@ -57,13 +57,11 @@
 //! let log = Log::open(Arc::new(Directory::open(path)?))?; // the log's directory
 //! let mut decoder = DecoderBuilder::new().with_table("public.loaded").build()?;
 //! let mut batches = Vec::new();
-//! let mut segments = log.read(&log.plan(&Plan::default())?, Lsn::INVALID);
+//! let mut stream = log.read(&log.plan(&Plan::default())?, Lsn::INVALID)?;
 //! let mut chunk = Vec::new();
-//! while let Some(mut segment) = segments.open_next()? {
-//!     while segment.read(&mut chunk)? {
-//!         decoder.decode_chunk(&chunk)?;
-//!         take(&mut decoder, &mut batches)?;
-//!     }
+//! while stream.read(&mut chunk)? {
+//!     decoder.decode_chunk(&chunk)?;
+//!     take(&mut decoder, &mut batches)?;
 //! }
 //! decoder.finish()?;
 //! take(&mut decoder, &mut batches)?;
@@ -137,9 +135,9 @@ pub use walrow_arrow::{
     ARROW_TYPE_NAMES, Advice, ArrowTypeName, Batch, Commit, Conversion, Decoder, DecoderBuilder,
     DecoderOption, Error, ErrorKind, MAX_TYPE_DEPTH, MetadataColumn, MissingTable, OnMissingTable,
     OnUnfinished, OnUnrepresentable, OpenTransaction, OptionsError, Profile, Reader, Reason,
-    Remedy, RemedyValue, SchemaError, SchemaUnion, SessionSettings, SettingError, SideTable,
-    Survey, SurveyedColumn, SurveyedDdl, SurveyedVersion, TableName, TypeLimit, Unrepresentable,
-    UnresolvedType, cell_text, defaults, key_bytes, parse_arrow_type,
+    Remedy, RemedyValue, SchemaError, SchemaUnion, SideTable, Survey, SurveyedColumn, SurveyedDdl,
+    SurveyedVersion, TableName, TypeLimit, Unrepresentable, UnresolvedType, cell_text, defaults,
+    key_bytes, parse_arrow_type,
 };
 #[cfg(feature = "log")]
 pub use walrow_log as log;

@@ -1,1 +1,1 @@
-"""Physical backups: base backups with their manifests, and WAL as files."""
+"""Physical backups: base backups, and WAL as files."""

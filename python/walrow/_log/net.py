@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import threading
-from html import escape
 from typing import TYPE_CHECKING, Any, Self
 
 from walrow._log.net_refusals import as_refusal
-from walrow._results import Result, counted, html_table, result
+from walrow._results import Result, counted, result
 from walrow.errors import LogError
 
 if TYPE_CHECKING:
@@ -90,22 +89,6 @@ class Net:
         return (
             f"<walrow._log.net.Net of {self.table}, {self.start} to {self.end}: {what}>"
         )
-
-    def _repr_html_(self) -> str:
-        caption = f"<b>{escape(self.table)}</b>: net changes"
-        rows = [
-            ("start", self.start),
-            ("end", self.end),
-            ("keys", ", ".join(self.keys)),
-        ]
-        if self._chunks.known is not None:
-            rows += [
-                ("events", self.events),
-                ("rows", self.rows),
-                ("barrier", self.barrier),
-                ("kept", ", ".join(self.kept)),
-            ]
-        return html_table(caption, ["", ""], rows)
 
     # ------------------------------------------------------------------ the tally
 

@@ -17,11 +17,10 @@ import math
 import os
 import secrets
 import time
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow import errors
-from walrow._calls import explained
 from walrow._core import LogObjects
 from walrow._log.needs import read_record
 from walrow._options import DURATION, FLAG, Kind, Option, called, listed, options, takes
@@ -272,7 +271,6 @@ def _with_schemas(objects: LogObjects, names: list[str] | None) -> list[str] | N
     return found
 
 
-@explained
 def cancel_load(
     tables: str | Sequence[str] | None = None, *, log: str | os.PathLike[str]
 ) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing, suppress
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Literal
 
 from walrow._core import Catalog, LogWriter

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any
 
 from walrow._options import FLAG, FOLDER, SIZE, Kind, Option, options

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from psycopg import errors
 
-from walrow._calls import explained
 from walrow._core import Catalog
 from walrow._postgres.session import SAME_NAMES, no_text, texts, transaction
 from walrow.errors import OptionError
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     import psycopg
 
 
-@explained
 def catalog(
     conn: psycopg.Connection[Any], *, publications: str | Sequence[str] | None = None
 ) -> Catalog:

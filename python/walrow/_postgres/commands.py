@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any, Literal
 
-from walrow._calls import explained
 from walrow._core import (
     alter_slot_command,
     create_physical_slot_command,
@@ -124,7 +123,6 @@ class CreatedSlot(Result):
     plugin: str | None
 
 
-@explained
 def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
     """Returns which server this is, and its position.
 
@@ -150,7 +148,6 @@ def identify_system(conn: psycopg.Connection[Any]) -> IdentifySystem:
     return IdentifySystem(identifier, timeline, Lsn(lsn), name)
 
 
-@explained
 def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHistory:
     """Returns the timelines before this one, with their ends, and the history file.
 
@@ -193,7 +190,6 @@ def timeline_history(conn: psycopg.Connection[Any], timeline: int) -> TimelineHi
     )
 
 
-@explained
 def create_slot(
     conn: psycopg.Connection[Any],
     name: str,
@@ -262,7 +258,6 @@ def create_slot(
     return _created(conn, row_of(result))
 
 
-@explained
 def create_physical_slot(
     conn: psycopg.Connection[Any],
     name: str,
@@ -299,7 +294,6 @@ def create_physical_slot(
     return _created(conn, row_of(result))
 
 
-@explained
 def read_slot(conn: psycopg.Connection[Any], name: str) -> PhysicalSlot | None:
     """Returns the position of a physical slot, or None if there is no such slot.
 
@@ -350,7 +344,6 @@ def _reporter(
     return tick
 
 
-@explained
 def drop_slot(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -> None:
     """Drops a replication slot. The changes that it has kept are lost.
 
@@ -372,7 +365,6 @@ def drop_slot(conn: psycopg.Connection[Any], name: str, *, wait: bool = False) -
     run(conn, command, f'cannot drop slot "{name}"', slot=name)
 
 
-@explained
 def alter_slot(
     conn: psycopg.Connection[Any],
     name: str,
@@ -406,7 +398,6 @@ def alter_slot(
     run(conn, command, f'cannot change slot "{name}"', slot=name)
 
 
-@explained
 def start_replication_command(
     slot: str,
     start: int | str | Lsn,

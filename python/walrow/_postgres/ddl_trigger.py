@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from walrow._calls import explained
-
 __all__ = ["ddl_trigger"]
 
 
-@explained
 def ddl_trigger(*, drop: bool = False) -> str:
     """Returns the SQL of an event trigger for CREATE TABLE, ALTER TABLE and DROP TABLE.
 
@@ -17,7 +14,7 @@ def ddl_trigger(*, drop: bool = False) -> str:
     A renamed column keeps its number, which a Relation message does not contain. The text
     of the command is left out, as it may contain values.
 
-    It is a hint: a superuser can disable event triggers, and standbys do not run them.
+    A superuser can disable event triggers, and standbys do not run them.
 
     The SQL is one statement for a superuser. It takes nothing that another role has made, or that has no mark
     of walrow: then it is refused, and nothing is changed. If it is run again, nothing changes.
@@ -93,7 +90,7 @@ $walrow$;
 
 _MADE = f"""\
 -- Run it as a superuser, or on a managed server as the role that may create event triggers.
--- It does not lock any table. `walrow ddl-trigger --drop` prints the SQL that removes it.
+-- It does not lock any table. `walrow.postgres.ddl_trigger(drop=True)` is the SQL that removes it.
 DO LANGUAGE plpgsql $walrow$
 {_REFUSED}
     IF EXISTS (

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 __all__ = [
+    "PUBLISHED",
     "Membership",
     "PublishedColumn",
     "PublishedTable",
@@ -221,8 +222,9 @@ def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps
 
 
 def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
-    """A query with or without schemas of publications, which version 14 does not have."""
+    """A query with its parts. Version 14 has no schemas of publications."""
     has_schemas = conn.info.server_version >= _HAS_SCHEMAS
+    sql = sql.replace("{published}", PUBLISHED)
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
 
@@ -335,10 +337,11 @@ _END_OF_WAL = """
 SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
     ELSE pg_current_wal_flush_lsn() END)::text
 """
-_TABLES = """
-WITH published (oid, columns, filter) AS (
+#: The entries of publications, as the beginning of a query: a row for each publication of a table.
+PUBLISHED = """
+published (oid, publication, needs_identity, columns, filter) AS (
     -- Version 14 has no column lists, and no row filters.
-    SELECT c.oid, to_jsonb(p) -> 'attnames',
+    SELECT c.oid, b.pubname, b.pubupdate OR b.pubdelete, to_jsonb(p) -> 'attnames',
         -- What it does not insert, it does not filter.
         CASE WHEN b.pubinsert THEN coalesce(to_jsonb(p) ->> 'rowfilter', '') END
     FROM pg_publication_tables p
@@ -346,7 +349,9 @@ WITH published (oid, columns, filter) AS (
     JOIN pg_namespace n ON n.nspname = p.schemaname
     JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = p.tablename
     WHERE p.pubname = ANY (%(publications)s::text[])
-),
+)"""
+_TABLES = """
+WITH {published},
 chosen (oid, columns, filters) AS (
     SELECT oid, (array_agg(columns))[1],
         CASE WHEN bool_or(filter = '') THEN '[]'::jsonb

@@ -6,7 +6,6 @@ import contextlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow.errors import OptionError, SchemaError, SettingError
 
 if TYPE_CHECKING:
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     import psycopg
 
 
-@explained
 def settings(*, server_encoding: str = "UTF8") -> dict[str, str]:
     """Returns the session settings under which walrow reads text without loss.
 
@@ -69,7 +67,6 @@ def _upper(encoding: Any) -> str:
     raise TypeError(text)
 
 
-@explained
 def options(*, server_encoding: str = "UTF8") -> str:
     """Returns `settings` as libpq's connection parameter `options`.
 
@@ -95,7 +92,6 @@ def options(*, server_encoding: str = "UTF8") -> str:
     return " ".join(f"-c {name}={value}" for name, value in chosen.items())
 
 
-@explained
 def check_settings(conn: psycopg.Connection[Any]) -> None:
     """Checks that a session has the `settings` for its database's encoding.
 

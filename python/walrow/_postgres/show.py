@@ -5,7 +5,6 @@ from __future__ import annotations
 from string import ascii_letters
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow._core import parse_setting, show_command
 from walrow._postgres.running import row_of, run, text_of
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
 __all__ = ["show", "show_amount"]
 
 
-@explained
 def show(conn: psycopg.Connection[Any], setting: str) -> str:
     """Returns the value of a setting of the session, with its unit: `16MB`.
 

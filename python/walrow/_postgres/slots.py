@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow._lsn import Lsn
 from walrow._postgres.session import records
 from walrow._postgres.waiting import time_of
@@ -64,7 +63,6 @@ class Slot(Result):
     conflict: bool | None
 
 
-@explained
 def slots(conn: psycopg.Connection[Any]) -> Results[Slot]:
     """Lists the replication slots of a server, in all databases, by name.
 

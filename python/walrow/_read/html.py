@@ -1,4 +1,4 @@
-"""Objects as HTML, for notebooks."""
+"""Batches as HTML, for notebooks."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import html
 import importlib.util
 from typing import TYPE_CHECKING, Any
 
-from walrow._results import counted, html_table, table
+from walrow._results import counted, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from walrow._core import Batch, Schema
+    from walrow._core import Batch
 
-__all__ = ["batch", "schema"]
+__all__ = ["batch"]
 
 #: The rows of a batch that are shown, and the characters of a value.
 _ROWS = 10
@@ -55,11 +55,3 @@ def _values(column: Any) -> Iterable[str]:
         if len(text) > _CHARACTERS:
             text = f"{text[: _CHARACTERS - 1]}…"
         yield html.escape(text)
-
-
-def schema(schema: Schema) -> str:
-    """Shows a schema's columns and types."""
-    rows = zip(schema.names, schema.types, strict=True)
-    name = [schema.metadata.get(key) for key in ("pg.schema", "pg.table")]
-    caption = f"<b>{html.escape('.'.join(filter(None, name)) or 'schema')}</b>"
-    return html_table(caption, ["column", "Arrow type"], rows)

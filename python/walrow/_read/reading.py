@@ -5,7 +5,6 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from walrow._calls import explained
 from walrow._core import Frames, Reader
 from walrow._read.schemas import schema_of_all
 from walrow._read.signatures import with_options
@@ -72,12 +71,11 @@ def read(
             `SchemaError`. `"union"`: the rows have the columns of all versions in the
             source, as with `schema=walrow.schema(source, table)`. The source is read
             twice for that: a file object must be seekable, and an iterator cannot.
-        threads: How many threads decode, up to 64. Batches, their order and errors stay the
-            same; but after an error, `nulled` may count values of rows that were dropped.
-            If the source is a log in a local directory, one thread reads and decompresses
-            its segments, and takes up to 32 MiB. The others make batches of `bytes` as a
-            whole, or of blocks of 16 MiB. Up to 32 MiB of batches then wait to be
-            returned. One thread decodes a stream in small chunks.
+        threads: The maximum number of threads that read a log. With 2 or more, up to 64, a
+            second thread reads and decompresses the segments of a log in a local directory
+            while the first one decodes. Batches, their order and errors stay the same. The
+            second thread takes up to 32 MiB. One thread reads a log at a URL, or several
+            logs. One thread also decodes a capture: more than 1 is an `OptionError` there.
         table: One table, as `"public.orders"`, `"orders"`, `("public", "orders")` or its
             OID, which also chooses between tables that had one name.
             All batches then have one schema, and the reader is an Arrow stream. Other
@@ -112,10 +110,12 @@ def read(
             each column or PostgreSQL type, with the key `"*"` for all others.
         catalog: The definitions of user-defined types: a `Catalog`, or the path of a
             file that `Catalog.to_json` or `walrow catalog` wrote.
-        session: The settings under which the stream was written, if they differ from
-            `walrow.postgres.settings`: `{"DateStyle": "SQL, DMY", "IntervalStyle":
-            "sql_standard", "client_encoding": "LATIN1"}`. Without it, values in the
-            format of other settings are a `DecodeError`.
+        session: The encoding of a stream that does not report it:
+            `{"client_encoding": "LATIN1"}`, or `"UTF8"`, the default, or `"SQL_ASCII"`,
+            for text that must be UTF-8. If the bytes have a ParameterStatus of
+            client_encoding, that decides. All other settings must be those of
+            `walrow.postgres.settings`: a date or an interval in another style is a
+            `DecodeError`.
         metadata: The metadata columns that follow the table's own columns, with or
             without their prefix: `change_type`, `commit_lsn`, `seq`,
             `commit_timestamp`, `xid`, `key_only`, `unsent`, and `loaded`: whether the
@@ -179,10 +179,9 @@ def read(
         part=part_of(options),
         threads=threads,
     )
-    return Reader(chunks, threads=chunks.threads, **options)
+    return Reader(chunks, **options)
 
 
-@explained
 def frames(
     source: Source, *, unfinished: Literal["error", "ignore"] = "error"
 ) -> Frames:
@@ -220,7 +219,6 @@ def frames(
     return Frames(Chunks(source, unfinished=unfinished), unfinished=unfinished)
 
 
-@explained
 def messages(
     source: Source, *, unfinished: Literal["error", "ignore"] = "error"
 ) -> Iterator[Message]:

@@ -10,7 +10,6 @@ import inspect
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from walrow import typing as options
-from walrow._calls import explained
 from walrow._core import DECODER_OPTIONS, OPTIONS, Decoder, Reader
 from walrow._read.option_values import read_values
 
@@ -39,12 +38,19 @@ def with_options(
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         _sign(function, [*signature.parameters.values()], keys, signature)
+        known = {*inspect.signature(function).parameters, *elsewhere}
 
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> Any:
+            for name in given.keys() - known:
+                text = (
+                    f"{function.__name__}() got an unexpected keyword argument {name!r}"
+                )
+                raise TypeError(text)
             return function(*args, **read_values(given))
 
-        return explained(call, elsewhere)  # type: ignore[return-value]
+        # It has the type of the function.
+        return call  # type: ignore[return-value]
 
     return decorate
 

@@ -249,9 +249,9 @@ class Core:
             case _:
                 return "connecting", None
 
-    def allowed(self, seconds: float) -> float:
-        """The rest of these seconds after a stop."""
-        left = self._must_end - self._now
+    def allowed(self, seconds: float, now: float) -> float:
+        """Caps a wait to what a stop leaves of its time."""
+        left = self._must_end - now
         return min(seconds, max(left, _LEAST_SECONDS))
 
     # The events.
@@ -561,7 +561,7 @@ class Core:
         stopped = self._of_load(self.loads.on(load.Stopped(), now), now)
         if self.disk is not None and self._closing_since == math.inf:
             self._closing_since = now
-            self.disk.finish(now + self.allowed(_FINISH_SECONDS) / 2)
+            self.disk.finish(now + self.allowed(_FINISH_SECONDS, now) / 2)
         return stopped
 
     def _keep(self, disk: Disk) -> None:
@@ -577,7 +577,7 @@ class Core:
             case Running():
                 return self._end(None, now)
             case Draining(until, error) if until == math.inf:
-                self.phase = Draining(now + self.allowed(_FINISH_SECONDS), error)
+                self.phase = Draining(now + self.allowed(_FINISH_SECONDS, now), error)
                 self._finish(now)
             case Asking():
                 return self._over(None)
@@ -594,7 +594,7 @@ class Core:
             actions.append(Say("stopping"))
         waits = self.is_streaming and not self.is_stopped
         # A caller that waits for a position reads the log then.
-        until = math.inf if waits else now + self.allowed(_FINISH_SECONDS)
+        until = math.inf if waits else now + self.allowed(_FINISH_SECONDS, now)
         self.phase = Draining(until, error)
         if self.is_streaming:
             # The received changes are of the new timeline, if there is one.

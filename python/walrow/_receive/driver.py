@@ -45,7 +45,6 @@ from walrow._receive.loading import TableLoad, was_busy
 from walrow._receive.log_thread import LogThread
 from walrow._receive.reports import Reports, Seen
 from walrow._receive.status import Received
-from walrow._receive.stopping import Stop
 from walrow._receive.upkeep import Upkeep
 from walrow._receive.watch import TimelineWatch, Watch
 from walrow._results import counted
@@ -55,6 +54,7 @@ from walrow.errors import ConnectionLostError, Error, LogError
 if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
+    from contextlib import AbstractContextManager
 
     import psycopg
 
@@ -113,7 +113,7 @@ class Driver:
             limits,
             now,
         )
-        self._stop = Stop(options.stop or StopEvent(), _STOP_SECONDS)
+        self._stop = options.stop or StopEvent()
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         #: Actions that are to be done. After an interruption, the rest is still done.
         self._due: deque[Action] = deque()
@@ -147,20 +147,21 @@ class Driver:
 
     def run(self) -> Received:
         """Receives until it is stopped. Leaves no thread and no connection."""
-        with self._connections.collecting(), self._stop.waking(self._waiter):
+        with self._connections.collecting(), self._woken_by_stop():
             try:
                 refuse_stopped(self._log, self._slot)
                 self._run()
                 return self._received()
             finally:
-                self._upkeep.finish(self._stop)
+                self._upkeep.finish(self._is_stopped)
                 self._stop_copies()
                 if self._connector is not None:
                     self._connector.leave()
                 for each in (self._files, self._asker, self._timeline_watch):
                     each.close()
                 self._log_thread.close()
-                self._connections.end(self._stop.allowed(_END_SECONDS))
+                now = time.monotonic()
+                self._connections.end(self._core.allowed(_END_SECONDS, now))
                 self._waiter.close()
 
     def _run(self) -> None:
@@ -170,7 +171,7 @@ class Driver:
             if not isinstance(error, KeyboardInterrupt):
                 # The status function, for example: it is not called any more.
                 self._reports.end()
-            self._stop.set()
+            self._on(events.StopWanted(_STOP_SECONDS))
             self._until_over()
             raise
         phase = self._core.phase
@@ -184,8 +185,7 @@ class Driver:
             self._take_events()
 
     def _take_events(self) -> None:
-        if self._stop.is_set() and not self._core.is_stopped:
-            self._on(events.StopWanted(_STOP_SECONDS))
+        self._is_stopped()
         with contextlib.suppress(queue.Empty):
             while True:
                 self._on(self._events.get_nowait())
@@ -193,10 +193,24 @@ class Driver:
             self._on(events.Ticked())
         self._tend()
 
+    def _is_stopped(self) -> bool:
+        """Whether the caller or an interruption wants the end. The caller's event is never set here."""
+        if self._stop.is_set() and not self._core.is_stopped:
+            self._on(events.StopWanted(_STOP_SECONDS))
+        return self._core.is_stopped
+
+    def _woken_by_stop(self) -> AbstractContextManager[None]:
+        if isinstance(self._stop, StopEvent):
+            return self._stop.waking(self._waiter)
+        return contextlib.nullcontext()
+
     def _wait(self) -> None:
         """Waits until something happens, or is due. Takes blocks of the stream."""
         core, now = self._core, time.monotonic()
-        until = min(core.deadline, now + min(_REPORT_SECONDS, self._stop.look_within))
+        # A plain event wakes nobody.
+        is_waking = isinstance(self._stop, StopEvent)
+        look_within = _REPORT_SECONDS if is_waking else _LOOK_SECONDS
+        until = min(core.deadline, now + look_within)
         if core.reads:
             self._receive(max(0.0, until - now))
             # The event that has woken it is in the queue.
@@ -294,13 +308,15 @@ class Driver:
                 self._log_thread.open(number, make, self._read_catalog)
             case events.HangUp():
                 if connector is not None:
-                    connector.stream.close(self._core.allowed(_CLOSE_SECONDS))
+                    connector.stream.close(
+                        self._core.allowed(_CLOSE_SECONDS, time.monotonic())
+                    )
                     connector.leave()
             case events.Leave():
                 if connector is not None:
                     connector.leave()
             case events.LookAtTimeline():
-                seconds = self._core.allowed(_TIMELINE_SECONDS)
+                seconds = self._core.allowed(_TIMELINE_SECONDS, time.monotonic())
                 found = self._timeline_watch.look_now(seconds)
                 self._tell(events.TimelineSeen(found))
             case events.Judge():
@@ -549,6 +565,7 @@ _CLOSE_SECONDS = 1.0
 #: For a standby only.
 _TIMELINE_SECONDS = 0.3
 _REPORT_SECONDS = 1.0
+_LOOK_SECONDS = 0.25
 _ANSWER_SECONDS = 0.4
 #: The stream waits so long for the slot of a load.
 _PAUSE_SECONDS = 5.0

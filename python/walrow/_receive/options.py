@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from typing import TYPE_CHECKING, Any, Literal
 
 from walrow._log.retention import Retention

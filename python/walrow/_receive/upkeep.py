@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from walrow._workers import answered
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     from walrow._log.retention import Keeper
-    from walrow._receive.stopping import Stop
     from walrow._workers import Worker
 
 __all__ = ["Upkeep"]
@@ -47,11 +47,11 @@ class Upkeep:
         if self._answer is None or self._answer.done():
             self._answer = self._worker.do(self._keeper.apply)
 
-    def finish(self, stop: Stop) -> None:
+    def finish(self, is_stopped: Callable[[], bool]) -> None:
         """Does it once more, as far as a stop leaves time for that."""
         if self._keeper is not None:
             last = self._worker.do(self._keeper.apply)
-            answered(last, math.inf, stop.is_set)
+            answered(last, math.inf, is_stopped)
             answered(last, _LAST_SECONDS)
         self._worker.close()
 

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
 from walrow._run.records import Failure
 
-__all__ = ["NeedsLoad", "ReaderStatus", "Status", "TargetStatus", "status_of"]
+__all__ = [
+    "MarkStatus",
+    "NeedsLoad",
+    "ReaderStatus",
+    "Status",
+    "TargetStatus",
+    "status_of",
+]
 
 
 @result
@@ -57,6 +64,27 @@ class NeedsLoad(Result):
     codes: tuple[str, ...]
     since: Lsn
     is_requested: bool
+
+
+@result
+class MarkStatus(Result):
+    """Why a table is or was not whole.
+
+    Attributes:
+        table: The table, as `schema.name`.
+        code: The code of the reason.
+        since: Where the log ended when the receiver had looked last. It happened later.
+        until: The end of the load that made the table whole again. None before.
+        accepted: When it was accepted. None if it was not.
+        reason: The reason in words.
+    """
+
+    table: str
+    code: str
+    since: Lsn
+    until: Lsn | None
+    accepted: dt.datetime | None
+    reason: str
 
 
 @result
@@ -102,6 +130,7 @@ class Status(Result):
         bytes: Their bytes.
         readers: The registered readers.
         needs_load: The tables that need a load.
+        marks: Why tables are or were not whole.
         targets: The targets.
         parts: The last errors of the receiver and of the applier, if they are not over.
         reasons: The reasons why somebody must do something. Empty if all is well.
@@ -118,6 +147,7 @@ class Status(Result):
     bytes: int
     readers: tuple[ReaderStatus, ...]
     needs_load: tuple[NeedsLoad, ...]
+    marks: tuple[MarkStatus, ...]
     targets: tuple[TargetStatus, ...]
     parts: dict[str, str]
     reasons: tuple[str, ...]
@@ -245,6 +275,18 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         bytes=sum(it.bytes for it in segments),
         readers=tuple(_readers(log, segments)),
         needs_load=tuple(needs),
+        marks=tuple(
+            MarkStatus(
+                table=table.name,
+                code=mark.code.value,
+                since=mark.since,
+                until=mark.until,
+                accepted=mark.accepted,
+                reason=mark.reason,
+            )
+            for table in tables
+            for mark in table.marks
+        ),
         targets=tuple(targets),
         parts=parts,
         reasons=tuple(reasons),

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, TypeVar
 
 from walrow._options import in_file_system
 from walrow._secrets import is_conninfo, without_credentials
@@ -36,9 +36,7 @@ T = TypeVar("T")
 #: piece, but the memory of larger ones would be new each time. Memory stays bounded, unlike
 #: with a mapped file.
 BLOCK_BYTES = 512 << 10
-#: The same if several threads share a block.
-SHARED_BLOCK_BYTES = 16 << 20
-#: The core allows as many.
+#: A larger number of threads is a mistake.
 MOST_THREADS = 64
 
 
@@ -58,14 +56,11 @@ class Chunks:
         progress: Is called with the number of bytes of each block of a file, before
             decompression.
         part: The part of a log that is read: `walrow._sources.logs.part_of`.
-        threads: The threads of `walrow.read`.
-
-    Attributes:
-        threads: How many of them decode: one reads the segments of a log.
+        threads: As in `walrow.read`.
 
     Raises:
-        OptionError: The source is not one, such as a connection string. Or `threads` is not
-            a number from 1 to 64.
+        OptionError: The source is not one, such as a connection string. Or `threads` is not a
+            number from 1 to 64, or it is more than 1 and the source is not a log.
         OSError: A file does not exist or cannot be opened.
         TypeError: The source has an unsupported type.
         DecodeError: While iterating, if the source has another format, or compressed
@@ -87,23 +82,21 @@ class Chunks:
         _refuse(source)
         # Apart, so that a source that is not used any more is closed immediately.
         self._state = state = _State(
-            progress, part, may_be_truncated=unfinished == "ignore"
+            progress, part, threads, may_be_truncated=unfinished == "ignore"
         )
-        self.threads = threads
-        if threads > 1:
-            state.block_bytes = SHARED_BLOCK_BYTES
         if _is_place(source):
             # Each of several logs would have its own thread from the beginning.
             state.part = {**(part or {}), "ahead": threads > 1}
             self._items = _of_files([source], state)
-            self.threads -= state.is_ahead
+        elif _are_places(source):
+            self._items = _of_files(source, state)
+        elif threads > 1:
+            raise _no_log(threads)
         elif _is_buffer(source):
             state.size.read, state.size.total = 0, memoryview(source).nbytes  # type: ignore[arg-type]
             self._items = _of_bytes(_counted(_cut(source), state), state)
         elif _is_row(source):
             self._items = _of_chunks(iter([source]), state)
-        elif isinstance(source, Sequence) and source and _is_place(source[0]):
-            self._items = _of_files(source, state)
         else:
             try:
                 # Not closed here: the creator of an iterator closes it.
@@ -181,18 +174,17 @@ class _State:
         self,
         progress: Callable[[int], None] | None,
         part: Mapping[str, Any] | None,
+        threads: int,
         *,
         may_be_truncated: bool,
     ) -> None:
         self.framing: Framing | None = None
         self.part = part
+        self.threads = threads
         self.size = _Size(progress)
         self.may_be_truncated = may_be_truncated
         self.truncated = False
         self.files: _Files | None = None
-        self.block_bytes = BLOCK_BYTES
-        #: Whether another thread reads the source.
-        self.is_ahead = False
 
     @property
     def name(self) -> str:
@@ -222,12 +214,20 @@ def _of_files(sources: Iterable[Any], state: _State) -> Iterator[Any]:
             text = f"a list of files contains another source: {type(source).__name__}"
             raise TypeError(text)
         places += _places(source, state.part)
-    state.is_ahead = any(place.is_ahead for place in places)
-    state.files = _Files(places, state.size.advance, state.block_bytes)
+    if state.threads > 1 and not all(place.is_log for place in places):
+        raise _no_log(state.threads)
+    state.files = _Files(places, state.size.advance)
     sizes = [place.size for place in places]
     state.size.read = 0
     state.size.total = None if None in sizes else sum(size or 0 for size in sizes)
     return _recognised(_ended(iter(state.files), state), state)
+
+
+def _no_log(threads: int) -> OptionError:
+    return OptionError(
+        f"threads={threads} needs a log, and the source is not a log: one thread decodes a "
+        "capture. Leave threads out, or make a log of the capture with walrow.seal"
+    )
 
 
 def _cut(source: Any) -> Iterator[Any]:
@@ -304,14 +304,14 @@ class _Place(NamedTuple):
         open: Opens it, as a context manager.
         is_open: Whether the caller opened it.
         size: Its size in bytes. None if it is not a local file.
-        is_ahead: Whether another thread reads it.
+        is_log: Whether it is a log.
     """
 
     url: str
     open: Callable[[], Any]
     is_open: bool = False
     size: int | None = None
-    is_ahead: bool = False
+    is_log: bool = False
 
 
 def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
@@ -333,7 +333,7 @@ def _places(source: Any, part: Mapping[str, Any] | None = None) -> list[_Place]:
     log = find_log(source)
     if log is not None:
         file = log.open(**(part or {}))
-        return [_Place(path, lambda: file, size=file.size, is_ahead=file.is_ahead)]
+        return [_Place(path, lambda: file, size=file.size, is_log=True)]
     if is_url(path):
         return _remote(path)
     found = [path]
@@ -485,13 +485,9 @@ class _Files:
     is_last = False
 
     def __init__(
-        self,
-        places: list[_Place],
-        progress: Callable[[int], None] | None,
-        block_bytes: int,
+        self, places: list[_Place], progress: Callable[[int], None] | None
     ) -> None:
         self._progress = progress
-        self._block_bytes = block_bytes
         self._stack = contextlib.ExitStack()
         self.urls = [place.url for place in places if not place.is_open]
         self._rest = list(reversed(places))
@@ -512,10 +508,7 @@ class _Files:
         self.name = without_credentials(place.url)
         with private(place.url):
             file = self._stack.enter_context(place.open())
-        # If another file fails in the middle of a block, the bytes before are lost.
-        size = BLOCK_BYTES if place.size is None else self._block_bytes
-        blocks = _blocks(file, place.url, self._progress, size)
-        return _plain(blocks, self.name)
+        return _plain(_blocks(file, place.url, self._progress), self.name)
 
     def close(self) -> None:
         self._stack.close()
@@ -525,11 +518,11 @@ class _Files:
 
 
 def _blocks(
-    file: Any, url: str, progress: Callable[[int], None] | None, block_bytes: int
+    file: Any, url: str, progress: Callable[[int], None] | None
 ) -> Iterator[Any]:
     while True:
         with private(url):
-            block = _block(file, block_bytes)
+            block = _block(file)
         if not block:
             return
         if progress is not None:
@@ -537,11 +530,11 @@ def _blocks(
         yield block
 
 
-def _block(file: Any, block_bytes: int) -> Any:
+def _block(file: Any) -> Any:
     if hasattr(file, "read"):
-        block = file.read(block_bytes)
+        block = file.read(BLOCK_BYTES)
     else:
-        buffer = bytearray(block_bytes)
+        buffer = bytearray(BLOCK_BYTES)
         size = file.readinto(buffer)
         block = None if size is None else memoryview(buffer)[:size]
     if block is None:
@@ -556,6 +549,13 @@ def _block(file: Any, block_bytes: int) -> Any:
 def _is_place(source: Any) -> bool:
     """Whether it is a path, a URL or a file."""
     return isinstance(source, str | os.PathLike) or _is_file(source)
+
+
+def _are_places(source: Any) -> TypeGuard[Sequence[Any]]:
+    """Whether it is a sequence of paths, URLs or files."""
+    if _is_buffer(source) or _is_row(source):
+        return False
+    return isinstance(source, Sequence) and bool(source) and _is_place(source[0])
 
 
 def _is_file(source: Any) -> bool:

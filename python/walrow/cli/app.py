@@ -30,30 +30,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-#: The modules of the commands.
-_COMMANDS = {
-    "apply": "apply",
-    "backup": "backup",
-    "catalog": "catalog",
-    "ddl-trigger": "ddl_trigger",
-    "decode": "decode",
-    "follow": "follow",
-    "identify": "identify",
-    "init": "init",
-    "inspect": "inspect",
-    "load": "load",
-    "log": "log",
-    "preflight": "preflight",
-    "receive": "receive",
-    "run": "run",
-    "seal": "seal",
-    "show": "identify:show",
-    "slot": "slot",
-    "state": "state",
-    "status": "status",
-    "tables": "tables",
-    "timeline": "identify:timeline",
-}
+#: The commands. Each has a module of its name.
+_COMMANDS = (
+    *(
+        "apply",
+        "backup",
+        "catalog",
+        "decode",
+        "follow",
+        "init",
+        "inspect",
+        "load",
+        "log",
+    ),
+    *("preflight", "receive", "run", "seal", "slot", "state", "status", "tables"),
+)
 
 
 @click.group(
@@ -235,7 +226,7 @@ def _step(remedy: Remedy) -> str | None:
     if remedy.option == "forget" and remedy.key is not None:
         return f"forget it with walrow log forget LOG {shlex.quote(remedy.key)}"
     if remedy.option == "marks":
-        return "see walrow log marks LOG"
+        return "see walrow status LOG"
     return None if remedy.option == "register" else str(remedy)
 
 

@@ -61,25 +61,30 @@ TEXT = Text()
 class ByName(Mapping[str, click.Command]):
     """Commands by name. A module is imported when its command is asked for."""
 
-    def __init__(self, places: Mapping[str, str]) -> None:
-        """Stores the module of each command, such as `slot`, or `identify:show`."""
-        self._places = places
+    def __init__(self, names: Sequence[str]) -> None:
+        """Stores the names. A command has the name of its module."""
+        self._names = names
 
     def __getitem__(self, name: str) -> click.Command:
         """The command."""
-        place = self._places[name]
-        module, _, attribute = place.partition(":")
-        found = importlib.import_module(f"walrow.cli.{module}")
-        command: click.Command = getattr(found, attribute or module)
-        return command
+        if name not in self._names:
+            raise KeyError(name)
+        return _command(name, name)
 
     def __iter__(self) -> Iterator[str]:
         """The names."""
-        return iter(self._places)
+        return iter(self._names)
 
     def __len__(self) -> int:
         """How many there are."""
-        return len(self._places)
+        return len(self._names)
+
+
+def _command(module: str, name: str) -> click.Command:
+    command: click.Command = getattr(
+        importlib.import_module(f"walrow.cli.{module}"), name
+    )
+    return command
 
 
 class OrByFile(click.Command):
@@ -107,7 +112,7 @@ class OrByFile(click.Command):
     ) -> click.Context:
         """The context of the command that is meant."""
         if any(it.partition("=")[0] == "--config" for it in args):
-            command = ByName({"": f"configured:{self._by_file}"})[""]
+            command = _command("configured", self._by_file)
             try:
                 return command.make_context(info_name, args, parent, **extra)
             except click.NoSuchOption as error:

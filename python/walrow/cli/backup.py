@@ -6,13 +6,12 @@ import click
 
 from walrow.cli.arguments import Commands
 from walrow.cli.backup_base import base
-from walrow.cli.backup_verify import verify
 from walrow.cli.backup_wal import wal
 
 
 @click.group(cls=Commands)
 def backup() -> None:
-    """Takes base backups of a server, verifies them, and receives its WAL.
+    """Take base backups of a server, and receive its WAL.
 
     The role needs the attribute REPLICATION. For WAL, pg_hba.conf must let it connect to
     "replication".
@@ -20,5 +19,4 @@ def backup() -> None:
 
 
 backup.add_command(base)
-backup.add_command(verify)
 backup.add_command(wal)

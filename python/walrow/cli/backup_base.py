@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from walrow import backup as of_python
-from walrow._backup.base_options import BackupOptions
+from walrow._backup.base.options import BackupOptions
 from walrow._results import counted
 from walrow.cli.arguments import TEXT, options_of
 from walrow.cli.connection import dsn
@@ -19,8 +19,6 @@ from walrow.cli.terminal import print_json, say
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-
-    from walrow.backup import BackupProgress
 
 
 def _moved(
@@ -66,23 +64,29 @@ def _moved(
 )
 @quiet
 def base(*, dsn: str, as_json: bool, **options: Any) -> None:
-    """Takes a base backup of a server into DIR.
+    """Take a base backup of a server into a directory, or with --to - as one tar to stdout.
 
-    It is called DIR.partial until it has all its files, with the checksums of the
-    manifest, and the WAL that it needs. Ctrl-C cancels it, and leaves nothing.
+    The directory is called DIR.partial until it has all files of the manifest, with their
+    checksums, and the WAL that it needs. Ctrl-C cancels the backup, and leaves nothing.
+    A tar on stdout has its end only if the backup is complete: check the exit code, too.
 
     With --json, the object contains path, format, system_identifier, start_lsn,
-    start_timeline, end_lsn, end_timeline, files, bytes, tablespaces, manifest, verified,
-    wal and parent.
+    start_timeline, end_lsn, end_timeline, files, bytes, tablespaces, wal and parent.
     """
     with _shown() as progress:
+        if str(options["to"]) == "-":
+            if as_json:
+                text = "--json prints to stdout, where --to - writes the backup"
+                raise click.UsageError(text)
+            _pipe(dsn, options | {"progress": progress})
+            return
         done = of_python.base_backup(dsn, progress=progress, **options)
     if as_json:
         print_json(done.to_dict())
     elif not is_quiet():
         say(
             f"walrow: {done.path} has {counted(done.files, 'file')}, from {done.start_lsn} to"
-            f" {done.end_lsn}{'' if done.verified else '; without a manifest, nothing was verified'}"
+            f" {done.end_lsn}"
         )
     if done.wal == "missing":
         say(
@@ -91,8 +95,22 @@ def base(*, dsn: str, as_json: bool, **options: Any) -> None:
         )
 
 
+def _pipe(dsn: str, options: dict[str, Any]) -> None:
+    del options["to"]
+    if options.pop("format") != "tar" or options.pop("tablespaces"):
+        text = "--to - writes a tar: --format plain needs a directory"
+        raise click.UsageError(text)
+    if sys.stdout.isatty():
+        text = "--to - writes a tar, which is not for a terminal: use a pipe"
+        raise click.UsageError(text)
+    with of_python.stream_base_backup(dsn, **options) as stream:
+        for block in stream.tar():
+            sys.stdout.buffer.write(block)
+        sys.stdout.buffer.flush()
+
+
 @contextlib.contextmanager
-def _shown() -> Iterator[Callable[[BackupProgress], None] | None]:
+def _shown() -> Iterator[Callable[[int, int | None], None] | None]:
     """A bar on a terminal."""
     if is_quiet() or not sys.stderr.isatty():
         yield None
@@ -116,13 +134,8 @@ def _shown() -> Iterator[Callable[[BackupProgress], None] | None]:
     ) as bar:
         task = bar.add_task("starting", total=None)
 
-        def show(state: BackupProgress) -> None:
-            bar.update(
-                task,
-                description=state.step,
-                completed=state.bytes_done,
-                total=state.bytes_total,
-            )
+        def show(done: int, total: int | None) -> None:
+            bar.update(task, description="receiving", completed=done, total=total)
 
         yield show
 

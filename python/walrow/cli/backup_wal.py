@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from walrow import backup
-from walrow._backup.wal_receiving import WalOptions
-from walrow._results import counted
+from walrow._backup.wal.options import WalOptions
 from walrow.cli.arguments import options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
@@ -31,10 +30,10 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the state as JSON lines.")
 @quiet
 def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
-    """Receives WAL into a directory, until it is stopped.
+    """Receive WAL into a directory, until it is stopped.
 
     Files are named and sized as the server's, and end with .partial until they are whole
-    and durable. Start the command again after a crash: it goes on with the first segment
+    and durable. Start the command again after a crash: it continues with the first segment
     that is not whole. It follows a promotion. Ctrl-C and SIGTERM end it within a second.
 
     With --json, each line contains state, timeline, written, flushed and note.
@@ -45,9 +44,8 @@ def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
         received = backup.receive_wal(dsn, status=show, stop=stop, **options)
     if not (as_json or is_quiet()):
         say(
-            f"walrow: {counted(received.segments, 'segment')} whole; "
-            f"durable up to {received.end} of timeline {received.timeline}"
-            if received.end is not None
+            f"walrow: durable up to {received.flushed} of timeline {received.timeline}"
+            if received.flushed is not None
             else "walrow: stopped before a server was reached"
         )
 

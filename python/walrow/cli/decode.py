@@ -109,8 +109,7 @@ INSTEAD = {"schema": "--to DIR/, without --table"}
 )
 @library_option(
     "session",
-    "A session setting of the capture, if it differs from the one that walrow pins: "
-    "'DateStyle=SQL, DMY', client_encoding=LATIN1. Repeatable.",
+    "The encoding of a capture that does not report it: client_encoding=LATIN1.",
     metavar="SETTING=VALUE",
 )
 @library_option("metadata_prefix")

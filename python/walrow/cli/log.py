@@ -48,7 +48,7 @@ _force = click.option(
 
 @click.group(cls=Commands)
 def log() -> None:
-    """Lists, checks, merges, rewrites and removes segments of a log, and its readers.
+    """Lists, verifies, merges, rewrites and removes segments of a log.
 
     walrow tables, inspect and decode read a log like a file.
     """
@@ -88,20 +88,16 @@ def list_segments(*, directory: str, as_json: bool) -> None:
 @log.command()
 @_directory
 def verify(*, directory: str) -> None:
-    """Reads all segments, and compares them with their checksums."""
-    click.echo(f"{counted(Log(directory).verify(), 'segment')} verified")
+    """Reads all segments, and compares them with their checksums.
 
-
-@log.command()
-@_directory
-def check(*, directory: str) -> None:
-    """Says what the next receiver would repair, and changes nothing.
-
-    It is an error if the log is so damaged that a receiver would refuse it.
+    Prints what the next receiver will repair, such as after a crash, and changes nothing. It
+    is an error if the log is so damaged that a receiver would refuse it.
     """
-    repairs = Log(directory).check()
-    for repair in repairs or ["nothing to repair"]:
-        click.echo(repair)
+    opened = Log(directory)
+    repairs = opened.verify()
+    click.echo(f"{counted(len(opened.segments()), 'segment')} verified")
+    for repair in repairs:
+        click.echo(f"the next receiver will {repair}")
 
 
 @log.command()
@@ -123,27 +119,6 @@ def resume(*, directory: str) -> None:
 @log.command()
 @_directory
 @click.option(
-    "--end",
-    required=True,
-    type=LSN_OR_TIME,
-    metavar="LSN|TIME",
-    help="Remove what ends at or before this place.",
-)
-@_force
-def prune(*, directory: str, end: Lsn | dt.datetime, force: bool) -> None:
-    """Removes old segments. The last one stays.
-
-    Nothing is removed if a registered reader, or the last load of a table, needs some of
-    it.
-    """
-    opened = Log(directory)
-    removed = opened.prune(resolved(opened._log, "--end", end), force=force)
-    click.echo(f"{counted(removed, 'segment')} removed")
-
-
-@log.command()
-@_directory
-@click.option(
     "--retain",
     "kept",
     type=log_options.KEPT,
@@ -152,21 +127,42 @@ def prune(*, directory: str, end: Lsn | dt.datetime, force: bool) -> None:
     help="How long transactions are kept, such as 7d or 12h, or how many bytes, such as "
     "50GB. Give both to remove what is beyond one of them.",
 )
+@click.option(
+    "--end",
+    type=LSN_OR_TIME,
+    metavar="LSN|TIME",
+    help="Remove what ends at or before this place, or nothing if some of it is needed.",
+)
 @log_options.forget_after
 @_force
 def retain(
     *,
     directory: str,
     kept: tuple[dt.timedelta | int, ...],
+    end: Lsn | dt.datetime | None,
     forget_after: float | None,
     force: bool,
 ) -> None:
-    """Removes old segments by age and size. The last one stays.
+    """Removes old segments by age and size, or up to a place. The last one stays.
 
     Segments that registered readers and the last loads of tables need stay, too.
     """
-    if not kept and forget_after is None:
-        text = "nothing to remove: add --retain, such as --retain 7d, or --forget-after"
+    limits = kept or forget_after is not None
+    if end is not None:
+        if limits:
+            text = (
+                "--end excludes --retain and --forget-after: use one command for each"
+            )
+            raise click.UsageError(text)
+        opened = Log(directory)
+        removed = opened.prune(resolved(opened._log, "--end", end), force=force)
+        click.echo(f"{counted(removed, 'segment')} removed")
+        return
+    if not limits:
+        text = (
+            "nothing to remove: add --retain, such as --retain 7d, --end, or "
+            "--forget-after"
+        )
         raise click.UsageError(text)
     retention = log_options.retention(kept, forget_after)
     done = Log(directory).retain(
@@ -247,85 +243,6 @@ def compact(*, directory: str, segment_size: int) -> None:
 
 @log.command()
 @_directory
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per reader."
-)
-def readers(*, directory: str, as_json: bool) -> None:
-    """Lists the registered readers.
-
-    Segments after the position of each of them are kept.
-    """
-    opened = Log(directory)
-    segments = opened.segments()
-    rows = []
-    for reader in opened.readers():
-        # The parts of a transaction end where they start, except for the last one.
-        left = (
-            each.bytes
-            for each in segments
-            if each.end > reader.position
-            or (each.continues and each.start >= reader.position)
-        )
-        rows.append((reader, sum(left)))
-    if as_json:
-        for reader, size in rows:
-            record = {
-                "name": reader.name,
-                "position": str(reader.position),
-                "used": reader.used.isoformat(),
-                "bytes": size,
-            }
-            click.echo(json.dumps(record))
-        return
-    grid.show(
-        ["reader", "position", "last used", "bytes to read"],
-        (
-            [
-                printable(reader.name),
-                str(reader.position),
-                reader.used.isoformat(timespec="seconds"),
-                f"{size:,}",
-            ]
-            for reader, size in rows
-        ),
-        numbers={3},
-    )
-
-
-@log.command()
-@_directory
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per mark.")
-def marks(*, directory: str, as_json: bool) -> None:
-    """Lists why tables are or were not whole, with the code of each reason."""
-    found = [
-        (table.name, mark) for table in Log(directory).tables() for mark in table.marks
-    ]
-    rows = [
-        [
-            name,
-            mark.code.value,
-            str(mark.since),
-            "" if mark.until is None else str(mark.until),
-            ""
-            if mark.accepted is None
-            else mark.accepted.isoformat(timespec="seconds"),
-            mark.reason,
-        ]
-        for name, mark in found
-    ]
-    columns = ["table", "code", "since", "until", "accepted", "reason"]
-    if as_json:
-        for row in rows:
-            record = dict(zip(columns, row, strict=True))
-            click.echo(
-                json.dumps({key: value or None for key, value in record.items()})
-            )
-        return
-    grid.show(columns, rows)
-
-
-@log.command()
-@_directory
 @click.argument("table", type=TEXT)
 @click.option(
     "--reason", type=TEXT, required=True, metavar="CODE", help="The code of its marks."
@@ -333,7 +250,7 @@ def marks(*, directory: str, as_json: bool) -> None:
 def accept(*, directory: str, table: str, reason: str) -> None:
     """Accepts that a table is not whole, for one reason: it is read as it is.
 
-    `walrow log marks` lists the marks and their codes. Later marks are not accepted.
+    `walrow status` lists the marks and their codes. Later marks are not accepted.
     """
     for mark in Log(directory).accept(table, reason=reason):
         click.echo(f"accepted: {printable(mark.reason)} (since {mark.since})")

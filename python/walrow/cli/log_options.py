@@ -42,7 +42,6 @@ class _Kept(click.ParamType[Any]):
             )
 
 
-SIZE = Value(_options.SIZE)
 DURATION = Value(_options.DURATION)
 KEPT = _Kept()
 

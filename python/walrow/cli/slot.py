@@ -12,7 +12,7 @@ from walrow.cli import grid
 from walrow.cli.arguments import TEXT, Commands
 from walrow.cli.connection import connected, connected_for_replication, dsn
 from walrow.cli.terminal import print_json, say
-from walrow.errors import OptionError, ReplicationError
+from walrow.errors import OptionError
 
 if TYPE_CHECKING:
     from walrow.postgres import Slot
@@ -51,30 +51,6 @@ def list_slots(*, dsn: str, as_json: bool) -> None:
         grid.show(_HEADS, map(_row, found), numbers=_NUMBERS)
 
 
-@slot.command(name="show")
-@click.argument("name", type=TEXT)
-@dsn
-@_json
-def show_slot(*, name: str, dsn: str, as_json: bool) -> None:
-    """Shows which WAL the physical slot NAME keeps. From server 15.
-
-    `walrow slot list` shows all slots, but needs a database. With --json:
-    restart_lsn and restart_timeline, null before the slot's first use.
-    """
-    with connected_for_replication(dsn) as conn:
-        found = postgres.read_slot(conn, name)
-    if found is None:
-        text = f'there is no slot "{name}": walrow slot list shows all slots'
-        raise ReplicationError(text, slot=name)
-    if as_json:
-        print_json(found.to_dict())
-    elif found.restart_lsn is None:
-        click.echo(f"slot {name} keeps no WAL: it was not used yet")
-    else:
-        place = f"{found.restart_lsn} on timeline {found.restart_timeline}"
-        click.echo(f"slot {name} keeps WAL from {place}")
-
-
 @slot.command()
 @click.argument("name", type=TEXT)
 @dsn
@@ -94,12 +70,6 @@ def show_slot(*, name: str, dsn: str, as_json: bool) -> None:
 @click.option(
     "--failover", is_flag=True, help="Copy the slot to standbys. From server 17."
 )
-@click.option(
-    "--physical", is_flag=True, help="Create a slot for WAL itself: backup wal."
-)
-@click.option(
-    "--reserve-wal", is_flag=True, help="With --physical: keep WAL from now on."
-)
 @_json
 def create(
     *,
@@ -108,39 +78,25 @@ def create(
     plugin: str,
     two_phase: bool,
     failover: bool,
-    physical: bool,
-    reserve_wal: bool,
     as_json: bool,
 ) -> None:
-    """Creates the slot NAME: a logical one in the database, or with --physical.
+    """Creates the logical slot NAME in the database.
 
-    For a logical slot, the server waits until all transactions that write have ended.
-    They are listed after a few seconds. Ctrl-C cancels, and leaves no slot.
+    The server waits until all transactions that write have ended. They are listed after
+    a few seconds. Ctrl-C cancels, and leaves no slot.
     """
-    if physical and (two_phase or failover):
-        text = "--two-phase and --failover are for logical slots: leave out --physical"
-        raise OptionError(text)
-    if reserve_wal and not physical:
-        text = "--reserve-wal is for physical slots: add --physical"
-        raise OptionError(text)
-    if physical:
-        with connected_for_replication(dsn) as conn:
-            created = postgres.create_physical_slot(conn, name, reserve_wal=reserve_wal)
-    else:
-        with connected(dsn, replication="database") as conn:
-            without_timeouts(conn)
-            created = postgres.create_slot(
-                conn,
-                name,
-                plugin=plugin,
-                two_phase=two_phase,
-                failover=failover,
-                waiting=lambda it: say(f"walrow: {it}"),
-            )
+    with connected(dsn, replication="database") as conn:
+        without_timeouts(conn)
+        created = postgres.create_slot(
+            conn,
+            name,
+            plugin=plugin,
+            two_phase=two_phase,
+            failover=failover,
+            waiting=lambda it: say(f"walrow: {it}"),
+        )
     if as_json:
         print_json(created.to_dict())
-    elif physical and not reserve_wal:
-        click.echo(f"created slot {name}: it keeps WAL from its first use on")
     else:
         click.echo(f"created slot {name} at {created.consistent_point}")
 

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
 @click.argument("directory", metavar="LOG")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def status(*, directory: str, as_json: bool) -> None:
-    """Says how a log, its receiver, its readers and its targets are.
+    """Shows the state of a log, its receiver, readers, tables and targets.
 
-    It works while nothing runs, and changes nothing. The exit code is 1, with the reasons,
+    It works while nothing runs, and changes nothing. A mark of a table has the code that
+    `walrow log accept` takes. The exit code is 1, with the reasons,
     if somebody must do something: a table needs a load without a request for it, a target has
     an error, or the receiver has ended with one.
     """
@@ -87,6 +88,24 @@ def _show(found: Status) -> None:
                     it.reasons,
                 ]
                 for it in found.needs_load
+            ],
+        )
+    if found.marks:
+        click.echo()
+        grid.show(
+            ["table", "code", "since", "until", "accepted", "reason"],
+            [
+                [
+                    it.table,
+                    it.code,
+                    str(it.since),
+                    "" if it.until is None else str(it.until),
+                    ""
+                    if it.accepted is None
+                    else it.accepted.isoformat(timespec="seconds"),
+                    it.reason,
+                ]
+                for it in found.marks
             ],
         )
     if found.targets:

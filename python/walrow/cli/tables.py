@@ -41,8 +41,8 @@ def tables(
     decoded.
 
     With --json, each line contains oid, name, replica_identity, inserts, updates, deletes,
-    truncates, loads and their rows (loaded), first and last (lsn and time), versions with their columns, notes, and ddl
-    (the commands that an event trigger of `walrow ddl-trigger` wrote).
+    truncates, loads and their rows (loaded), first and last (lsn and time), versions with
+    their columns, notes, and ddl (the commands that walrow's event trigger wrote).
 
     The exit code is 3 if FILE ends inside a frame or a transaction, and 4 if the server
     ended it with an error.

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.many import AllApplied, given_of
 from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.units import LogContents
-from walrow._calls import explained
-from walrow._options import declared
 from walrow.delta.applying import require
 from walrow.delta.modes import call_of
 from walrow.log import reopened
@@ -25,7 +22,6 @@ if TYPE_CHECKING:
 __all__ = ["apply_all"]
 
 
-@partial(explained, handed_on=declared(DeltaApplyOptions))
 def apply_all(
     log: Log | str | os.PathLike[str],
     targets: Mapping[Any, str],

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._amounts import duration
 from walrow._apply.targets import Conflict
-from walrow._calls import explained
 from walrow._results import Result, result
 from walrow.delta.applying import require
 from walrow.delta.failures import by_spark
@@ -47,7 +46,6 @@ class Maintained(Result):
     renewed: bool = False
 
 
-@explained
 def maintain(
     target: str,
     *,

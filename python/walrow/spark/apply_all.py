@@ -11,8 +11,6 @@ from walrow._apply.many import AllApplied, given_of
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
-from walrow._calls import explained
-from walrow._options import declared
 from walrow.errors import OptionError
 from walrow.log import reopened
 from walrow.spark.apply_shared import Share, stage, waves
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
 __all__ = ["apply_all"]
 
 
-@partial(explained, handed_on=declared(SparkApplyOptions))
 def apply_all(
     spark: Any,
     log: Log | str | os.PathLike[str],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.items import SourceIdentity
@@ -15,6 +14,7 @@ from walrow.log import Log
 from walrow.spark.schemas import SIDE_TABLES
 
 if TYPE_CHECKING:
+    import datetime as dt
     from collections.abc import Iterable, Iterator
 
     from walrow._core import LogDirectory
@@ -71,7 +71,7 @@ class LogPlan:
         self._versions: list[Any] | None = None
         self._others: frozenset[int] | None = None
         self._cuts: tuple[Chain, list[Step]] | None = None
-        self._times: dict[dt.datetime, tuple[Lsn, bool]] = {}
+        self._times: dict[dt.datetime, Lsn] = {}
 
     @property
     def start(self) -> Lsn:
@@ -123,36 +123,16 @@ class LogPlan:
         self._log.open(**self._part() | {"start": after(start), "end": end}).close()
 
     def resolve(self, point: Lsn | dt.datetime) -> Lsn:
-        """The LSN of a point. For a time, the end of the transactions up to then.
-
-        Commit times are not in the order of commits: it is the LSN before the first
-        transaction that was committed later.
-        """
+        """The LSN of a point. A time means the same place as everywhere: see `LogDirectory.lsn_of`."""
         if isinstance(point, Lsn):
             return point
-        # Later segments do not change the result.
-        found, is_final = self._times.get(point, (self.start, False))
-        if not is_final:
-            self._times[point] = found, _ = self._resolved(point, found)
+        found = self._times.get(point)
+        if found is None:
+            found = self._log.lsn_of(point, "a time")
+            if found < self.end:
+                # There is a later transaction, and more segments do not change the place.
+                self._times[point] = found
         return found
-
-    def _resolved(self, point: dt.datetime, known: Lsn) -> tuple[Lsn, bool]:
-        """The LSN of a time, and whether a later transaction is there, after a known LSN."""
-        micros = (point - _EPOCH) // dt.timedelta(microseconds=1)
-        for place in range(self._place(known), len(self._log)):
-            segment = self._segment(place)
-            _, greatest = segment["commit_times"] or (None, None)
-            if greatest is not None and greatest > micros:
-                start = segment["start"]
-                earlier = self._opened.read(
-                    table="walrow.transactions",
-                    start=after(start),
-                    end=point,
-                )
-                for _ in earlier:
-                    pass
-                return Lsn(max(start, earlier.position)), True
-        return self.end, False
 
     def chains(self, start: Lsn, end: Lsn) -> Iterator[Chain]:
         """The chains with transactions after an LSN, and up to another LSN."""
@@ -370,6 +350,3 @@ def _counted(
         (Lsn(row["end_lsn"]), row["changes"], counts[row["commit_lsn"]])
         for row in transactions
     ]
-
-
-_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

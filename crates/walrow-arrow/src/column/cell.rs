@@ -6,10 +6,11 @@ use arrow_array::types::TimestampMicrosecondType;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::sync::Arc;
+use walrow_stream::Encoding;
 use walrow_types::{
-    AppendBytes, CellError, Micros, PgType, PlainText, Scalar, SessionSettings, Unrepresentable,
-    write_text_of_binary,
+    AppendBytes, CellError, Micros, PgType, PlainText, Scalar, Unrepresentable, check_utf8,
 };
+use walrow_wire::PgString;
 
 /// Reads cells of one PostgreSQL type into one kind of store.
 ///
@@ -168,21 +169,57 @@ impl Cell for Utf8Text {
     }
 }
 
+/// Appends the text of a text cell in UTF-8.
+pub(crate) fn write_text(
+    pg_type: &dyn PgType,
+    cell: &[u8],
+    encoding: Encoding,
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    let start = out.len();
+    pg_type.text_from_text(cell, out)?;
+    to_utf8(encoding, start, out)
+}
+
+/// Appends the text of a binary cell in UTF-8.
+pub(crate) fn write_text_of_binary(
+    pg_type: &dyn PgType,
+    cell: &[u8],
+    encoding: Encoding,
+    out: &mut Vec<u8>,
+) -> Result<(), CellError> {
+    let start = out.len();
+    pg_type.text_from_binary(cell, out)?;
+    to_utf8(encoding, start, out)
+}
+
+/// Converts the text from `start` on to UTF-8.
+fn to_utf8(encoding: Encoding, start: usize, out: &mut Vec<u8>) -> Result<(), CellError> {
+    if encoding == Encoding::Utf8 {
+        return check_utf8(out.get(start..).unwrap_or_default());
+    }
+    let text = out.split_off(start);
+    let text = encoding.decode(PgString(&text));
+    let text = text.ok_or(Unrepresentable::InvalidUtf8)?;
+    out.extend_from_slice(text.as_bytes());
+    Ok(())
+}
+
 /// PostgreSQL's text of any type.
 #[derive(Debug)]
 pub(crate) struct Written {
     pg_type: Arc<dyn PgType>,
-    settings: SessionSettings,
+    encoding: Encoding,
     /// Whether text cells need no conversion.
     is_plain: bool,
 }
 
 impl Written {
-    pub(crate) fn new(pg_type: Arc<dyn PgType>, settings: SessionSettings) -> Self {
+    pub(crate) fn new(pg_type: Arc<dyn PgType>, encoding: Encoding) -> Self {
         Self {
-            is_plain: !pg_type.is_shaped() && !pg_type.differs_from_pinned(settings),
+            is_plain: !pg_type.is_shaped() && encoding == Encoding::Utf8,
             pg_type,
-            settings,
+            encoding,
         }
     }
 }
@@ -194,8 +231,7 @@ impl Cell for Written {
         let written = if self.is_plain {
             PlainText.text(cell, store.bytes())
         } else {
-            self.pg_type
-                .text_from_text(cell, self.settings, store.bytes())
+            write_text(&*self.pg_type, cell, self.encoding, store.bytes())
         };
         match written {
             // The type is ASCII, so the cell is invalid as bytes too.
@@ -210,7 +246,7 @@ impl Cell for Written {
     }
 
     fn binary(&mut self, cell: &[u8], store: &mut Bytes) -> Result<(), CellError> {
-        write_text_of_binary(&*self.pg_type, cell, self.settings, store.bytes())?;
+        write_text_of_binary(&*self.pg_type, cell, self.encoding, store.bytes())?;
         store.close()
     }
 

@@ -15,11 +15,12 @@
 mod cell;
 mod containers;
 mod store;
-mod translated;
 mod typed;
 mod validity;
 
-pub(crate) use cell::{AppendTo, As, Cell, Moments, RawCell, Utf8Text, Written};
+pub(crate) use cell::{
+    AppendTo, As, Cell, Moments, RawCell, Utf8Text, Written, write_text, write_text_of_binary,
+};
 pub(crate) use containers::{
     Arrays, Composites, Geometries, Halves, Intervals, Multiranges, Numbers, Pairs, Paths, Points,
     Ranges, Shapes, Sparse, Tids, TimeTzs, VectorElements, Vectors, Words,
@@ -27,7 +28,6 @@ pub(crate) use containers::{
 pub(crate) use store::{
     Bits, Bytes, Fixed, FixedBytes, FixedLists, Lists, Maps, Push, Store, Structs, append,
 };
-pub(crate) use translated::Translated;
 pub(crate) use typed::Typed;
 
 use crate::options::OnUnrepresentable;
@@ -49,9 +49,6 @@ pub(crate) trait Column: Debug + Send + Sync {
     fn append_binary(&mut self, cell: &[u8]) -> Result<(), Refused>;
 
     fn append_null(&mut self);
-
-    /// Applies the policy to a cell that failed with this error.
-    fn reject(&mut self, error: CellError) -> Result<(), Refused>;
 
     /// Why the last cell was refused.
     fn failure(&self) -> CellError;

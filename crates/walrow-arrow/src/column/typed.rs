@@ -110,10 +110,6 @@ impl<C: Cell> Column for Typed<C> {
         self.validity.append_null();
     }
 
-    fn reject(&mut self, error: CellError) -> Result<(), Refused> {
-        self.apply_policy(error)
-    }
-
     fn failure(&self) -> CellError {
         self.failure.unwrap_or(CellError::Malformed("a cell"))
     }

@@ -17,7 +17,7 @@ pub(crate) use remedy::Way;
 use std::fmt;
 use walrow_stream::ErrorKind::UnexpectedMessage;
 use walrow_stream::{Location, Printable};
-use walrow_types::{CellError, SettingError, Unrepresentable};
+use walrow_types::{CellError, Style, Unrepresentable};
 use walrow_wire::Lsn;
 
 /// Why decoding stopped, at which byte, LSN, table and column.
@@ -54,6 +54,8 @@ pub enum ErrorKind {
         expected: &'static str,
         /// The size of the cell in bytes.
         size: usize,
+        /// The setting under which the server may have written it.
+        style: Option<Style>,
     },
     /// The column's Arrow type cannot hold a value.
     Unrepresentable(Reason),
@@ -151,7 +153,14 @@ impl Error {
     #[cold]
     pub(crate) fn cell(error: CellError, size: usize, table: &str, column: &str, way: Way) -> Self {
         let this = match error {
-            CellError::Malformed(expected) => Self::new(ErrorKind::Malformed { expected, size }),
+            CellError::Malformed(expected) => {
+                let style = error.style();
+                Self::new(ErrorKind::Malformed {
+                    expected,
+                    size,
+                    style,
+                })
+            }
             CellError::Unrepresentable(reason) => {
                 let remedies = remedy::remedies_for(reason, &format!("{table}.{column}"), way);
                 let kind = ErrorKind::Unrepresentable(Reason::Value(reason));
@@ -201,10 +210,16 @@ impl Error {
         }))
     }
 
-    /// What avoids an error of the stream, besides [options](Error::remedies).
+    /// The steps that avoid an error of the stream, or of a value in it, besides [options](Error::remedies).
     pub fn stream_remedies(&self) -> &'static [walrow_stream::Remedy] {
         match &self.0.kind {
             ErrorKind::Stream(error) => error.kind.remedies(),
+            ErrorKind::Malformed {
+                style: Some(style), ..
+            } => match style {
+                Style::Interval => &[walrow_stream::Remedy::IntervalStyle],
+                _ => &[walrow_stream::Remedy::DateStyle],
+            },
             _ => &[],
         }
     }
@@ -264,12 +279,6 @@ impl Error {
     /// The column.
     pub fn column(&self) -> Option<&str> {
         self.0.column.as_deref()
-    }
-}
-
-impl From<SettingError> for Error {
-    fn from(error: SettingError) -> Self {
-        Self::new(ErrorKind::Options(OptionsError::Setting(error)))
     }
 }
 
@@ -370,7 +379,7 @@ impl fmt::Display for ErrorKind {
                 }
                 Ok(())
             }
-            Self::Malformed { expected, size } => {
+            Self::Malformed { expected, size, .. } => {
                 write!(f, "expected {expected} in a cell of {size} bytes")
             }
             Self::Unrepresentable(reason) => {
@@ -398,7 +407,6 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match &self.0.kind {
             ErrorKind::Stream(error) | ErrorKind::Spool(error) => Some(error),
-            ErrorKind::Options(OptionsError::Setting(error)) => Some(error),
             _ => None,
         }
     }

@@ -5,7 +5,6 @@ use crate::error::remedy::{DecoderOption, Remedy, RemedyValue};
 use crate::error::schema::Conversion;
 use arrow_schema::DataType;
 use std::fmt;
-use walrow_types::SettingError;
 
 /// Why options are invalid or contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,8 +94,6 @@ pub enum OptionsError {
     },
     /// Spark's types have no sentinels.
     SparkSentinel,
-    /// A session's setting, or its value, is not supported.
-    Setting(SettingError),
     /// Prepared transactions cannot be saved while some rows were not taken.
     RowsNotTaken,
 }
@@ -175,7 +172,6 @@ impl fmt::Display for OptionsError {
                 "the spark profile does not support unrepresentable \"sentinel\", because Spark has no \
                  infinite dates"
             }
-            Self::Setting(error) => return write!(f, "session: {error}"),
             Self::SideTableColumns => "columns: side tables have fixed columns",
             Self::ColumnNotInSchema { column } => {
                 return write!(f, "columns: the schema has no column {column}");

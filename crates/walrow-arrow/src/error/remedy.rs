@@ -34,7 +34,7 @@ pub enum DecoderOption {
     Profile,
     /// [`crate::DecoderBuilder::with_schema`]. [`crate::SchemaUnion`] makes one of all versions.
     Schema,
-    /// [`crate::DecoderBuilder::with_session`].
+    /// [`crate::DecoderBuilder::with_encoding`].
     Session,
     /// [`crate::DecoderBuilder::with_spool`].
     Spool,
@@ -44,8 +44,6 @@ pub enum DecoderOption {
     Table,
     /// [`crate::DecoderBuilder::with_tables`].
     Tables,
-    /// [`crate::DecoderBuilder::with_threads`].
-    Threads,
     /// [`crate::DecoderBuilder::with_type`].
     Types,
     /// [`crate::DecoderBuilder::with_unfinished`].
@@ -76,7 +74,6 @@ impl DecoderOption {
             Self::SpoolMemory => "spool_memory",
             Self::Table => "table",
             Self::Tables => "tables",
-            Self::Threads => "threads",
             Self::Types => "types",
             Self::Unfinished => "unfinished",
             Self::Unrepresentable => "unrepresentable",

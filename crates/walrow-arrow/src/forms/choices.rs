@@ -40,7 +40,7 @@ impl Choices {
         Self {
             target,
             list: Vec::new(),
-            text: Form::written(pg_type, target.settings),
+            text: Form::written(pg_type, target.encoding),
             bytes: Form::raw(),
             text_extension: None,
             bytes_extension: None,
@@ -142,10 +142,8 @@ impl Choices {
     }
 
     /// The form that the profile chooses.
-    pub(super) fn default_form(&self, pg_type: Arc<dyn PgType>) -> Form {
-        let Target {
-            profile, settings, ..
-        } = self.target;
+    pub(super) fn default_form(&self) -> Form {
+        let profile = self.target.profile;
         if profile.is_text() {
             return self.as_text(&DataType::Utf8);
         }
@@ -155,14 +153,11 @@ impl Choices {
             }
             _ => None,
         });
-        match choice {
-            Some(form) => form.translated(pg_type, settings),
-            None => self.as_text(&DataType::Utf8),
-        }
+        choice.unwrap_or_else(|| self.as_text(&DataType::Utf8))
     }
 
     /// The form with this Arrow type.
-    pub(super) fn form_as(&self, data_type: &DataType, pg_type: Arc<dyn PgType>) -> Option<Form> {
+    pub(super) fn form_as(&self, data_type: &DataType) -> Option<Form> {
         if is_text(data_type) {
             return Some(self.as_text(data_type));
         }
@@ -176,8 +171,7 @@ impl Choices {
             }
             Kind::Family(form) => form(data_type),
         })?;
-        let form = form.with_data_type(data_type);
-        Some(form.translated(pg_type, self.target.settings))
+        Some(form.with_data_type(data_type))
     }
 
     /// The names of the forms that the profile supports.

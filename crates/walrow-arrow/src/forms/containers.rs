@@ -19,7 +19,7 @@ fn text(pg_type: Arc<dyn PgType>, data_type: &DataType, target: Target) -> Form 
     let form = if is_bytes(data_type) {
         Form::raw()
     } else {
-        Form::written(pg_type, target.settings)
+        Form::written(pg_type, target.encoding)
     };
     form.with_data_type(data_type)
 }
@@ -263,15 +263,13 @@ mod tests {
     use crate::options::OnUnrepresentable;
     use arrow_array::Array as _;
     use arrow_schema::Field;
-    use walrow_types::{
-        Attribute, CellError, Known, NumberVector, Numeric, SessionSettings, Unrepresentable,
-    };
+    use walrow_stream::Encoding;
+    use walrow_types::{Attribute, CellError, Known, NumberVector, Numeric, Unrepresentable};
 
     const TOO_LARGE: CellError = CellError::Unrepresentable(Unrepresentable::TooLarge);
-    const PINNED: SessionSettings = SessionSettings::PINNED;
     const TARGET: Target = Target {
         profile: Profile::Arrow,
-        settings: PINNED,
+        encoding: Encoding::Utf8,
         ewkb: false,
     };
 

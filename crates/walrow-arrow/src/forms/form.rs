@@ -2,7 +2,7 @@
 
 use crate::column::{
     AppendTo, As, Bits, Bytes, Cell, Column, Fixed, FixedBytes, Lists, Maps, Moments, New, Pairs,
-    Push, RawCell, Structs, Translated, Typed, Utf8Text, Written,
+    Push, RawCell, Structs, Typed, Utf8Text, Written,
 };
 use crate::options::OnUnrepresentable;
 use crate::profile::map_type;
@@ -12,7 +12,8 @@ use arrow_array::types::TimestampMicrosecondType;
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 use std::fmt;
 use std::sync::Arc;
-use walrow_types::{AppendBytes, Micros, PgType, Scalar, SessionSettings, Text};
+use walrow_stream::Encoding;
+use walrow_types::{AppendBytes, Micros, PgType, Scalar, Text};
 
 type Build = dyn Fn(&DataType, New) -> Box<dyn Column> + Send + Sync;
 
@@ -141,17 +142,17 @@ impl Form {
     }
 
     /// PostgreSQL's text of a type.
-    pub(crate) fn written(pg_type: Arc<dyn PgType>, settings: SessionSettings) -> Self {
-        let differs_from_pinned = pg_type.differs_from_pinned(settings);
-        if pg_type.is_plain_text() && !differs_from_pinned {
+    pub(crate) fn written(pg_type: Arc<dyn PgType>, encoding: Encoding) -> Self {
+        let is_utf8 = encoding == Encoding::Utf8;
+        if pg_type.is_plain_text() && is_utf8 {
             return Self::new(DataType::Utf8, 4, |data_type, new| {
                 Typed::boxed(Utf8Text, Utf8::with_capacity(new.rows), data_type, new)
             });
         }
-        let expands = pg_type.expands() || differs_from_pinned;
+        let expands = pg_type.expands() || !is_utf8;
         Self::new(DataType::Utf8, 4, move |data_type, new| {
             let store = Bytes::with_capacity(new.rows);
-            let cell = Written::new(Arc::clone(&pg_type), settings);
+            let cell = Written::new(Arc::clone(&pg_type), encoding);
             Typed::boxed(cell, store, data_type, new)
         })
         .expanding(expands)
@@ -229,8 +230,8 @@ impl Form {
     }
 
     /// A map of text to text.
-    pub(crate) fn map(settings: SessionSettings) -> Self {
-        let text = Self::written(Arc::new(Text), settings);
+    pub(crate) fn map(encoding: Encoding) -> Self {
+        let text = Self::written(Arc::new(Text), encoding);
         Self::new(map_type(), 4, move |data_type, new| {
             let part = || text.column(new.part().elements());
             let store = Maps::new(new.rows, part(), part());
@@ -252,22 +253,6 @@ impl Form {
     /// The same values in this Arrow type, which differs only in layout or in the names of fields.
     pub(crate) fn with_data_type(mut self, data_type: &DataType) -> Self {
         self.data_type = data_type.clone();
-        self
-    }
-
-    /// The form for cells that a server wrote under these settings.
-    pub(crate) fn translated(
-        mut self,
-        pg_type: Arc<dyn PgType>,
-        settings: SessionSettings,
-    ) -> Self {
-        if pg_type.is_translated(settings) {
-            let build = Arc::clone(&self.build);
-            self.build = Arc::new(move |data_type, new| {
-                Translated::boxed(build(data_type, new), Arc::clone(&pg_type), settings)
-            });
-            self.expands = true;
-        }
         self
     }
 

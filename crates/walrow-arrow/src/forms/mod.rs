@@ -17,13 +17,14 @@ use crate::profile::Profile;
 use arrow_schema::DataType;
 use std::borrow::Cow;
 use std::sync::Arc;
-use walrow_types::{PgType, SessionSettings};
+use walrow_stream::Encoding;
+use walrow_types::PgType;
 
 /// The options that forms depend on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) profile: Profile,
-    pub(crate) settings: SessionSettings,
+    pub(crate) encoding: Encoding,
     /// Whether a geometry as bytes is EWKB: if `types` chooses bytes.
     pub(crate) ewkb: bool,
 }

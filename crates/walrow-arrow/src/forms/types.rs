@@ -22,13 +22,14 @@ use arrow_array::types::{
 use arrow_schema::{DataType, Field};
 use std::borrow::Cow;
 use std::sync::Arc;
+use walrow_stream::Encoding;
 use walrow_types::{
     Bit, Bits, Bool, Bytea, Char, Cidr, Cube, Date, Decimal128, Decimal256, Ewkb, Float4, Float8,
     Geometry, Halfvec, Hstore, Inet, Int2, Int4, Int8, IntegerDecimal, Interval, Json, Jsonb,
     Known, Macaddr, Macaddr8, Money, MoneyDecimal, NumberVector, Numeric, NumericFloat,
-    NumericTypmod, Oid, Path, PgLsn, PgType, Polygon, Reg, Scalar, SessionSettings, Shape,
-    Snapshot, Sparsevec, Text, Tid, TidOffset, Time, TimeOfDay, TimeTz, Timestamp, Timestamptz,
-    TsVector, Unknown, Unread, Uuid, Varbit, Versioned, Wkb, Xid8, Xml,
+    NumericTypmod, Oid, Path, PgLsn, PgType, Polygon, Reg, Scalar, Shape, Snapshot, Sparsevec,
+    Text, Tid, TidOffset, Time, TimeOfDay, TimeTz, Timestamp, Timestamptz, TsVector, Unknown,
+    Unread, Uuid, Varbit, Versioned, Wkb, Xid8, Xml,
 };
 
 /// Implements [`ArrowForms`] for one type: `to` collects the forms of the type `it`.
@@ -189,7 +190,7 @@ types! {
         to.or_split(polygon()).family("", move |data_type| polygon_as(data_type, target));
     };
     Unread(_, to) => to.bytes_are(Extension::Opaque);
-    Hstore(_, to) => to.or(Form::map(to.target.settings));
+    Hstore(_, to) => to.or(Form::map(to.target.encoding));
     Cube(_, to) => to.text_is(Extension::Opaque).bytes_are(Extension::Opaque);
     NumberVector(it, to) => {
         if let Some(dimensions) = it.dimensions {
@@ -240,17 +241,17 @@ trait HasChoices: PgType + Copy {
 
 impl<T: HasChoices> ArrowForms for T {
     fn default_form(self: Arc<Self>, target: Target) -> Form {
-        self.choices(target).default_form(self)
+        self.choices(target).default_form()
     }
 
     fn form_as(self: Arc<Self>, data_type: &DataType, target: Target) -> Option<Form> {
-        self.choices(target).form_as(data_type, self)
+        self.choices(target).form_as(data_type)
     }
 
     fn alternatives(&self, profile: Profile) -> Vec<Cow<'static, str>> {
         let target = Target {
             profile,
-            settings: SessionSettings::default(),
+            encoding: Encoding::Utf8,
             ewkb: false,
         };
         self.choices(target).alternatives()

@@ -18,8 +18,8 @@ use serde_json::json;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
-use walrow_stream::{Catalog, Column, Relation, TypeKind, TypeName};
-use walrow_types::{BuiltIn, SessionSettings, Unknown};
+use walrow_stream::{Catalog, Column, Encoding, Relation, TypeKind, TypeName};
+use walrow_types::{BuiltIn, Unknown};
 use walrow_wire::Oid;
 
 pub(crate) use catalog::Types;
@@ -37,7 +37,6 @@ pub(crate) struct Resolved {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     pub(crate) profile: Profile,
-    pub(crate) settings: SessionSettings,
     catalog: Arc<Catalog>,
     types: HashMap<String, DataType>,
     /// The keys of the wanted columns. `None` for all columns.
@@ -50,7 +49,6 @@ impl Resolver {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             profile: options.profile,
-            settings: options.session,
             catalog: Arc::clone(&options.catalog),
             types: options.types.clone(),
             columns: options.columns.clone(),
@@ -82,10 +80,10 @@ impl Resolver {
         Types::new(&self.catalog)
     }
 
-    fn target(&self, ewkb: bool) -> Target {
+    fn target(&self, encoding: Encoding, ewkb: bool) -> Target {
         Target {
             profile: self.profile,
-            settings: self.settings,
+            encoding,
             ewkb,
         }
     }
@@ -104,7 +102,7 @@ impl Resolver {
         let of_column = requested.or(chosen);
         let of_type = || for_type(&self.types, &self.catalog, column);
         // Only `types` asks for EWKB: bytes in a declared schema may be the profile's default.
-        let target = self.target(chosen.or_else(of_type).is_some());
+        let target = self.target(relation.encoding, chosen.or_else(of_type).is_some());
         let wanted = of_column.or_else(of_type);
         let pg_type = match types.find(column) {
             Ok(pg_type) => pg_type,
@@ -215,7 +213,7 @@ impl Resolver {
     /// Rejects a `types` entry if no known type or column of its key can become it. A key without a
     /// table may name columns that appear later.
     fn check_pair(&self, key: &str, data_type: &DataType) -> Result<(), Error> {
-        let target = self.target(false);
+        let target = self.target(Encoding::Utf8, false);
         // An unknown type may become anything.
         let can_be = |pg_type: Option<&ColumnType>| {
             pg_type.is_none_or(|it| Arc::clone(it).form_as(data_type, target).is_some())

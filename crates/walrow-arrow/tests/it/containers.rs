@@ -12,11 +12,11 @@ use arrow_array::types::{Decimal256Type, Float16Type, Float32Type, Float64Type, 
 use arrow_array::{Array, ArrayRef};
 use arrow_schema::{DataType, Field, Fields, TimeUnit};
 use cells::{PROFILES, cells, column, extended, name, profile};
-use chrono::{Datelike, NaiveDate};
+use chrono::NaiveDate;
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_arrow::{DecoderBuilder, Error, ErrorKind, OnUnrepresentable, Profile};
-use walrow_stream::Catalog;
+use walrow_stream::{Catalog, Encoding, Remedy};
 use walrow_testkit::{OwnedCell, Stream, binary, hex, text};
 use walrow_wire::ReplicaIdentity;
 
@@ -626,11 +626,7 @@ fn malformed_arrays_are_not_reported_as_arrays_of_more_dimensions() {
 
 #[test]
 fn latin1_is_never_read_as_utf8() {
-    let session = || {
-        let mut session = walrow_arrow::SessionSettings::default();
-        session.set("client_encoding", "LATIN1").unwrap();
-        DecoderBuilder::new().with_session(session)
-    };
+    let session = || DecoderBuilder::new().with_encoding(Encoding::Latin1);
     let strings = |builder: DecoderBuilder, of, cell| {
         let read = column(
             builder.with_type("x", DataType::Utf8),
@@ -656,18 +652,30 @@ fn latin1_is_never_read_as_utf8() {
 }
 
 #[test]
-fn text_of_other_settings_is_translated_or_refused() {
+fn text_has_the_encoding_that_the_session_reports() {
+    let read = |chosen, value: &str| {
+        let stream = Stream::new().parameter("client_encoding", value).bytes();
+        let cell = OwnedCell::Text(b"\xc3\xa9".to_vec());
+        let bytes = [stream, cells::stream(25, -1, &[cell])].concat();
+        let builder = DecoderBuilder::new().with_encoding(chosen);
+        let batches = cells::run(builder, &bytes).unwrap();
+        let text = batches[0].record_batch().column(0).clone();
+        text.as_string::<i32>().value(0).to_owned()
+    };
+    for chosen in [Encoding::Utf8, Encoding::Latin1] {
+        assert_eq!(read(chosen, "UTF8"), "é");
+        assert_eq!(read(chosen, "LATIN1"), "Ã©");
+    }
+}
+
+#[test]
+fn text_of_other_settings_is_converted_or_refused() {
     let strings = |of: u32, cell: &str| {
         let read = column(profile(Profile::Text), (of, -1), &[text(cell)])?;
         Ok(read.as_string::<i32>().value(0).to_owned())
     };
     for (of, cell, expected) in [
         (17, r"\336abc\\", r"\xde6162635c"),
-        (
-            1186,
-            "P1Y2M-3DT4H5M6.789S",
-            "1 year 2 mons -3 days +04:05:06.789",
-        ),
         (
             1184,
             "2024-02-29 17:30:00.5+05:30",
@@ -706,7 +714,7 @@ fn text_of_other_settings_is_translated_or_refused() {
             r#"{["2024-02-29 17:30:00.5+05:30",infinity)}"#,
             r#"{["2024-02-29 12:00:00.5+00",infinity)}"#,
         ),
-        (1187, "{P1M,PT0S}", r#"{"1 mon",00:00:00}"#),
+        (1187, r#"{"1 mon",00:00:00}"#, r#"{"1 mon",00:00:00}"#),
         (
             1001,
             r#"{"\\000\\377\\\\","",NULL}"#,
@@ -718,168 +726,85 @@ fn text_of_other_settings_is_translated_or_refused() {
             Ok(expected.to_owned())
         );
     }
-    for (of, cell) in [
-        (1082, "03/02/2024"),
-        (1114, "29.02.2024 17:30:00"),
-        (1186, "+1-2 -3 +4:05:06"),
-        (3912, "[03/02/2024,05/04/2024)"),
-        (1182, "{{03/02/2024}}"),
-        (4535, "{[03/02/2024,05/04/2024)}"),
-        (1187, r#"{"@ 1 day"}"#),
+    // The steps are the same in every form of the value.
+    for (of, cell, step) in [
+        (1082, "03/02/2024", Remedy::DateStyle),
+        (1114, "29.02.2024 17:30:00", Remedy::DateStyle),
+        (1184, "Thu Feb 29 17:30:00 2024 UTC", Remedy::DateStyle),
+        (1186, "+1-2 -3 +4:05:06", Remedy::IntervalStyle),
+        (1186, "P1Y2M-3DT4H5M6.789S", Remedy::IntervalStyle),
+        (3912, "[03/02/2024,05/04/2024)", Remedy::DateStyle),
+        (1182, "{03/02/2024}", Remedy::DateStyle),
+        (4535, "{[03/02/2024,05/04/2024)}", Remedy::DateStyle),
+        (1187, r#"{"@ 1 day"}"#, Remedy::IntervalStyle),
+        (1187, "{P1M,PT0S}", Remedy::IntervalStyle),
     ] {
-        let error = strings(of, cell).unwrap_err();
-        assert!(
-            matches!(error.kind(), ErrorKind::Malformed { .. }),
-            "{cell}: {error}"
-        );
-        assert!(
-            error.to_string().contains("use the option session"),
-            "{error}"
-        );
+        for profile_ in PROFILES {
+            let builder = profile(profile_).with_unrepresentable(OnUnrepresentable::Null);
+            let error = column(builder, (of, -1), &[text(cell)]).unwrap_err();
+            assert!(
+                matches!(error.kind(), ErrorKind::Malformed { .. }),
+                "{cell}: {error}"
+            );
+            assert_eq!(error.stream_remedies(), [step], "{cell}");
+        }
     }
-    // With the session's settings, a style is also read inside other types.
-    let mut session = walrow_arrow::SessionSettings::default();
-    session.set("DateStyle", "SQL, DMY").unwrap();
-    let in_session = |of: u32, cell: &str| {
-        let builder = profile(Profile::Spark).with_session(session);
-        column(builder, (of, -1), &[text(cell)])
-    };
-    assert!(in_session(1082, "29/02/2024").is_ok());
-    let range = in_session(3912, "[29/02/2024,01/03/2024)").unwrap();
-    assert_eq!(range.as_string::<i32>().value(0), "[2024-02-29,2024-03-01)");
-    assert!(malformed(in_session(3912, "[2024-02-29,)")).contains("the session's DateStyle"));
-    session.set("IntervalStyle", "sql_standard").unwrap();
-    session.set("client_encoding", "LATIN1").unwrap();
-    for (of, cell, expected) in [
-        (1082, "29/02/2024", "2024-02-29"),
-        (1186, "1-2", "1 year 2 mons"),
-        (1182, "{29/02/2024,NULL}", "{2024-02-29,NULL}"),
-        (1187, r#"{"-1 4:05:06"}"#, r#"{"-1 days -04:05:06"}"#),
-        (1114, "29/02/2024 17:30:00", "2024-02-29 17:30:00"),
-        (1184, "29/02/2024 17:30:00 +0530", "2024-02-29 12:00:00+00"),
-    ] {
-        let builder = profile(Profile::Text).with_session(session);
-        let read = column(builder, (of, -1), &[text(cell)]).unwrap();
-        assert_eq!(read.as_string::<i32>().value(0), expected);
-    }
+    let nested = strings(1182, "{{03/02/2024}}").unwrap_err();
+    assert_eq!(nested.stream_remedies(), [Remedy::DateStyle]);
+    let wrong = column(profile(Profile::Arrow), (1082, -1), &[text("29.02.2024")]).unwrap_err();
+    assert!(
+        wrong.to_string().starts_with(
+            "public.t.x: expected an ISO date in a cell of 10 bytes; set the walsender's \
+             DateStyle to ISO ("
+        ),
+        "{wrong}"
+    );
 }
 
 #[test]
 fn a_single_byte_is_written_alike_by_all_versions() {
     // Versions before 15 write bytes beyond ASCII unchanged.
     let raw = |bytes: &[u8]| OwnedCell::Text(bytes.to_vec());
-    let mut latin1 = walrow_arrow::SessionSettings::default();
-    latin1.set("client_encoding", "LATIN1").unwrap();
-    for session in [walrow_arrow::SessionSettings::default(), latin1] {
+    for encoding in [Encoding::Utf8, Encoding::Latin1] {
         for profile_ in PROFILES {
-            let builder = || profile(profile_).with_session(session);
+            let builder = || profile(profile_).with_encoding(encoding);
             let cells = [raw(b"\xe9"), text(r"\351"), binary(vec![0xe9]), text("a")];
             let read = column(builder(), (18, -1), &cells).unwrap();
             let read: Vec<_> = read.as_string::<i32>().iter().flatten().collect();
             assert_eq!(read, [r"\351", r"\351", r"\351", "a"]);
         }
-        let builder = profile(Profile::Text).with_session(session);
+        let builder = profile(Profile::Text).with_encoding(encoding);
         let read = column(builder, (1002, -1), &[raw(b"{\xe9,a}")]).unwrap();
         assert_eq!(read.as_string::<i32>().value(0), r#"{"\\351",a}"#);
     }
 }
 
-const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
-
-/// A timestamp as `DateStyle=Postgres` writes it, and as ISO does.
-fn read_postgres_style(oid: u32, written: &str, iso: &str) -> Result<(), String> {
-    let mut session = walrow_arrow::SessionSettings::default();
-    session.set("DateStyle", "Postgres, MDY").unwrap();
-    session.set("TimeZone", "UTC").unwrap();
-    let builder = profile(Profile::Arrow).with_session(session);
-    let read = column(builder, (oid, -1), &[text(written)]).map_err(|error| error.to_string())?;
-    let pinned = column(profile(Profile::Arrow), (oid, -1), &[text(iso)]).unwrap();
-    assert_eq!(&read, &pinned, "{written}");
-    Ok(())
-}
-
-#[test]
-fn a_wrong_weekday_is_malformed() {
-    for (day, moment, year, iso) in [
-        ("Thu", "Feb 29 10:00:00", "2024", "2024-02-29 10:00:00"),
-        ("Thu", "Jan 01 00:00:00", "1970", "1970-01-01 00:00:00"),
-        ("Sat", "Jan 01 00:00:00.5", "2000", "2000-01-01 00:00:00.5"),
-        ("Sun", "Dec 31 10:00:00", "0400", "0400-12-31 10:00:00"),
-        ("Sat", "Jan 01 10:00:00", "10000", "10000-01-01 10:00:00"),
-        (
-            "Fri",
-            "Mar 15 12:00:00",
-            "0044 BC",
-            "0044-03-15 12:00:00 BC",
-        ),
-        // 1 BC is a leap year, and begins as 2000 does.
-        (
-            "Tue",
-            "Feb 29 12:00:00",
-            "0001 BC",
-            "0001-02-29 12:00:00 BC",
-        ),
-        // The first and last day of all timestamps; the first is day 0 of Julian days, a Monday.
-        (
-            "Mon",
-            "Nov 24 00:00:00",
-            "4714 BC",
-            "4714-11-24 00:00:00 BC",
-        ),
-    ] {
-        let read = |weekday: &str, oid: u32, zone: &str, offset: &str| {
-            let (year, era) = year.split_at(year.find(' ').unwrap_or(year.len()));
-            let written = format!("{weekday} {moment} {year}{zone}{era}");
-            let (iso, era) = iso.split_at(iso.find(" BC").unwrap_or(iso.len()));
-            read_postgres_style(oid, &written, &format!("{iso}{offset}{era}"))
-        };
-        for (oid, zone, offset) in [(1114, "", ""), (1184, " UTC", "+00")] {
-            assert_eq!(read(day, oid, zone, offset), Ok(()), "{moment} {year}");
-            for other in WEEKDAYS.into_iter().filter(|other| *other != day) {
-                let error = read(other, oid, zone, offset).unwrap_err();
-                assert!(
-                    error.contains("expected the session's DateStyle"),
-                    "{error}"
-                );
-            }
-        }
-    }
-    // The weekday is that of the zone's date, which may be before the first date in UTC.
-    for (written, iso) in [
-        (
-            "Sun Nov 23 19:00:00 4714 -05 BC",
-            "4714-11-23 19:00:00-05 BC",
-        ),
-        ("Fri Mar 01 01:00:00 2024 +05", "2024-03-01 01:00:00+05"),
-    ] {
-        assert_eq!(read_postgres_style(1184, written, iso), Ok(()));
-    }
-    // Too late for Arrow, so the value cannot be compared. A wrong weekday is still another error.
-    let last = |day: &str| {
-        let written = format!("{day} Dec 31 23:59:59 294276");
-        read_postgres_style(1114, &written, "").unwrap_err()
-    };
-    assert!(last("Sun").contains("beyond 64 bits"), "{}", last("Sun"));
-    assert!(
-        last("Mon").contains("expected the session's DateStyle"),
-        "{}",
-        last("Mon")
-    );
-}
-
 proptest! {
     #[test]
-    fn weekdays_are_those_of_a_calendar(year in -4712..262_000_i32, day in 1..=365_u32, other in 1..7_usize) {
+    fn dates_of_other_styles_are_refused(year in -4712..262_000_i32, day in 1..=365_u32) {
         let date = NaiveDate::from_yo_opt(year, day).unwrap();
-        let weekday = date.weekday().num_days_from_monday() as usize;
         let (number, era) = if year > 0 { (year, "") } else { (1 - year, " BC") };
-        let iso = format!("{number:04}{} 10:00:00{era}", date.format("-%m-%d"));
-        let written = |weekday: usize| {
-            let day = WEEKDAYS[weekday % 7];
-            format!("{day} {} 10:00:00 {number:04}{era}", date.format("%b %d"))
-        };
-        prop_assert_eq!(read_postgres_style(1114, &written(weekday), &iso), Ok(()));
-        prop_assert!(read_postgres_style(1114, &written(weekday + other), &iso).is_err());
+        let (dmy, mdy) = (date.format("%d %m"), date.format("%m %d"));
+        let (dmy, mdy) = (dmy.to_string(), mdy.to_string());
+        let mut dates: Vec<_> = [(&dmy, "/"), (&mdy, "/"), (&dmy, "."), (&dmy, "-"), (&mdy, "-")]
+            .map(|(days, separator)| format!("{days} {number:04}").replace(' ', separator))
+            .to_vec();
+        let mut times: Vec<_> = dates.iter().map(|date| format!("{date} 17:30:00.5")).collect();
+        times.extend(["%a %b %d", "%a %d %b"].map(|days| {
+            format!("{} 17:30:00.5 {number:04}", date.format(days))
+        }));
+        dates.push(date.format("%m/%d/%y").to_string());
+        let zoned = times.iter().flat_map(|time| {
+            [" UTC", "+00", " +00", "-05:30"].map(|zone| format!("{time}{zone}"))
+        });
+        let zoned: Vec<_> = zoned.collect();
+        for (of, texts) in [(1082, &dates), (1114, &times), (1184, &zoned)] {
+            for written in texts {
+                let cell = text(format!("{written}{era}"));
+                let error = column(profile(Profile::Arrow), (of, -1), &[cell]).unwrap_err();
+                prop_assert_eq!(error.stream_remedies(), [Remedy::DateStyle], "{}", written);
+            }
+        }
     }
 }
 

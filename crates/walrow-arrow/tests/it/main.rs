@@ -7,5 +7,4 @@ mod containers;
 mod decoder;
 mod golden;
 mod survey;
-mod threads;
 mod types;

@@ -365,8 +365,9 @@ fn values_have_the_meaning_of_their_text() {
     assert_eq!(parts.column(1).as_primitive::<Int32Type>().value(0), -3);
     let micros = parts.column(2).as_primitive::<Int64Type>().value(0);
     assert_eq!(micros, 14_706_789_000);
-    let iso = column(spark(), (1186, -1), &[text("P1Y2M-3DT4H5M6.789S")]).unwrap();
-    assert_eq!(iso.as_struct(), parts);
+    let written = text("1 year 2 mons -3 days +04:05:06.789");
+    let written = column(spark(), (1186, -1), &[written]).unwrap();
+    assert_eq!(written.as_struct(), parts);
     let timetz = column(arrow(), (1266, -1), &[text("04:05:06.789-08")]).unwrap();
     assert_eq!(timetz.as_string::<i32>().value(0), "04:05:06.789-08:00");
     let timetz = column(spark(), (1266, -1), &[text("04:05:06.789-08")]).unwrap();

@@ -16,7 +16,7 @@ use crate::format::version::TableVersion;
 use crate::read::log::{Log, Plan, chains};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use walrow_stream::{Assembler, Encoding, End, Event, Relation, Transaction};
+use walrow_stream::{Assembler, End, Event, Relation, Transaction};
 use walrow_wire::{Framing, Lsn, Oid};
 
 /// The part of a log that gives the rows of a table.
@@ -263,48 +263,37 @@ impl Log {
         wants: &dyn Fn(&Relation) -> bool,
         at_commit: &mut dyn FnMut(&Transaction, &[Arc<Relation>]),
     ) -> Result<(), Error> {
-        let mut assembler = Assembler::new(Framing::Wire).with_encoding(self.encoding());
+        let mut assembler = Assembler::new(Framing::Wire);
         if let Some(end) = end {
             assembler = assembler.with_end(end);
         }
         let mut chunk = Vec::new();
         let mut changed: Vec<Arc<Relation>> = Vec::new();
-        for segment in chain {
-            let mut segment = self.segment(segment.name())?;
-            while !assembler.is_past_end() && segment.read(&mut chunk)? {
-                let mut input = &*chunk;
-                while let Some(event) = assembler.next_with(&mut input, |change| {
-                    if changed.last().map(|it| it.version) != Some(change.relation.version) {
-                        changed.push(Arc::clone(change.relation));
+        let mut stream = self.read_segments(chain);
+        while !assembler.is_past_end() && stream.read(&mut chunk)? {
+            let mut input = &*chunk;
+            while let Some(event) = assembler.next_with(&mut input, |change| {
+                if changed.last().map(|it| it.version) != Some(change.relation.version) {
+                    changed.push(Arc::clone(change.relation));
+                }
+                Ok::<_, ()>(())
+            })? {
+                match event {
+                    Event::Begin(_) => changed.clear(),
+                    Event::Relation { relation, .. } if !wants(relation) => {
+                        let version = relation.version;
+                        assembler.leave_out(version);
                     }
-                    Ok::<_, ()>(())
-                })? {
-                    match event {
-                        Event::Begin(_) => changed.clear(),
-                        Event::Relation { relation, .. } if !wants(relation) => {
-                            let version = relation.version;
-                            assembler.leave_out(version);
-                        }
-                        Event::Truncate(truncate) => {
-                            let relations = truncate.relations.into_iter();
-                            changed.extend(relations.filter(|it| wants(it)));
-                        }
-                        Event::Commit { transaction, .. } => at_commit(transaction, &changed),
-                        _ => {}
+                    Event::Truncate(truncate) => {
+                        let relations = truncate.relations.into_iter();
+                        changed.extend(relations.filter(|it| wants(it)));
                     }
+                    Event::Commit { transaction, .. } => at_commit(transaction, &changed),
+                    _ => {}
                 }
             }
         }
         Ok(())
-    }
-
-    /// The encoding of names.
-    pub(crate) fn encoding(&self) -> Encoding {
-        let encoding = self.source().session.get("client_encoding");
-        match encoding {
-            Some(encoding) if encoding.eq_ignore_ascii_case("LATIN1") => Encoding::Latin1,
-            _ => Encoding::Utf8,
-        }
     }
 }
 

@@ -6,15 +6,14 @@ use crate::read::log::Log;
 use crate::read::resolve::PlanReader;
 use crate::read::table_changes::failed;
 use std::sync::Arc;
-use walrow_stream::{Assembler, CatalogColumn, CatalogTable, Encoding, Event, Net, Relation};
+use walrow_stream::{Assembler, CatalogColumn, CatalogTable, Event, Net, Relation};
 use walrow_wire::{Framing, Lsn, Oid, ReplicaIdentity};
 
 /// A definition of a table, and a segment that uses it.
 #[derive(Debug)]
 pub(crate) struct Definition {
     relation: Relation,
-    segments: PlanReader,
-    encoding: Encoding,
+    stream: PlanReader,
 }
 
 impl Log {
@@ -42,8 +41,7 @@ impl Log {
         relation.replica_identity = identity.unwrap_or(ReplicaIdentity::Default);
         Some(Definition {
             relation,
-            segments: self.read(&[segment.name()], Lsn::INVALID),
-            encoding: self.encoding(),
+            stream: self.read_segments([segment]),
         })
     }
 }
@@ -57,21 +55,19 @@ impl Definition {
 
     /// Gives a net the types that the segment defines, and returns the definition.
     pub(crate) fn define_types(mut self, net: &mut Net) -> Result<Arc<Relation>, Error> {
-        let mut assembler = Assembler::new(Framing::Wire).with_encoding(self.encoding);
+        let mut assembler = Assembler::new(Framing::Wire);
         let mut chunk = Vec::new();
-        let mut segment = self.segments.open_next()?;
-        while let Some(head) = &mut segment
-            && head.read(&mut chunk)?
-        {
+        let mut is_head = true;
+        while is_head && self.stream.read(&mut chunk)? {
             let mut input = &*chunk;
             while let Some(event) = assembler.next_with(&mut input, |_| Ok::<_, ()>(()))? {
                 match event {
                     Event::Fact(fact) => net.fact(&fact),
-                    Event::Begin(_) => segment = None,
+                    Event::Begin(_) => {
+                        is_head = false;
+                        break;
+                    }
                     _ => {}
-                }
-                if segment.is_none() {
-                    break;
                 }
             }
         }

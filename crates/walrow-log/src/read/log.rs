@@ -7,7 +7,6 @@ use crate::format::registered_reader::RegisteredReader;
 use crate::format::segment::{Foot, SegmentName};
 use crate::format::state::State;
 use crate::format::version::TableVersion;
-use crate::read::segment_reader::{Planned, SegmentReader};
 use crate::store::Objects;
 
 use std::collections::BTreeMap;
@@ -24,17 +23,16 @@ use walrow_wire::{Lsn, Oid};
 /// ```
 /// use std::sync::Arc;
 /// use walrow_log::{Directory, Log, Plan, Writer, WriterOptions};
+/// use walrow_wire::Lsn;
 ///
 /// # let path = std::env::temp_dir().join(format!("walrow-view-{}", std::process::id()));
 /// # let _ = std::fs::remove_dir_all(&path);
 /// # drop(Writer::open(Arc::new(Directory::create(&path)?), WriterOptions::default())?);
 /// let log = Log::open(Arc::new(Directory::open(&path)?))?;
+/// let mut stream = log.read(&log.plan(&Plan::default())?, Lsn::INVALID)?;
 /// let mut chunk = Vec::new();
-/// for name in log.plan(&Plan::default())? {
-///     let mut segment = log.segment(name)?;
-///     while segment.read(&mut chunk)? {
-///         println!("{} bytes of wire frames", chunk.len());
-///     }
+/// while stream.read(&mut chunk)? {
+///     println!("{} bytes of wire frames", chunk.len());
 /// }
 /// # std::fs::remove_dir_all(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -273,20 +271,6 @@ impl Log {
     /// A record is damaged, or the store failed.
     pub fn readers(&self) -> Result<Vec<RegisteredReader>, Error> {
         registered(&*self.objects)
-    }
-
-    /// Opens a segment.
-    ///
-    /// # Errors
-    /// It is damaged, was removed, or cannot be read.
-    pub fn segment(&self, name: SegmentName) -> Result<SegmentReader, Error> {
-        let known = self.segment_of(name);
-        let end = known.map(|it| it.end);
-        let opened = SegmentReader::open_after(&*self.objects, name, end, Lsn::INVALID)?;
-        match known {
-            Some(known) => Planned::of(known).check(opened),
-            None => Ok(opened),
-        }
     }
 
     /// The segment of this name.

@@ -27,8 +27,8 @@ const PANICKED: &str = "the thread that reads has panicked";
 /// use walrow_wire::Lsn;
 ///
 /// fn size(log: &Log) -> Result<usize, Box<dyn std::error::Error>> {
-///     let segments = log.read(&log.plan(&Plan::default())?, Lsn::INVALID);
-///     let mut ahead = ReadAhead::start(segments)?;
+///     let stream = log.read(&log.plan(&Plan::default())?, Lsn::INVALID)?;
+///     let mut ahead = ReadAhead::start(stream)?;
 ///     let (mut chunk, mut size) = (Vec::new(), 0);
 ///     while ahead.read(&mut chunk, &mut || Ok(()))? {
 ///         size += chunk.len(); // decode it here
@@ -61,12 +61,12 @@ impl ReadAhead {
     ///
     /// # Errors
     /// The system has no thread.
-    pub fn start(segments: PlanReader) -> io::Result<Self> {
+    pub fn start(stream: PlanReader) -> io::Result<Self> {
         let (sender, chunks) = sync_channel(1);
         let (used, memory) = channel();
         let thread = Builder::new().name("walrow-segments".to_owned());
         let thread = thread.spawn(move || {
-            if let Err(error) = read_all(segments, &sender, &memory) {
+            if let Err(error) = read_all(stream, &sender, &memory) {
                 // Nobody needs the error if the caller has stopped.
                 let _ = sender.send(Err(error));
             }
@@ -131,18 +131,16 @@ impl ReadAhead {
 
 /// Sends the chunks of all segments, until nobody takes them any more.
 fn read_all(
-    mut segments: PlanReader,
+    mut stream: PlanReader,
     chunks: &SyncSender<Result<Vec<u8>, Error>>,
     memory: &Receiver<Vec<u8>>,
 ) -> Result<(), Error> {
     let mut chunk = Vec::new();
-    while let Some(mut segment) = segments.open_next()? {
-        while segment.read(&mut chunk)? {
-            if chunks.send(Ok(std::mem::take(&mut chunk))).is_err() {
-                return Ok(());
-            }
-            chunk = memory.try_recv().unwrap_or_default();
+    while stream.read(&mut chunk)? {
+        if chunks.send(Ok(std::mem::take(&mut chunk))).is_err() {
+            return Ok(());
         }
+        chunk = memory.try_recv().unwrap_or_default();
     }
     Ok(())
 }

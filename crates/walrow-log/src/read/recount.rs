@@ -6,7 +6,7 @@ use crate::format::segment::{Foot, TableFoot};
 use crate::spool::FileSpool;
 use std::sync::Arc;
 use walrow_stream::fact::Source;
-use walrow_stream::{Assembler, Encoding, Event, Fact};
+use walrow_stream::{Assembler, Event, Fact};
 use walrow_wire::{Framing, Lsn};
 
 /// Memory for a transaction that is cut. The rest of the transaction waits in a file.
@@ -22,9 +22,8 @@ pub(crate) struct Recount {
 }
 
 impl Recount {
-    pub(crate) fn new(encoding: Encoding) -> Self {
+    pub(crate) fn new() -> Self {
         let assembler = Assembler::new(Framing::Wire)
-            .with_encoding(encoding)
             .with_spool(Arc::new(FileSpool::default()))
             .with_spool_memory(MEMORY);
         Self {

@@ -7,20 +7,25 @@
 //! ```
 
 use crate::error::{Error, ErrorKind};
+use crate::format::index::Segment;
 use crate::format::listing::{ATTEMPTS, Listing};
-use crate::format::segment::{Foot, SegmentName};
+use crate::format::segment::{Foot, Member, SegmentName};
 use crate::format::state::State;
 use crate::read::log::Log;
 use crate::read::segment_reader::{Planned, SegmentReader, SpareMemory};
 use crate::store::{Objects, ReadAt, Tag};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
 use std::sync::Arc;
 use walrow_wire::Lsn;
 
-/// Opens the segments of a plan one after the other.
+/// The stream of the segments of a plan, in chunks of any size.
+///
+/// Each byte of the segments is compared with its checksum while it is read.
 #[derive(Debug)]
 pub struct PlanReader {
     objects: Arc<dyn Objects>,
+    current: Option<Box<SegmentReader>>,
     rest: VecDeque<Planned>,
     after: Lsn,
     merged: Merged,
@@ -30,59 +35,75 @@ pub struct PlanReader {
 impl Log {
     /// A reader of the segments of a [`Log::plan`]. It leaves out members of merged segments that
     /// end at or before `after`. It also finds segments that are merged meanwhile.
-    pub fn read(&self, names: &[SegmentName], after: Lsn) -> PlanReader {
-        let rest = names.iter().filter_map(|name| self.segment_of(*name));
-        let rest = rest.map(Planned::of);
+    ///
+    /// # Errors
+    /// The log does not have one of the segments.
+    pub fn read(&self, names: &[SegmentName], after: Lsn) -> Result<PlanReader, Error> {
+        let known = names.iter().map(|name| {
+            self.segment_of(*name).ok_or_else(|| {
+                let error = io::ErrorKind::NotFound.into();
+                removed(
+                    &*self.objects(),
+                    *name,
+                    Error::store(&name.to_string(), &error),
+                )
+            })
+        });
+        let known: Vec<_> = known.collect::<Result<_, _>>()?;
+        Ok(PlanReader {
+            after,
+            ..self.read_segments(known)
+        })
+    }
+
+    /// A reader of these segments.
+    pub(crate) fn read_segments<'a>(
+        &self,
+        segments: impl IntoIterator<Item = &'a Segment>,
+    ) -> PlanReader {
         PlanReader {
             objects: self.objects(),
-            rest: rest.collect(),
-            after,
+            current: None,
+            rest: segments.into_iter().map(Planned::of).collect(),
+            after: Lsn::INVALID,
             merged: Merged::default(),
             spare: SpareMemory::default(),
         }
     }
 }
 
-impl SegmentReader {
-    /// Opens a segment. If it was merged into another segment, opens its part of that segment.
-    ///
-    /// # Errors
-    /// The object is not a segment, is damaged or cannot be read.
-    pub fn open(objects: &dyn Objects, name: SegmentName) -> Result<Self, Error> {
-        Self::open_after(objects, name, None, Lsn::INVALID)
-    }
-
-    /// As [`SegmentReader::open`]. If the segment was merged from several segments, leaves out
-    /// members that end at or before `after`. `end` is the LSN where the segment ends. Without it,
-    /// a merged segment is not found if it was merged again.
-    ///
-    /// # Errors
-    /// As [`SegmentReader::open`].
-    pub fn open_after(
-        objects: &dyn Objects,
-        name: SegmentName,
-        end: Option<Lsn>,
-        after: Lsn,
-    ) -> Result<Self, Error> {
-        Merged::default().open(objects, (name, end), &mut VecDeque::new(), after)
-    }
-}
-
 impl PlanReader {
-    /// Opens the next segment, or several next segments if they are neighbours in a merged segment.
-    /// `None` at the end.
+    /// Reads the next bytes of the stream, in place of the buffer's contents. Returns false at the
+    /// end. A chunk never has bytes of two segments, unless they were merged.
     ///
     /// # Errors
     /// A segment is damaged, was removed, or cannot be read.
-    pub fn open_next(&mut self) -> Result<Option<SegmentReader>, Error> {
+    pub fn read(&mut self, chunk: &mut Vec<u8>) -> Result<bool, Error> {
+        loop {
+            if self.current.is_none() {
+                self.current = self.open_next()?.map(Box::new);
+            }
+            let Some(segment) = &mut self.current else {
+                chunk.clear();
+                return Ok(false);
+            };
+            if segment.read(chunk)? {
+                return Ok(true);
+            }
+            self.current = None;
+        }
+    }
+
+    /// Opens the next segment, or several next segments if they are neighbours in a merged segment.
+    /// `None` at the end.
+    pub(crate) fn open_next(&mut self) -> Result<Option<SegmentReader>, Error> {
         let Some(next) = self.rest.pop_front() else {
             return Ok(None);
         };
-        let segment = (next.name, Some(next.end));
         let objects = &*self.objects;
         let opened = self
             .merged
-            .open(objects, segment, &mut self.rest, self.after)?;
+            .open(objects, next, &mut self.rest, self.after)?;
         let checked = next.check(opened)?;
         Ok(Some(checked.with_spare(&self.spare)))
     }
@@ -90,7 +111,7 @@ impl PlanReader {
 
 /// The merged segments that were found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Merged {
+struct Merged {
     /// Their names, as they were listed last.
     names: BTreeSet<SegmentName>,
     /// The feet of some of them. A segment may be rewritten, and then has another tag.
@@ -99,26 +120,29 @@ pub(crate) struct Merged {
 
 impl Merged {
     /// Opens a segment, or its part of a merged segment. The part also has the next segments of
-    /// `rest` that follow it in the merged segment. If `end` is `None`, the segment of this name
-    /// gives the end.
-    pub(crate) fn open(
+    /// `rest` that follow it in the merged segment.
+    fn open(
         &mut self,
         objects: &dyn Objects,
-        (name, end): (SegmentName, Option<Lsn>),
+        segment: Planned,
         rest: &mut VecDeque<Planned>,
         after: Lsn,
     ) -> Result<SegmentReader, Error> {
-        if let Some(found) = self.part(objects, name, end, rest, after)? {
+        if let Some(found) = self.part(objects, segment, rest, after)? {
             return Ok(found);
         }
+        let name = segment.name;
         let mut attempts = 1..ATTEMPTS;
         let missing = loop {
-            let missing = match SegmentReader::whole(objects, name, after) {
+            let missing = match whole(objects, name) {
+                Ok((file, foot)) => {
+                    return Ok(SegmentReader::new(file, name, foot, |it| it.end > after));
+                }
                 Err(error) if error.is_not_found() => error,
-                opened => return opened,
+                Err(error) => return Err(error),
             };
             self.list(objects)?;
-            if let Some(found) = self.part(objects, name, end, rest, after)? {
+            if let Some(found) = self.part(objects, segment, rest, after)? {
                 return Ok(found);
             }
             // The merged segment that has it may be merged again.
@@ -140,13 +164,12 @@ impl Merged {
     fn part(
         &mut self,
         objects: &dyn Objects,
-        name: SegmentName,
-        end: Option<Lsn>,
+        Planned { name, end, .. }: Planned,
         rest: &mut VecDeque<Planned>,
         after: Lsn,
     ) -> Result<Option<SegmentReader>, Error> {
         // The parts of a transaction are never merged.
-        if name.place().part > 0 || name.is_merged() && end.is_none() {
+        if name.place().part > 0 {
             return Ok(None);
         }
         let last = SegmentName {
@@ -156,7 +179,7 @@ impl Merged {
         let listed: Vec<_> = self.names.range(..=last).rev().copied().collect();
         for merged in listed {
             if let Some((_, foot)) = self.feet.get(&merged)
-                && end_in(foot, name, end).is_none()
+                && !has(foot, name, end)
             {
                 continue;
             }
@@ -169,20 +192,20 @@ impl Merged {
                 }
                 Err(error) => return Err(error),
             };
-            let Some(end) = end_in(&foot, name, end) else {
+            if !has(&foot, name, end) {
                 continue;
-            };
+            }
             let mut count = 0_usize;
             let mut until = end;
             for Planned { name, end, .. } in rest.iter().copied() {
-                if name.start != until || end_in(&foot, name, Some(end)).is_none() {
+                if name.start != until || !has(&foot, name, end) {
                     break;
                 }
                 (count, until) = (count.saturating_add(1), end);
             }
             rest.drain(..count);
-            let range = name.start..until;
-            return Ok(Some(SegmentReader::part(file, merged, foot, &range, after)));
+            let wants = |it: &Member| it.start >= name.start && it.end <= until && it.end > after;
+            return Ok(Some(SegmentReader::new(file, merged, foot, wants)));
         }
         Ok(None)
     }
@@ -207,20 +230,23 @@ impl Merged {
     }
 }
 
-/// The end of a segment that is a part of a merged segment: one member, or several members
-/// together. `None` if the merged segment does not have it.
-fn end_in(foot: &Foot, name: SegmentName, end: Option<Lsn>) -> Option<Lsn> {
-    if name.place().part > 0 {
-        return None;
-    }
+/// Opens the segment of this name.
+fn whole(objects: &dyn Objects, name: SegmentName) -> Result<(Box<dyn ReadAt>, Arc<Foot>), Error> {
+    let object = name.to_string();
+    let file = objects.open(&object);
+    let mut file = file.map_err(|error| Error::store(&object, &error))?;
+    let foot = Foot::read_from(&mut *file, name)?;
+    Ok((file, Arc::new(foot)))
+}
+
+/// Whether a segment is a part of a merged segment: one member, or several members together.
+fn has(foot: &Foot, name: SegmentName, end: Lsn) -> bool {
     let members = &foot.members;
     let from = members.partition_point(|it| it.start < name.start);
-    let first = members.get(from).filter(|it| it.start == name.start)?;
-    // Without an end, the segment is the member that begins there.
-    let end = end.unwrap_or(first.end);
     let place = members.partition_point(|it| it.end < end);
-    let is_there = members.get(place).is_some_and(|it| it.end == end);
-    (is_there && end >= first.end).then_some(end)
+    let begins = members.get(from).is_some_and(|it| it.start == name.start);
+    let ends = members.get(place).is_some_and(|it| it.end == end);
+    name.place().part == 0 && begins && ends && from <= place
 }
 
 /// The error for a segment that does not exist any more: usually it was pruned.

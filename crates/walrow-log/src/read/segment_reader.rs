@@ -4,9 +4,8 @@ use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::index::Segment;
 use crate::format::listing::INDEX;
 use crate::format::segment::{Foot, Member, SegmentName};
-use crate::store::{Objects, ReadAt};
+use crate::store::ReadAt;
 use std::collections::VecDeque;
-use std::ops::Range;
 use std::sync::{Arc, Mutex};
 use walrow_wire::Lsn;
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
@@ -19,9 +18,7 @@ const FIRST: usize = 2 << 20;
 const CHUNK: usize = 16 << 20;
 
 /// The stream of a segment, in chunks of any size.
-///
-/// Each byte of the segment is compared with its checksum while it is read.
-pub struct SegmentReader {
+pub(crate) struct SegmentReader {
     object: String,
     file: Box<dyn ReadAt>,
     foot: Arc<Foot>,
@@ -134,34 +131,8 @@ impl std::fmt::Debug for SegmentReader {
 }
 
 impl SegmentReader {
-    /// Opens the segment of this name, without the members that end at or before this LSN.
-    pub(crate) fn whole(
-        objects: &dyn Objects,
-        name: SegmentName,
-        after: Lsn,
-    ) -> Result<Self, Error> {
-        let object = name.to_string();
-        let file = objects.open(&object);
-        let mut file = file.map_err(|error| Error::store(&object, &error))?;
-        let foot = Arc::new(Foot::read_from(&mut *file, name)?);
-        Ok(Self::of(file, name, foot, |it| it.end > after))
-    }
-
-    /// Reads the members of a merged segment that are in this range. Leaves out members that end at
-    /// or before this LSN.
-    pub(crate) fn part(
-        file: Box<dyn ReadAt>,
-        name: SegmentName,
-        foot: Arc<Foot>,
-        range: &Range<Lsn>,
-        after: Lsn,
-    ) -> Self {
-        Self::of(file, name, foot, |it| {
-            it.start >= range.start && it.end <= range.end && it.end > after
-        })
-    }
-
-    fn of(
+    /// Reads the members that are wanted. They follow each other.
+    pub(crate) fn new(
         file: Box<dyn ReadAt>,
         name: SegmentName,
         foot: Arc<Foot>,
@@ -173,7 +144,6 @@ impl SegmentReader {
         let all = foot.members();
         let skipped = all.iter().take_while(|it| !wants(it));
         let at = skipped.fold(0_u64, |at, it| at.saturating_add(it.bytes));
-        // The wanted members come one after the other.
         let members: VecDeque<_> = all.into_iter().filter(wants).collect();
         let expected = members.iter().map(|it| it.stream_bytes);
         Self {
@@ -201,16 +171,13 @@ impl SegmentReader {
     }
 
     /// The foot of the segment.
-    pub fn foot(&self) -> &Foot {
+    pub(crate) fn foot(&self) -> &Foot {
         &self.foot
     }
 
     /// Reads the next bytes of the stream, in place of the buffer's contents. Returns false at the
     /// end.
-    ///
-    /// # Errors
-    /// The segment is damaged, or cannot be read.
-    pub fn read(&mut self, chunk: &mut Vec<u8>) -> Result<bool, Error> {
+    pub(crate) fn read(&mut self, chunk: &mut Vec<u8>) -> Result<bool, Error> {
         chunk.clear();
         let spare = &self.spare;
         let memory = self.memory.take();

@@ -1,35 +1,29 @@
 //! The changes of tables in segments, which nets take a chunk at a time.
 
 use crate::error::{Error, ErrorKind};
-use crate::read::log::Log;
 use crate::read::resolve::PlanReader;
-use crate::read::segment_reader::SegmentReader;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::{Assembler, Change, End, Event, Net, NetError, Spool, Unread};
 use walrow_wire::{Framing, Lsn};
 
-impl Log {
-    /// An assembler for the transactions of a range.
-    pub(crate) fn assembler(
-        &self,
-        start: Lsn,
-        at: Lsn,
-        memory: Option<usize>,
-        spool: Option<&Arc<dyn Spool>>,
-    ) -> Assembler {
-        let mut assembler = Assembler::new(Framing::Wire)
-            .with_start(start)
-            .with_end(End::Lsn(at))
-            .with_encoding(self.encoding());
-        if let Some(memory) = memory {
-            assembler = assembler.with_spool_memory(memory);
-        }
-        if let Some(spool) = spool {
-            assembler = assembler.with_spool(Arc::clone(spool));
-        }
-        assembler
+/// An assembler for the transactions of a range.
+pub(crate) fn assembler(
+    start: Lsn,
+    at: Lsn,
+    memory: Option<usize>,
+    spool: Option<&Arc<dyn Spool>>,
+) -> Assembler {
+    let mut assembler = Assembler::new(Framing::Wire)
+        .with_start(start)
+        .with_end(End::Lsn(at));
+    if let Some(memory) = memory {
+        assembler = assembler.with_spool_memory(memory);
     }
+    if let Some(spool) = spool {
+        assembler = assembler.with_spool(Arc::clone(spool));
+    }
+    assembler
 }
 
 /// Takes changes: the net of a table does, and the nets of several tables.
@@ -63,18 +57,16 @@ impl Takes for Net {
 /// The changes that are left, and the taker of the others.
 #[derive(Debug)]
 pub(crate) struct Changes<T> {
-    segments: PlanReader,
-    segment: Option<SegmentReader>,
+    stream: PlanReader,
     chunk: Vec<u8>,
     assembler: Assembler,
     taker: T,
 }
 
 impl<T: Takes> Changes<T> {
-    pub(crate) const fn new(segments: PlanReader, assembler: Assembler, taker: T) -> Self {
+    pub(crate) const fn new(stream: PlanReader, assembler: Assembler, taker: T) -> Self {
         Self {
-            segments,
-            segment: None,
+            stream,
             chunk: Vec::new(),
             assembler,
             taker,
@@ -93,20 +85,9 @@ impl<T: Takes> Changes<T> {
 
     /// Takes a chunk of changes. Returns its size, or `None` at the end.
     pub(crate) fn apply(&mut self) -> Result<Option<usize>, Error> {
-        let segment = loop {
-            let segment = match (&mut self.segment, self.assembler.is_past_end()) {
-                (_, true) => return Ok(None),
-                (Some(segment), false) => segment,
-                (none, false) => match self.segments.open_next()? {
-                    None => return Ok(None),
-                    Some(opened) => none.insert(opened),
-                },
-            };
-            if segment.read(&mut self.chunk)? {
-                break self.chunk.len();
-            }
-            self.segment = None;
-        };
+        if self.assembler.is_past_end() || !self.stream.read(&mut self.chunk)? {
+            return Ok(None);
+        }
         let Self {
             chunk,
             assembler,
@@ -128,7 +109,7 @@ impl<T: Takes> Changes<T> {
                 }
             }
         }
-        Ok(Some(segment))
+        Ok(Some(chunk.len()))
     }
 }
 

@@ -5,7 +5,7 @@ use crate::format::index::Segment;
 use crate::format::version::TableVersion;
 use crate::read::as_of::Wants;
 use crate::read::log::{Log, Plan, chains};
-use crate::read::table_changes::Changes;
+use crate::read::table_changes::{Changes, assembler};
 use crate::read::table_reader::{Columns, TableReader};
 use std::sync::Arc;
 use walrow_stream::{
@@ -130,9 +130,8 @@ impl Log {
         })?;
         let found = segments.iter().filter_map(|name| self.segment_of(*name));
         let stream_bytes = found.map(|segment| segment.stream_bytes).sum();
-        let encoding = self.encoding();
-        let assembler = self.assembler(start, at, options.memory, options.spool.as_ref());
-        let segments = self.read(&segments, start);
+        let assembler = assembler(start, at, options.memory, options.spool.as_ref());
+        let segments = self.read(&segments, start)?;
         let mut net = self.begin(oid, options);
         if let Some(target) = target {
             let relation = target.define_types(&mut net)?;
@@ -140,13 +139,7 @@ impl Log {
         }
         let changes = Changes::new(segments, assembler, net);
         let columns = Columns::Defined(self.definition(oid, at));
-        Ok(TableReader::new(
-            at,
-            stream_bytes,
-            encoding,
-            columns,
-            changes,
-        ))
+        Ok(TableReader::new(at, stream_bytes, columns, changes))
     }
 
     /// Refuses a start before erased changes. A target that begins empty, or is loaded, has no rows

@@ -3,10 +3,10 @@
 use crate::error::Error;
 use crate::format::version::TableVersion;
 use crate::read::log::{Log, Plan};
-use crate::read::table_changes::{Changes, Takes, failed};
+use crate::read::table_changes::{Changes, Takes, assembler, failed};
 use crate::read::table_net::LogNetOptions;
 use std::collections::BTreeMap;
-use walrow_stream::{Change, Encoding, End, Event, Net, NetError, Unread};
+use walrow_stream::{Change, End, Event, Net, NetError, Unread};
 use walrow_wire::{Lsn, Oid};
 
 impl Log {
@@ -25,15 +25,13 @@ impl Log {
             end: Some(End::Lsn(at)),
             table: Some(&is_wanted),
         })?;
-        let encoding = self.encoding();
-        let assembler = self.assembler(start, at, first.memory, first.spool.as_ref());
+        let assembler = assembler(start, at, first.memory, first.spool.as_ref());
         let tables = tables.iter();
         let tables = tables.map(|(oid, options)| (*oid, Ok(self.begin(*oid, options.clone()))));
-        let segments = self.read(&segments, start);
+        let segments = self.read(&segments, start)?;
         let tables = Tables(tables.collect());
         Ok(NetsReader {
             at,
-            encoding,
             changes: Changes::new(segments, assembler, tables),
         })
     }
@@ -44,7 +42,6 @@ impl Log {
 #[derive(Debug)]
 pub struct NetsReader {
     at: Lsn,
-    encoding: Encoding,
     changes: Changes<Tables>,
 }
 
@@ -52,11 +49,6 @@ impl NetsReader {
     /// Changes are read up to this LSN.
     pub const fn at(&self) -> Lsn {
         self.at
-    }
-
-    /// The encoding of names and texts.
-    pub const fn encoding(&self) -> Encoding {
-        self.encoding
     }
 
     /// Reads a part of the changes. Returns false once all were read.

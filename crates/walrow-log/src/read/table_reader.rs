@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::read::definition::Definition;
 use crate::read::table_changes::{Changes, failed, spool};
 use std::sync::Arc;
-use walrow_stream::{CatalogColumn, Encoding, Net, NetRows, Relation, Tally};
+use walrow_stream::{CatalogColumn, Net, NetRows, Relation, Tally};
 use walrow_wire::{Lsn, Oid};
 
 /// The rows of a table, or its net changes, as a stream of wire frames, in chunks of any size:
@@ -18,7 +18,6 @@ pub struct TableReader {
     at: Lsn,
     stream_bytes: u64,
     read_bytes: u64,
-    encoding: Encoding,
     columns: Columns,
     phase: Phase,
 }
@@ -44,19 +43,12 @@ enum Phase {
 
 impl TableReader {
     /// Begins with changes up to an LSN.
-    pub(super) fn new(
-        at: Lsn,
-        stream_bytes: u64,
-        encoding: Encoding,
-        columns: Columns,
-        changes: Changes<Net>,
-    ) -> Self {
+    pub(super) fn new(at: Lsn, stream_bytes: u64, columns: Columns, changes: Changes<Net>) -> Self {
         Self {
             oid: changes.taker().oid(),
             at,
             stream_bytes,
             read_bytes: 0,
-            encoding,
             columns,
             phase: Phase::Changes(Box::new(changes)),
         }
@@ -70,11 +62,6 @@ impl TableReader {
     /// The LSN of the rows, or the end of the net changes. The changes after this LSN continue it.
     pub const fn at(&self) -> Lsn {
         self.at
-    }
-
-    /// The encoding of the rows.
-    pub const fn encoding(&self) -> Encoding {
-        self.encoding
     }
 
     /// Bytes of the log's streams that were read so far, and all bytes to read.
@@ -121,7 +108,7 @@ impl TableReader {
             {
                 definition.describe(&mut net)?;
             }
-            let rows = net.into_rows(self.encoding);
+            let rows = net.into_rows();
             let mut rows = rows.map_err(|error| failed(error, 0))?.with_end(self.at);
             if let Columns::Added(Some(columns)) = &self.columns {
                 rows = rows.with_columns(columns);

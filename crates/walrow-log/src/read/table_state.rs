@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::read::log::Log;
-use crate::read::table_changes::Changes;
+use crate::read::table_changes::{Changes, assembler};
 use crate::read::table_reader::{Columns, TableReader};
 use std::sync::Arc;
 use walrow_stream::{CatalogColumn, CellTextOf, End, Net, Spool};
@@ -68,7 +68,7 @@ impl Log {
         let found = part.segments.iter();
         let found = found.filter_map(|name| self.segment_of(*name));
         let stream_bytes = found.map(|segment| segment.stream_bytes).sum();
-        let segments = self.read(&part.segments, Lsn::INVALID);
+        let segments = self.read(&part.segments, Lsn::INVALID)?;
         let mut net = Net::state(part.oid);
         if part.load.is_some() {
             net = net.after_load();
@@ -76,9 +76,8 @@ impl Log {
         if let Some(cell_text) = options.cell_text {
             net = net.with_cell_text(cell_text);
         }
-        let encoding = self.encoding();
         let (memory, spool) = (options.memory, options.spool.as_ref());
-        let assembler = self.assembler(part.start(), part.at, memory, spool);
+        let assembler = assembler(part.start(), part.at, memory, spool);
         if let Some(memory) = options.memory {
             net = net.with_memory(memory);
         }
@@ -87,12 +86,6 @@ impl Log {
         }
         let changes = Changes::new(segments, assembler, net);
         let columns = Columns::Added(options.columns);
-        Ok(TableReader::new(
-            part.at,
-            stream_bytes,
-            encoding,
-            columns,
-            changes,
-        ))
+        Ok(TableReader::new(part.at, stream_bytes, columns, changes))
     }
 }

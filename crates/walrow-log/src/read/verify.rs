@@ -11,26 +11,21 @@ use crate::read::recount::{Counts, Recount};
 
 impl Log {
     /// Reads all bytes of a segment, and compares them with its checksums. Counts its stream again,
-    /// and compares the counts with its foot and the index.
+    /// and compares the counts with its foot and the index. `step` is called after each MiB or so of
+    /// the segment, and at most 16 MiB of its stream. An error of `step` ends the call.
     ///
     /// # Errors
-    /// The segment, the index or the state is damaged, or cannot be read.
-    pub fn verify(&self, segment: &Segment) -> Result<(), Error> {
-        self.verify_in_steps(segment, &mut || Ok(()))
-    }
-
-    /// As [`Log::verify`]. `step` is called after each MiB or so of the segment, and at most 16 MiB
-    /// of its stream. An error of `step` ends the call.
-    ///
-    /// # Errors
-    /// The errors of [`Log::verify`] and of `step`.
-    pub fn verify_in_steps(&self, segment: &Segment, step: &mut Step<'_>) -> Result<(), Error> {
+    /// The segment, the index or the state is damaged, or cannot be read; or the error of `step`.
+    pub fn verify(&self, segment: &Segment, step: &mut Step<'_>) -> Result<(), Error> {
         let object = segment.name().to_string();
         let damaged = |object: &str, what| Err(Error::new(object, ErrorKind::Damaged { what }));
         if !self.state_object().is_possible() {
             return damaged(STATE, DamagedPart::State);
         }
-        let mut reader = self.segment(segment.name())?;
+        let mut opened = self.read_segments([segment]);
+        let Some(mut reader) = opened.open_next()? else {
+            return Ok(());
+        };
         let foot = reader.foot();
         // A segment that was merged since is a part of a merged segment. Then the foot is the foot
         // of the merged segment.
@@ -46,7 +41,7 @@ impl Log {
                 _ => return damaged(INDEX, DamagedPart::Index),
             }
         }
-        let mut recount = Recount::new(self.encoding());
+        let mut recount = Recount::new();
         let mut chunk = Vec::new();
         while reader.read(&mut chunk)? {
             let counted = recount.take(&chunk);

@@ -10,7 +10,7 @@
 //! another name. Such a version is refused, unless a version with the name has all of its columns.
 
 use crate::error::{Error, ErrorKind};
-use crate::format::segment::SegmentName;
+use crate::format::index::Segment;
 use crate::format::whole_frames::WholeFrames;
 use crate::read::Step;
 use crate::read::log::Log;
@@ -70,7 +70,7 @@ impl ErasedColumns {
                     version.is_some_and(|version| changing.contains(&version.oid))
                 });
                 if has_table {
-                    columns.read(log, segment.name(), step)?;
+                    columns.read(log, segment, step)?;
                 }
             }
         }
@@ -112,10 +112,10 @@ impl ErasedColumns {
     }
 
     /// Adds the catalogs of a segment.
-    fn read(&mut self, log: &Log, name: SegmentName, step: &mut Step<'_>) -> Result<(), Error> {
-        let mut reader = log.segment(name)?;
+    fn read(&mut self, log: &Log, segment: &Segment, step: &mut Step<'_>) -> Result<(), Error> {
+        let mut stream = log.read_segments([segment]);
         let (mut frames, mut chunk) = (WholeFrames::default(), Vec::new());
-        while reader.read(&mut chunk)? {
+        while stream.read(&mut chunk)? {
             let taken = frames.take(&chunk, |frame| {
                 if let Some(peek) = Peek::new(frame)
                     && peek.kind() == Kind::Message
@@ -126,7 +126,7 @@ impl ErasedColumns {
                 }
                 Ok(())
             });
-            taken.map_err(|error| Error::new(&name.to_string(), error.kind))?;
+            taken.map_err(|error| Error::new(&segment.name().to_string(), error.kind))?;
             step()?;
         }
         Ok(())

@@ -48,25 +48,13 @@ pub struct Compacted {
 impl Upkeep {
     /// Merges neighbouring segments whose streams have this many bytes together, at most. Any
     /// number of readers and a writer may use the log meanwhile. Each segment is copied only a few
-    /// times, even if this is called often.
+    /// times, even if this is called often. `step` is called after each MiB, and after each segment.
+    /// An error of `step` ends the call.
     ///
     /// # Errors
-    /// A segment is damaged, another process removes, merges or erases segments, or the store failed.
-    /// Another call goes on.
-    pub fn compact(&mut self, stream_bytes: u64) -> Result<Compacted, Error> {
-        self.compact_in_steps(stream_bytes, &mut || Ok(()))
-    }
-
-    /// As [`Upkeep::compact`]. `step` is called after each MiB, and after each segment. An error of
-    /// `step` ends the call.
-    ///
-    /// # Errors
-    /// The errors of [`Upkeep::compact`] and of `step`.
-    pub fn compact_in_steps(
-        &mut self,
-        stream_bytes: u64,
-        step: &mut Step<'_>,
-    ) -> Result<Compacted, Error> {
+    /// A segment is damaged, another process removes, merges or erases segments, or the store failed;
+    /// or the error of `step`. Another call continues the work.
+    pub fn compact(&mut self, stream_bytes: u64, step: &mut Step<'_>) -> Result<Compacted, Error> {
         let store = Arc::clone(&self.store);
         let lease = lease(&*store)?;
         retention::end_removal(&*store, &lease)?;

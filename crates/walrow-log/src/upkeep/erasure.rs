@@ -23,7 +23,6 @@ use crate::read::Step;
 use crate::read::log::Log;
 use crate::read::log::registered;
 use crate::read::recount::Recount;
-use crate::read::segment_reader::SegmentReader;
 use crate::store::lease::{Lease, Quiet, lease, lock};
 use crate::store::{Objects, Put, Store, once::remove};
 use crate::upkeep::columns::ErasedColumns;
@@ -33,8 +32,7 @@ use crate::upkeep::filter::Filter;
 use crate::upkeep::retention;
 use std::io;
 use std::sync::Arc;
-use walrow_stream::{Catalog, Encoding};
-use walrow_wire::Lsn;
+use walrow_stream::Catalog;
 
 /// Erases columns and rows of a log. While it is open, no other process can write to the log.
 #[derive(Debug)]
@@ -72,22 +70,15 @@ impl Eraser {
         })
     }
 
-    /// Rewrites the segments with columns or rows to erase, and the catalog.
+    /// Rewrites the segments with columns or rows to erase, and the catalog. `step` is called after
+    /// each MiB or so, and after each segment. An error of `step` ends the call.
     ///
     /// # Errors
     /// A registered reader has not taken a row's change, and `force` is not set: then no segment is
     /// rewritten. A column is part of a replica identity. A segment is damaged, another process
-    /// removes, merges or erases segments, or the store failed. Another call goes on.
-    pub fn erase(&mut self, erase: &Erase) -> Result<Erased, Error> {
-        self.erase_in_steps(erase, &mut || Ok(()))
-    }
-
-    /// As [`Eraser::erase`]. `step` is called after each MiB or so, and after each segment. An
-    /// error of `step` ends the call.
-    ///
-    /// # Errors
-    /// The errors of [`Eraser::erase`] and of `step`.
-    pub fn erase_in_steps(&mut self, erase: &Erase, step: &mut Step<'_>) -> Result<Erased, Error> {
+    /// removes, merges or erases segments, or the store failed; or the error of `step`. Another call
+    /// continues the work.
+    pub fn erase(&mut self, erase: &Erase, step: &mut Step<'_>) -> Result<Erased, Error> {
         let mut erased = Erased::default();
         let lease = lease(&*self.store)?;
         self.sweep(&lease)?;
@@ -102,7 +93,7 @@ impl Eraser {
         let what = What {
             erase,
             columns: &columns,
-            encoding: log.encoding(),
+            log: &log,
         };
         for segment in segments {
             step()?;
@@ -151,8 +142,16 @@ impl Eraser {
             .map_err(io)?;
         let mut frames = NewSegment::stage(store, name, level)?;
         let mut filter = Filter::new(what.erase, what.columns);
-        let mut recount = Recount::new(what.encoding);
-        let members = self.copy(segment, &foot, &mut filter, &mut recount, &mut frames, step)?;
+        let mut recount = Recount::new();
+        let members = Self::copy(
+            what.log,
+            segment,
+            &foot,
+            &mut filter,
+            &mut recount,
+            &mut frames,
+            step,
+        )?;
         if !filter.has_changed() {
             return Ok(false);
         }
@@ -213,7 +212,7 @@ impl Eraser {
 
     /// Appends the parts of a segment that stay, and returns its members.
     fn copy(
-        &self,
+        log: &Log,
         segment: &Segment,
         foot: &Foot,
         filter: &mut Filter<'_>,
@@ -221,8 +220,8 @@ impl Eraser {
         frames: &mut NewSegment,
         step: &mut Step<'_>,
     ) -> Result<Vec<Member>, Error> {
-        let (name, end) = (segment.name(), Some(segment.end));
-        let mut reader = SegmentReader::open_after(&*self.store, name, end, Lsn::INVALID)?;
+        let name = segment.name();
+        let mut stream = log.read_segments([segment]);
         let (mut chunk, mut out, mut members) = (Vec::new(), Vec::new(), Vec::new());
         let named = |error: Error| Error::new(&name.to_string(), error.kind);
         let damaged = || {
@@ -234,7 +233,7 @@ impl Eraser {
             let mut left = member.stream_bytes;
             while left > 0 {
                 if rest.is_empty() {
-                    if !reader.read(&mut chunk)? {
+                    if !stream.read(&mut chunk)? {
                         return Err(damaged());
                     }
                     rest = &chunk;
@@ -283,8 +282,7 @@ fn refuse_held(objects: &dyn Objects, erase: &Erase) -> Result<(), Error> {
 struct What<'a> {
     erase: &'a Erase,
     columns: &'a ErasedColumns,
-    /// The encoding of the stream's names.
-    encoding: Encoding,
+    log: &'a Log,
 }
 
 /// Whether a segment has a column that is erased, under the given name.

@@ -28,7 +28,7 @@ use std::sync::Arc;
 /// let mut upkeep = Upkeep::open(Arc::new(Directory::open(&path)?))?;
 /// let reader = upkeep.register("nightly", None, Timestamp(0))?;
 /// assert_eq!(reader.position, upkeep.start());
-/// upkeep.compact(64 << 20)?;
+/// upkeep.compact(64 << 20, &mut || Ok(()))?;
 /// # std::fs::remove_dir_all(&path)?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -111,21 +111,18 @@ impl Proof {
 fn read(log: &Log, chain: &[Segment]) -> Result<BTreeSet<Lsn>, Error> {
     let (mut assembler, mut found) = (Assembler::default(), BTreeSet::new());
     let mut chunk = Vec::new();
-    for segment in chain {
-        let mut segment = log.segment(segment.name())?;
-        while segment.read(&mut chunk)? {
-            let mut rest = &*chunk;
-            loop {
-                match assembler.next_with(&mut rest, |_| Ok::<_, ()>(()))? {
-                    None => break,
-                    Some(Event::Begin(transaction)) => {
-                        found.insert(transaction.commit_lsn);
-                    }
-                    Some(Event::Message(message)) if !message.transactional => {
-                        found.insert(message.lsn);
-                    }
-                    Some(_) => {}
+    let mut stream = log.read_segments(chain);
+    while stream.read(&mut chunk)? {
+        let mut rest = &*chunk;
+        while let Some(event) = assembler.next_with(&mut rest, |_| Ok::<_, ()>(()))? {
+            match event {
+                Event::Begin(transaction) => {
+                    found.insert(transaction.commit_lsn);
                 }
+                Event::Message(message) if !message.transactional => {
+                    found.insert(message.lsn);
+                }
+                _ => {}
             }
         }
     }

@@ -26,7 +26,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 use walrow_stream::fact::{Fact, Source};
-use walrow_stream::{Assembler, Catalog};
+use walrow_stream::{Assembler, Catalog, Encoding};
 use walrow_wire::Lsn;
 
 /// A segment without changes is full at this many bytes.
@@ -172,7 +172,10 @@ impl Tail {
     pub(crate) fn resume(&mut self, assembler: Assembler) -> Result<Assembler, Error> {
         self.buffer.begin_session();
         self.intake.begin_session();
-        let mut assembler = assembler.with_prepares(true);
+        let mut assembler = assembler
+            .with_prepares(true)
+            .with_encoding(Encoding::Utf8)
+            .with_fixed_encoding();
         let before = self.session().source().prepared_before.clone();
         assembler.set_prepared_before(before, self.end());
         if !self.durable.is_valid() {

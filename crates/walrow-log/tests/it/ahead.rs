@@ -37,7 +37,7 @@ fn log() -> (Memory, Log) {
 
 fn ahead(log: &Log) -> ReadAhead {
     let names = log.plan(&Plan::default()).unwrap();
-    ReadAhead::start(log.read(&names, Lsn::INVALID)).unwrap()
+    ReadAhead::start(log.read(&names, Lsn::INVALID).unwrap()).unwrap()
 }
 
 #[test]

@@ -156,7 +156,7 @@ fn a_follower_finds_what_was_merged_as_soon_as_its_next_segment_is_gone() {
         }
     });
     let mut upkeep = Upkeep::open(Arc::new(between)).unwrap();
-    assert!(upkeep.compact(1 << 20).unwrap().merged > 0);
+    assert!(upkeep.compact(1 << 20, &mut || Ok(())).unwrap().merged > 0);
     let seen = seen.lock().unwrap();
     assert!(!seen.is_empty());
     assert!(seen.iter().all(|it| *it == end(5)), "{seen:?}");

@@ -6,12 +6,13 @@
     reason = "a panic is how a test fails"
 )]
 
+use crate::faults::at_every_fault;
 use crate::world::Memory;
 use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::{
-    Compacted, DamagedPart, Error, ErrorKind, Log, Plan, SegmentName, SegmentReader, StateOptions,
-    TableReader, Upkeep, Writer, WriterOptions,
+    Compacted, DamagedPart, Error, ErrorKind, Log, Plan, SegmentName, StateOptions, TableReader,
+    Upkeep, Writer, WriterOptions,
 };
 use walrow_stream::{Assembler, Event};
 use walrow_testkit::{Stream, text};
@@ -82,16 +83,11 @@ fn rows_of(stream: &[u8]) -> Vec<(Lsn, u64, String)> {
     found
 }
 
-/// The stream of planned segments, as a reader reads it.
+/// The stream of planned segments, each of them read alone.
 fn read(log: &Log, names: &[SegmentName], start: Lsn) -> Result<Vec<u8>, Error> {
     let (mut stream, mut chunk) = (Vec::new(), Vec::new());
     for name in names {
-        let segments = log.segments().iter();
-        let end = segments
-            .clone()
-            .find(|it| it.name() == *name)
-            .map(|it| it.end);
-        let mut reader = SegmentReader::open_after(&*log.objects(), *name, end, start)?;
+        let mut reader = log.read(&[*name], start)?;
         while reader.read(&mut chunk)? {
             stream.extend_from_slice(&chunk);
         }
@@ -146,7 +142,7 @@ fn merged_segments_have_the_stream_of_their_members() {
     let (stream, versions) = (stream_of(&before), before.versions().to_vec());
     let segments = before.segments().to_vec();
     let mut log = open(&store);
-    let compacted = log.compact(1 << 20).unwrap();
+    let compacted = log.compact(1 << 20, &mut || Ok(())).unwrap();
     assert_eq!((compacted.segments, compacted.merged), (6 + 3, 2));
     assert_eq!(log.segments().len(), segments.len() - 9 + 2);
     assert_eq!(store.segments().len(), log.segments().len());
@@ -155,7 +151,7 @@ fn merged_segments_have_the_stream_of_their_members() {
         assert_eq!((log.start(), log.end()), (before.start(), before.end()));
         assert_eq!(log.versions(), versions);
         for segment in log.segments() {
-            log.verify(segment).unwrap();
+            log.verify(segment, &mut || Ok(())).unwrap();
         }
         let sum = |log: &Log, of: fn(&walrow_log::Segment) -> u64| {
             log.segments().iter().map(of).sum::<u64>()
@@ -176,11 +172,14 @@ fn merged_segments_have_the_stream_of_their_members() {
     assert_eq!(merged.tables.iter().map(|it| it.last).max(), Some(end(6)));
     assert_eq!(merged.times, Some((Stream::time(1), Stream::time(6))));
     // Merged segments are not copied again without need.
-    assert_eq!(log.compact(1 << 20).unwrap(), Compacted::default());
+    assert_eq!(
+        log.compact(1 << 20, &mut || Ok(())).unwrap(),
+        Compacted::default()
+    );
     // The old view was planned before: its segments are parts of the merged segments.
     assert_eq!(stream_of(&before), stream);
     for segment in &segments {
-        before.verify(segment).unwrap();
+        before.verify(segment, &mut || Ok(())).unwrap();
     }
 }
 
@@ -197,7 +196,7 @@ fn a_writer_and_followers_go_on_beside_it() {
             if number % 17 == 0 { 120 } else { 1 },
         );
         if number % 5 == 0 {
-            log.compact(3_000).unwrap();
+            log.compact(3_000, &mut || Ok(())).unwrap();
         }
         if number % 7 == 0 {
             followers.push(Follower::new(&store));
@@ -230,7 +229,7 @@ fn a_writer_and_followers_go_on_beside_it() {
 #[test]
 fn a_state_is_read_while_merged_segments_are_merged_again() {
     let (store, mut writer, mut assembler) = begun(&[1; 5]);
-    open(&store).compact(1 << 20).unwrap();
+    open(&store).compact(1 << 20, &mut || Ok(())).unwrap();
     for number in 6..14 {
         publish(&mut writer, &mut assembler, number, 1);
     }
@@ -247,7 +246,13 @@ fn a_state_is_read_while_merged_segments_are_merged_again() {
         stream
     };
     let (expected, begun) = (read(state()), state());
-    assert_eq!(open(&store).compact(1 << 20).unwrap().merged, 1);
+    assert_eq!(
+        open(&store)
+            .compact(1 << 20, &mut || Ok(()))
+            .unwrap()
+            .merged,
+        1
+    );
     assert_eq!(read(begun), expected);
     assert_eq!(read(state()), expected);
 }
@@ -256,7 +261,7 @@ fn a_state_is_read_while_merged_segments_are_merged_again() {
 fn a_start_inside_a_merged_segment_reads_only_what_comes_after_it() {
     let store = log_of(&[1; 9]);
     let before = open(&store);
-    open(&store).compact(1 << 20).unwrap();
+    open(&store).compact(1 << 20, &mut || Ok(())).unwrap();
     let log = open(&store);
     assert_eq!(log.segments().len(), 2);
     for number in 0..=9 {
@@ -273,7 +278,7 @@ fn retention_and_readers_see_merged_segments_as_a_whole() {
     let store = log_of(&[1; 12]);
     let mut stale = open(&store);
     let mut log = open(&store);
-    log.compact(2_000).unwrap();
+    log.compact(2_000, &mut || Ok(())).unwrap();
     let ends: Vec<_> = log.segments().iter().map(|it| it.end).collect();
     assert!(ends.len() < 8, "{ends:?}");
     let inside = log.segments()[1].start.0 + 0x1000;
@@ -292,15 +297,7 @@ fn retention_and_readers_see_merged_segments_as_a_whole() {
         })
     ));
     assert_eq!(log.prune(ends[1], true), Ok(1));
-    let error = SegmentReader::open(
-        &store,
-        SegmentName {
-            start: end(1),
-            part: 0,
-        },
-    );
-    assert!(matches!(error.unwrap_err().kind, ErrorKind::Pruned { .. }));
-    log.compact(1 << 20).unwrap();
+    log.compact(1 << 20, &mut || Ok(())).unwrap();
     assert_eq!(open(&store).start(), ends[1]);
     assert_eq!(
         rows_of(&stream_of(&open(&store))).first().map(|it| it.0),
@@ -313,7 +310,7 @@ fn damaged_segments_are_not_merged() {
     let store = log_of(&[1; 4]);
     let name = open(&store).segments()[1].name().to_string();
     store.flip(&name, 20, 1);
-    let error = open(&store).compact(1 << 20).unwrap_err();
+    let error = open(&store).compact(1 << 20, &mut || Ok(())).unwrap_err();
     assert_eq!(
         (error.object, error.kind),
         (
@@ -325,11 +322,11 @@ fn damaged_segments_are_not_merged() {
     );
     assert_eq!(open(&store).segments().len(), 4);
     store.flip(&name, 20, 1);
-    open(&store).compact(1 << 20).unwrap();
+    open(&store).compact(1 << 20, &mut || Ok(())).unwrap();
     let merged = open(&store).segments()[0].name().to_string();
     store.flip(&merged, 20, 1);
     let log = open(&store);
-    assert!(log.verify(&log.segments()[0]).is_err());
+    assert!(log.verify(&log.segments()[0], &mut || Ok(())).is_err());
     assert!(read(&log, &names(&log), Lsn(0)).is_err());
 }
 
@@ -340,60 +337,53 @@ fn a_crash_or_a_failure_at_any_operation_changes_nothing_for_any_reader() {
     let rows = [1, 1, 2, 1, 120, 1, 3, 1, 1];
     let whole = log_of(&rows);
     let expected = stream_of(&open(&whole));
-    let mut log = open(&whole);
-    let before = whole.operations();
-    log.compact(2_000).unwrap();
-    log.compact(1 << 20).unwrap();
-    let operations = whole.operations() - before;
-    assert!(operations > 60, "{operations}");
-    for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
-        for is_refused in [false, true] {
-            let (store, mut writer, mut assembler) = begun(&rows);
-            let mut views = vec![open(&store)];
-            let mut log = open(&store);
-            let mut follower = Follower::new(&store);
-            if is_refused {
-                store.refuse(operation, 7);
-            } else {
-                store.crash_at(operation, 7);
+    let calls = at_every_fault(walrow_testkit::step(7), 7, |fault| {
+        let (store, writer, assembler) = begun(&rows);
+        let mut views = vec![open(&store)];
+        let mut log = open(&store);
+        let mut follower = Follower::new(&store);
+        let mut running = Some((writer, assembler));
+        let _ = fault.during(&store, || {
+            let compacted = log.compact(2_000, &mut || Ok(()));
+            let compacted = compacted.and_then(|_| log.compact(1 << 20, &mut || Ok(())));
+            if !fault.is_refused {
+                running = None;
             }
-            let _ = log.compact(2_000).and_then(|_| log.compact(1 << 20));
-            if is_refused {
-                // No process has stopped.
-                store.refuse(usize::MAX, 0);
-            } else {
-                drop(writer);
-                store.reboot();
-                writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
-                assembler = writer.resume(Assembler::default()).unwrap();
-                let session = Stream::new().session().bytes();
-                writer.append(&mut assembler, &mut &*session).unwrap();
+            compacted
+        });
+        let (mut writer, mut assembler) = running.unwrap_or_else(|| {
+            let writer = Writer::open(Arc::new(store.clone()), WriterOptions::default());
+            let mut writer = writer.unwrap();
+            let mut assembler = writer.resume(Assembler::default()).unwrap();
+            let session = Stream::new().session().bytes();
+            writer.append(&mut assembler, &mut &*session).unwrap();
+            (writer, assembler)
+        });
+        let check = |views: &[Upkeep]| {
+            for view in views {
+                let stream = read(view, &names(view), Lsn(0)).unwrap();
+                assert!(stream == expected, "a fault at {}", fault.call);
             }
-            let check = |views: &[Upkeep]| {
-                for view in views {
-                    let stream = read(view, &names(view), Lsn(0)).unwrap();
-                    assert!(stream == expected, "a crash at {operation}");
-                }
-            };
-            views.push(open(&store));
-            check(&views);
-            let mut again = open(&store);
-            again.compact(1 << 20).unwrap();
-            views.push(open(&store));
-            check(&views);
-            assert_eq!(store.segments().len(), open(&store).segments().len());
-            publish(&mut writer, &mut assembler, 10, 1);
-            publish(&mut writer, &mut assembler, 11, 1);
-            again.compact(1 << 20).unwrap();
-            follower.follow();
-            assert!(follower.stream.starts_with(&expected));
-            assert_eq!(
-                rows_of(&follower.stream),
-                rows_of(&stream_of(&open(&store)))
-            );
-            assert_eq!(rows_of(&follower.stream).len(), 131 + 2);
-        }
-    }
+        };
+        views.push(open(&store));
+        check(&views);
+        let mut again = open(&store);
+        again.compact(1 << 20, &mut || Ok(())).unwrap();
+        views.push(open(&store));
+        check(&views);
+        assert_eq!(store.segments().len(), open(&store).segments().len());
+        publish(&mut writer, &mut assembler, 10, 1);
+        publish(&mut writer, &mut assembler, 11, 1);
+        again.compact(1 << 20, &mut || Ok(())).unwrap();
+        follower.follow();
+        assert!(follower.stream.starts_with(&expected));
+        assert_eq!(
+            rows_of(&follower.stream),
+            rows_of(&stream_of(&open(&store)))
+        );
+        assert_eq!(rows_of(&follower.stream).len(), 131 + 2);
+    });
+    assert!(calls > 60, "{calls}");
 }
 
 proptest! {
@@ -412,7 +402,7 @@ proptest! {
         let mut copied = 0;
         for target in targets {
             let mut log = open(&store);
-            copied += log.compact(target).unwrap().bytes;
+            copied += log.compact(target, &mut || Ok(())).unwrap().bytes;
             views.push(log);
             for view in &views {
                 prop_assert!(read(view, &names(view), Lsn(0)).unwrap() == stream);

@@ -7,10 +7,11 @@
     reason = "a panic is how a test fails"
 )]
 
+use crate::faults::{at_every_crash, at_every_fault};
 use crate::world::Memory;
 use std::sync::Arc;
 use walrow_log::{
-    Erase, Erased, Eraser, Error, ErrorKind, Hold, Images, Plan, Upkeep, Writer, WriterOptions,
+    Erase, Erased, Eraser, Error, ErrorKind, Hold, Images, Upkeep, Writer, WriterOptions,
 };
 use walrow_stream::{Assembler, Catalog, Event, RowChange};
 use walrow_testkit::{Stream, text};
@@ -138,11 +139,9 @@ const fn end(number: u64) -> Lsn {
 fn stream_of(store: &Memory) -> Vec<u8> {
     let log = open(store);
     let (mut stream, mut chunk) = (Vec::new(), Vec::new());
-    for name in log.plan(&Plan::default()).unwrap() {
-        let mut segment = log.segment(name).unwrap();
-        while segment.read(&mut chunk).unwrap() {
-            stream.extend_from_slice(&chunk);
-        }
+    let mut reader = crate::read_all(&log);
+    while reader.read(&mut chunk).unwrap() {
+        stream.extend_from_slice(&chunk);
     }
     stream
 }
@@ -231,7 +230,7 @@ fn without(lines: &[Line], erase: &Erase) -> Vec<Line> {
 }
 
 fn erased(store: &Memory, erase: &Erase) -> Result<Erased, Error> {
-    Eraser::open(Writer::quiet(Arc::new(store.clone()))?)?.erase(erase)
+    Eraser::open(Writer::quiet(Arc::new(store.clone()))?)?.erase(erase, &mut || Ok(()))
 }
 
 /// Whether any object has these bytes, compressed or not.
@@ -248,7 +247,7 @@ fn rows_are_erased_and_all_others_stay_with_their_seq() {
         for merges in [false, true] {
             let store = log_of(&history(identity));
             if merges {
-                open(&store).compact(1 << 20).unwrap();
+                open(&store).compact(1 << 20, &mut || Ok(())).unwrap();
             }
             let segments = open(&store).segments().to_vec();
             let before = lines(&stream_of(&store));
@@ -267,7 +266,7 @@ fn rows_are_erased_and_all_others_stay_with_their_seq() {
             let log = open(&store);
             assert_eq!(log.segments().len(), segments.len());
             for (segment, was) in log.segments().iter().zip(&segments) {
-                log.verify(segment).unwrap();
+                log.verify(segment, &mut || Ok(())).unwrap();
                 assert_eq!((segment.name(), segment.end), (was.name(), was.end));
                 assert_eq!(
                     (segment.times, segment.transactions),
@@ -280,7 +279,7 @@ fn rows_are_erased_and_all_others_stay_with_their_seq() {
             assert_eq!(rows, expected.count() as u64);
             // A second erasure and a merge change nothing.
             assert_eq!(erased(&store, &erase).unwrap().rewritten, 0);
-            open(&store).compact(1 << 20).unwrap();
+            open(&store).compact(1 << 20, &mut || Ok(())).unwrap();
             assert!(lines(&stream_of(&store)) == after);
             // A column of the same log.
             let mut drop = Erase::default();
@@ -299,19 +298,17 @@ fn rows_are_erased_and_all_others_stay_with_their_seq() {
 fn nothing_stays_that_readers_do_not_see() {
     let mut left = 0;
     for prunes in [false, true] {
-        let mut operation = 0;
-        loop {
-            operation += 1;
+        at_every_crash(0, |crash| {
             let store = log_of(&history(ReplicaIdentity::Default));
             let mut log = open(&store);
-            store.crash_at(operation, 0);
             let middle = log.segments().get(log.segments().len() / 2).unwrap().end;
-            let done = if prunes {
-                log.prune(middle, true).is_ok()
-            } else {
-                log.compact(1 << 20).is_ok()
-            };
-            store.reboot();
+            let _ = crash.during(&store, || {
+                if prunes {
+                    log.prune(middle, true).map(|_| ())
+                } else {
+                    log.compact(1 << 20, &mut || Ok(())).map(|_| ())
+                }
+            });
             let seen = |store: &Memory| {
                 let log = open(store);
                 let names = log.segments().iter().map(walrow_log::Segment::name);
@@ -322,11 +319,8 @@ fn nothing_stays_that_readers_do_not_see() {
             erased(&store, &erase).unwrap();
             let objects = store.objects().into_iter().map(|(name, _)| name);
             let stored: Vec<_> = objects.filter(|name| name.contains(".wire.")).collect();
-            assert_eq!(stored, seen(&store), "a crash at operation {operation}");
-            if done {
-                break;
-            }
-        }
+            assert_eq!(stored, seen(&store), "a crash at operation {}", crash.call);
+        });
     }
     assert!(left > 5, "{left}");
 }
@@ -354,7 +348,7 @@ fn where_the_last_erased_change_ends_is_kept() {
     assert!(erased(&store, &whole).unwrap().rewritten > 0);
     assert_eq!(last_erased(&store), [(T, end(6))]);
     let mut log = open(&store);
-    log.compact(1 << 20).unwrap();
+    log.compact(1 << 20, &mut || Ok(())).unwrap();
     assert_eq!(last_erased(&store), [(T, end(6))]);
     assert!(log.prune(end(7), true).unwrap() > 0);
     assert_eq!(last_erased(&store), [(T, end(6))]);
@@ -557,55 +551,44 @@ fn no_byte_of_a_decided_transaction_is_written_again() {
 fn a_crash_or_a_failure_leaves_each_segment_whole_and_another_call_goes_on() {
     let transactions = history(ReplicaIdentity::Default);
     let whole = log_of(&transactions);
-    open(&whole).compact(2_000).unwrap();
+    open(&whole).compact(2_000, &mut || Ok(())).unwrap();
     let before = lines(&stream_of(&whole));
     let mut erase = found(&before);
     erase.columns.insert("secret".to_owned());
-    let first = whole.operations();
     erased(&whole, &erase).unwrap();
-    let operations = whole.operations() - first;
     let expected = stream_of(&whole);
-    assert!(operations > 50, "{operations}");
-    for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
-        for is_refused in [false, true] {
-            let store = log_of(&transactions);
-            open(&store).compact(2_000).unwrap();
-            let planned = open(&store);
-            if is_refused {
-                store.refuse(operation, 7);
-            } else {
-                store.crash_at(operation, 7);
-            }
-            let failed = erased(&store, &erase).is_err();
-            store.reboot();
-            // The log has all transactions. Some rows are erased already, and each erased row is
-            // recorded.
-            let between = lines(&stream_of(&store));
-            let left = found(&between).rows;
-            let gone = erase.rows.keys().filter(|it| !left.contains_key(it));
-            let recorded = last_erased(&store).first().map(|(_, end)| *end);
-            assert!(gone.map(|it| it.0).max() < recorded.or(Some(Lsn(0))));
-            let commits = |lines: &[Line]| {
-                let commits = lines.iter().filter(|it| it.2 == "commit");
-                commits.map(|it| (it.0, it.1)).collect::<Vec<_>>()
-            };
-            assert_eq!(commits(&between), commits(&before));
-            let log = open(&store);
-            for segment in log.segments() {
-                log.verify(segment).unwrap();
-            }
-            if failed {
-                erased(&store, &erase).unwrap();
-            }
-            assert!(stream_of(&store) == expected, "operation {operation}");
-            assert_eq!(last_erased(&store), [(T, end(6))]);
-            assert!(!has_bytes(&store, b"hidden"));
-            // A reader that has planned before reads the old or the new version of each segment.
-            let mut chunk = Vec::new();
-            for name in planned.plan(&Plan::default()).unwrap() {
-                let mut segment = planned.segment(name).unwrap();
-                while segment.read(&mut chunk).unwrap() {}
-            }
+    let calls = at_every_fault(walrow_testkit::step(7), 7, |fault| {
+        let store = log_of(&transactions);
+        open(&store).compact(2_000, &mut || Ok(())).unwrap();
+        let planned = open(&store);
+        let failed = fault.during(&store, || erased(&store, &erase)).is_err();
+        store.reboot();
+        // The log has all transactions. Some rows are erased already, and each erased row is
+        // recorded.
+        let between = lines(&stream_of(&store));
+        let left = found(&between).rows;
+        let gone = erase.rows.keys().filter(|it| !left.contains_key(it));
+        let recorded = last_erased(&store).first().map(|(_, end)| *end);
+        assert!(gone.map(|it| it.0).max() < recorded.or(Some(Lsn(0))));
+        let commits = |lines: &[Line]| {
+            let commits = lines.iter().filter(|it| it.2 == "commit");
+            commits.map(|it| (it.0, it.1)).collect::<Vec<_>>()
+        };
+        assert_eq!(commits(&between), commits(&before));
+        let log = open(&store);
+        for segment in log.segments() {
+            log.verify(segment, &mut || Ok(())).unwrap();
         }
-    }
+        if failed {
+            erased(&store, &erase).unwrap();
+        }
+        assert!(stream_of(&store) == expected, "operation {}", fault.call);
+        assert_eq!(last_erased(&store), [(T, end(6))]);
+        assert!(!has_bytes(&store, b"hidden"));
+        // A reader that has planned before reads the old or the new version of each segment.
+        let mut chunk = Vec::new();
+        let mut reader = crate::read_all(&planned);
+        while reader.read(&mut chunk).unwrap() {}
+    });
+    assert!(calls > 50, "{calls}");
 }

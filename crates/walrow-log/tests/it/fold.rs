@@ -10,8 +10,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 use walrow_log::FileSpool;
 use walrow_stream::{
-    Assembler, Catalog, CatalogColumn, CellText, Column, Encoding, Event, Gap, Net, NetError,
-    RowChange,
+    Assembler, Catalog, CatalogColumn, CellText, Column, Event, Gap, Net, NetError, RowChange,
 };
 use walrow_testkit::strategy::arbitrary;
 use walrow_testkit::{OwnedCell, Stream, TableModel, TableStep, binary, null, text, unchanged};
@@ -58,7 +57,7 @@ fn applied(mut fold: Net, bytes: &[u8]) -> Result<Net, NetError> {
 
 /// The columns and the sorted rows of the result.
 fn rows(fold: Net) -> (Vec<String>, Vec<Row>) {
-    let mut folded = fold.into_rows(Encoding::Utf8).unwrap();
+    let mut folded = fold.into_rows().unwrap();
     let (mut columns, mut rows, mut chunk) = (Vec::new(), Vec::new(), Vec::new());
     let mut assembler = Assembler::default();
     let mut seqs = 0..;
@@ -323,10 +322,7 @@ fn columns_that_came_after_the_last_change_are_null() {
     ] {
         let bytes = begun(ReplicaIdentity::Default).commit().bytes();
         let folded = applied(fold(), &bytes).unwrap();
-        let mut folded = folded
-            .into_rows(Encoding::Utf8)
-            .unwrap()
-            .with_columns(&columns(now));
+        let mut folded = folded.into_rows().unwrap().with_columns(&columns(now));
         let (mut chunk, mut found) = (Vec::new(), Vec::new());
         let mut assembler = Assembler::default();
         while folded.read(&mut chunk).unwrap() {

@@ -8,6 +8,7 @@
 
 pub(crate) mod loads;
 
+use crate::faults::{at_every_crash, at_every_fault};
 use crate::passing::Passing;
 use crate::world::Memory;
 use proptest::prelude::*;
@@ -42,12 +43,10 @@ fn plain(segment: &[u8]) -> Vec<u8> {
 /// The stream of all segments.
 fn stream_of(store: &Memory) -> Vec<u8> {
     let log = Log::open(Arc::new(store.clone())).unwrap();
-    let mut read = Vec::new();
-    for name in log.plan(&walrow_log::Plan::default()).unwrap() {
-        let (mut segment, mut chunk) = (log.segment(name).unwrap(), Vec::new());
-        while segment.read(&mut chunk).unwrap() {
-            read.extend_from_slice(&chunk);
-        }
+    let mut stream = crate::read_all(&log);
+    let (mut read, mut chunk) = (Vec::new(), Vec::new());
+    while stream.read(&mut chunk).unwrap() {
+        read.extend_from_slice(&chunk);
     }
     read
 }
@@ -505,37 +504,24 @@ fn segments_are_filled_while_the_stream_is_read() {
             };
             let whole = Memory::default();
             write(&whole, &bytes, plan, &mut Lsn::default()).unwrap();
-            let operations = whole.operations();
             assert_eq!(read(&whole), contents([&*bytes]));
-            for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
+            at_every_fault(walrow_testkit::step(7), 1_000, |fault| {
                 let store = Memory::default();
-                store.crash_at(operation, 1_000);
                 let mut confirmed = Lsn::default();
-                let crashed = write(&store, &bytes, plan, &mut confirmed);
-                store.reboot();
-                if crashed.is_err() {
+                let written = fault.during(&store, || {
+                    if fault.is_refused {
+                        insist(&store, &bytes, plan)
+                    } else {
+                        write(&store, &bytes, plan, &mut confirmed)
+                    }
+                });
+                if written.is_err() {
+                    store.reboot();
                     write(&store, &bytes, plan, &mut confirmed).unwrap();
                 }
-                assert_eq!(
-                    commits(&stream_of(&store)),
-                    expected,
-                    "a crash at operation {operation}"
-                );
-            }
-            for operation in (1..=operations).step_by(walrow_testkit::step(7)) {
-                let store = Memory::default();
-                store.refuse(operation, 1_000);
-                if insist(&store, &bytes, plan).is_err() {
-                    store.reboot();
-                    write(&store, &bytes, plan, &mut Lsn::default()).unwrap();
-                }
-                store.refuse(usize::MAX, 0);
-                assert_eq!(
-                    commits(&stream_of(&store)),
-                    expected,
-                    "operation {operation} was refused"
-                );
-            }
+                let found = commits(&stream_of(&store));
+                assert_eq!(found, expected, "a fault at operation {}", fault.call);
+            });
         }
     }
 }
@@ -768,7 +754,7 @@ fn new_files_are_for_whom_the_writer_has_written_whatever_the_directory_is() {
             drop(writer);
             let mut log = Upkeep::open(Arc::new(Directory::open(&path).unwrap())).unwrap();
             log.register("a", None, walrow_wire::Timestamp(0)).unwrap();
-            assert_eq!(log.compact(1 << 20).unwrap().merged, 1);
+            assert_eq!(log.compact(1 << 20, &mut || Ok(())).unwrap().merged, 1);
             log.prune(Lsn(0x3800), true).unwrap();
             for file in std::fs::read_dir(&path).unwrap() {
                 let file = file.unwrap();
@@ -811,7 +797,8 @@ fn a_pipe_is_refused() {
         let results = [
             Writer::open(Arc::clone(&store), options()).map(|_| ()),
             Upkeep::open(Arc::clone(&store)).and_then(|mut log| {
-                log.segment(walrow_log::SegmentName::default())?;
+                let names = log.plan(&walrow_log::Plan::default())?;
+                log.read(&names, Lsn::INVALID)?.read(&mut Vec::new())?;
                 log.prune(Lsn(0), false)?;
                 log.register("r", None, walrow_wire::Timestamp(0))
                     .map(|_| ())
@@ -874,17 +861,15 @@ proptest! {
         }
         let expected = read(&whole);
         prop_assert_eq!(&expected, &contents([&*bytes]));
-        for operation in 1..=whole.operations() {
+        at_every_crash(survive, |crash| {
             let store = Memory::default();
-            store.crash_at(operation, survive);
             let mut confirmed = Lsn::default();
-            let crashed = write(&store, &bytes, plan, &mut confirmed);
-            store.reboot();
-            if crashed.is_err() {
+            let written = crash.during(&store, || write(&store, &bytes, plan, &mut confirmed));
+            if written.is_err() {
                 write(&store, &bytes, plan, &mut confirmed).unwrap();
             }
-            prop_assert_eq!(&read(&store), &expected, "a crash at operation {}", operation);
-        }
+            assert_eq!(&read(&store), &expected, "a crash at operation {}", crash.call);
+        });
     }
 
     /// An operation fails, the log is opened again, and then there is a crash. Bytes that a failed

@@ -3,13 +3,14 @@
 #[cfg(feature = "segments")]
 mod ahead;
 mod between;
-mod committed;
 #[cfg(feature = "segments")]
 mod compaction;
 #[cfg(feature = "segments")]
 mod directory;
 #[cfg(feature = "segments")]
 mod erasure;
+#[cfg(feature = "segments")]
+mod faults;
 mod fold;
 #[cfg(feature = "segments")]
 mod log;
@@ -43,6 +44,14 @@ fn cases(all: u32) -> u32 {
     } else {
         all / 4
     }
+}
+
+/// The stream of all segments.
+#[cfg(feature = "segments")]
+#[expect(clippy::unwrap_used, reason = "a panic is how a test fails")]
+fn read_all(log: &walrow_log::Log) -> walrow_log::PlanReader {
+    let names = log.plan(&walrow_log::Plan::default()).unwrap();
+    log.read(&names, walrow_wire::Lsn::INVALID).unwrap()
 }
 
 /// Makes everything durable, and returns the durable position. 0/0 if there is no such position.

@@ -5,6 +5,7 @@
     reason = "a panic is how a test fails"
 )]
 
+use crate::faults::{Fault, at_every_crash};
 use crate::sync;
 use crate::world::Memory;
 use std::sync::Arc;
@@ -105,14 +106,12 @@ fn prepared(store: &Memory) -> Option<String> {
 fn ends(store: &Memory) -> Vec<Lsn> {
     let log = Log::open(Arc::new(store.clone())).unwrap();
     let (mut assembler, mut chunk, mut ends) = (Assembler::default(), Vec::new(), Vec::new());
-    for segment in log.segments() {
-        let mut reader = log.segment(segment.name()).unwrap();
-        while reader.read(&mut chunk).unwrap() {
-            let mut input = &*chunk;
-            while let Some(event) = assembler.next(&mut input).unwrap() {
-                if let Event::Commit { transaction, .. } = event {
-                    ends.push(transaction.end_lsn);
-                }
+    let mut stream = crate::read_all(&log);
+    while stream.read(&mut chunk).unwrap() {
+        let mut input = &*chunk;
+        while let Some(event) = assembler.next(&mut input).unwrap() {
+            if let Event::Commit { transaction, .. } = event {
+                ends.push(transaction.end_lsn);
             }
         }
     }
@@ -411,7 +410,7 @@ fn the_place_of_a_load_that_has_ended_is_forgotten() {
         let mut upkeep = Upkeep::open(Arc::new(store.clone())).unwrap();
         match change {
             0 => {}
-            1 => assert!(upkeep.compact(1 << 20).unwrap().merged > 0),
+            1 => assert!(upkeep.compact(1 << 20, &mut || Ok(())).unwrap().merged > 0),
             _ => assert!(upkeep.prune(end(2), true).unwrap() > 0),
         }
         let expected = (change < 2).then(|| ends(&store));
@@ -517,12 +516,11 @@ fn a_segment_ends_before_its_foot_is_too_large() {
 /// The rollback is only in the journal. The first part of a large transaction empties the journal.
 #[test]
 fn a_transaction_that_was_rolled_back_stays_so_while_a_large_one_is_written() {
-    let crashes = (1..).take_while(|operation| is_rolled_back_after_a_crash(*operation));
-    assert!(crashes.count() > 20);
+    let calls = at_every_crash(0, is_rolled_back_after_a_crash);
+    assert!(calls > 20, "{calls}");
 }
 
-/// Returns whether the store came to that operation.
-fn is_rolled_back_after_a_crash(operation: usize) -> bool {
+fn is_rolled_back_after_a_crash(crash: &Fault) {
     let store = Memory::default();
     let mut options = WriterOptions::default();
     options.segment_bytes = 600;
@@ -553,19 +551,17 @@ fn is_rolled_back_after_a_crash(operation: usize) -> bool {
     for _ in 0..40 {
         large = large.insert(1, &[text("x".repeat(100))]);
     }
-    store.crash_at(operation, 0);
-    let appended = writer.append(&mut assembler, &mut &*large.commit().bytes());
-    drop((writer, assembler));
-    store.reboot();
-    assert!(open(&store).0.position() >= end(1), "{operation}");
-    appended.is_err()
+    let _ = crash.during(&store, move || {
+        writer.append(&mut assembler, &mut &*large.commit().bytes())
+    });
+    assert!(open(&store).0.position() >= end(1), "{}", crash.call);
 }
 
 /// A writer crashes after it has published its first load, and before it notes that. Then only a
 /// segment of the load says that the load has ended.
 #[test]
 fn a_load_has_ended_also_after_its_segments_were_removed() {
-    for operation in 1.. {
+    at_every_crash(1, |crash| {
         let store = Memory::default();
         let mut writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
         writer.plan_first_load().unwrap();
@@ -577,20 +573,15 @@ fn a_load_has_ended_also_after_its_segments_were_removed() {
             writer.append(&mut assembler, &mut &*stream).unwrap();
             writer.publish(&mut assembler).unwrap();
         }
-        store.crash_at(operation, 1);
-        let ended = writer.end_load(&load).is_ok();
-        drop(writer);
-        store.reboot();
+        let ended = crash.during(&store, move || writer.end_load(&load));
         let mut upkeep = Upkeep::open(Arc::new(store.clone())).unwrap();
         upkeep.prune(upkeep.end(), true).unwrap();
-        let writer = Writer::open(Arc::new(store.clone()), WriterOptions::default());
+        let writer = Writer::open(Arc::new(store), WriterOptions::default());
         let position = writer.unwrap().position();
-        assert!([Lsn::INVALID, end(3)].contains(&position), "{operation}");
-        if ended {
-            assert_eq!(position, end(3));
-            break;
-        }
-    }
+        let expected = [Lsn::INVALID, end(3)];
+        assert!(expected.contains(&position), "{}", crash.call);
+        assert!(ended.is_err() || position == end(3));
+    });
 }
 
 #[test]
@@ -643,9 +634,8 @@ fn a_segment_that_the_index_describes_otherwise_is_refused() {
     let damaged = ErrorKind::Damaged {
         what: DamagedPart::Index,
     };
-    assert_eq!(log.segment(name).unwrap_err().kind, damaged);
-    let mut plan = log.read(&[name], Lsn::INVALID);
-    assert_eq!(plan.open_next().unwrap_err().kind, damaged);
+    let mut stream = log.read(&[name], Lsn::INVALID).unwrap();
+    assert_eq!(stream.read(&mut Vec::new()).unwrap_err().kind, damaged);
 }
 
 /// A crash has left a prepared transaction that the journal does not name. It seems to be decided,

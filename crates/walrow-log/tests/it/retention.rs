@@ -5,6 +5,7 @@
     reason = "a panic is how a test fails"
 )]
 
+use crate::faults::at_every_fault;
 use crate::world::Memory;
 use std::sync::Arc;
 use walrow_log::{
@@ -354,32 +355,27 @@ fn a_crash_or_a_failure_loses_no_reader_and_nothing_that_one_needs() {
         log.advance("r", end(3), at(1))?;
         log.retain(&age(0), at(100))
     };
-    let whole = six();
-    let before = whole.operations();
-    assert_eq!(work(&whole).unwrap().segments, 3);
-    for operation in 1..=whole.operations() - before {
-        for is_refused in [false, true] {
-            let store = six();
-            if is_refused {
-                store.refuse(operation, 7);
-            } else {
-                store.crash_at(operation, 7);
-            }
-            let failed = work(&store).is_err();
-            store.reboot();
-            let log = open(&store);
-            let position = log.readers().unwrap().first().map(|it| it.position);
-            assert!([None, Some(end(2)), Some(end(3))].contains(&position));
-            assert!(log.start() <= position.unwrap_or_default(), "{operation}");
-            let mut plan = Plan::default();
-            plan.start = position.unwrap_or_default();
-            let names = log.plan(&plan).unwrap();
-            assert_eq!(names.last().map(|it| it.start), Some(end(5)));
-            assert!(failed || is_refused || position == Some(end(3)));
-            // A writer goes on, and the work can be done again.
-            drop(Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap());
-            work(&store).unwrap();
-            assert_eq!((open(&store).start(), store.segments().len()), (end(3), 3));
-        }
-    }
+    assert_eq!(work(&six()).unwrap().segments, 3);
+    at_every_fault(1, 7, |fault| {
+        let store = six();
+        let failed = fault.during(&store, || work(&store)).is_err();
+        store.reboot();
+        let log = open(&store);
+        let position = log.readers().unwrap().first().map(|it| it.position);
+        assert!([None, Some(end(2)), Some(end(3))].contains(&position));
+        assert!(
+            log.start() <= position.unwrap_or_default(),
+            "{}",
+            fault.call
+        );
+        let mut plan = Plan::default();
+        plan.start = position.unwrap_or_default();
+        let names = log.plan(&plan).unwrap();
+        assert_eq!(names.last().map(|it| it.start), Some(end(5)));
+        assert!(failed || fault.is_refused || position == Some(end(3)));
+        // A writer goes on, and the work can be done again.
+        drop(Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap());
+        work(&store).unwrap();
+        assert_eq!((open(&store).start(), store.segments().len()), (end(3), 3));
+    });
 }

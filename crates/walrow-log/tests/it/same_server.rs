@@ -102,7 +102,7 @@ fn meet(store: &Memory, fate: Fate) {
         Fate::Reopened => {}
         Fate::Crashed => store.reboot(),
         Fate::Compacted => {
-            log().compact(1 << 20).unwrap();
+            log().compact(1 << 20, &mut || Ok(())).unwrap();
         }
         Fate::Pruned => {
             let mut log = log();
@@ -121,7 +121,7 @@ fn meet(store: &Memory, fate: Fate) {
                 .extend((1..50).map(|at| ((Lsn(0x1000 * at), 0), row)));
             // If there are prepared transactions, the erasure is refused.
             if let Ok(mut eraser) = Writer::quiet(Arc::new(store.clone())).and_then(Eraser::open) {
-                eraser.erase(&erase).unwrap();
+                eraser.erase(&erase, &mut || Ok(())).unwrap();
             }
         }
     }

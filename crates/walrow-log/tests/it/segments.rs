@@ -210,7 +210,8 @@ fn hostile_segments_are_errors_and_take_little_memory() {
     fs::write(&path, segment(&bomb, &foot)).unwrap();
     let log = directory.log().unwrap();
     let mut chunk = Vec::new();
-    let error = log.segment(name).unwrap().read(&mut chunk).unwrap_err();
+    let mut stream = log.read(&[name], Lsn::INVALID).unwrap();
+    let error = stream.read(&mut chunk).unwrap_err();
     assert_eq!(
         error.kind,
         ErrorKind::Damaged {
@@ -270,8 +271,18 @@ fn a_segment_that_was_pruned_after_it_was_planned_says_so() {
     let end = directory.segment(0x4000).end;
     let reader = directory.log().unwrap();
     directory.log().unwrap().prune(end, false).unwrap();
-    let error = reader.segment(name).unwrap_err();
+    let mut stream = reader.read(&[name], Lsn::INVALID).unwrap();
+    let error = stream.read(&mut Vec::new()).unwrap_err();
     assert!(matches!(error.kind, ErrorKind::Pruned { .. }), "{error}");
+    // A later view does not have the segment.
+    let view = directory.log().unwrap();
+    let refused = |name| view.read(&[name], Lsn::INVALID).unwrap_err();
+    assert!(matches!(refused(name).kind, ErrorKind::Pruned { .. }));
+    let unknown = SegmentName {
+        start: end,
+        part: 0,
+    };
+    assert!(refused(unknown).is_not_found());
 }
 
 proptest! {
@@ -315,13 +326,13 @@ proptest! {
         fs::write(&path, &bytes).unwrap();
         if let Ok(mut log) = directory.log() {
             let segments = log.segments().to_vec();
-            let _ = segments.iter().map(|it| log.verify(it)).collect::<Vec<_>>();
-            for name in log.plan(&Plan::default()).unwrap() {
+            let _ = segments.iter().map(|it| log.verify(it, &mut || Ok(()))).collect::<Vec<_>>();
+            for segment in &segments {
                 let (mut chunk, mut total) = (Vec::new(), 0);
-                let Ok(mut reader) = log.segment(name) else { continue };
-                while let Ok(true) = reader.read(&mut chunk) {
+                let mut stream = log.read(&[segment.name()], Lsn::INVALID).unwrap();
+                while let Ok(true) = stream.read(&mut chunk) {
                     total += chunk.len();
-                    prop_assert!(total as u64 <= reader.foot().stream_bytes);
+                    prop_assert!(total as u64 <= segment.stream_bytes);
                 }
             }
             let _ = log.follow();

@@ -7,6 +7,7 @@
     reason = "a panic is how a test fails"
 )]
 
+use crate::faults::at_every_crash;
 use crate::world::Memory;
 use std::sync::{Arc, Mutex};
 use walrow_log::{
@@ -129,7 +130,7 @@ impl Act {
                 log.retain(&retention, at(50))?;
             }
             Self::Compact => {
-                log.compact(1 << 20)?;
+                log.compact(1 << 20, &mut || Ok(()))?;
             }
         }
         Ok(())
@@ -300,7 +301,7 @@ fn others_go_on_while_segments_are_copied() {
     let mut log = open(&store);
     log.register("r", Some(end(1)), at(0)).unwrap();
     let (mut steps, mut position) = (0, 1);
-    let done = log.compact_in_steps(1 << 20, &mut || {
+    let done = log.compact(1 << 20, &mut || {
         steps += 1;
         position = (position + 1).min(6);
         let before = std::time::Instant::now();
@@ -308,7 +309,10 @@ fn others_go_on_while_segments_are_copied() {
         open(&store).register("other", Some(end(1)), at(1)).unwrap();
         assert!(before.elapsed().as_secs() < 5, "they wait for the lock");
         // Two jobs never work at once.
-        assert_eq!(kind(open(&store).compact(1 << 20)), ErrorKind::Busy);
+        assert_eq!(
+            kind(open(&store).compact(1 << 20, &mut || Ok(()))),
+            ErrorKind::Busy
+        );
         assert_eq!(kind(open(&store).prune(end(2), false)), ErrorKind::Busy);
         Ok(())
     });
@@ -320,9 +324,12 @@ fn others_go_on_while_segments_are_copied() {
     erase.tables.insert(1);
     erase.columns.insert("name".to_owned());
     let mut eraser = Eraser::open(quiet).unwrap();
-    let erased = eraser.erase_in_steps(&erase, &mut || {
+    let erased = eraser.erase(&erase, &mut || {
         open(&store_).advance("r", end(6), at(1)).unwrap();
-        assert_eq!(kind(open(&store_).compact(1 << 20)), ErrorKind::Busy);
+        assert_eq!(
+            kind(open(&store_).compact(1 << 20, &mut || Ok(()))),
+            ErrorKind::Busy
+        );
         Ok(())
     });
     assert_eq!(erased.unwrap().rewritten, 2);
@@ -346,19 +353,16 @@ fn a_step_that_fails_ends_the_job_and_another_call_goes_on() {
     let mut erase = Erase::default();
     erase.tables.insert(1);
     erase.columns.insert("name".to_owned());
-    let compact =
-        |store: &Memory, step: Step<'_>| open(store).compact_in_steps(1 << 20, step).map(|_| ());
+    let compact = |store: &Memory, step: Step<'_>| open(store).compact(1 << 20, step).map(|_| ());
     let remove = |store: &Memory, step: Step<'_>| {
         let quiet = Writer::quiet(Arc::new(store.clone()))?;
-        Eraser::open(quiet)?
-            .erase_in_steps(&erase, step)
-            .map(|_| ())
+        Eraser::open(quiet)?.erase(&erase, step).map(|_| ())
     };
     let verify = |store: &Memory, step: Step<'_>| {
         let log = open(store);
         log.segments()
             .iter()
-            .try_for_each(|it| log.verify_in_steps(it, step))
+            .try_for_each(|it| log.verify(it, step))
     };
     let jobs: [Job<'_>; 3] = [&compact, &remove, &verify];
     for job in jobs {
@@ -385,15 +389,10 @@ fn a_step_that_fails_ends_the_job_and_another_call_goes_on() {
 #[test]
 fn a_removal_that_was_not_completed_is_completed_without_more_to_remove() {
     let mut left = 0;
-    for operation in 1.. {
+    at_every_crash(0, |crash| {
         let store = log_of(6);
         let mut log = open(&store);
-        store.crash_at(operation, 0);
-        let is_over = log.prune(end(4), false).is_ok();
-        store.reboot();
-        if is_over {
-            break;
-        }
+        let _ = crash.during(&store, || log.prune(end(4), false));
         let start = open(&store).start();
         let hidden = |store: &Memory| {
             let segments = store.segments().into_iter();
@@ -403,7 +402,7 @@ fn a_removal_that_was_not_completed_is_completed_without_more_to_remove() {
         let mut retention = Retention::default();
         retention.bytes = Some(1 << 30);
         open(&store).retain(&retention, at(100)).unwrap();
-        assert_eq!(hidden(&store), 0, "{operation}");
+        assert_eq!(hidden(&store), 0, "{}", crash.call);
         // A reader can register at each position that is left.
         let position = start.max(end(1));
         let mut log = open(&store);
@@ -411,22 +410,17 @@ fn a_removal_that_was_not_completed_is_completed_without_more_to_remove() {
             log.register("r", Some(position), at(0)).unwrap().position,
             position
         );
-    }
+    });
     assert!(left > 5);
 }
 
 #[test]
 fn a_reader_is_registered_although_a_remover_has_crashed_before() {
     let mut settled = 0;
-    for operation in 1.. {
+    at_every_crash(0, |crash| {
         let store = log_of(6);
         let mut log = open(&store);
-        store.crash_at(operation, 0);
-        let is_over = log.prune(end(4), false).is_ok();
-        store.reboot();
-        if is_over {
-            break;
-        }
+        let _ = crash.during(&store, || log.prune(end(4), false));
         let start = open(&store).start();
         let registered = open(&store).register("r", Some(end(1)), at(0));
         if start <= end(1) {
@@ -435,7 +429,7 @@ fn a_reader_is_registered_although_a_remover_has_crashed_before() {
         } else {
             assert!(matches!(kind(registered), ErrorKind::Pruned { .. }));
         }
-    }
+    });
     assert!(settled > 5);
 }
 
@@ -499,18 +493,21 @@ fn versions_that_differ_in_the_replica_identity_stay_apart() {
     };
     let before = counts(&open(&store));
     assert_eq!(before, [('d', 4), ('n', 1)]);
-    open(&store).compact(1 << 20).unwrap();
+    open(&store).compact(1 << 20, &mut || Ok(())).unwrap();
     let log = open(&store);
     assert_eq!(counts(&log), before);
     for segment in log.segments() {
-        log.verify(segment).unwrap();
+        log.verify(segment, &mut || Ok(())).unwrap();
     }
     // They stay apart after an erasure, too.
     let mut erase = Erase::default();
     erase.tables.insert(1);
     erase.columns.insert("name".to_owned());
     let quiet = Writer::quiet(Arc::new(store.clone())).unwrap();
-    Eraser::open(quiet).unwrap().erase(&erase).unwrap();
+    Eraser::open(quiet)
+        .unwrap()
+        .erase(&erase, &mut || Ok(()))
+        .unwrap();
     assert_eq!(counts(&open(&store)), before);
 }
 
@@ -538,7 +535,9 @@ fn forge(store: &Memory, place: usize, from: &str, to: &str) {
 
 fn verified(store: &Memory) -> Result<(), Error> {
     let log = Log::open(Arc::new(store.clone()))?;
-    log.segments().iter().try_for_each(|it| log.verify(it))
+    log.segments()
+        .iter()
+        .try_for_each(|it| log.verify(it, &mut || Ok(())))
 }
 
 #[test]
@@ -620,7 +619,7 @@ fn a_writer_appends_to_the_index_that_has_the_name() {
 fn operations_of(count: usize) -> usize {
     let store = log_of(count);
     let log = Log::open(Arc::new(store.clone())).unwrap();
-    let merged = open(&store).compact(1 << 20).unwrap();
+    let merged = open(&store).compact(1 << 20, &mut || Ok(())).unwrap();
     assert_eq!(merged, {
         let mut expected = Compacted::default();
         (expected.segments, expected.merged) = (count - 1, 1);
@@ -630,12 +629,10 @@ fn operations_of(count: usize) -> usize {
     let names = log.plan(&Plan::default()).unwrap();
     assert_eq!(names.len(), count);
     let before = store.operations();
-    let mut reader = log.read(&names, Lsn::INVALID);
+    let mut stream = log.read(&names, Lsn::INVALID).unwrap();
     let (mut bytes, mut chunk) = (0, Vec::new());
-    while let Some(mut segment) = reader.open_next().unwrap() {
-        while segment.read(&mut chunk).unwrap() {
-            bytes += chunk.len() as u64;
-        }
+    while stream.read(&mut chunk).unwrap() {
+        bytes += chunk.len() as u64;
     }
     let expected: u64 = log.segments().iter().map(|it| it.stream_bytes).sum();
     assert_eq!(bytes, expected);
@@ -654,7 +651,7 @@ fn members_of_a_merged_segment_are_found_once() {
         .iter()
         .map(|it| stream(&log, &[it]))
         .collect();
-    open(&store).compact(1 << 20).unwrap();
+    open(&store).compact(1 << 20, &mut || Ok(())).unwrap();
     for wanted in 0..1_u32 << 9 {
         let chosen = log.segments().iter().enumerate();
         let chosen = chosen.filter(|(place, _)| wanted & (1 << place) != 0);
@@ -666,12 +663,10 @@ fn members_of_a_merged_segment_are_found_once() {
 
 pub(crate) fn stream(log: &Log, segments: &[&Segment]) -> Vec<u8> {
     let names: Vec<_> = segments.iter().map(|it| it.name()).collect();
-    let mut reader = log.read(&names, Lsn::INVALID);
+    let mut stream = log.read(&names, Lsn::INVALID).unwrap();
     let (mut out, mut chunk) = (Vec::new(), Vec::new());
-    while let Some(mut segment) = reader.open_next().unwrap() {
-        while segment.read(&mut chunk).unwrap() {
-            out.extend_from_slice(&chunk);
-        }
+    while stream.read(&mut chunk).unwrap() {
+        out.extend_from_slice(&chunk);
     }
     out
 }
@@ -711,7 +706,7 @@ fn a_column_is_erased_under_its_earlier_names() {
         erase
     };
     let run = |store: &Memory, erase: &Erase| {
-        Eraser::open(Writer::quiet(Arc::new(store.clone()))?)?.erase(erase)
+        Eraser::open(Writer::quiet(Arc::new(store.clone()))?)?.erase(erase, &mut || Ok(()))
     };
     for name in ["mail", "email"] {
         let store = log_with(&names, numbered);
@@ -720,23 +715,16 @@ fn a_column_is_erased_under_its_earlier_names() {
         assert!(!has_bytes(&store, "secret"), "{name}");
         verified(&store).unwrap();
         // After a crash at any time, another call goes on.
-        for operation in 1.. {
+        at_every_crash(0, |crash| {
             let store = log_with(&names, numbered);
-            store.crash_at(operation, 0);
-            let is_over = run(&store, &erase(&[name])).is_ok();
-            store.reboot();
+            let _ = crash.during(&store, || run(&store, &erase(&[name])));
             let mut columns = open(&store).versions().to_vec();
             columns.retain(|it| it.columns.iter().any(|it| it.0 == name));
-            if columns.is_empty() {
-                assert!(!has_bytes(&store, "secret"), "{name} {operation}");
-            } else {
+            if !columns.is_empty() {
                 run(&store, &erase(&[name])).unwrap();
-                assert!(!has_bytes(&store, "secret"), "{name} {operation}");
             }
-            if is_over {
-                break;
-            }
-        }
+            assert!(!has_bytes(&store, "secret"), "{name} {}", crash.call);
+        });
     }
     // The catalog does not have the attribute numbers.
     let store = log_with(&names, |_| None);
@@ -789,7 +777,7 @@ fn a_position_is_reached_although_the_segments_before_it_were_merged() {
     }
     // The third segment is still there. The next segments are in a merged segment.
     let third = store.segments().swap_remove(2);
-    open(&store).compact(1 << 20).unwrap();
+    open(&store).compact(1 << 20, &mut || Ok(())).unwrap();
     store.set(&third.0.to_string(), &third.1);
     assert_eq!(log.end(), end(2));
     let reader = log.advance("r", end(7), at(1)).unwrap();
@@ -837,7 +825,7 @@ fn a_reader_advances_while_a_gibibyte_is_merged_and_never_waits_for_long() {
     reader.register("r", None, at(0)).unwrap();
     let merging = std::thread::spawn(move || {
         let mut log = Upkeep::open(store).unwrap();
-        log.compact(2 << 30).unwrap()
+        log.compact(2 << 30, &mut || Ok(())).unwrap()
     });
     let (mut longest, mut count) = (std::time::Duration::ZERO, 0);
     while !merging.is_finished() || count < 1000 {

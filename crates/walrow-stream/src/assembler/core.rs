@@ -43,6 +43,13 @@ pub(super) enum Edge {
     Commit,
 }
 
+/// What is at the front of the input or the spool.
+enum Front<'i> {
+    Edge(Edge),
+    Row(Row<'i>),
+    Other(Next<'i>),
+}
+
 impl Default for Phase {
     fn default() -> Self {
         Self::Search(Search::default())
@@ -72,31 +79,17 @@ impl Core {
 
     /// The next event.
     ///
-    /// It has its own loop, as [`Core::rows`] must not make an event of each row.
+    /// Unlike [`Core::rows`], it makes an event of each row.
     pub(super) fn next<'t, 'i: 't>(
         &'t mut self,
         input: &mut &'i [u8],
     ) -> Result<Option<Event<'t, Change<'t, Unread<'t>>>>, Error> {
-        loop {
-            match self.edge_in_input(input) {
-                Some(Edge::Begin) => return Ok(Some(Event::Begin(&self.session.transaction))),
-                Some(Edge::Commit) => return Ok(Some(self.commit())),
-                None => {}
-            }
-            let front = (self.reader()).and_then(|mut reader| reader.take_front(input));
-            if let Some(it) = front {
-                return Ok(Some(Event::Change(self.change(it)?)));
-            }
-            match self.other(input) {
-                Ok(Some(Next::Row)) => {}
-                Ok(Some(next)) => return self.event(next).map(Some),
-                Ok(None) => return Ok(None),
-                Err(error) => {
-                    self.drop_open();
-                    return Err(error);
-                }
-            }
-        }
+        Ok(Some(match self.front(input)? {
+            None => return Ok(None),
+            Some(Front::Row(row)) => Event::Change(self.change(row)?),
+            Some(Front::Edge(edge)) => self.edge(edge),
+            Some(Front::Other(next)) => self.event(next)?,
+        }))
     }
 
     /// Gives rows to `row`, unread, until it stops or another event comes.
@@ -113,22 +106,32 @@ impl Core {
             if let Some(stop) = self.rows_in_spool(&mut row) {
                 return Ok(Some(Event::Change(stop)));
             }
-            match self.edge_in_input(input) {
-                Some(Edge::Begin) => return Ok(Some(Event::Begin(&self.session.transaction))),
-                Some(Edge::Commit) => return Ok(Some(self.commit())),
-                None => {}
+            match self.front(input)? {
+                None => return Ok(None),
+                Some(Front::Row(front)) => {
+                    if let Err(stop) = row(self.change(front)?) {
+                        return Ok(Some(Event::Change(stop)));
+                    }
+                }
+                Some(Front::Edge(edge)) => return Ok(Some(self.edge(edge))),
+                Some(Front::Other(next)) => return self.event(next).map(Some),
             }
-            let front = (self.reader()).and_then(|mut reader| reader.take_front(input));
-            if let Some(it) = front {
-                let Err(stop) = row(self.change(it)?) else {
-                    continue;
-                };
-                return Ok(Some(Event::Change(stop)));
+        }
+    }
+
+    /// Takes what is at the front of the input or the spool, up to a row or an event.
+    fn front<'i>(&mut self, input: &mut &'i [u8]) -> Result<Option<Front<'i>>, Error> {
+        loop {
+            if let Some(edge) = self.edge_in_input(input) {
+                return Ok(Some(Front::Edge(edge)));
+            }
+            let row = (self.reader()).and_then(|mut reader| reader.take_front(input));
+            if let Some(row) = row {
+                return Ok(Some(Front::Row(row)));
             }
             match self.other(input) {
                 Ok(Some(Next::Row)) => {}
-                Ok(Some(next)) => return self.event(next).map(Some),
-                Ok(None) => return Ok(None),
+                Ok(next) => return Ok(next.map(Front::Other)),
                 Err(error) => {
                     self.drop_open();
                     return Err(error);
@@ -326,18 +329,6 @@ impl Core {
         Next::Fact(Box::new(fact))
     }
 
-    /// Skips the next event of the current transaction. Returns whether there was an event before
-    /// its end.
-    pub(super) fn pass(&mut self, input: &mut &[u8]) -> Result<bool, Error> {
-        let Some(mut reader) = self.reader() else {
-            return Ok(false);
-        };
-        Ok(match reader.take_front(input) {
-            Some(_) => true,
-            None => !matches!(reader.other(input)?, None | Some(Next::End)),
-        })
-    }
-
     /// Reads the current transaction, if there is one.
     #[inline]
     const fn reader(&mut self) -> Option<Reader<'_>> {
@@ -359,7 +350,7 @@ impl Core {
 
     /// Ends the current transaction. Returns whether it was skipped.
     #[inline]
-    pub(super) fn end_reading(&mut self) -> bool {
+    fn end_reading(&mut self) -> bool {
         match std::mem::take(&mut self.phase) {
             Phase::Reading(reading) => {
                 let skipped = reading.skipped;
@@ -539,7 +530,16 @@ impl Core {
         })
     }
 
-    pub(super) fn commit<T>(&mut self) -> Event<'_, T> {
+    /// Makes the event of a plain transaction's Begin or Commit.
+    #[inline]
+    pub(super) fn edge<T>(&mut self, edge: Edge) -> Event<'_, T> {
+        match edge {
+            Edge::Begin => Event::Begin(&self.session.transaction),
+            Edge::Commit => self.commit(),
+        }
+    }
+
+    fn commit<T>(&mut self) -> Event<'_, T> {
         if let Some(facts) = &mut self.session.facts
             && std::mem::take(&mut facts.continues)
         {

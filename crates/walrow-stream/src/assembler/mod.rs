@@ -13,10 +13,8 @@
 //! ```
 //! A streamed (`S` … `E` `S` … `E` `c`) or prepared (`b` … `P`, `K`) transaction always goes
 //! through the spool. [`search`] finds the end. It reads only frame lengths and kinds. [`read`]
-//! returns the rows of a committed transaction. [`committed`] takes the transaction out instead, to
-//! read it elsewhere.
+//! returns the rows of a committed transaction.
 
-mod committed;
 mod core;
 mod interrupted;
 mod prepared;
@@ -27,7 +25,7 @@ mod search;
 mod session;
 mod unmarked;
 
-use self::core::{Core, Edge, Phase};
+use self::core::{Core, Phase};
 use self::search::Search;
 pub use self::session::End;
 use self::session::Start;
@@ -38,7 +36,6 @@ use crate::relation::Relation;
 use crate::spool::{DEFAULT_LIMIT, Spool};
 use crate::transaction::{Change, Event, Prepared, Transaction, Unread};
 use crate::undecided::Earlier;
-pub use committed::Committed;
 use std::sync::Arc;
 use walrow_wire::{Framing, Lsn, Xid};
 
@@ -132,10 +129,19 @@ impl Assembler {
         self
     }
 
-    /// Sets the encoding of the names of tables, columns and types. Default: UTF-8.
+    /// Sets the encoding of names and text in sessions that do not report their `client_encoding`.
+    /// Default: UTF-8.
     #[must_use]
     pub fn with_encoding(mut self, encoding: Encoding) -> Self {
-        self.core.session.relations.encoding = encoding;
+        let relations = &mut self.core.session.relations;
+        (relations.encoding, relations.chosen) = (encoding, encoding);
+        self
+    }
+
+    /// Refuses sessions that report another encoding.
+    #[must_use]
+    pub fn with_fixed_encoding(mut self) -> Self {
+        self.core.session.relations.is_fixed = true;
         self
     }
 
@@ -287,10 +293,8 @@ impl Assembler {
     /// transaction lies in the input as a whole. Otherwise [`Assembler::next_with`] goes on.
     #[inline]
     pub fn edge_in_input<'t, T>(&'t mut self, input: &mut &[u8]) -> Option<Event<'t, T>> {
-        Some(match self.core.edge_in_input(input)? {
-            Edge::Begin => Event::Begin(&self.core.session.transaction),
-            Edge::Commit => self.core.commit(),
-        })
+        let edge = self.core.edge_in_input(input)?;
+        Some(self.core.edge(edge))
     }
 
     /// Gives the rows at the front of the input to `row`, unread, and returns the error with which

@@ -5,9 +5,7 @@
 //! walrow's own ends the state.
 
 use super::Assembler;
-use super::session::Session;
 use crate::encode::put_relation;
-use crate::encoding::Encoding;
 use crate::error::{Error, ErrorKind};
 use crate::fact::PreparedBefore;
 use crate::spool::SpoolReader;
@@ -37,12 +35,8 @@ impl Assembler {
             let text = "a transaction was committed but not read to its end";
             return Err(io::Error::other(text));
         }
-        let Session {
-            undecided,
-            relations,
-            ..
-        } = &mut self.core.session;
-        save(undecided, relations.encoding, |_| true, out)
+        let undecided = &mut self.core.session.undecided;
+        save(undecided, |_| true, out)
     }
 
     /// As [`Assembler::save_prepared`], but writes only the transaction with this ID whose prepare
@@ -56,17 +50,13 @@ impl Assembler {
         prepare_end_lsn: Lsn,
         out: &mut dyn Write,
     ) -> io::Result<()> {
-        let Session {
-            undecided,
-            relations,
-            ..
-        } = &mut self.core.session;
+        let undecided = &mut self.core.session.undecided;
         let is_chosen = |open: &Open| {
             let prepared = open.transaction.prepared.as_ref();
             open.transaction.xid == xid
                 && prepared.is_some_and(|it| it.prepare_end_lsn == prepare_end_lsn)
         };
-        save(undecided, relations.encoding, is_chosen, out)
+        save(undecided, is_chosen, out)
     }
 
     /// Assumes that all transactions that the server prepared before the stream were restored.
@@ -130,7 +120,6 @@ impl Assembler {
 
 fn save(
     undecided: &mut Undecided,
-    encoding: Encoding,
     is_chosen: impl Fn(&Open) -> bool,
     out: &mut dyn Write,
 ) -> io::Result<()> {
@@ -149,7 +138,7 @@ fn save(
         if let Some(prepared) = &open.transaction.prepared {
             let at = (prepared.prepare_lsn, prepared.prepare_time);
             for relation in open.inherited.values() {
-                put_relation(relation, xid, encoding, at, &mut bytes);
+                put_relation(relation, xid, at, &mut bytes);
             }
         }
         let mut reader = SpoolReader::new(spools.take(open.spool), Framing::Wire);

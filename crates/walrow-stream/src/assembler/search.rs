@@ -463,6 +463,12 @@ impl Session {
                 return Ok(Step::ServerError);
             }
             BackendMessage::ParameterStatus(status)
+                if status.name == PgString(b"client_encoding") =>
+            {
+                let has_open = !matches!(search, Search::Between) || self.undecided.has_any();
+                self.relations.report(status.value, has_open)?;
+            }
+            BackendMessage::ParameterStatus(status)
                 if status.name == PgString(b"server_version") =>
             {
                 let version = status.value.to_str().unwrap_or_default();

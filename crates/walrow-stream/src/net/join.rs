@@ -1,6 +1,5 @@
 //! The nets of several units as one.
 
-use crate::encoding::Encoding;
 use crate::net::changes::Changes;
 use crate::net::error::NetError;
 use crate::net::heap::Id;
@@ -16,13 +15,13 @@ use walrow_wire::{Cell, Lsn, Tuple};
 /// The parts of one partition together.
 ///
 /// ```
-/// use walrow_stream::{Encoding, Net, NetJoin, NetOptions};
+/// use walrow_stream::{Net, NetJoin, NetOptions};
 /// use walrow_wire::Lsn;
 ///
 /// let unit = || Net::changes(16_400, NetOptions::default()); // and its changes
 /// let mut parts = Vec::new();
 /// for number in [0, 1] {
-///     for (partition, bytes) in unit().split(8, Lsn(100), Encoding::Utf8)? {
+///     for (partition, bytes) in unit().split(8, Lsn(100))? {
 ///         parts.push((partition, number, bytes));
 ///     }
 /// }
@@ -35,8 +34,7 @@ use walrow_wire::{Cell, Lsn, Tuple};
 ///     join.add(*unit, bytes)?;
 /// }
 /// let entangled = join.take_entangled(); // for the join of all partitions
-/// let encoding = join.encoding();
-/// let rows = join.into_net().into_rows(encoding)?;
+/// let rows = join.into_net().into_rows()?;
 /// # assert!(entangled.is_none() && rows.tally().is_some());
 /// # Ok::<(), walrow_stream::NetError>(())
 /// ```
@@ -48,7 +46,6 @@ pub struct NetJoin {
     entangled: Vec<u8>,
     count: u64,
     end: Lsn,
-    encoding: Encoding,
     scratch: Scratch,
 }
 
@@ -70,7 +67,6 @@ impl NetJoin {
             entangled: Vec::new(),
             count: 0,
             end: Lsn::INVALID,
-            encoding: Encoding::Utf8,
             scratch: Scratch::default(),
         }
     }
@@ -193,11 +189,6 @@ impl NetJoin {
         self.end
     }
 
-    /// The encoding of the rows.
-    pub const fn encoding(&self) -> Encoding {
-        self.encoding
-    }
-
     /// The net changes.
     pub fn into_net(self) -> Net {
         self.net
@@ -223,7 +214,6 @@ impl NetJoin {
     /// Takes what a part has besides its entries.
     fn begin(&mut self, header: &Header) -> Result<(), NetError> {
         self.end = self.end.max(Lsn(header.end));
-        self.encoding = header.encoding();
         let (table, changes, _) = self.parts()?;
         if table.oid == 0 {
             table.oid = header.oid;
@@ -302,7 +292,7 @@ impl Net {
             changes.settle(&mut self.table)?;
         }
         let mut join = NetJoin::new(self);
-        for (_, part) in next.split(1, end, Encoding::Utf8)? {
+        for (_, part) in next.split(1, end)? {
             join.add_entangled(&[&part])?;
         }
         Ok(join.into_net())

@@ -154,7 +154,7 @@ use walrow_wire::Oid;
 ///         _ => {}
 ///     }
 /// }
-/// let (mut rows, mut chunk) = (net.into_rows(walrow_stream::Encoding::Utf8)?, Vec::new());
+/// let (mut rows, mut chunk) = (net.into_rows()?, Vec::new());
 /// while rows.read(&mut chunk)? {
 ///     println!("{} bytes of wire frames", chunk.len());
 /// }

@@ -79,7 +79,7 @@ impl Version {
         }
     }
 
-    fn seen(&self, oid: Oid) -> Option<Seen> {
+    fn seen(&self, oid: Oid, encoding: Encoding) -> Option<Seen> {
         let identity = u8::try_from(self.identity).ok()?;
         let columns = self.columns.iter();
         let columns = columns.map(|(name, type_oid, type_modifier, is_key, names)| Column {
@@ -105,6 +105,7 @@ impl Version {
                 replica_identity: ReplicaIdentity::from_letter(identity)
                     .unwrap_or(ReplicaIdentity::Default),
                 columns: columns.collect(),
+                encoding,
             }),
             numbers,
         })
@@ -118,7 +119,7 @@ impl Header {
         Some(Barrier { lsn, seq, is_load })
     }
 
-    pub(super) const fn encoding(&self) -> Encoding {
+    const fn encoding(&self) -> Encoding {
         if self.latin1 {
             Encoding::Latin1
         } else {
@@ -132,7 +133,10 @@ impl Header {
 
     /// The versions in their order.
     pub(super) fn versions(&self) -> Result<Vec<Seen>, NetError> {
-        let versions = self.versions.iter().map(|it| it.seen(self.oid));
+        let versions = self
+            .versions
+            .iter()
+            .map(|it| it.seen(self.oid, self.encoding()));
         versions.collect::<Option<Vec<_>>>().ok_or(NetError::Part)
     }
 }
@@ -257,20 +261,14 @@ fn put_block(unit: u64, header: &[u8], entries: &[u8], out: &mut Vec<u8>) {
 
 impl Net {
     /// Divides net changes by the hashes of their keys: the bytes of each partition, for
-    /// [`NetJoin`](crate::NetJoin). `end` is the LSN where the unit ends, and the rows are in this
-    /// encoding.
+    /// [`NetJoin`](crate::NetJoin). `end` is the LSN where the unit ends.
     ///
     /// A partition without changes has no bytes, unless the others need to know of a barrier or of
     /// columns.
     ///
     /// # Errors
     /// At the end, several rows have one key. The spool failed.
-    pub fn split(
-        self,
-        partitions: u32,
-        end: Lsn,
-        encoding: Encoding,
-    ) -> Result<Vec<(u32, Vec<u8>)>, NetError> {
+    pub fn split(self, partitions: u32, end: Lsn) -> Result<Vec<(u32, Vec<u8>)>, NetError> {
         let Self { mut table, base } = self;
         let Base::Unknown(mut changes) = base else {
             return Err(NetError::Part);
@@ -329,7 +327,7 @@ impl Net {
             keys: changes.layout.keys.clone().unwrap_or_default(),
             versions: versions.map(Version::of).collect(),
             catalog: used(&table),
-            latin1: encoding == Encoding::Latin1,
+            latin1: relation.encoding == Encoding::Latin1,
         };
         let needs_all = changes.barrier.is_some() || changes.options.columns == NetColumns::Last;
         let is_empty = entries.iter().all(Vec::is_empty);

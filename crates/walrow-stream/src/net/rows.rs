@@ -2,7 +2,6 @@
 
 use crate::catalog::CatalogColumn;
 use crate::encode::put_relation;
-use crate::encoding::Encoding;
 use crate::fact::Fact;
 use crate::net::heap::Scan;
 use crate::net::net_rows::Changed;
@@ -24,7 +23,6 @@ const PART: usize = 1 << 20;
 #[derive(Debug)]
 pub struct NetRows {
     table: Table,
-    encoding: Encoding,
     /// The LSN where the transaction ends.
     end: Lsn,
     /// How many messages of rows were written.
@@ -51,15 +49,14 @@ struct Stored {
 }
 
 impl Net {
-    /// The result, as one transaction. Names are written in this encoding. The rows have the same
-    /// encoding.
+    /// The result, as one transaction.
     ///
     /// # Errors
     /// At the end, several rows have one key. A value was never sent: [`NetOptions::never_sent`]. The
     /// spool failed.
     ///
     /// [`NetOptions::never_sent`]: crate::NetOptions::never_sent
-    pub fn into_rows(self, encoding: Encoding) -> Result<NetRows, NetError> {
+    pub fn into_rows(self) -> Result<NetRows, NetError> {
         let Self { mut table, base } = self;
         let end = Lsn(table.commit_lsn.0.saturating_add(1));
         let source = match base {
@@ -72,7 +69,6 @@ impl Net {
         };
         Ok(NetRows {
             table,
-            encoding,
             end,
             rows: 0,
             is_begun: false,
@@ -177,14 +173,14 @@ impl NetRows {
         };
         let at = (Lsn::INVALID, self.table.time);
         let Source::Changes(changed) = &self.source else {
-            return put_relation(relation, None, self.encoding, at, out);
+            return put_relation(relation, None, at, out);
         };
         let mut keyed = Relation::clone(relation);
         keyed.replica_identity = ReplicaIdentity::Default;
         for (place, column) in keyed.columns.iter_mut().enumerate() {
             column.is_key = self.table.identity.places.contains(&place);
         }
-        put_relation(&keyed, None, self.encoding, at, out);
+        put_relation(&keyed, None, at, out);
         if changed.tally.clears {
             let oids = [self.table.oid.to_be_bytes()];
             let truncate = Message::Truncate(Truncate::new(false, false, &oids));

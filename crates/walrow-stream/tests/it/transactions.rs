@@ -3,7 +3,7 @@
 use crate::lines;
 
 use lines::{line, lines, lines_of};
-use walrow_stream::{Assembler, ErrorKind, Event, Fact, MessagePlace};
+use walrow_stream::{Assembler, Encoding, ErrorKind, Event, Fact, MessagePlace};
 use walrow_testkit::{OwnedCell, OwnedMessage, Stream, for_every_cut, in_chunks, null, text};
 use walrow_wire::{Framing, Lsn, ReplicaIdentity};
 
@@ -451,6 +451,103 @@ fn names_that_are_not_utf8_are_refused() {
     );
 }
 
+/// The table of a stream whose name is `c3 a9`, with its encoding.
+fn table_of(mut assembler: Assembler, stream: Stream) -> Result<(String, Encoding), ErrorKind> {
+    let stream = stream
+        .session()
+        .begin(0x1000, 700)
+        .message(OwnedMessage::Relation {
+            xid: None,
+            oid: T,
+            namespace: "public".into(),
+            name: b"\xc3\xa9"[..].into(),
+            replica_identity: ReplicaIdentity::Default,
+            columns: Vec::new(),
+        });
+    let bytes = stream.commit().bytes();
+    let mut input = &*bytes;
+    while let Some(event) = assembler.next(&mut input).map_err(|error| error.kind)? {
+        if let Event::Relation { relation, .. } = event {
+            return Ok((relation.name.to_string(), relation.encoding));
+        }
+    }
+    unreachable!()
+}
+
+fn not_encoding(found: &str, wanted: &'static str) -> ErrorKind {
+    let found = found.to_owned();
+    ErrorKind::ClientEncoding { found, wanted }
+}
+
+#[test]
+fn a_reported_encoding_decides() {
+    let utf8 = ("é".to_owned(), Encoding::Utf8);
+    let latin1 = ("Ã©".to_owned(), Encoding::Latin1);
+    for (chosen, reported, expected) in [
+        (Encoding::Utf8, None, &utf8),
+        (Encoding::Latin1, None, &latin1),
+        (Encoding::Utf8, Some("UTF8"), &utf8),
+        (Encoding::Latin1, Some("UTF8"), &utf8),
+        (Encoding::Utf8, Some("LATIN1"), &latin1),
+        (Encoding::Latin1, Some("LATIN1"), &latin1),
+        // The server does not know the encoding.
+        (Encoding::Utf8, Some("SQL_ASCII"), &utf8),
+        (Encoding::Latin1, Some("SQL_ASCII"), &latin1),
+    ] {
+        let assembler = Assembler::default().with_encoding(chosen);
+        let stream = match reported {
+            None => Stream::new(),
+            Some(value) => Stream::new()
+                .parameter("DateStyle", "SQL, DMY")
+                .parameter("client_encoding", value),
+        };
+        let read = table_of(assembler, stream);
+        assert_eq!(read.as_ref(), Ok(expected), "{chosen:?} {reported:?}");
+    }
+    for value in ["WIN1252", "", "LATIN9", "EUC_JP"] {
+        let stream = Stream::new().parameter("client_encoding", value);
+        let error = table_of(Assembler::default(), stream).unwrap_err();
+        assert_eq!(error, not_encoding(value, "UTF8, LATIN1 or SQL_ASCII"));
+    }
+    let stream = Stream::new().parameter("client_encoding", "LATIN1");
+    let fixed = Assembler::default().with_fixed_encoding();
+    let error = table_of(fixed, stream).unwrap_err();
+    assert_eq!(error, not_encoding("LATIN1", "UTF8"));
+    assert_eq!(
+        error.to_string(),
+        "the session's client_encoding must be UTF8, not LATIN1"
+    );
+}
+
+#[test]
+fn one_stream_has_one_encoding() {
+    let report = |stream: Stream, value| stream.parameter("client_encoding", value);
+    let latin1 = |stream| report(stream, "LATIN1");
+    let before = || table(Stream::new().session().begin(0x1000, 700)).insert(T, &row("1"));
+    let refused = Some(not_encoding("LATIN1", "UTF8"));
+    for (stream, expected) in [
+        (latin1(before().commit()), &refused),
+        // After a relation of UTF-8, inside a transaction, and in the next session.
+        (latin1(before()).commit(), &refused),
+        (latin1(Stream::new().begin(0x1000, 700)).commit(), &refused),
+        (latin1(before().commit()).session(), &refused),
+        (latin1(Stream::new().stream_start(700)), &refused),
+        (
+            latin1(Stream::new().begin_prepare(0x1000, 700, "a").prepare()),
+            &refused,
+        ),
+        // The same encoding again, and one that is not known.
+        (report(before(), "UTF8").commit(), &None),
+        (report(before().commit(), "SQL_ASCII"), &None),
+        (latin1(report(Stream::new(), "UTF8")), &None),
+    ] {
+        let bytes = stream.bytes();
+        for_every_cut(&bytes, |head, tail| {
+            assert_eq!(&lines([head, tail]).1, expected);
+        });
+    }
+}
+
 #[test]
 fn every_framing_gives_the_same_events_and_counts_the_users_bytes() {
     let stream = table(Stream::new().begin(0x1000, 700))
@@ -572,31 +669,17 @@ fn a_fact_says_which_seq_the_next_change_has() {
         .begin(0x2000, 701)
         .insert(T, &row("2"))
         .commit();
-    let seqs = |takes: bool| {
-        let bytes = stream.bytes();
-        let (mut assembler, mut rest) = (Assembler::default(), &*bytes);
-        let mut found = Vec::new();
-        let mut note = |event: &Event<'_>| match event {
-            Event::Change(it) => found.push(it.seq),
-            Event::Message(it) => found.push(it.seq),
-            Event::Truncate(it) => found.push(it.seq),
-            Event::Commit { changes, .. } => found.push(*changes),
+    let bytes = stream.bytes();
+    let (mut assembler, mut rest) = (Assembler::default(), &*bytes);
+    let mut seqs = Vec::new();
+    while let Some(event) = assembler.next(&mut rest).unwrap() {
+        match event {
+            Event::Change(it) => seqs.push(it.seq),
+            Event::Message(it) => seqs.push(it.seq),
+            Event::Truncate(it) => seqs.push(it.seq),
+            Event::Commit { changes, .. } => seqs.push(changes),
             _ => {}
-        };
-        loop {
-            let Some(event) = assembler.next(&mut rest).unwrap() else {
-                return found;
-            };
-            let begins = matches!(event, Event::Begin(_));
-            note(&event);
-            if takes && begins {
-                let mut taken = assembler.take_transaction(&mut rest).unwrap().unwrap();
-                while let Some(event) = taken.next().unwrap() {
-                    note(&event);
-                }
-            }
         }
-    };
-    assert_eq!(seqs(false), [2, 5, 5, 9, 0, 1]);
-    assert_eq!(seqs(true), [2, 5, 5, 9, 0, 1]);
+    }
+    assert_eq!(seqs, [2, 5, 5, 9, 0, 1]);
 }

@@ -144,24 +144,20 @@ impl<'a> UnreadTuple<'a> {
         (index < self.len()).then(|| cells.cell())?
     }
 
-    /// Passes over the cells, without reading their values. Returns the bytes that follow, and whether
-    /// a cell is unchanged.
+    /// Passes over the cells, without reading their values. Returns the bytes that follow.
     #[inline]
-    pub fn pass(&self) -> Option<(UnreadCells<'a>, bool)> {
-        let (mut rest, mut has_unchanged) = (self.cells.0, false);
+    pub fn pass(&self) -> Option<UnreadCells<'a>> {
+        let mut rest = self.cells.0;
         for _ in 0..self.count {
             rest = match rest {
                 [b't' | b'b', a, b, c, d, rest @ ..] => {
                     rest.get(u32::from_be_bytes([*a, *b, *c, *d]) as usize..)?
                 }
-                [kind @ (b'n' | b'u'), rest @ ..] => {
-                    has_unchanged |= *kind == b'u';
-                    rest
-                }
+                [b'n' | b'u', rest @ ..] => rest,
                 _ => return None,
             };
         }
-        Some((UnreadCells(rest), has_unchanged))
+        Some(UnreadCells(rest))
     }
 
     /// Reads all cells at once.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow._postgres.preflight.finding import Finding, Preflight
 from walrow._postgres.preflight.locked import reading_tables
 from walrow._postgres.preflight.publications import (
@@ -12,7 +11,7 @@ from walrow._postgres.preflight.publications import (
     check_publications,
     check_wanted,
 )
-from walrow._postgres.preflight.published import published_tables, types_without_send
+from walrow._postgres.preflight.published import tables_to_check, types_without_send
 from walrow._postgres.preflight.server import (
     check_server,
     check_slots_used_up,
@@ -35,7 +34,6 @@ if TYPE_CHECKING:
 __all__ = ["Finding", "Preflight", "preflight"]
 
 
-@explained
 def preflight(
     conn: psycopg.Connection[Any],
     *,
@@ -105,7 +103,7 @@ def _findings(
 
     there = [name for name in publications if name in server["publications"]]
     with reading_tables(conn, there):
-        published = published_tables(conn, there)
+        published = tables_to_check(conn, there)
         without_send = types_without_send(conn, there) if binary else []
     wanted = [] if tables is None else resolve(conn, tables)
     exist = {sql: server["publications"].get(name) for name, sql in quoted.items()}

@@ -10,13 +10,13 @@ from walrow._postgres.publications import ambiguous, spoken
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from walrow._postgres.preflight.published import PublishedTable
+    from walrow._postgres.preflight.published import CheckedTable
     from walrow._postgres.publications import Found, Relation
 
 
 def check_publications(
     publications: Mapping[str, bool | None],
-    published: Sequence[PublishedTable],
+    published: Sequence[CheckedTable],
     wanted: Sequence[Found],
     *,
     slot_exists: bool,
@@ -76,7 +76,7 @@ def check_leftovers(names: Sequence[str]) -> Iterator[Finding]:
 
 def check_wanted(
     wanted: Sequence[Found],
-    published: Sequence[PublishedTable],
+    published: Sequence[CheckedTable],
     publications: Sequence[str],
     roots: dict[str, list[int]],
 ) -> Iterator[Finding]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._postgres.published import PUBLISHED
 from walrow._postgres.session import records
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Identity(NamedTuple):
     keys: list[str]
 
 
-class PublishedTable(NamedTuple):
+class CheckedTable(NamedTuple):
     """A table under the name under which its changes are sent.
 
     Attributes:
@@ -69,13 +70,13 @@ class WithoutSend(NamedTuple):
     whole: bool
 
 
-def published_tables(
+def tables_to_check(
     conn: psycopg.Connection[Any], publications: Sequence[str]
-) -> list[PublishedTable]:
+) -> list[CheckedTable]:
     """Reads the tables of publications, by name."""
     rows = records(conn, _TABLES, {"publications": list(publications)})
     return [
-        PublishedTable(
+        CheckedTable(
             **row
             | {
                 "identity": Identity(**row["identity"]),
@@ -94,21 +95,10 @@ def types_without_send(
     return [WithoutSend(**row) for row in rows]
 
 
-# Version 14 has no column lists, and no attnames.
-_PUBLISHED = """
-published (oid, publication, needs_identity, columns) AS (
-    SELECT c.oid, p.pubname, p.pubupdate OR p.pubdelete, to_jsonb(t) -> 'attnames'
-    FROM pg_publication p
-    JOIN pg_publication_tables t ON t.pubname = p.pubname
-    JOIN pg_namespace n ON n.nspname = t.schemaname
-    JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-    WHERE p.pubname = ANY (%(publications)s::text[])
-)"""
-
 # The server requires the identity of the partition that has the row. Deferrable keys and
 # columns that an index only includes are no identity.
 _TABLES = f"""
-WITH {_PUBLISHED},
+WITH {PUBLISHED},
 leaf (root, oid) AS (
     -- pg_partition_tree would wait for locks.
     SELECT a.relid::oid, c.oid
@@ -176,7 +166,7 @@ ORDER BY i.value ->> 'quoted'
 
 # An array or a composite type has a send function even if the types in it lack one.
 _WITHOUT_SEND = f"""
-WITH RECURSIVE {_PUBLISHED},
+WITH RECURSIVE {PUBLISHED},
 used (table_oid, column_name, type_oid, modifier) AS (
     SELECT DISTINCT p.oid, a.attname, a.atttypid, a.atttypmod
     FROM published p

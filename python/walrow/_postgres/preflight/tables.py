@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from walrow._postgres.preflight.published import (
+        CheckedTable,
         Identity,
-        PublishedTable,
         WithoutSend,
     )
 
 
 def check_tables(
-    published: Sequence[PublishedTable], role: str, major: int
+    published: Sequence[CheckedTable], role: str, major: int
 ) -> Iterator[Finding]:
     """Checks the tables of all publications."""
     yield from _column_lists(published)
@@ -46,7 +46,7 @@ def check_binary(columns: Sequence[WithoutSend]) -> Iterator[Finding]:
             yield Finding("binary-type", "error", text)
 
 
-def _column_lists(published: Sequence[PublishedTable]) -> Iterator[Finding]:
+def _column_lists(published: Sequence[CheckedTable]) -> Iterator[Finding]:
     for table in published:
         if table.lists_differ:
             text = (
@@ -56,7 +56,7 @@ def _column_lists(published: Sequence[PublishedTable]) -> Iterator[Finding]:
             yield Finding("column-lists", "error", text)
 
 
-def _identities(published: Sequence[PublishedTable]) -> Iterator[Finding]:
+def _identities(published: Sequence[CheckedTable]) -> Iterator[Finding]:
     """The server refuses updates and deletes of these tables, whoever runs them."""
     lacking = dict.fromkeys(
         identity.quoted
@@ -75,7 +75,7 @@ def _identities(published: Sequence[PublishedTable]) -> Iterator[Finding]:
         yield Finding("no-replica-identity", "warning", text, sql)
 
 
-def _roots(published: Sequence[PublishedTable]) -> Iterator[Finding]:
+def _roots(published: Sequence[CheckedTable]) -> Iterator[Finding]:
     """Old rows come with the root's identity, but contain what the leaf's identity has."""
     for table in published:
         root = table.identity
@@ -105,7 +105,7 @@ def _loses(root: Identity, leaf: Identity) -> bool:
     return root.kind == "full" or not set(root.keys) <= set(leaf.keys)
 
 
-def _generated(published: Sequence[PublishedTable], major: int) -> Iterator[Finding]:
+def _generated(published: Sequence[CheckedTable], major: int) -> Iterator[Finding]:
     columns = [
         f"{table.identity.quoted}.{column}"
         for table in published
@@ -127,7 +127,7 @@ def _generated(published: Sequence[PublishedTable], major: int) -> Iterator[Find
     yield Finding("generated-columns", "note", text, sql)
 
 
-def _select(published: Sequence[PublishedTable], role: str) -> Iterator[Finding]:
+def _select(published: Sequence[CheckedTable], role: str) -> Iterator[Finding]:
     names = [table.identity.quoted for table in published if not table.may_select]
     if names:
         text = (

@@ -6,7 +6,6 @@ import datetime as dt
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from walrow._calls import explained
 from walrow._core import Survey
 from walrow._read.survey.items import (
     Column,
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = ["Column", "Commit", "Ddl", "Note", "Table", "Tables", "Version", "tables"]
 
 
-@explained
 def tables(
     source: Source,
     *,

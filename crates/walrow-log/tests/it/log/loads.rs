@@ -264,29 +264,29 @@ proptest! {
             check_rows(&load, count);
         }
         let with_load = read(&whole);
-        for operation in 1..=whole.operations() {
+        at_every_crash(survive, |crash| {
             let store = Memory::default();
-            store.crash_at(operation, survive);
             let mut confirmed = Lsn::default();
-            let crashed = write_and_load(&store, &bytes, plan, loading, &mut confirmed);
-            store.reboot();
+            let written = crash.during(&store, || {
+                write_and_load(&store, &bytes, plan, loading, &mut confirmed)
+            });
             // Readers see all of the load, or end before it.
             let seen = Log::open(Arc::new(store.clone())).map_or(Vec::new(), |_| {
                 contents([&*stream_of(&store)])
             });
-            prop_assert!(
+            assert!(
                 with_load.starts_with(&seen) || both.starts_with(&seen),
-                "a reader after a crash at operation {}", operation
+                "a reader after a crash at operation {}", crash.call
             );
-            if crashed.is_err() {
+            if written.is_err() {
                 write(&store, &bytes, plan, &mut confirmed).unwrap();
             }
             let found = read(&store);
-            prop_assert!(found == with_load || found == both, "a crash at {}", operation);
+            assert!(found == with_load || found == both, "a crash at {}", crash.call);
             if seen.len() > before.len() {
-                prop_assert!(found.starts_with(&seen), "what was seen has changed");
+                assert!(found.starts_with(&seen), "what was seen has changed");
             }
-        }
+        });
     }
 
     /// Without its first load, a log is empty.
@@ -313,26 +313,26 @@ proptest! {
         prop_assert_eq!(before, Vec::<String>::new());
         prop_assert_eq!(after, contents([&*bytes]));
         check_rows(&load, count);
-        for operation in 1..=whole.operations() {
+        at_every_crash(survive, |crash| {
             let store = Memory::default();
-            store.crash_at(operation, survive);
-            let crashed = write_and_load(&store, &bytes, plan, loading, &mut Lsn::default());
-            store.reboot();
-            if crashed.is_ok() {
-                prop_assert_eq!(read(&store), expected.clone());
-                continue;
+            let written = crash.during(&store, || {
+                write_and_load(&store, &bytes, plan, loading, &mut Lsn::default())
+            });
+            if written.is_ok() {
+                assert_eq!(read(&store), expected);
+                return;
             }
             let writer = Writer::open(Arc::new(store.clone()), WriterOptions::default()).unwrap();
             let lines = read(&store);
             if writer.lacks_first_load() {
-                prop_assert!(lines.is_empty() && !writer.position().is_valid());
+                assert!(lines.is_empty() && !writer.position().is_valid());
                 drop(writer);
                 write_and_load(&store, &bytes, plan, loading, &mut Lsn::default()).unwrap();
-                prop_assert_eq!(read(&store), expected.clone());
+                assert_eq!(read(&store), expected);
             } else {
-                prop_assert!(expected.starts_with(&lines));
+                assert!(expected.starts_with(&lines));
             }
-        }
+        });
     }
 }
 

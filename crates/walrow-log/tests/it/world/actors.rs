@@ -195,7 +195,7 @@ impl Actor {
             let most = self.of(&[100_000, 3000, 1000, 300]);
             self.insist(20, |process| {
                 let mut upkeep = self.upkeep(process)?;
-                let compacted = upkeep.compact(most);
+                let compacted = upkeep.compact(most, &mut || Ok(()));
                 self.take(process, compacted).map(drop)
             })?;
             self.rest();
@@ -275,7 +275,7 @@ impl Actor {
                         secret.is_erasing = true;
                     }
                 });
-                match eraser.erase(&erase) {
+                match eraser.erase(&erase, &mut || Ok(())) {
                     Err(Error {
                         kind: ErrorKind::Held { .. },
                         ..

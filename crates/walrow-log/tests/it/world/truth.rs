@@ -154,12 +154,10 @@ pub(crate) fn read(
     log: &Log,
     names: &[walrow_log::SegmentName],
 ) -> Result<Vec<u8>, walrow_log::Error> {
-    let mut stream = Vec::new();
-    for name in names {
-        let (mut segment, mut chunk) = (log.segment(*name)?, Vec::new());
-        while segment.read(&mut chunk)? {
-            stream.extend_from_slice(&chunk);
-        }
+    let (mut stream, mut chunk) = (Vec::new(), Vec::new());
+    let mut reader = log.read(names, Lsn::INVALID)?;
+    while reader.read(&mut chunk)? {
+        stream.extend_from_slice(&chunk);
     }
     Ok(stream)
 }

@@ -17,8 +17,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 use target::Target;
 use walrow_stream::{
-    Assembler, Catalog, CatalogColumn, CellText, Column, Deletes, Encoding, Event, KeyBytes, Net,
-    NetColumns, NetError, NetJoin, NetOptions, NetRows, NeverSent, Spool, SpoolFile, Truncates,
+    Assembler, Catalog, CatalogColumn, CellText, Column, Deletes, Event, KeyBytes, Net, NetColumns,
+    NetError, NetJoin, NetOptions, NetRows, NeverSent, Spool, SpoolFile, Truncates,
 };
 use walrow_testkit::strategy::arbitrary;
 
@@ -113,7 +113,7 @@ fn nets(bytes: &[u8], ends: &[usize], new: impl Fn() -> Net) -> Result<Vec<Net>,
 const END: Lsn = Lsn(1 << 40);
 
 fn rows(net: Net) -> Result<NetRows, NetError> {
-    Ok(net.into_rows(Encoding::Utf8)?.with_end(END))
+    Ok(net.into_rows()?.with_end(END))
 }
 
 /// Divides units into parts, joins the parts of each partition, and then all entangled entries.
@@ -125,7 +125,7 @@ fn joined(
     let mut parts = Vec::new();
     let mut events = 0;
     for (unit, net) in (0..).zip(units) {
-        for (partition, bytes) in net.split(partitions, END, Encoding::Utf8)? {
+        for (partition, bytes) in net.split(partitions, END)? {
             parts.push((partition, unit, bytes));
         }
     }
@@ -350,7 +350,7 @@ proptest! {
         options.columns = NetColumns::All;
         let new = || begin(&options, false);
         let net = nets(&server.stream.bytes(), &[], new).unwrap().remove(0);
-        for (_, whole) in net.split(2, END, Encoding::Utf8).unwrap() {
+        for (_, whole) in net.split(2, END).unwrap() {
             let mut part = whole.clone();
             if flips.is_empty() {
                 part.truncate(cut.index(whole.len()));

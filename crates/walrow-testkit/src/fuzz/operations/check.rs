@@ -276,29 +276,3 @@ pub(super) fn after(
     }
     rows
 }
-
-/// A run with several threads has exactly the result of a run with one. After an error, its decoder
-/// may have read more of the stream.
-pub(super) fn identical(one: &Outcome, several: &Outcome) {
-    assert_eq!(one.fault, several.fault, "another error with threads");
-    assert_eq!(
-        one.position, several.position,
-        "another position with threads"
-    );
-    let parts = |outcome: &Outcome| -> Vec<_> {
-        let batches = outcome.batches.iter();
-        batches
-            .map(|it| {
-                let losses = (it.nulled().to_vec(), it.dropped_lower_bounds().to_vec());
-                (it.relation().clone(), it.record_batch().clone(), losses)
-            })
-            .collect()
-    };
-    assert_eq!(parts(one), parts(several), "other batches with threads");
-    if one.fault.is_none() {
-        assert_eq!(one.schema, several.schema);
-        assert_eq!(one.prepared, several.prepared);
-        assert_eq!(one.server_error, several.server_error);
-        assert_eq!(one.unresolved, several.unresolved);
-    }
-}

@@ -62,7 +62,7 @@ pub struct Reached {
 }
 
 /// A stream gives the same rows, error and position with any operations between its pieces, and the
-/// same as in the slow reference. Several threads make the same batches.
+/// same as in the slow reference.
 pub fn operations(data: &[u8]) -> arbitrary::Result<()> {
     reached(data).map(drop)
 }
@@ -127,12 +127,6 @@ pub fn reached(data: &[u8]) -> arbitrary::Result<Reached> {
         "{held:?} bytes for a stream of {}, {most} are allowed by {options:?}",
         stream.len()
     );
-    let mut several = Options::choose(&input.plan, stream, &ends);
-    several.builder = several
-        .builder
-        .with_threads(2 + usize::from(input.plan[31] % 2));
-    check::identical(&once, &at_once(&several, stream));
-    check::identical(&pieces, &in_pieces(&several, &input.plan, stream));
     let mut reached = Reached::new(&input, &options, &once, &pieces, &committed);
     reached.whole = refused.is_none();
     reached.peak = held.unwrap_or(0);

@@ -1,0 +1,327 @@
+"""A base backup in directories, which have other names until it is done."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NoReturn
+
+from walrow._backup.base.manifest import MANIFEST
+from walrow._backup.base.options import BackupOptions
+from walrow._backup.base.stream import begin
+from walrow._options import takes
+from walrow._postgres.connecting import closed_after_error, connect, parameters_of
+from walrow._results import Result, result
+from walrow.errors import BackupError, OptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from walrow._backup.base.archive import Archive
+    from walrow._backup.base.stream import BackupStream
+    from walrow._lsn import Lsn
+
+
+@result
+class BaseBackup(Result):
+    """A base backup that is done: the result of `base_backup`.
+
+    Attributes:
+        path: Its directory.
+        format: `tar` or `plain`.
+        system_identifier: The server's.
+        start_lsn: The LSN where recovery begins.
+        start_timeline: The timeline of that.
+        end_lsn: From here on, the backup is consistent.
+        end_timeline: The timeline of that.
+        files: The number of files.
+        bytes: Their size.
+        tablespaces: The archive or the directory of each tablespace, by its directory on the
+            server.
+        wal: `complete` if all WAL from the start to the end is in the backup. `missing` if
+            it was left out: the backup cannot be recovered without it.
+        parent: The manifest of the backup that an incremental one needs, or its directory.
+    """
+
+    path: Path
+    format: Literal["tar", "plain"]
+    system_identifier: str
+    start_lsn: Lsn
+    start_timeline: int
+    end_lsn: Lsn
+    end_timeline: int
+    files: int
+    bytes: int
+    tablespaces: dict[str, Path]
+    wal: Literal["complete", "missing"]
+    parent: Path | None
+
+
+@takes(BackupOptions)
+def base_backup(options: BackupOptions) -> BaseBackup:
+    """Takes a base backup of a server into a directory.
+
+    Until it is done, its directory is called `DIR.partial`. Then it has all files of its
+    manifest, with their checksums, and the WAL that it needs, and is durable.
+
+    ```python
+    done = walrow.backup.base_backup("dbname=shop", to="backups/monday")
+    print(done.start_lsn, done.end_lsn)
+    ```
+
+    Args:
+        options: As in the signature.
+
+    Raises:
+        ReplicationError: The server refused it, or the connection broke.
+        BackupError: It is not complete, or cannot be written.
+        OptionError: Options contradict each other, or a directory is not empty.
+    """
+    _check_places([options.to])
+    conn = connect(parameters_of(options.conninfo))
+    is_tar = options.format == "tar"
+    with (
+        closed_after_error(conn, "the base backup cannot begin"),
+        begin(conn, options, tablespace_map=is_tar) as stream,
+    ):
+        locations = {
+            it.oid: os.fsdecode(it.location or b"")
+            for it in stream.tablespaces
+            if it.oid is not None
+        }
+        places: dict[int, Path] = {}
+        if not is_tar:
+            places = places_of(locations, options.tablespaces)
+            _check_places(places.values())
+        with _named_at_end([*places.values(), options.to]):
+            return _write(stream, options, locations, places)
+
+
+def _write(
+    stream: BackupStream,
+    options: BackupOptions,
+    locations: Mapping[int, str],
+    places: Mapping[int, Path],
+) -> BaseBackup:
+    directory = _partial(options.to)
+    roots = {f"pg_tblspc/{oid}/": path for oid, path in places.items()}
+    for archive in stream.archives():
+        if options.format == "tar":
+            _write_file(directory / archive.name, archive.blocks())
+        else:
+            root = roots[archive.below] if archive.below else options.to
+            _unpack(archive, _partial(root), roots)
+    _write_file(directory / MANIFEST, stream.manifest())
+    if stream.end_lsn is None or stream.end_timeline is None:
+        text = "the end of a backup is known after its manifest"
+        raise RuntimeError(text)
+    suffix = ".tar.gz" if options.compress else ".tar"
+    return BaseBackup(
+        path=options.to,
+        format=options.format,
+        system_identifier=stream.system_identifier,
+        start_lsn=stream.start_lsn,
+        start_timeline=stream.start_timeline,
+        end_lsn=stream.end_lsn,
+        end_timeline=stream.end_timeline,
+        files=stream.contents.files,
+        bytes=stream.contents.bytes,
+        tablespaces={
+            location: places.get(oid, options.to / f"{oid}{suffix}")
+            for oid, location in locations.items()
+        },
+        wal="missing" if options.wal == "none" else "complete",
+        parent=options.incremental,
+    )
+
+
+def _unpack(archive: Archive, root: Path, roots: Mapping[str, Path]) -> None:
+    for member in archive.members():
+        path = root / member.name
+        if member.is_file:
+            _write_file(path, member.blocks())
+        elif member.link is not None:
+            path.symlink_to(roots[f"{member.path}/"])
+        elif not path.is_dir():
+            # Some directories come again, for their contents.
+            _make_directory(path)
+
+
+@contextlib.contextmanager
+def _named_at_end(paths: Sequence[Path]) -> Iterator[None]:
+    """Makes directories with other names, gives them theirs, or removes them after an error.
+
+    The tablespaces are named first: their names alone are no backup.
+    """
+    made: list[Path] = []
+    try:
+        for path in map(_partial, paths):
+            _make_directory(path)
+            made.append(path)
+        yield
+        for path in made:
+            _sync_tree(path)
+        for at, path in enumerate(paths):
+            # An empty directory is replaced.
+            made[at].rename(path)
+            made[at] = path
+            _sync(str(path.parent))
+    except BaseException as error:
+        left = _remove_trees(made)
+        if left:
+            names = ", ".join(map(str, left))
+            error.add_note(f"remove what is left of the backup: {names}")
+        if isinstance(error, OSError) and error.errno is not None:
+            _fail(paths[-1], error)
+        raise
+
+
+def places_of(
+    locations: Mapping[int, str], tablespaces: Mapping[str, str]
+) -> dict[int, Path]:
+    """The directories of tablespaces in format plain, by OID.
+
+    Args:
+        locations: Their directories on the server, by OID.
+        tablespaces: The directories here, by the directory on the server.
+
+    Raises:
+        OptionError: A tablespace has no directory here, or there is no such tablespace.
+    """
+    own = {oid: os.path.normpath(it) for oid, it in locations.items()}
+    inside = sorted(it for it in own.values() if not Path(it).is_absolute())
+    if inside:
+        _refuse(
+            f"the tablespaces {', '.join(inside)} are inside the data directory, as"
+            " allow_in_place_tablespaces makes them: take the backup in format tar"
+        )
+    mapped = {
+        os.path.normpath(old): Path(os.path.normpath(new))
+        for old, new in tablespaces.items()
+    }
+    lacking = [it for it in own.values() if it not in mapped]
+    if lacking:
+        named = " ".join(f"--tablespace {it}=NEW" for it in lacking)
+        _refuse(
+            f"the server has tablespaces, and in format plain each needs a directory: {named}"
+            " (tablespaces={old: new} in Python)"
+        )
+    unknown = mapped.keys() - set(own.values())
+    if unknown:
+        _refuse(f"the server has no tablespace at {', '.join(sorted(unknown))}")
+    return {oid: mapped[location] for oid, location in own.items()}
+
+
+def _check_places(paths: Iterable[Path]) -> None:
+    """Refuses directories that are not empty, or that another backup writes."""
+    for path in paths:
+        if os.path.ismount(path):
+            _refuse(
+                f"{path} is a mount point, which cannot be replaced: name one below it"
+            )
+        if path.is_symlink():
+            _refuse(f"{path} is a link: name the directory that it leads to")
+        try:
+            if any(path.iterdir()):
+                _refuse(
+                    f"{path} is not empty: a backup needs a new or an empty directory"
+                )
+        except FileNotFoundError:
+            pass
+        except NotADirectoryError:
+            _refuse(f"{path} is not a directory")
+        partial = _partial(path)
+        if os.path.lexists(partial):
+            text = (
+                f"{partial} is of a backup that has not ended: if none is running, remove it"
+                " and start again"
+            )
+            raise BackupError(text, code="store", path=str(partial))
+
+
+def _partial(path: Path) -> Path:
+    """The name of a directory until the backup is done."""
+    return path.with_name(f"{path.name}.partial")
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise OptionError(reason)
+
+
+def _fail(path: Path, error: OSError) -> NoReturn:
+    text = (
+        f"{error.filename or path}: {error.strerror}; make room or fix it, and start the"
+        " backup again"
+    )
+    failure = BackupError(text, code="store", path=str(path), errno=error.errno)
+    for note in getattr(error, "__notes__", ()):
+        failure.add_note(note)
+    raise failure from error
+
+
+def _make_directory(path: Path) -> None:
+    """Makes a directory that only its owner can read, in a directory that exists."""
+    path.mkdir(mode=0o700)
+
+
+def _write_file(path: Path, blocks: Iterable[bytes]) -> None:
+    """Writes a new file that only its owner can read.
+
+    It is durable after `_sync_tree`. Most of a large file is durable before.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    with os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as file:
+        for block in blocks:
+            rest = memoryview(block)
+            while rest:
+                rest = rest[file.write(rest) :]
+        if file.tell() >= _LARGE_BYTES:
+            os.fsync(file.fileno())
+
+
+def _sync_tree(path: Path) -> None:
+    """Syncs all files below a directory, and then all names.
+
+    A file that was written long ago costs little. Several threads at once cost the file
+    system fewer commits: for a thousand new files 0.3 seconds instead of 2.
+    """
+    with ThreadPoolExecutor(_THREADS) as executor:
+        for place, _, names in os.walk(path, topdown=False, onerror=_raise):
+            # An error of a thread is raised here.
+            for _ in executor.map(_sync, [f"{place}/{name}" for name in names]):
+                pass
+            _sync(place)
+
+
+def _sync(path: str) -> None:
+    """Syncs a file, or the names in a directory. Links and others have nothing to sync."""
+    if not (stat.S_ISREG(mode := os.lstat(path).st_mode) or stat.S_ISDIR(mode)):
+        return
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # The error does not have the file's name.
+        raise OSError(error.errno, error.strerror, path) from None
+    finally:
+        os.close(descriptor)
+
+
+def _remove_trees(paths: Iterable[Path]) -> list[Path]:
+    """Removes directories. Returns the directories that are still there."""
+    for path in paths:
+        with contextlib.suppress(OSError):
+            shutil.rmtree(path)
+    return [path for path in paths if os.path.lexists(path)]
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+_THREADS = 16
+_LARGE_BYTES = 16 << 20

@@ -1,0 +1,1 @@
+"""WAL as files: received, named and made durable as on the server."""

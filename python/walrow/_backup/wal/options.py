@@ -1,0 +1,110 @@
+"""The options of a receiver of WAL, and its state."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from typing import Literal
+
+from walrow._lsn import Lsn
+from walrow._options import FLAG, FOLDER, TEXT, Kind, Option, options
+from walrow._results import Result, result
+from walrow._secrets import is_conninfo
+from walrow.errors import OptionError
+
+
+@result
+class WalStatus(Result):
+    """The state of a receiver of WAL.
+
+    Attributes:
+        state: `connecting`, `streaming`, `stopping`, or `stopped` as a result.
+        timeline: The timeline that is received. None before the first connection.
+        written: The LSN up to which WAL is written.
+        flushed: The LSN up to which WAL is durable, which the server knows.
+        note: The problem, in words.
+    """
+
+    state: Literal["connecting", "streaming", "stopping", "stopped"]
+    timeline: int | None
+    written: Lsn | None
+    flushed: Lsn | None
+    note: str | None
+
+
+def _directory(value: str | os.PathLike[str], name: str) -> str:
+    directory = os.fspath(value)
+    if not directory or "://" in directory or is_conninfo(directory):
+        text = f"{name} is empty, a URL or a connection string: name a local directory"
+        raise OptionError(text)
+    return directory
+
+
+def _until(value: int | str, name: str) -> Literal["now"] | Lsn:
+    if value == "now":
+        return "now"
+    try:
+        return Lsn(value)
+    except ValueError as error:
+        text = f"{name} is {value!r}: it must be 'now' or an LSN; {error}"
+        raise OptionError(text) from None
+
+
+@options
+class WalOptions:
+    """The options of `walrow.backup.receive_wal`."""
+
+    conninfo: Option[str, str] = Option(
+        "A connection string or URL, as for psycopg, of a role with REPLICATION. With "
+        "application_name, it may be one of synchronous_standby_names.",
+        TEXT,
+        default="",
+    )
+    _: KW_ONLY
+    to: Option[str | os.PathLike[str], str] = Option(
+        "The directory. It is created if necessary, for its owner only.",
+        FOLDER._replace(parse=_directory),
+        more="Empty, it begins with what the slot keeps (from server 15), otherwise with the segment "
+        "that the server writes now.",
+    )
+    slot: Option[str | None, str | None] = Option(
+        "A physical slot, so that the server keeps WAL until it is durable here.",
+        TEXT,
+        default=None,
+        more="Without one, a gap is an error.",
+    )
+    create_slot: Option[bool, bool] = Option(
+        "Creates the slot if it does not exist.", FLAG, default=False
+    )
+    until: Option[int | str | None, Literal["now"] | Lsn | None] = Option(
+        'Ends when this position is durable: an LSN, or `"now"` for the server\'s position at the '
+        "start. Default: it never ends.",
+        Kind("Lsn | int | str", _until, metavar="now|LSN"),
+        default=None,
+    )
+    synchronous: Option[bool, bool] = Option(
+        "Makes WAL durable and reports it as soon as it comes, and not within a second: commits of "
+        "the server wait for it.",
+        FLAG,
+        default=False,
+    )
+    status: Option[
+        Callable[[WalStatus], None] | None, Callable[[WalStatus], None] | None
+    ] = Option(
+        "Is called about once a second.",
+        Kind("Callable[[WalStatus], None]"),
+        default=None,
+    )
+    stop: Option[threading.Event | None, threading.Event | None] = Option(
+        "Ends it within a second when set. The received WAL is durable then.",
+        Kind("threading.Event"),
+        default=None,
+    )
+
+    def __post_init__(self) -> None:
+        """Refuses options that contradict each other."""
+        if self.create_slot and self.slot is None:
+            text = "create_slot needs the name of a slot: pass slot="
+            raise OptionError(text)

@@ -1,0 +1,209 @@
+"""Segments of WAL: their files' names, their first page, and where a directory continues.
+
+A segment's file is named after its timeline and its place, in hexadecimal:
+`TTTTTTTTLLLLLLLLSSSSSSSS`. The last part starts again at 0 with each 4 GiB of WAL.
+See "WAL Internals" in PostgreSQL's manual, and `XLogLongPageHeaderData` in
+`access/xlog_internal.h`.
+"""
+
+from __future__ import annotations
+
+import re
+import struct
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
+
+from walrow._lsn import Lsn
+from walrow.errors import BackupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+class Segment(NamedTuple):
+    """A segment of WAL on a timeline. Its size times its number is its first LSN."""
+
+    timeline: int
+    number: int
+
+    @classmethod
+    def at(cls, timeline: int, lsn: int, size: int) -> Segment:
+        """The segment that has an LSN, for segments of a size in bytes."""
+        return cls(timeline, lsn // size)
+
+    def start(self, size: int) -> Lsn:
+        """Its first LSN."""
+        return Lsn(self.number * size)
+
+    def name(self, size: int) -> str:
+        """The name of its file.
+
+        >>> Segment(2, 0x105).name(16 << 20)
+        '000000020000000100000005'
+        """
+        high, low = divmod(self.number, _SPAN // size)
+        return f"{self.timeline:08X}{high:08X}{low:08X}"
+
+    @property
+    def following(self) -> Segment:
+        """The next one on the same timeline."""
+        return self._replace(number=self.number + 1)
+
+
+class FirstPage(NamedTuple):
+    """The header of a segment's first page, with the first LSN."""
+
+    system_identifier: str
+    address: Lsn
+
+
+def is_segment(name: str) -> bool:
+    """Whether a segment of any size may have this name."""
+    return _SEGMENT.fullmatch(name) is not None
+
+
+def parse_segment(name: str, size: int) -> Segment | None:
+    """The segment of a file's name. None if segments of this size have no such name.
+
+    >>> parse_segment("000000020000000100000005", 16 << 20)
+    Segment(timeline=2, number=261)
+    """
+    found = _SEGMENT.fullmatch(name)
+    if found is None:
+        return None
+    timeline, high, low = (int(part, 16) for part in found.groups())
+    if timeline == 0 or low >= _SPAN // size:
+        return None
+    return Segment(timeline, high * (_SPAN // size) + low)
+
+
+def history_name(timeline: int) -> str:
+    """The name of a timeline's history file.
+
+    >>> history_name(26)
+    '0000001A.history'
+    """
+    return f"{timeline:08X}.history"
+
+
+def parse_first_page(page: bytes) -> FirstPage | None:
+    """Reads the header, in the byte order of the machine that wrote it.
+
+    None if it is not there, as in a file that was only reserved.
+    """
+    if len(page) < HEADER_BYTES:
+        return None
+    for layout in _LAYOUTS:
+        magic, flags, address, identifier, block = layout.unpack_from(page)
+        if magic >> 8 == _MAGIC and flags & _IS_LONG and block in _BLOCK_SIZES:
+            return FirstPage(str(identifier), Lsn(address))
+    return None
+
+
+class Entry(NamedTuple):
+    """A file of a directory, and its size. None if it is not a plain file."""
+
+    name: str
+    size: int | None
+
+
+class _Found(NamedTuple):
+    number: int
+    is_partial: bool
+
+
+def where_to_begin(
+    directory: Path, listing: Iterable[Entry], size: int
+) -> Segment | None:
+    """The segment with which the directory continues, so that no segment is missing.
+
+    That is on the newest timeline, its partial segment, or the one after its last whole
+    one. Other files, such as histories, do not matter. None if there is no segment.
+
+    Args:
+        directory: The directory.
+        listing: Its files, in any order.
+        size: The size of the server's segments, in bytes.
+
+    Raises:
+        BackupError: A segment is missing, or a file cannot be one.
+    """
+    timelines: dict[int, list[_Found]] = {}
+    for entry in sorted(listing):
+        stem = entry.name.removesuffix(PARTIAL)
+        if _LIKE_SEGMENT.match(stem):
+            segment = _segment(directory, entry, stem, size)
+            found = _Found(segment.number, stem != entry.name)
+            timelines.setdefault(segment.timeline, []).append(found)
+    following: Segment | None = None
+    for timeline, segments in sorted(timelines.items()):
+        segments.sort()
+        for one, other in pairwise(segments):
+            if other.number == one.number:
+                name = Segment(timeline, one.number).name(size)
+                problem = f"there is {name}, too: remove one of them"
+                _refuse(directory, name + PARTIAL, "foreign", problem)
+            missing = one.number if one.is_partial else one.number + 1
+            if one.is_partial or other.number > missing:
+                _refuse_gap(directory, Segment(timeline, missing).name(size))
+        # A timeline begins in the segment where the earlier one has ended, or after it.
+        if following is not None and segments[0].number > following.number:
+            _refuse_gap(directory, following.name(size))
+        last = segments[-1]
+        following = Segment(
+            timeline, last.number if last.is_partial else last.number + 1
+        )
+    return following
+
+
+def segments_newest_first(listing: Iterable[Entry]) -> list[str]:
+    """The names of segments' files, whole or partial, with the newest one first."""
+    names = [
+        it.name for it in listing if _LIKE_SEGMENT.match(it.name.removesuffix(PARTIAL))
+    ]
+    return sorted(names, reverse=True)
+
+
+def _segment(directory: Path, entry: Entry, stem: str, size: int) -> Segment:
+    """The segment of a file that is named like one."""
+    segment = parse_segment(stem, size)
+    if segment is None or entry.size is None:
+        # One may be compressed.
+        problem = f"it is not a plain file of a segment of {size} bytes"
+        _refuse(directory, entry.name, "foreign", problem)
+    is_whole = stem == entry.name
+    if entry.size > size or (entry.size < size and is_whole):
+        problem = f"it has {entry.size} bytes, and the server's segments have {size}"
+        _refuse(directory, entry.name, "size", problem)
+    return segment
+
+
+def _refuse_gap(directory: Path, name: str) -> NoReturn:
+    _refuse(directory, name, "gap", "it is missing, and a later segment is there")
+
+
+def _refuse(directory: Path, name: str, code: str, problem: str) -> NoReturn:
+    path = str(directory / name)
+    text = f"{path}: {problem}; {_REMEDIES[code]}"
+    raise BackupError(text, code=code, path=path)
+
+
+#: The end of a file's name until its segment is whole and durable.
+PARTIAL = ".partial"
+_SPAN = 1 << 32
+_SEGMENT = re.compile("([0-9A-F]{8})([0-9A-F]{8})([0-9A-F]{8})")
+# magic, flags, (timeline), address, (remaining length), identifier, (segment's size), page's size.
+_FIELDS = "HH4xQ4x4xQ4xI"
+_LAYOUTS = (struct.Struct("<" + _FIELDS), struct.Struct(">" + _FIELDS))
+HEADER_BYTES = _LAYOUTS[0].size
+#: The first byte of every version's number: 0xD10D in version 14, 0xD118 in 18.
+_MAGIC = 0xD1
+_IS_LONG = 0x0002
+_BLOCK_SIZES = frozenset(1 << power for power in range(10, 17))
+_LIKE_SEGMENT = re.compile(r"[0-9A-F]{24}(\.gz|\.lz4|\.zst)?$")
+_REMEDIES = {
+    "gap": "put it back, or begin again with a new base backup and an empty directory",
+    "size": "put back the whole file, or choose an empty directory",
+    "foreign": "put back the file of the segment, or choose an empty directory",
+}
