@@ -304,9 +304,9 @@ def test_other_tables_and_columns_stay_readable(streams: Streams) -> None:
         ):
             expected = table(pinned, **options)
             assert len(expected) > 0
-            assert table(source, framing="wire", **options).equals(expected)
+            assert table(source, **options).equals(expected)
         with pytest.raises(walrow.errors.DecodeError, match="DateStyle to ISO"):
-            table(source, framing="wire", table="moments")
+            table(source, table="moments")
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "Africa/Monrovia", "America/Caracas"])

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import walrow
+from captures import with_sides
 from logs import SEALABLE, contents, history, published, sampled, transactions
 from walrow.errors import LogError, OptionError
 
@@ -70,10 +71,11 @@ def test_a_sealed_capture_has_the_same_contents(
 ) -> None:
     walrow.seal(capture.path, log=tmp_path, segment_size=2_000)
     log = walrow.Log(tmp_path)
+    sides = with_sides(capture.path, "transactions")
     for options in (
         {"batch_rows": 5},
         {"profile": "text"},
-        {"side_tables": ["transactions"]},
+        {"tables": sides, "missing_table": "ignore"},
     ):
         two = log.read(threads=2, unfinished="ignore", **options)
         one = log.read(unfinished="ignore", **options)

@@ -22,7 +22,7 @@ from walrow._postgres.failures import (
     pause_after,
 )
 from walrow._postgres.open_connections import OpenConnections
-from walrow._postgres.physical import StreamEnd, TimelineEnd
+from walrow._postgres.physical import TimelineEnd
 from walrow._waiting import Waiter
 from walrow._workers import answered, in_background
 from walrow.errors import (
@@ -233,7 +233,7 @@ class WalReceiver:
             self._waiter.drain()
             if isinstance(event, TimelineEnd):
                 return event
-            if isinstance(event, StreamEnd):
+            if event is None:
                 text = "the server has ended the stream"
                 raise ConnectionLostError(text)
             if event.data:

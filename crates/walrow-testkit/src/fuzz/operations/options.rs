@@ -192,7 +192,9 @@ impl Options {
             }
             if projected {
                 self.projected = true;
-                builder = builder.with_schema(Arc::new(schema(&columns)));
+                // If columns are missing, a row is an error.
+                let step = 1 + usize::from(at(20) % 4 == 3);
+                builder = builder.with_schema(Arc::new(schema(&columns, step)));
             }
         }
         self.builder = builder.with_envelope(self.envelope);
@@ -244,15 +246,15 @@ fn table(stream: &[u8], choice: usize) -> Option<Found> {
     found.into_iter().nth(place)
 }
 
-/// Some of the columns in reverse order, an added column, and metadata.
-fn schema(columns: &[OwnedColumn]) -> Schema {
+/// Each column, or each second one, in reverse order, an added column, and metadata.
+fn schema(columns: &[OwnedColumn], step: usize) -> Schema {
     let mut fields = vec![
         Field::new("_commit_lsn", DataType::UInt64, false),
         Field::new("not a column", DataType::Int32, true),
         Field::new("_seq", DataType::UInt64, false),
         Field::new("_change_type", DataType::Utf8, false),
     ];
-    for column in columns.iter().rev().step_by(2) {
+    for column in columns.iter().rev().step_by(step) {
         let name = String::from_utf8_lossy(column.name.as_bytes());
         if fields.iter().all(|field| **field.name() != *name) {
             fields.push(Field::new(name, DataType::Utf8, true));
