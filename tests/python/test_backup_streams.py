@@ -235,6 +235,11 @@ OTHER: dict[str, tuple[bytes, str]] = {
     "no directory": (member("a/b", b"x"), "'a/b' before its directory"),
     "a file below a file": (member("PG_VERSION/x", b"x"), "before its directory"),
     "a directory with content": (member("d", b"x", tarfile.DIRTYPE), "no valid size"),
+    "a directory for a file": (
+        member("x", b"x") + member("x", kind=tarfile.DIRTYPE),
+        "'x' twice",
+    ),
+    "a file for a directory": (member("base", b"x"), "'base' twice"),
     "the manifest": (member("backup_manifest", b"{}"), "'backup_manifest' twice"),
 }
 
@@ -548,6 +553,18 @@ def test_a_tablespace_goes_to_its_own_directory(tmp_path: Path) -> None:
         ([*own, *usual(archive(), listed)[1:]], "no link 'pg_tblspc/16385'"),
         ([*own, *usual(archive(link + link), listed)[1:]], "the type '2'"),
         ([spaces, *usual(archive(link))[1:]], "no archive 16385.tar"),
+        # Through the link, it would be written elsewhere.
+        (
+            [*own, *usual(archive(link + member("pg_tblspc/16385/x", b"x")))[1:]],
+            "'pg_tblspc/16385/x' before its directory",
+        ),
+        (
+            [
+                *own,
+                *usual(archive(member("pg_tblspc/16385", kind=tarfile.DIRTYPE)))[1:],
+            ],
+            "'pg_tblspc/16385' twice",
+        ),
     ):
         with pytest.raises(BackupError, match=problem):
             take(broken, tmp_path / "c", tablespaces={"/srv/a": str(tmp_path / "d")})
