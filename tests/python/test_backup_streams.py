@@ -379,7 +379,7 @@ DAMAGED: dict[str, tuple[list[Callable[[Session], None]], str, str]] = {
     "two starts": (
         [lambda s: s.rows(("0/1", "1"), ("0/1", "1")), Session.ready],
         "protocol",
-        "proxy",
+        "2 positions instead of one",
     ),
 }
 

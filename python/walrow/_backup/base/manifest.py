@@ -73,6 +73,8 @@ class ManifestReader:
             self.ranges.append(_range(item))
             if len(self.ranges) > _MOST_RANGES:
                 _refuse("it has too many ranges of WAL")
+        if not self.ranges:
+            _refuse("it has no WAL")
         digest = self._hash.hexdigest()
         if _matched(_CHECKSUM, next(lines, b""))[1].decode() != digest:
             _refuse("its checksum is wrong: it was changed")
