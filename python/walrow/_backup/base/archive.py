@@ -47,12 +47,7 @@ class Contents:
     """
 
     def __init__(self, algorithm: str, links: set[str]) -> None:
-        """Has nothing yet.
-
-        Args:
-            algorithm: The algorithm of the checksums in the manifest.
-            links: The paths of the tablespaces' links that the server sends.
-        """
+        """Has nothing yet. The server sends these links of tablespaces, and no others."""
         self.files = self.bytes = 0
         self.segments: dict[str, int] = {}
         self._algorithm = algorithm
@@ -95,11 +90,7 @@ class Contents:
         return hashlib.new(self._algorithm.lower())
 
     def compare(self, listed: ManifestFile) -> None:
-        """Compares a file of the manifest with what has arrived.
-
-        Raises:
-            BackupError: It is missing, or has another size or checksum.
-        """
+        """Refuses a file of the manifest that is missing, or has another size or checksum."""
         path = listed.path
         if path.startswith(_WAL):
             return

@@ -106,17 +106,9 @@ def is_inside(path: str) -> bool:
 def check_wal(
     segments: Mapping[str, int], ranges: Sequence[WalRange], size: int
 ) -> None:
-    """Refuses a backup that lacks a segment of the WAL that it needs.
+    """Refuses segments, with their sizes by name, that lack WAL of the ranges.
 
     The segment in which a timeline ends may be there under a later timeline only.
-
-    Args:
-        segments: The sizes of the segments, by name.
-        ranges: The WAL.
-        size: The size of the server's segments.
-
-    Raises:
-        BackupError: A segment is missing, or has another size.
     """
     timelines = sorted({it.timeline for it in ranges})
     for each in ranges:

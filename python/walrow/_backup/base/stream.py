@@ -32,7 +32,6 @@ from walrow._lsn import Lsn
 from walrow._options import takes
 from walrow._postgres.commands import create_physical_slot, identify_system
 from walrow._postgres.connecting import closed_after_error, connect, parameters_of
-from walrow._postgres.failures import QUERY_CANCELED
 from walrow._postgres.running import encoding_of, major_version
 from walrow._postgres.server_errors import replication_error
 from walrow._waiting import READ, WRITE, Waiter
@@ -85,13 +84,7 @@ def stream_base_backup(options: StreamOptions) -> BackupStream:
 def begin(
     conn: psycopg.Connection[Any], options: StreamOptions, *, tablespace_map: bool
 ) -> BackupStream:
-    """Begins a base backup on a replication connection.
-
-    Args:
-        conn: The connection.
-        options: The options.
-        tablespace_map: Whether the file `tablespace_map` comes instead of links.
-    """
+    """Begins a base backup, with links of tablespaces, or a file `tablespace_map` instead."""
     major = major_version(conn)
     command = base_backup_command(
         major,
@@ -504,13 +497,8 @@ _HINTS = {
         "wal_level must be at least replica; if the server lacks WAL summaries since the parent"
         " of an incremental backup, take a full one"
     ),
-    "58P01": (
-        "if the server has removed WAL that the backup needs: raise max_slot_wal_keep_size,"
-        " or receive the WAL with walrow backup wal; start it again"
-    ),
     "XX001": (
         "a file on the server is damaged: its log names the pages; verify_checksums=False, or"
         " --no-verify-checksums, takes a backup of it anyway"
     ),
-    QUERY_CANCELED: "another session canceled it: start it again",
 }
