@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 import pytest
 
-from servers import EmbeddedServer, NpmServer, Proxy, ServerError, Standby
+from servers import EmbeddedServer, NpmServer, Proxy, ServerError
 from servers.npm import VERSIONS, npm_programs
 from servers.receiving import Disk, execute
 from servers.restored import Restored
@@ -316,18 +316,6 @@ def test_only_an_empty_directory_is_replaced(
     assert raised.value.code == "store"
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [({"max_rate": 31}, "32"), ({"manifest_checksums": "MD5"}, "CRC32C")],
-)
-def test_values_that_the_server_would_refuse(
-    newest: EmbeddedServer, tmp_path: Path, options: dict[str, Any], problem: str
-) -> None:
-    with pytest.raises(OptionError, match=problem):
-        take(newest, tmp_path / "b", **options)
-    assert not [*tmp_path.iterdir()]
-
-
 def test_the_command(newest: EmbeddedServer, tmp_path: Path) -> None:
     done = run(command(newest, tmp_path / "b", "--format", "plain", "--json"))
     assert (done.returncode, done.stderr) == (0, "")
@@ -360,23 +348,6 @@ def test_a_pipe_gets_one_tar(newest: EmbeddedServer) -> None:
     )
     assert done.returncode == 128 + signal.SIGPIPE
     until(lambda: not running(newest))
-
-
-@slow
-def test_a_terminal_has_a_bar(newest: EmbeddedServer, tmp_path: Path) -> None:
-    mouth, ear = os.openpty()
-    arguments = command(newest, tmp_path / "b", "--max-rate", "30000")
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100"}
-    with subprocess.Popen(arguments, stderr=ear, env=environment) as process:  # noqa: S603
-        os.close(ear)
-        text = b""
-        # At the end, reading is an error.
-        with contextlib.suppress(OSError):
-            while block := os.read(mouth, 65_536):
-                text += block
-    os.close(mouth)
-    assert process.returncode == 0
-    assert all(it in text for it in (b"starting", b"receiving", b" MB/s"))
 
 
 @slow
@@ -419,14 +390,6 @@ def test_no_message_has_a_password(tmp_path: Path) -> None:
         done = run([*program, *given])
         assert done.returncode in (1, 2)
         assert "topsecret" not in done.stderr + done.stdout
-
-
-def test_a_refusal_says_what_to_do(newest: EmbeddedServer, tmp_path: Path) -> None:
-    execute(newest.dsn, "DROP ROLE IF EXISTS plain", "CREATE ROLE plain LOGIN")
-    dsn = newest.dsn.replace("user=postgres", "user=plain")
-    with pytest.raises(ReplicationError, match="REPLICATION"):
-        backup.base_backup(dsn, to=tmp_path / "b")
-    assert not [*tmp_path.iterdir()]
 
 
 def cutting(proxy: Proxy) -> Callable[[int, int | None], None]:
@@ -713,27 +676,3 @@ def test_the_result_has_the_positions_of_the_server(
         ).fetchone()
         assert row is not None
         assert done.system_identifier == str(row[0])
-
-
-@slow
-@pytest.mark.parametrize("major", [16, 18])
-def test_a_standby_and_a_later_timeline(major: int, tmp_path: Path) -> None:
-    with make_server(major) as server:
-        execute(server.dsn, "CREATE TABLE here AS SELECT 1 AS id")
-        with Standby(server) as standby:
-            done = take(standby, tmp_path / "standby", format="plain")
-            assert (done.start_timeline, done.end_timeline) == (1, 1)
-            execute(standby.dsn, "SELECT pg_promote()", "INSERT INTO here VALUES (2)")
-            promoted = take(standby, tmp_path / "promoted", format="plain")
-            assert (promoted.start_timeline, promoted.end_timeline) == (2, 2)
-            assert (promoted.path / "pg_wal/00000002.history").exists()
-            assert (done.path / "standby.signal").exists()
-
-            def restore(data: Path) -> None:
-                shutil.copytree(promoted.path, data)
-
-            with Restored(major, restore) as restored:
-                assert execute(restored.dsn, "SELECT id FROM here ORDER BY id") == [
-                    (1,),
-                    (2,),
-                ]

@@ -22,6 +22,7 @@ from servers.scripted import (
 )
 from walrow import backup
 from walrow._backup.base.manifest import ManifestReader
+from walrow._core import crc32c
 from walrow.errors import BackupError, ConnectionLostError, ReplicationError
 
 if TYPE_CHECKING:
@@ -131,6 +132,20 @@ def bomb(header: bytes, size: int) -> bytes:
     return begun + b"".join(blocks) + deflater.flush()
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        # RFC 3720, B.4.
+        (bytes(32), 0x8A9136AA),
+        (b"\xff" * 32, 0x62A8AB43),
+        (bytes(range(32)), 0x46DD794E),
+        (b"123456789", 0xE3069283),
+    ],
+)
+def test_crc32c_is_that_of_the_standard(content: bytes, expected: int) -> None:
+    assert crc32c(content) == crc32c(content[7:], crc32c(content[:7])) == expected
+
+
 def test_what_arrives_is_what_is_written(tmp_path: Path) -> None:
     done = take(usual(), tmp_path / "plain")
     found = {
@@ -235,6 +250,11 @@ OTHER: dict[str, tuple[bytes, str]] = {
     "no directory": (member("a/b", b"x"), "'a/b' before its directory"),
     "a file below a file": (member("PG_VERSION/x", b"x"), "before its directory"),
     "a directory with content": (member("d", b"x", tarfile.DIRTYPE), "no valid size"),
+    "a directory for a file": (
+        member("x", b"x") + member("x", kind=tarfile.DIRTYPE),
+        "'x' twice",
+    ),
+    "a file for a directory": (member("base", b"x"), "'base' twice"),
     "the manifest": (member("backup_manifest", b"{}"), "'backup_manifest' twice"),
 }
 
@@ -261,127 +281,102 @@ def resized(size: bytes) -> bytes:
     return bytes(header)
 
 
-DAMAGED: dict[str, tuple[list[Callable[[Session], None]], str, str]] = {
-    "cut": (usual(archive()[:-9000]), "protocol", "which is cut"),
-    "cut in a header": (usual(archive()[:700]), "protocol", "which is cut"),
-    "cut end": (usual(archive()[:-512]), "protocol", "which is cut"),
-    "data after the end": (usual(archive() + b"x" * 512), "protocol", "after its end"),
-    "zeros without end": (
-        usual(archive() + bytes(1 << 20)),
-        "protocol",
-        "after its end",
-    ),
+DAMAGED: dict[str, tuple[list[Callable[[Session], None]], str]] = {
+    "cut": (usual(archive()[:-9000]), "protocol: which is cut"),
+    "cut in a header": (usual(archive()[:700]), "protocol: which is cut"),
+    "cut end": (usual(archive()[:-512]), "protocol: which is cut"),
+    "data after the end": (usual(archive() + b"x" * 512), "protocol: after its end"),
+    "zeros without end": (usual(archive() + bytes(1 << 20)), "protocol: after its end"),
     "a larger size": (
         usual(archive(after=resized(b"00077777777\0"))),
-        "protocol",
-        "'base/big', which is cut",
+        "protocol: 'base/big', which is cut",
     ),
     "1 PiB": (
         usual(archive(after=resized(b"\x80" + (1 << 49).to_bytes(11, "big")))),
-        "protocol",
-        "'base/big', which is cut",
+        "protocol: 'base/big', which is cut",
     ),
     "a size below zero": (
         usual(archive(after=resized(b"\xff" * 12))),
-        "protocol",
-        "size",
+        "protocol: size",
     ),
-    "no number": (
-        usual(archive(after=resized(b"x" * 12))),
-        "protocol",
-        "no valid size",
-    ),
-    "nothing of tar": (usual(os.urandom(5000)), "protocol", "not a tar archive"),
+    "no number": (usual(archive(after=resized(b"x" * 12))), "protocol: no valid size"),
+    "nothing of tar": (usual(os.urandom(5000)), "protocol: not a tar archive"),
     "a file twice": (
         usual(archive(after=member("PG_VERSION", b"18\n"))),
-        "protocol",
-        "'PG_VERSION' twice",
+        "protocol: 'PG_VERSION' twice",
     ),
     "a changed file": (
         usual(archive(files=FILES | {"base/1/1259": b"y" * 8192})),
-        "damaged",
-        "'base/1/1259' has another checksum",
+        "damaged: 'base/1/1259' has another checksum",
     ),
     "a shorter file": (
         usual(archive(files=FILES | {"base/1/1259": b"y"})),
-        "damaged",
-        "'base/1/1259' has 1 bytes instead of 8192",
+        "damaged: 'base/1/1259' has 1 bytes instead of 8192",
     ),
     "another file": (
         usual(archive(after=member("more", b"x"))),
-        "damaged",
-        "'more' is not in the manifest",
+        "damaged: 'more' is not in the manifest",
     ),
     "a missing file": (
         usual(listed=manifest(FILES | {"base/1/2": b""})),
-        "damaged",
-        "'base/1/2' is missing",
+        "damaged: 'base/1/2' is missing",
     ),
     "another algorithm": (
         usual(listed=manifest(FILES, algorithm="CRC32C")),
-        "damaged",
-        "no checksum of SHA256",
+        "damaged: no checksum of SHA256",
     ),
     "another server": (
         usual(listed=manifest(FILES, system="5")),
-        "manifest",
-        "of another",
+        "manifest: of another",
     ),
     "other WAL": (
         usual(listed=manifest(FILES, wal=("0/300028", "0/300200"))),
-        "manifest",
-        "about other WAL",
+        "manifest: about other WAL",
     ),
     "WAL without end": (
         [
             *usual(listed=manifest(FILES, wal=("0/300028", "FFFFFFFF/FFFFFFFF")))[:-1],
             tail("FFFFFFFF/FFFFFFFF"),
         ],
-        "wal",
-        "segment 000000010000000000000004 of its WAL is missing",
+        "wal: segment 000000010000000000000004 of its WAL is missing",
     ),
     "a short segment": (
         usual(archive().replace(member(WAL, SEGMENT[WAL]), member(WAL))),
-        "wal",
-        "has not 1048576 bytes",
+        "wal: has not 1048576 bytes",
     ),
     "a name with a path": (
         [head(), named("../base.tar")],
-        "protocol",
-        "did not announce",
+        "protocol: did not announce",
     ),
     "a compressed archive": (
         usual(gzipped(archive()), name="base.tar.gz"),
-        "protocol",
-        "'base.tar.gz', which it did not announce",
+        "protocol: 'base.tar.gz', which it did not announce",
     ),
     "an archive twice": (
         [*usual()[:3], named("base.tar")],
-        "protocol",
-        "'base.tar', which it did not announce",
+        "protocol: 'base.tar', which it did not announce",
     ),
-    "a tablespace's": ([head(), named("16385.tar")], "protocol", "did not announce"),
-    "no archive": ([head(), *usual()[3:]], "protocol", "no archive base.tar"),
-    "no manifest": ([*usual()[:3], tail()], "protocol", "no manifest"),
+    "a tablespace's": ([head(), named("16385.tar")], "protocol: did not announce"),
+    "no archive": ([head(), *usual()[3:]], "protocol: no archive base.tar"),
+    "no manifest": ([*usual()[:3], tail()], "protocol: no manifest"),
     "two manifests": (
         [*usual()[:5], *usual()[3:]],
-        "protocol",
-        "more after the manifest",
+        "protocol: more after the manifest",
     ),
-    "data without name": ([head(), data(archive()), tail()], "protocol", "no archive"),
-    "only the start": ([lambda s: s.rows(("0/1", "1")), Session.ready], "protocol", ""),
-    "no COPY": ([Session.ready], "protocol", "it may be a proxy"),
+    "data without name": ([head(), data(archive()), tail()], "protocol: no archive"),
+    "only the start": ([lambda s: s.rows(("0/1", "1")), Session.ready], "protocol: "),
+    "no COPY": ([Session.ready], "protocol: it may be a proxy"),
     "two starts": (
         [lambda s: s.rows(("0/1", "1"), ("0/1", "1")), Session.ready],
-        "protocol",
-        "proxy",
+        "protocol: 2 positions instead of one",
     ),
 }
 
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_other_answers_are_refused(tmp_path: Path, name: str) -> None:
-    parts, code, problem = DAMAGED[name]
+    parts, expected = DAMAGED[name]
+    code, _, problem = expected.partition(": ")
     with pytest.raises(BackupError) as raised:
         take(parts, tmp_path / "b")
     assert raised.value.code == code
@@ -548,6 +543,18 @@ def test_a_tablespace_goes_to_its_own_directory(tmp_path: Path) -> None:
         ([*own, *usual(archive(), listed)[1:]], "no link 'pg_tblspc/16385'"),
         ([*own, *usual(archive(link + link), listed)[1:]], "the type '2'"),
         ([spaces, *usual(archive(link))[1:]], "no archive 16385.tar"),
+        # Through the link, it would be written elsewhere.
+        (
+            [*own, *usual(archive(link + member("pg_tblspc/16385/x", b"x")))[1:]],
+            "'pg_tblspc/16385/x' before its directory",
+        ),
+        (
+            [
+                *own,
+                *usual(archive(member("pg_tblspc/16385", kind=tarfile.DIRTYPE)))[1:],
+            ],
+            "'pg_tblspc/16385' twice",
+        ),
     ):
         with pytest.raises(BackupError, match=problem):
             take(broken, tmp_path / "c", tablespaces={"/srv/a": str(tmp_path / "d")})

@@ -127,6 +127,7 @@ class Scripted:
 
     def _serve(self, link: socket.socket) -> None:
         session = Session(link)
+        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         with link:
             try:
                 session.start()

@@ -44,35 +44,34 @@ class Contents:
         files: The number of files.
         bytes: Their size.
         segments: The sizes of the segments of WAL among them, by name.
-        links: The links of tablespaces that have not arrived yet.
     """
 
     def __init__(self, algorithm: str, links: set[str]) -> None:
-        """Has nothing yet.
-
-        Args:
-            algorithm: The algorithm of the checksums in the manifest.
-            links: The paths of the links that the server sends.
-        """
+        """Has nothing yet. The server sends these links of tablespaces, and no others."""
         self.files = self.bytes = 0
         self.segments: dict[str, int] = {}
-        self.links = links
         self._algorithm = algorithm
+        self._links, self._linked = links, set[str]()
         self._directories: set[str] = set()
         #: Files that the manifest has not listed yet, with sizes and checksums.
         self._unlisted: dict[str, tuple[int, bytes]] = {}
 
-    def add_directory(self, path: str, *, is_root: bool = False) -> None:
-        """Adds a directory, which may come again. An archive's root needs no other directory."""
-        if not is_root:
-            self._check_place(path)
+    def add_link(self, path: str) -> bool:
+        """Adds a link. Returns whether it belongs to a tablespace, and is new."""
+        is_one = path in self._links - self._linked
+        self._linked.add(path)
+        return is_one
+
+    def add_directory(self, path: str, root: str) -> None:
+        """Adds a directory, which may come again. A root needs no other directory."""
+        self._check_place(path, root)
         self._directories.add(path)
         self._check_number()
 
-    def check_new(self, path: str) -> None:
-        """Refuses a file whose path has arrived already."""
-        self._check_place(path)
-        if path in self._unlisted or path in self._directories or path == MANIFEST:
+    def check_new(self, path: str, root: str) -> None:
+        """Refuses a file whose path has arrived already, or its directory has not."""
+        self._check_place(path, root)
+        if path in self._directories:
             _refuse(f"{path!r} twice")
 
     def add_file(self, path: str, size: int, checksum: bytes) -> None:
@@ -91,11 +90,7 @@ class Contents:
         return hashlib.new(self._algorithm.lower())
 
     def compare(self, listed: ManifestFile) -> None:
-        """Compares a file of the manifest with what has arrived.
-
-        Raises:
-            BackupError: It is missing, or has another size or checksum.
-        """
+        """Refuses a file of the manifest that is missing, or has another size or checksum."""
         path = listed.path
         if path.startswith(_WAL):
             return
@@ -111,16 +106,18 @@ class Contents:
 
     def end(self) -> None:
         """Refuses files that are not in the manifest. It does not list WAL."""
-        if self.links:
-            _refuse(f"no link {min(self.links)!r}")
+        if lacking := self._links - self._linked:
+            _refuse(f"no link {min(lacking)!r}")
         for path in self._unlisted:
             if not path.startswith(_WAL):
                 _differ(path, "is not in the manifest")
 
-    def _check_place(self, path: str) -> None:
+    def _check_place(self, path: str, root: str) -> None:
         parent = path.rpartition("/")[0]
-        if parent and parent not in self._directories:
+        if parent != root and parent not in self._directories:
             _refuse(f"{path!r} before its directory")
+        if path in self._unlisted or path in self._links or path == MANIFEST:
+            _refuse(f"{path!r} twice")
 
     def _check_number(self) -> None:
         if len(self._unlisted) + len(self._directories) > _MOST_MEMBERS:
@@ -192,8 +189,6 @@ class Archive:
         taken = self._taken(data)
         self._data = _inflated(taken) if name.endswith(".gz") else taken
         self._contents = contents
-        if self.below:
-            contents.add_directory(self.below.rstrip("/"), is_root=True)
         # The block that is read, and how far.
         self._block, self._at = b"", 0
         # What `blocks` has not returned yet.
@@ -258,7 +253,7 @@ class Archive:
                 return
             member = self._parse(header)
             if member.is_file:
-                self._contents.check_new(member.path)
+                self._contents.check_new(member.path, self.below.rstrip("/"))
                 yield member
                 for _ in member.blocks():
                     pass
@@ -266,7 +261,7 @@ class Archive:
                     self._refuse("is cut", member.name)
             else:
                 if member.is_directory:
-                    self._contents.add_directory(member.path)
+                    self._contents.add_directory(member.path, self.below.rstrip("/"))
                 yield member
 
     def _content(self, member: Member) -> Iterator[bytes]:
@@ -297,8 +292,7 @@ class Archive:
         name = os.fsdecode(header[:100].partition(b"\0")[0])
         name = name.removeprefix("./").removesuffix("/")
         path, kind, link = f"{self.below}{name}", header[_KIND], None
-        if kind == _LINK and path in self._contents.links:
-            self._contents.links.remove(path)
+        if kind == _LINK and self._contents.add_link(path):
             link = os.fsdecode(header[157:257].partition(b"\0")[0])
         elif kind not in (_FILE, _DIRECTORY):
             problem = (

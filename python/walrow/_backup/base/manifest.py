@@ -73,6 +73,8 @@ class ManifestReader:
             self.ranges.append(_range(item))
             if len(self.ranges) > _MOST_RANGES:
                 _refuse("it has too many ranges of WAL")
+        if not self.ranges:
+            _refuse("it has no WAL")
         digest = self._hash.hexdigest()
         if _matched(_CHECKSUM, next(lines, b""))[1].decode() != digest:
             _refuse("its checksum is wrong: it was changed")
@@ -104,17 +106,9 @@ def is_inside(path: str) -> bool:
 def check_wal(
     segments: Mapping[str, int], ranges: Sequence[WalRange], size: int
 ) -> None:
-    """Refuses a backup that lacks a segment of the WAL that it needs.
+    """Refuses segments, with their sizes by name, that lack WAL of the ranges.
 
     The segment in which a timeline ends may be there under a later timeline only.
-
-    Args:
-        segments: The sizes of the segments, by name.
-        ranges: The WAL.
-        size: The size of the server's segments.
-
-    Raises:
-        BackupError: A segment is missing, or has another size.
     """
     timelines = sorted({it.timeline for it in ranges})
     for each in ranges:

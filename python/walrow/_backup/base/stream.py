@@ -18,7 +18,7 @@ import psycopg
 from psycopg import errors, pq
 
 from walrow._backup.base.archive import Archive, Contents
-from walrow._backup.base.manifest import MANIFEST, ManifestReader, WalRange, check_wal
+from walrow._backup.base.manifest import MANIFEST, ManifestReader, check_wal
 from walrow._backup.base.options import StreamOptions
 from walrow._backup.wal.beginning import checked_segment_size
 from walrow._core import (
@@ -32,7 +32,6 @@ from walrow._lsn import Lsn
 from walrow._options import takes
 from walrow._postgres.commands import create_physical_slot, identify_system
 from walrow._postgres.connecting import closed_after_error, connect, parameters_of
-from walrow._postgres.failures import QUERY_CANCELED
 from walrow._postgres.running import encoding_of, major_version
 from walrow._postgres.server_errors import replication_error
 from walrow._waiting import READ, WRITE, Waiter
@@ -85,13 +84,7 @@ def stream_base_backup(options: StreamOptions) -> BackupStream:
 def begin(
     conn: psycopg.Connection[Any], options: StreamOptions, *, tablespace_map: bool
 ) -> BackupStream:
-    """Begins a base backup on a replication connection.
-
-    Args:
-        conn: The connection.
-        options: The options.
-        tablespace_map: Whether the file `tablespace_map` comes instead of links.
-    """
+    """Begins a base backup, with links of tablespaces, or a file `tablespace_map` instead."""
     major = major_version(conn)
     command = base_backup_command(
         major,
@@ -112,15 +105,14 @@ def begin(
         target_detail=None,
         incremental=options.incremental is not None,
     )
-    stream = BackupStream(conn, options, tablespace_map=tablespace_map)
+    stream = BackupStream(conn, options)
     try:
         if options.wal == "fetch":
             stream._reserve_wal()
         if options.incremental is not None:
-            stream._upload(
-                upload_manifest_command(major), _manifest_of(options.incremental)
-            )
-        stream._start(command)
+            blocks = _manifest_of(options.incremental)
+            stream._upload(upload_manifest_command(major), blocks)
+        stream._start(command, with_links=not tablespace_map)
     except BaseException:
         stream.close()
         raise
@@ -142,33 +134,17 @@ class BackupStream:
         contents: What has arrived.
     """
 
-    system_identifier: str
-    start_lsn: Lsn
-    start_timeline: int
-    tablespaces: tuple[Tablespace, ...]
-    contents: Contents
-
-    def __init__(
-        self,
-        conn: psycopg.Connection[Any],
-        options: StreamOptions,
-        *,
-        tablespace_map: bool,
-    ) -> None:
+    def __init__(self, conn: psycopg.Connection[Any], options: StreamOptions) -> None:
         self.end_lsn: Lsn | None = None
         self.end_timeline: int | None = None
         self._conn = conn
         self._pgconn = conn.pgconn
         self._options = options
-        self._has_map = tablespace_map
         self._major = major_version(conn)
         self._waiter = Waiter()
-        self._events: Iterator[tuple[Any, ...]] = iter(())
         self._next: tuple[Any, ...] | None = None
-        self._total: int | None = None
         self._counts_itself = True
         self._done = 0
-        self._manifest: Iterator[bytes] | None = None
         self.system_identifier = identify_system(conn).system_identifier
         self._segment_bytes = checked_segment_size(conn)
 
@@ -198,19 +174,7 @@ class BackupStream:
             ReplicationError: The server reports an error, or the connection broke.
             BackupError: The server sends something else than a backup.
         """
-        while (event := self._take()) is not None and event[0] == "n":
-            name = event[1]
-            if name not in self._expected:
-                _refuse(f"an archive with the name {name!r}, which it did not announce")
-            self._expected.remove(name)
-            archive = Archive(name, self._data(), self.contents)
-            yield archive
-            for member in archive.members():
-                for _ in member.blocks():
-                    pass
-            if any(self._data()):
-                _refuse(f"archive {name}, which has data after its end")
-        self._next = event
+        return self._archives
 
     def manifest(self) -> Iterator[bytes]:
         """The manifest, after all archives. Each file is compared with it.
@@ -221,8 +185,6 @@ class BackupStream:
             ReplicationError: The server reports an error, or the connection broke.
             BackupError: The backup is not what the manifest says, or lacks WAL.
         """
-        if self._manifest is None:
-            self._manifest = self._read_manifest()
         return self._manifest
 
     def tar(self) -> Iterator[bytes]:
@@ -273,42 +235,31 @@ class BackupStream:
             if result is None or result.status != pq.ExecStatus.COPY_IN:
                 _unexpected(command, result)
             for block in blocks:
-                self._put(block)
-            self._put(None)
+                while not self._pgconn.put_copy_data(block):
+                    self._wait(READ | WRITE)
+                self._flush()
+            while not self._pgconn.put_copy_end():
+                self._wait(READ | WRITE)
+            self._flush()
             self._until_end(command)
 
-    def _put(self, block: bytes | None) -> None:
-        def put() -> int:
-            if block is None:
-                return self._pgconn.put_copy_end()
-            return self._pgconn.put_copy_data(block)
-
-        while not put():
-            self._wait(READ | WRITE)
-        self._flush()
-
-    def _start(self, command: str) -> None:
+    def _start(self, command: str, *, with_links: bool) -> None:
         """Begins the backup: it waits for the checkpoint."""
         with self._broken():
             self._send(command)
-            lsn, self.start_timeline = parse_backup_position(self._row(_NAME))
-            result = self._rows(_NAME)
-        self.start_lsn = Lsn(lsn)
-        self.tablespaces = tuple(
-            Tablespace(*parse_tablespace(_cells(result, row)))
-            for row in range(result.ntuples)
-        )
+            self.start_lsn, self.start_timeline = self._position()
+            rows = self._rows()
+        self.tablespaces = tuple(Tablespace(*parse_tablespace(row)) for row in rows)
         sizes = [it.size_kb for it in self.tablespaces if it.size_kb is not None]
         self._total = sum(sizes) * 1024 if sizes else None
         names = [it.oid for it in self.tablespaces]
         suffix = ".tar.gz" if self._options.compress else ".tar"
         #: The names of archives that have not come yet.
         self._expected = {f"{'base' if it is None else it}{suffix}" for it in names}
-        links = {f"pg_tblspc/{it}" for it in names if it is not None}
-        self.contents = Contents(
-            self._options.manifest_checksums, set() if self._has_map else links
-        )
+        links = {f"pg_tblspc/{it}" for it in names if it is not None and with_links}
+        self.contents = Contents(self._options.manifest_checksums, links)
         self._events = self._read_events()
+        self._archives, self._manifest = self._read_archives(), self._read_manifest()
         self._advance(0)
 
     def _read_events(self) -> Iterator[tuple[Any, ...]]:
@@ -327,7 +278,7 @@ class BackupStream:
                     event = ("n", event[1].decode("ascii", "backslashreplace"))
                 yield event
         # An error in the middle is raised here, before an archive seems to be cut.
-        position = parse_backup_position(self._row(_NAME))
+        position = self._position()
         self._until_end(_NAME)
         yield "end", *position
 
@@ -352,6 +303,21 @@ class BackupStream:
             yield event[1]
         self._next = event
 
+    def _read_archives(self) -> Iterator[Archive]:
+        while (event := self._take()) is not None and event[0] == "n":
+            name = event[1]
+            if name not in self._expected:
+                _refuse(f"an archive with the name {name!r}, which it did not announce")
+            self._expected.remove(name)
+            archive = Archive(name, self._data(), self.contents)
+            yield archive
+            for member in archive.members():
+                for _ in member.blocks():
+                    pass
+            if any(self._data()):
+                _refuse(f"archive {name}, which has data after its end")
+        self._next = event
+
     def _read_manifest(self) -> Iterator[bytes]:
         for _ in self.archives():
             pass
@@ -369,25 +335,19 @@ class BackupStream:
         kind, *position = self._take() or ("nothing",)
         if kind != "end":
             _refuse("more after the manifest")
-        lsn, timeline = position
+        end_lsn, end_timeline = position
         self.contents.end()
-        self._check(reader, WalRange(timeline, self.start_lsn, Lsn(lsn)))
-        self.end_lsn, self.end_timeline = Lsn(lsn), timeline
-
-    def _check(self, manifest: ManifestReader, whole: WalRange) -> None:
-        ranges = manifest.ranges
-        if (
-            not ranges
-            or min(it.start for it in ranges) != whole.start
-            or max(it.end for it in ranges) != whole.end
-        ):
+        ranges = reader.ranges
+        wal = min(it.start for it in ranges), max(it.end for it in ranges)
+        if wal != (self.start_lsn, end_lsn):
             text = "the manifest is about other WAL than the backup; take another one"
             raise BackupError(text, code="manifest")
-        if manifest.system_identifier not in (None, self.system_identifier):
+        if reader.system_identifier not in (None, self.system_identifier):
             text = "the manifest is of another server; take another backup"
             raise BackupError(text, code="manifest")
         if self._options.wal == "fetch":
             check_wal(self.contents.segments, ranges, self._segment_bytes)
+        self.end_lsn, self.end_timeline = end_lsn, end_timeline
 
     def _advance(self, done: int) -> None:
         self._done = done
@@ -409,17 +369,25 @@ class BackupStream:
             else:
                 self._wait(READ)
 
-    def _row(self, command: str) -> list[bytes | None]:
-        result = self._rows(command)
-        if result.ntuples != 1:
-            _unexpected(command, result)
-        return _cells(result, 0)
-
-    def _rows(self, command: str) -> Any:
-        result = self._result(command)
+    def _rows(self) -> list[list[bytes | None]]:
+        result = self._result(_NAME)
         if result is None or result.status != pq.ExecStatus.TUPLES_OK:
-            _unexpected(command, result)
-        return result
+            _unexpected(_NAME, result)
+        columns = range(result.nfields)
+        return [
+            [result.get_value(row, column) for column in columns]
+            for row in range(result.ntuples)
+        ]
+
+    def _position(self) -> tuple[Lsn, int]:
+        rows = self._rows()
+        if len(rows) != 1:
+            text = (
+                f"the server answered {_NAME} with {len(rows)} positions instead of one"
+            )
+            raise BackupError(text, code="protocol")
+        lsn, timeline = parse_backup_position(rows[0])
+        return Lsn(lsn), timeline
 
     def _until_end(self, command: str) -> None:
         ends = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}
@@ -496,10 +464,6 @@ def _sqlstate(result: Any) -> bytes | None:
     return found
 
 
-def _cells(result: Any, row: int) -> list[bytes | None]:
-    return [result.get_value(row, column) for column in range(result.nfields)]
-
-
 def _refused(refusal: psycopg.Error, command: str) -> ReplicationError:
     sqlstate = refusal.sqlstate or ""
     hint = refusal.diag.message_hint or _HINTS.get(sqlstate)
@@ -533,13 +497,8 @@ _HINTS = {
         "wal_level must be at least replica; if the server lacks WAL summaries since the parent"
         " of an incremental backup, take a full one"
     ),
-    "58P01": (
-        "if the server has removed WAL that the backup needs: raise max_slot_wal_keep_size,"
-        " or receive the WAL with walrow backup wal; start it again"
-    ),
     "XX001": (
         "a file on the server is damaged: its log names the pages; verify_checksums=False, or"
         " --no-verify-checksums, takes a backup of it anyway"
     ),
-    QUERY_CANCELED: "another session canceled it: start it again",
 }

@@ -183,15 +183,7 @@ def _named_at_end(paths: Sequence[Path]) -> Iterator[None]:
 def places_of(
     locations: Mapping[int, str], tablespaces: Mapping[str, str]
 ) -> dict[int, Path]:
-    """The directories of tablespaces in format plain, by OID.
-
-    Args:
-        locations: Their directories on the server, by OID.
-        tablespaces: The directories here, by the directory on the server.
-
-    Raises:
-        OptionError: A tablespace has no directory here, or there is no such tablespace.
-    """
+    """The new directories of tablespaces by OID, from those on the server, and the option."""
     own = {oid: os.path.normpath(it) for oid, it in locations.items()}
     inside = sorted(it for it in own.values() if not Path(it).is_absolute())
     if inside:

@@ -67,10 +67,6 @@ def begin(
         wakeup_fd: As for `PhysicalStream.connect`.
         known: The system identifier of an earlier connection.
         first: The segment to begin with. Default: where the directory continues.
-
-    Raises:
-        BackupError: The directory does not fit to the server, or has a gap.
-        ReplicationError: The connection failed, or the server refused a command.
     """
     parameters = parameters_of(options.conninfo)
     with contextlib.ExitStack() as stack:
@@ -86,11 +82,7 @@ def begin(
 
 
 def checked_segment_size(conn: psycopg.Connection[Any]) -> int:
-    """The size of the server's segments.
-
-    Raises:
-        BackupError: No server has segments of this size.
-    """
+    """The size of the server's segments, if it is one that a server can have."""
     size = show_amount(conn, "wal_segment_size")
     if size not in _SIZES:
         text = f"the server's wal_segment_size is {size} bytes, which is impossible"

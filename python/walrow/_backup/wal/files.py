@@ -152,8 +152,7 @@ class WalLanding:
             directory: The directory.
             begin: The first segment.
             size: The size of segments, in bytes.
-            at_once: Whether WAL is made durable as soon as it is written. Otherwise each
-                second, with each segment, and with `sync`.
+            at_once: Whether WAL is made durable as soon as it is written, or each second.
             wake: Is called when something was made durable, and after an error.
         """
         self.written = self.flushed = self._begin = begin.start(size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
+import threading  # noqa: TC003 - dataclasses read it
 from collections.abc import Callable  # noqa: TC003 - dataclasses read it
 from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from typing import Literal

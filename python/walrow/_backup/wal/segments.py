@@ -121,11 +121,6 @@ def where_to_begin(
     That is on the newest timeline, its partial segment, or the one after its last whole
     one. Other files, such as histories, do not matter. None if there is no segment.
 
-    Args:
-        directory: The directory.
-        listing: Its files, in any order.
-        size: The size of the server's segments, in bytes.
-
     Raises:
         BackupError: A segment is missing, or a file cannot be one.
     """
