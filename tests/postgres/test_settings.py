@@ -304,9 +304,9 @@ def test_other_tables_and_columns_stay_readable(streams: Streams) -> None:
         ):
             expected = table(pinned, **options)
             assert len(expected) > 0
-            assert table(source, framing="wire", **options).equals(expected)
+            assert table(source, **options).equals(expected)
         with pytest.raises(walrow.errors.DecodeError, match="DateStyle to ISO"):
-            table(source, framing="wire", table="moments")
+            table(source, table="moments")
 
 
 @pytest.mark.parametrize("zone", ["Asia/Kolkata", "Africa/Monrovia", "America/Caracas"])
@@ -380,7 +380,7 @@ def test_the_encoding_that_the_bytes_report_decides(
 ) -> None:
     with psycopg.connect(latin.server.dsn_of(latin.database)) as connection:
         catalog = walrow.postgres.catalog(connection)
-    options = {"profile": profile, "catalog": catalog, "framing": "wire"}
+    options = {"profile": profile, "catalog": catalog}
     utf8, latin1 = (
         latin.record('"Maß"', binary=binary, client_encoding=encoding)
         for encoding in ["UTF8", "LATIN1"]
