@@ -51,7 +51,7 @@ CRATES = {
 
 # The table of folders.
 TABLE = (
-    Row(("python/walrow/cli/**",), ("tests/cli",), 60),
+    Row(("python/walrow/cli/**",), ("tests/cli",), 90),
     Row(
         ("python/walrow/delta/**", "python/walrow/_apply/**"),
         ("tests/local_delta",),
