@@ -497,6 +497,10 @@ _HINTS = {
         "wal_level must be at least replica; if the server lacks WAL summaries since the parent"
         " of an incremental backup, take a full one"
     ),
+    "58P01": (
+        "if it is WAL that was removed: raise max_slot_wal_keep_size, or take the WAL with"
+        " walrow backup wal"
+    ),
     "XX001": (
         "a file on the server is damaged: its log names the pages; verify_checksums=False, or"
         " --no-verify-checksums, takes a backup of it anyway"

@@ -51,13 +51,20 @@ class Begun(NamedTuple):
     end: TimelineEnd | None
 
 
+class Following(NamedTuple):
+    """The next timeline: its first segment, and the connection to the server that has it."""
+
+    first: Segment
+    stream: PhysicalStream
+
+
 def begin(
     options: WalOptions,
     directory: WalDirectory,
     wakeup_fd: int,
     *,
     known: str | None,
-    first: Segment | None,
+    following: Following | None,
 ) -> Begun:
     """Connects, compares the server with the directory, and starts the stream.
 
@@ -66,13 +73,17 @@ def begin(
         directory: The directory.
         wakeup_fd: As for `PhysicalStream.connect`.
         known: The system identifier of an earlier connection.
-        first: The segment to begin with. Default: where the directory continues.
+        following: The timeline that follows. Default: where the directory continues.
     """
-    parameters = parameters_of(options.conninfo)
     with contextlib.ExitStack() as stack:
-        stream = PhysicalStream.connect(**parameters, wakeup_fd=wakeup_fd)
+        if following is None:
+            parameters = parameters_of(options.conninfo)
+            stream = PhysicalStream.connect(**parameters, wakeup_fd=wakeup_fd)
+        else:
+            stream = following.stream
         stack.callback(stream.close)
         try:
+            first = None if following is None else following.first
             begun = _begin(stream, options, directory, known, first)
         except psycopg.Error as error:
             failed = "the stream cannot be prepared"
@@ -83,9 +94,12 @@ def begin(
 
 def checked_segment_size(conn: psycopg.Connection[Any]) -> int:
     """The size of the server's segments, if it is one that a server can have."""
-    size = show_amount(conn, "wal_segment_size")
+    try:
+        size = show_amount(conn, "wal_segment_size")
+    except (KeyError, ValueError):
+        size = 0
     if size not in _SIZES:
-        text = f"the server's wal_segment_size is {size} bytes, which is impossible"
+        text = "the server's wal_segment_size is not a power of 2 from 1 MB to 1 GB"
         raise BackupError(text, code="protocol")
     return size
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walrow._backup.wal.beginning import begin
+from walrow._backup.wal.beginning import Following, begin
 from walrow._backup.wal.files import WalDirectory, WalLanding
 from walrow._backup.wal.options import WalOptions, WalStatus
 from walrow._backup.wal.segments import Segment
@@ -94,8 +95,7 @@ class WalReceiver:
         self._target = Position(0, until) if isinstance(until, Lsn) else None
         self._give_up = time.monotonic() + (math.inf if until is None else 600.0)
         self._known: str | None = None
-        # The first segment of a timeline that follows.
-        self._next: Segment | None = None
+        self._following: Following | None = None
         self._landing: WalLanding | None = None
         self._timeline = 0
         #: The position up to which the connections so far have made WAL durable.
@@ -132,7 +132,7 @@ class WalReceiver:
 
     def _connect(self, connections: OpenConnections) -> Begun | None:
         """Connects in another thread, which a stop leaves behind. None after a stop."""
-        first, self._next = self._next, None
+        following, self._following = self._following, None
         with connections.collecting():
             answer = in_background(
                 "walrow-wal-connect",
@@ -142,7 +142,7 @@ class WalReceiver:
                     self._directory,
                     self._waiter.descriptor,
                     known=self._known,
-                    first=first,
+                    following=following,
                 ),
             )
         end = time.monotonic() + _CONNECT_SECONDS
@@ -158,24 +158,25 @@ class WalReceiver:
 
     def _session(self, begun: Begun) -> bool:
         """Streams a timeline. Returns whether a stop or the wanted position has come."""
-        stream, at = begun.stream, begun.begin
-        try:
+        at = begun.begin
+        with contextlib.ExitStack() as stack:
+            stack.callback(begun.stream.close, _CLOSE_SECONDS)
             self._note_start(begun)
             if begun.history is not None:
                 # Before the first segment of its timeline.
                 self._directory.save_history(at.timeline, begun.history)
             end = begun.end or self._follow(begun)
-        finally:
-            stream.close(_CLOSE_SECONDS)
-        if end is None:
-            return True
-        if end.timeline <= at.timeline:
-            text = f"timeline {end.timeline} follows timeline {at.timeline}"
-            raise ReplicationError(text, sqlstate=_PROTOCOL_VIOLATION)
-        _refuse_loss(self._durable, at.timeline, end)
-        # From a segment's start, as the file of the new timeline must be whole.
-        self._next = Segment.at(end.timeline, end.start, begun.segment_size)
-        return self._stop.is_set()
+            if end is None or self._stop.is_set():
+                return True
+            if end.timeline <= at.timeline:
+                text = f"timeline {end.timeline} follows timeline {at.timeline}"
+                raise ReplicationError(text, sqlstate=_PROTOCOL_VIOLATION)
+            _refuse_loss(self._durable, at.timeline, end)
+            # From a segment's start, as the file of the new timeline must be whole.
+            first = Segment.at(end.timeline, end.start, begun.segment_size)
+            self._following = Following(first, begun.stream)
+            stack.pop_all()
+        return False
 
     def _note_start(self, begun: Begun) -> None:
         start = begun.begin.start(begun.segment_size)
