@@ -380,7 +380,7 @@ def test_the_encoding_that_the_bytes_report_decides(
 ) -> None:
     with psycopg.connect(latin.server.dsn_of(latin.database)) as connection:
         catalog = walrow.postgres.catalog(connection)
-    options = {"profile": profile, "catalog": catalog, "framing": "wire"}
+    options = {"profile": profile, "catalog": catalog}
     utf8, latin1 = (
         latin.record('"Maß"', binary=binary, client_encoding=encoding)
         for encoding in ["UTF8", "LATIN1"]
