@@ -637,7 +637,7 @@ def test_a_name_that_two_tables_have(shop: str) -> None:
         ({"table": "t", "peek": True}, OptionError, "peek=True needs slot="),
         ({"table": "t", "until": "later"}, OptionError, 'it must be "now", a number'),
         ({"table": "t", "until": True}, OptionError, 'it must be "now", a number'),
-        ({"table": "t", "framing": "wire"}, TypeError, "framing is not an option"),
+        ({"table": "t", "framing": "wire"}, TypeError, "framing"),
         ({"publications": "missing"}, OptionError, "no publication missing"),
         ({"table": "missing"}, SchemaError, "no table missing"),
         ({"table": "t", "unrepresentable": "x"}, OptionError, "unrepresentable"),
