@@ -38,7 +38,6 @@ for line in sys.stdin:
 #: The parameters of commands that are a file, a log or a server.
 PLACES = {
     *(
-        "against",
         "catalog",
         "config",
         "conninfo",

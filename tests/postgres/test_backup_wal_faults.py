@@ -29,6 +29,7 @@ from servers.wal import (
     write,
 )
 from walrow import backup
+from walrow.errors import ReplicationError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -127,6 +128,9 @@ def test_a_stop_while_no_server_is_there(tmp_path: Path) -> None:
     assert receiving.result is not None
     assert receiving.result.flushed is None
     assert "sesame" not in str(receiving.states)
+    with pytest.raises(ReplicationError) as caught:
+        backup.receive_wal(dsn, to=tmp_path / "wal", until="now", start_within=0.1)
+    assert "sesame" not in str(caught.value)
 
 
 def test_an_idle_stream_stays(small: EmbeddedServer, tmp_path: Path) -> None:

@@ -9,10 +9,11 @@ from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
 from typing import Literal
 
 from walrow._lsn import Lsn
-from walrow._options import FLAG, FOLDER, TEXT, Kind, Option, options
+from walrow._options import DURATION, FLAG, FOLDER, TEXT, Kind, Option, options
 from walrow._results import Result, result
 from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
+from walrow.typing import Duration  # noqa: TC001 - dataclasses read it
 
 
 @result
@@ -89,6 +90,12 @@ class WalOptions:
         "the server wait for it.",
         FLAG,
         default=False,
+    )
+    start_within: Option[Duration | None, float | None] = Option(
+        "The time within which a server must be reached for the first time. Default: 10 minutes with "
+        "`until`, otherwise without end.",
+        DURATION,
+        default=None,
     )
     status: Option[
         Callable[[WalStatus], None] | None, Callable[[WalStatus], None] | None

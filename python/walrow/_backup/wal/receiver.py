@@ -93,7 +93,10 @@ class WalReceiver:
         self._waiter = Waiter()
         until = options.until
         self._target = Position(0, until) if isinstance(until, Lsn) else None
-        self._give_up = time.monotonic() + (math.inf if until is None else 600.0)
+        within = options.start_within
+        if within is None:
+            within = math.inf if until is None else _START_SECONDS
+        self._give_up = time.monotonic() + within
         self._known: str | None = None
         self._following: Following | None = None
         self._landing: WalLanding | None = None
@@ -332,6 +335,7 @@ _LOOK_SECONDS = 0.1
 _ANSWER_SECONDS = 0.5
 _REPORT_SECONDS = 1.0
 _CONNECT_SECONDS = 60.0
+_START_SECONDS = 600.0
 _STOP_WRITING_SECONDS = 0.2
 #: A disk that stalls does not hold a stop longer.
 _STALLED_SECONDS = 0.5
