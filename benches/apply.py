@@ -426,7 +426,6 @@ def prepare(made: Path, rows: int, changes: int, keys: int) -> None:
     walrow.seal(
         messages(history(rows, changes, keys)),
         log=partial / "log",
-        framing="message",
         segment_size=8 << 20,
     )
     batch: list[str] = []
