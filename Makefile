@@ -170,8 +170,8 @@ golden: build ## makes tests/data again, from real servers
 
 types: build ## the table of built-in types again, from servers 14 to 18, and docs/types.md
 	@PYTHONPATH=tests $(BIN)/python tests/servers/built_in.py
-	@PYTHONPATH=tests $(BIN)/python tests/python/types_page.py
-	@PYTHONPATH=tests $(BIN)/python tests/python/options_page.py
+	@PYTHONPATH=tests $(BIN)/python tests/types_page.py
+	@PYTHONPATH=tests $(BIN)/python tests/options_page.py
 
 clean: ## removes what was built and installed here
 	rm -rf .venv .venv-spark-* target fuzz/target demo-output .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -192,7 +192,7 @@ TESTS := tests --ignore tests/spark --ignore tests/examples
 # the end.
 WAITING := pytest -n 5 --dist loadfile --no-loadscope-reorder
 # The tests of what needs no pyarrow.
-PACKAGE_TESTS := tests/python
+PACKAGE_TESTS := tests/apply tests/backup tests/log tests/package tests/postgres tests/read tests/receive tests/run tests/simulation tests/sources
 # They are long, and both runs would test the same.
 NOTHING_OF_PYARROW := hostile recognition instructions receiver_simulation architecture
 RUN_WITHOUT_PYARROW = python -c $(WITHOUT_PYARROW) $(PACKAGE_TESTS) \

@@ -17,10 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from apply import session, timed
-
 import walrow
 import walrow.spark
+from apply import session, timed
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 import streams

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import deltalake
 import pyarrow as pa
 import pyarrow.compute as pc
-from apply import COLUMNS, OID, history, messages
 
 import walrow
 import walrow.delta
+from apply import COLUMNS, OID, history, messages
 from walrow._core import LogWriter
 
 if TYPE_CHECKING:

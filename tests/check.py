@@ -51,15 +51,36 @@ CRATES = {
 
 # The table of folders.
 TABLE = (
+    Row(("python/walrow/_read/**",), ("tests/read", "tests/reference"), 60),
+    Row(("python/walrow/_sources/**",), ("tests/sources",), 20),
+    Row(("python/walrow/_log/**", "python/walrow/log.py"), ("tests/log",), 60),
+    Row(
+        ("python/walrow/_postgres/**", "python/walrow/postgres.py"),
+        ("tests/postgres",),
+        10,
+    ),
+    Row(("python/walrow/_receive/**",), ("tests/receive", "tests/simulation"), 50),
+    Row(("python/walrow/_backup/**", "python/walrow/backup.py"), ("tests/backup",), 20),
+    Row(("python/walrow/_apply/**",), ("tests/apply", "tests/delta"), 50),
+    Row(("python/walrow/delta/**",), ("tests/delta",), 50),
+    Row(("python/walrow/spark/**", "python/pyspark_walrow/**"), ("tests/spark",), 20),
+    Row(("python/walrow/_run/**",), ("tests/run",), 30),
     Row(("python/walrow/cli/**",), ("tests/cli",), 90),
     Row(
-        ("python/walrow/delta/**", "python/walrow/_apply/**"),
-        ("tests/local_delta",),
-        60,
+        ("python/walrow/_core.pyi", "crates/walrow-py/**"),
+        ("tests/package", "tests/read"),
+        80,
     ),
-    Row(("python/walrow/spark/**", "python/pyspark_walrow/**"), ("tests/spark",), 20),
-    Row(("python/**", "crates/walrow-py/**"), ("tests/python",), 110),
-    Row(("docs/**", "README.md", "examples/**"), ("tests/examples",), 30),
+    Row(("python/**",), ("tests/package",), 20),
+    Row(
+        ("docs/**", "README.md", "examples/**"),
+        (
+            "tests/examples",
+            "tests/package/test_options_list.py",
+            "tests/read/test_types_page.py",
+        ),
+        30,
+    ),
     Row(("tests/conftest.py", "tests/server_fixtures.py"), ("tests",), 300),
     Row(("tests/*/test_*.py",), ("{path}",), 10),
 )

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs/log.md").read_text()
 FOUND = re.findall(r"^```(sh|python)\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-#: One block has no end: tests/postgres/test_follow.py runs its commands.
+#: One block has no end: tests/cli/test_follow_live.py runs its commands.
 BLOCKS = [(kind, code) for kind, code in FOUND if not code.startswith("walrow follow")]
 
 

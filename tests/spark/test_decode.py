@@ -223,7 +223,7 @@ class TestNewYork(Cases):
 # ------------------------------------------------------------------ against PostgreSQL
 
 
-# Their key at the end differs from the key of the first changes. tests/python folds them,
+# Their key at the end differs from the key of the first changes. tests/read folds them,
 # with the key of each batch.
 IDENTITY_CHANGES = {"identity-change", "partitions-leaf"}
 

@@ -19,11 +19,11 @@ import deltalake
 import streams
 import walrow.delta
 import walrow.spark
-from local_delta.live_rounds import LiveRound
-from local_delta.modelled_rounds import one_round, with_spark
-from local_delta.written_log import WrittenLog
 from servers import NpmServer
 from servers.npm import VERSIONS
+from targets.live_rounds import LiveRound
+from targets.modelled_rounds import one_round, with_spark
+from targets.written_log import WrittenLog
 from walrow._apply.items import Token
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 import streams
 import walrow
 import walrow.spark
-from local_delta.written_log import WrittenLog
+from targets.written_log import WrittenLog
 from walrow.spark import histories
 
 if TYPE_CHECKING:

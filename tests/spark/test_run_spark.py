@@ -21,11 +21,11 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
-from local_delta.written_tables import WrittenTables
 from servers.loads import until
 from servers.receiving import drop_if_there
 from servers.shop import Running, Shop, children, processes
 from table_formats import table_formats
+from targets.written_tables import WrittenTables
 from walrow._run.applier import Applier, Report
 from walrow._run.engines import Tables, spark_tables
 from walrow._run.reading import parse

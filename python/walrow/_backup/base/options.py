@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import Literal, NoReturn
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import threading  # noqa: TC003 - dataclasses read it
-from collections.abc import Callable  # noqa: TC003 - dataclasses read it
-from dataclasses import KW_ONLY  # noqa: TC003 - dataclasses read it
+import threading
+from collections.abc import Callable
+from dataclasses import KW_ONLY
 from typing import Literal
 
 from walrow._lsn import Lsn
@@ -13,7 +13,7 @@ from walrow._options import DURATION, FLAG, FOLDER, TEXT, Kind, Option, options
 from walrow._results import Result, result
 from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
-from walrow.typing import Duration  # noqa: TC001 - dataclasses read it
+from walrow.typing import Duration
 
 
 @result

@@ -1,7 +1,7 @@
 """Histories beside a live server, for as long as you like, with changed definitions and kills.
 
 ```sh
-PYTHONPATH=tests:tests/python:examples python -m local_delta.live_rounds --major 14 --seconds 3600
+PYTHONPATH=tests:examples python -m targets.live_rounds --major 14 --seconds 3600
 ```
 
 A round is some tables with random transactions. The server is asked for all rows after each transaction.
@@ -28,14 +28,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pyarrow as pa
 
 import walrow
-from local_delta.modelled_rounds import LOCAL, kill, with_spark
 from servers import NpmServer
 from servers.churn import KEYS, Churn
 from servers.live_log import history
+from targets.modelled_rounds import LOCAL, kill, with_spark
 
 if TYPE_CHECKING:
-    from local_delta.modelled_rounds import Engines
     from servers import EmbeddedServer
+    from targets.modelled_rounds import Engines
 
 __all__ = ["LiveRound"]
 

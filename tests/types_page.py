@@ -2,7 +2,7 @@
 
 Each row's first cell names PostgreSQL types, and the cells that follow from them are
 walrow's own answer. The notes are written by hand and kept. As a script, it fills
-them in again: `python tests/python/types_page.py`.
+them in again: `python tests/types_page.py`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import deltalake
 import pyarrow as pa
 
 import streams
-from local_delta.written_log import TYPES, Told
+from targets.written_log import TYPES, Told
 
 if TYPE_CHECKING:
     from pathlib import Path

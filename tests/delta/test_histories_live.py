@@ -18,14 +18,14 @@ pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake"
 import deltalake
 
 import walrow.delta
-from local_delta.live_rounds import LiveRound
-from local_delta.modelled_rounds import LOCAL
+from targets.live_rounds import LiveRound
+from targets.modelled_rounds import LOCAL
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from local_delta.modelled_rounds import Engines
     from servers import EmbeddedServer
+    from targets.modelled_rounds import Engines
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

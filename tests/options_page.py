@@ -19,7 +19,7 @@ from walrow._options import Option, declared
 from walrow._receive.options import ReceiveOptions
 from walrow._run.config import LogPart, Source, Target
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[1] / "docs"
 #: Each list, its command, and the list whose table has the shared options.
 LISTS: dict[str, tuple[Any, str, Any]] = {
     "BackupOptions": (BackupOptions, "backup base", None),

@@ -1,7 +1,7 @@
 """`walrow.delta.apply_changes` against a model, for as long as you like, with kills.
 
 ```sh
-PYTHONPATH=tests:tests/python:examples python -m local_delta.modelled_rounds --seconds 3600
+PYTHONPATH=tests:examples python -m targets.modelled_rounds --seconds 3600
 ```
 
 A round is one table with random changes, loads and truncates. After each batch, its target is compared

@@ -13,7 +13,7 @@ import deltalake
 
 import walrow
 import walrow.delta
-from local_delta.written_log import WrittenLog
+from targets.written_log import WrittenLog
 from walrow._apply import keys
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ TEXT = types_page.PAGE.read_text("utf-8")
 
 
 def test_tables_are_generated_from_the_code() -> None:
-    stale = "docs/types.md is stale: python tests/python/types_page.py (or make types)"
+    stale = "docs/types.md is stale: python tests/types_page.py (or make types)"
     assert types_page.renewed(TEXT) == TEXT, stale
 
 

@@ -25,8 +25,8 @@ import pyarrow as pa
 import streams
 import walrow
 import walrow.delta
-from local_delta.written_log import WrittenLog
 from servers.s3 import BUCKET
+from targets.written_log import WrittenLog
 from walrow._apply.items import Token
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents

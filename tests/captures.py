@@ -10,7 +10,7 @@ from typing import Any
 
 import walrow
 
-DATA = Path(__file__).resolve().parent.parent / "data"
+DATA = Path(__file__).resolve().parent / "data"
 
 
 @dataclass(frozen=True)

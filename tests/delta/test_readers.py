@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 
 import streams
 import walrow
-from local_delta.written_log import WrittenLog
+from targets.written_log import WrittenLog
 
 duckdb = pytest.importorskip("duckdb")
 polars = pytest.importorskip("polars")

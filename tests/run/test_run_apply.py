@@ -18,7 +18,7 @@ import deltalake
 import pyarrow as pa
 
 import walrow
-from local_delta.written_tables import WrittenTables
+from targets.written_tables import WrittenTables
 from walrow._log.requests import cancel_load, complete, pending, request
 from walrow._run import applier as applier_module
 from walrow._run.applier import READER, Applier, Report

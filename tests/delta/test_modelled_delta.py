@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
-from local_delta.modelled_rounds import one_round
 from spark.modelled import SHAPES
+from targets.modelled_rounds import one_round
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,7 +21,7 @@ _spec.loader.exec_module(instructions)
 @pytest.mark.skipif(
     shutil.which("valgrind") is None or shutil.which("cargo") is None,
     reason="counts instructions by valgrind, of a program that cargo builds: install both, "
-    "then run pytest tests/python/test_instructions.py",
+    "then run pytest tests/read/test_instructions.py",
 )
 @pytest.mark.builds
 @pytest.mark.timeout(600)

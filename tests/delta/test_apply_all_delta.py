@@ -17,7 +17,7 @@ import pyarrow as pa
 
 import walrow
 import walrow.delta
-from local_delta.written_tables import WrittenTables
+from targets.written_tables import WrittenTables
 from walrow.delta import applying_all, modes, snapshots
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 import walrow
 import walrow.delta
-from local_delta.written_log import WrittenLog
+from targets.written_log import WrittenLog
 
 if TYPE_CHECKING:
     from pathlib import Path

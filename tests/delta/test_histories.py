@@ -17,9 +17,9 @@ import pyarrow as pa
 import streams
 import walrow
 import walrow.delta
-from local_delta.modelled_rounds import none_fits
-from local_delta.written_log import SECOND, Told, second
-from local_delta.written_tables import WrittenTables
+from targets.modelled_rounds import none_fits
+from targets.written_log import SECOND, Told, second
+from targets.written_tables import WrittenTables
 from walrow._apply import keys, version_parts
 from walrow._apply.items import Token
 from walrow._apply.tables import AppliedTable
