@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
 
 import pytest
 
 import streams
 import walrow
-from captures import captures
+from captures import Capture, captures
 from walrow._core import LogWriter
 
 pa = pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from pathlib import Path
-
-    from captures import Capture
 
 #: Which captures a log takes: several sessions repeat positions, and physical replication has
 #: no transactions.

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["CANARY", "TEXTS", "URLS", "services"]
+from pathlib import Path
 
 CANARY = "hunter2canary"
 _AT = "127.0.0.1:1"

@@ -8,11 +8,8 @@ transaction.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 TABLE = 16400
 #: The beginning of 2024, in microseconds since 2000.

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from small_spark import IVY, with_fetched_jars
 
 # From the example, which has what Delta needs.
 from stream_to_delta import DELTA
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: `make` fetches them.
 PACKAGES = (

@@ -13,8 +13,6 @@ from walrow._lsn import Lsn
 from walrow._secrets import brief
 from walrow.errors import OptionError
 
-__all__ = ["at", "duration", "size"]
-
 
 def size(value: int | str, option: str) -> int:
     """The bytes of a size.

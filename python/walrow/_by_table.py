@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow.errors import SchemaError
-
-__all__ = ["ByTable"]
+from walrow.errors import SchemaError
 
 
 class ByTable(Mapping[str, Any]):

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from typing import Self
-
-__all__ = ["Lsn"]
+from typing import Self
 
 
 class Lsn(int):

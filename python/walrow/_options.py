@@ -42,11 +42,10 @@ import functools
 import inspect
 import os
 import textwrap
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import filterfalse
 from pathlib import Path
 from typing import (
-    TYPE_CHECKING,
     Any,
     Generic,
     NamedTuple,
@@ -61,32 +60,6 @@ from walrow._amounts import at, duration, size
 from walrow._lsn import Lsn
 from walrow._secrets import brief, is_conninfo
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = [
-    "AT",
-    "COLUMNS",
-    "DURATION",
-    "FLAG",
-    "FOLDER",
-    "LSN",
-    "NAMES",
-    "NUMBER",
-    "SIZE",
-    "TABLE",
-    "TABLES",
-    "TEXT",
-    "Kind",
-    "Option",
-    "choice",
-    "declared",
-    "in_file_system",
-    "listed",
-    "options",
-    "takes",
-]
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -136,7 +109,6 @@ class Option(Generic[In, Out]):
         least: Any = None,
         most: Any = None,
     ) -> None:
-        """Stores the declaration."""
         self.text, self.more = text, more
         self.kind = kind
         self.default = default

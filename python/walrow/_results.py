@@ -18,23 +18,11 @@ import datetime as dt
 import enum
 import html
 import os
-from typing import TYPE_CHECKING, Any, TypeVar, dataclass_transform
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar, dataclass_transform
 
 from walrow._lsn import Lsn
 from walrow.errors import Error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-__all__ = [
-    "Result",
-    "Results",
-    "as_json",
-    "counted",
-    "html_table",
-    "result",
-    "table",
-]
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Result")

@@ -7,8 +7,6 @@ import os
 import re
 from glob import has_magic, iglob
 
-__all__ = ["brief", "is_conninfo", "is_secret", "shown", "without_credentials"]
-
 
 def is_conninfo(text: str, *, or_url: bool = False) -> bool:
     """Whether a text, where a path is expected, may contain a password.

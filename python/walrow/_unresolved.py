@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from walrow._results import Result, result
 
-__all__ = ["UnresolvedType"]
-
 
 @result
 class UnresolvedType(Result):

@@ -7,13 +7,8 @@ import selectors
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Self
-
-__all__ = ["READ", "WRITE", "StopEvent", "Waiter", "pause"]
+from collections.abc import Iterator
+from typing import Self
 
 READ = selectors.EVENT_READ
 WRITE = selectors.EVENT_WRITE

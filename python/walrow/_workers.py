@@ -12,13 +12,9 @@ import contextvars
 import queue
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-__all__ = ["Crew", "Worker", "answered", "current_crew", "in_background"]
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 

@@ -181,7 +181,6 @@ class Error(Exception):
         place: str | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the parts of the text and the attributes of the class."""
         self.reason = reason
         self.remedies = remedies
         self.advice = advice
@@ -238,7 +237,6 @@ class DecodeError(Error, ValueError):
         column: str | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the position of the error."""
         super().__init__(
             reason,
             offset=offset,
@@ -278,7 +276,6 @@ class UnfinishedError(Error):
         position: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores where the stream ends."""
         super().__init__(reason, offset=offset, position=position, **attributes)
 
 
@@ -301,7 +298,6 @@ class SchemaError(Error, ValueError):
         column: str | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the table and the column."""
         super().__init__(reason, table=table, column=column, **attributes)
 
 
@@ -331,7 +327,6 @@ class SettingError(Error, ValueError):
         wanted: str | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the setting and both values."""
         super().__init__(
             reason, setting=setting, value=value, wanted=wanted, **attributes
         )
@@ -352,7 +347,6 @@ class SpoolError(Error):
     def __init__(
         self, reason: str = "", *, errno: int | None = None, **attributes: Any
     ) -> None:
-        """Stores the operating system's error number."""
         super().__init__(reason, errno=errno, **attributes)
 
 
@@ -408,7 +402,6 @@ class LogError(Error):
         lsn: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the problem, and the file or table."""
         attributes |= {"code": code, "file": file, "errno": errno}
         super().__init__(reason, table=table, lsn=lsn, **attributes)
 
@@ -452,7 +445,6 @@ class ApplyError(Error):
         lsn: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the problem, and the table and target."""
         attributes |= {"code": code, "table": table, "column": column}
         super().__init__(reason, target=target, lsn=lsn, **attributes)
 
@@ -487,7 +479,6 @@ class BackupError(Error):
         errno: int | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the problem, and the file."""
         attributes |= {"code": code, "path": path, "errno": errno}
         super().__init__(reason, **attributes)
 
@@ -526,7 +517,6 @@ class ReplicationError(Error):
         position: Lsn | None = None,
         **attributes: Any,
     ) -> None:
-        """Stores the server's error, its slot and publication, and the end of the stream."""
         super().__init__(
             reason,
             sqlstate=sqlstate,

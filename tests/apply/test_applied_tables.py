@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import walrow
-from captures import captures
+from captures import Capture, captures
 from walrow._apply import tables
 from walrow._apply.tables import AppliedTable
+from walrow._log.items import LogTable
 from walrow._sources.logs import find_log
 from walrow.errors import SchemaError
 
 pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-
-    from captures import Capture
-    from walrow._log.items import LogTable
 
 #: Histories with several versions of tables, other identities, and other types.
 NAMES = {

@@ -11,9 +11,10 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
@@ -24,17 +25,13 @@ from servers.receiving import Disk, execute
 from servers.restored import Restored
 from walrow import Lsn, backup
 from walrow._backup.base.manifest import ManifestReader
+from walrow.backup import BaseBackup
 from walrow.errors import (
     BackupError,
     ConnectionLostError,
     OptionError,
     ReplicationError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from walrow.backup import BaseBackup
 
 pytestmark = pytest.mark.live
 

@@ -7,7 +7,9 @@ import struct
 import tarfile
 import tracemalloc
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,10 +26,6 @@ from walrow import backup
 from walrow._backup.base.manifest import ManifestReader
 from walrow._core import crc32c
 from walrow.errors import BackupError, ConnectionLostError, ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
 pytest.importorskip("psycopg")
 

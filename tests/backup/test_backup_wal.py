@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import stat
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,9 +39,6 @@ from walrow._lsn import Lsn
 from walrow._postgres.commands import identify_system
 from walrow._postgres.physical import PhysicalStream, TimelineEnd, Wal
 from walrow.errors import BackupError, OptionError, ReplicationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

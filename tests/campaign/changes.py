@@ -12,7 +12,6 @@ from campaign.target import Target
 if TYPE_CHECKING:
     from campaign.day import Day
 
-__all__ = ["table_of"]
 
 PUBLICATIONS = ("all", "named", "schema")
 _OPTIONS = "publish_via_partition_root = true, publish_generated_columns = stored"

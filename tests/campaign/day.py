@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from campaign.target import Target
     from servers import EmbeddedServer
 
-__all__ = ["Day", "Looked"]
-
 
 class Looked(NamedTuple):
     """The result of a look of the receiver.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from campaign.day import Day
 
-__all__ = ["DeltaTarget"]
 
 #: Spark's type for each type that the server's tables begin with.
 _TYPES = {"integer": "int", "bigint": "bigint", "text": "string"}

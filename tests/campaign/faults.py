@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["FAULTS", "Known"]
-
 
 class Known(NamedTuple):
     """A fault that was found, and mended: its day must pass.

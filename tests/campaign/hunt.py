@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import hypothesis
 import psycopg
@@ -19,11 +20,6 @@ from campaign.day import Day
 from campaign.looking import received
 from campaign.steps import KINDS, Step, days, printed, run
 from servers import EmbeddedServer
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-__all__ = ["Found", "campaign_server", "hunt", "replay"]
 
 
 class Found(NamedTuple):

@@ -11,8 +11,6 @@ from campaign.steps import Fault, step
 if TYPE_CHECKING:
     from campaign.day import Day
 
-__all__ = ["look"]
-
 
 @step(is_harmless=True)
 def look(day: Day) -> None:

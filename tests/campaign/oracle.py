@@ -10,7 +10,6 @@ from campaign.steps import Fault
 if TYPE_CHECKING:
     from campaign.day import Day
 
-__all__ = ["compare", "needed", "published", "server_rows", "state_rows"]
 
 Rows = list[tuple[tuple[str, str | None], ...]]
 

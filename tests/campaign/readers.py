@@ -13,8 +13,6 @@ from campaign.steps import Fault, step
 if TYPE_CHECKING:
     from campaign.day import Day
 
-__all__ = ["Following"]
-
 
 class Following:
     """The reader `r`, and the changes that it has taken.

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 
-__all__ = ["KINDS", "Fault", "Kind", "Step", "days", "parsed", "printed", "run", "step"]
-
 
 class Fault(AssertionError):  # noqa: N818 - as the table of faults has it
     """A state differs from the server, without a mark or a refusal. Or another broken promise."""

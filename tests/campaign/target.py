@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from campaign.day import Day
 
-__all__ = ["Target", "compare_with_server"]
 
 Row = dict[str, str | None]
 

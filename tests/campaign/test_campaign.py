@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from campaign.faults import FAULTS, Known
 from campaign.hunt import campaign_server, hunt, replay
 from campaign.steps import KINDS, THEMES, parsed, printed
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers import EmbeddedServer
+from servers import EmbeddedServer
 
 IS_SLOW = bool(os.environ.get("WALROW_SLOW"))
 SECONDS = float(os.environ.get("WALROW_CAMPAIGN_SECONDS", "900" if IS_SLOW else "20"))

@@ -6,19 +6,14 @@ import contextlib
 import shutil
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import walrow
 from campaign.changes import prepare, table_of
+from campaign.day import Day
 from campaign.looking import archive, received
 from campaign.oracle import needed, published
 from campaign.steps import Fault, step
 from servers.receiving import ReceiverProcess
-
-if TYPE_CHECKING:
-    from campaign.day import Day
-
-__all__ = ["load"]
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "18"
 

@@ -6,8 +6,9 @@ import os
 import pty
 import re
 import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,6 @@ from click.testing import CliRunner
 
 import walrow
 from cli.fork_server import COMMAND, ForkServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 TESTS = Path(__file__).resolve().parent.parent
 

@@ -18,8 +18,6 @@ from io import BufferedReader, BufferedWriter, FileIO, TextIOWrapper
 from pathlib import Path
 from typing import Any
 
-__all__ = ["COMMAND", "ForkServer"]
-
 COMMAND = [sys.executable, "-m", "walrow"]
 
 #: An interpreter reads these variables when it starts. A command with other values gets a new one.

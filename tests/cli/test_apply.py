@@ -6,8 +6,9 @@ import os
 import signal
 import time
 import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -20,9 +21,6 @@ from walrow._apply.options import SparkApplyOptions
 from walrow._apply.units import LogContents
 from walrow.cli import app
 from walrow.spark.modes import call_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 ARGUMENTS = (
     "apply",

@@ -10,20 +10,16 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import walrow
-from servers.s3 import BUCKET
+from servers.s3 import BUCKET, S3
 from walrow._apply.engines import choose
 from walrow.cli.places import resolved
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from servers.s3 import S3
 
 PATH = "delta:/lake/t"
 

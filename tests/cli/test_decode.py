@@ -13,9 +13,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import pyarrow as pa
@@ -28,9 +29,6 @@ from reference import messages
 from reference import reader as r
 from walrow.cli import jsonlines
 from walrow.cli.arguments import pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CAPTURES = sorted((Path(__file__).parent.parent / "data").glob("[0-9]*/*.wire"))
 

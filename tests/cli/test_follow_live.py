@@ -6,17 +6,14 @@ import json
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from cli.fork_server import COMMAND
+from servers import EmbeddedServer
 from servers.receiving import execute
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

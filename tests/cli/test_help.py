@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import click
 import pytest
@@ -11,9 +11,6 @@ from click.testing import CliRunner
 
 from walrow.cli.app import cli
 from walrow.cli.arguments import Value
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def groups(

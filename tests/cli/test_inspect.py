@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ import streams
 import walrow
 from reference import counts, messages
 from reference import reader as r
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 CAPTURES = sorted((Path(__file__).parent.parent / "data").glob("[0-9]*/*.wire"))
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from walrow._log.needs import write_published
 from walrow._log.published import Published
 from walrow._log.stopped import read_stopped, stop
 from walrow._lsn import Lsn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -11,8 +11,9 @@ import sys
 import threading
 import time
 import zipfile
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,9 +23,6 @@ import streams
 import walrow
 from walrow.cli import source
 from walrow.cli.output import Files, file_name, is_file_name
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
 
 READERS: dict[str, Callable[[Any], pa.Table]] = {
     "parquet": pq.read_table,

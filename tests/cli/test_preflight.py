@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -13,9 +14,6 @@ from walrow import postgres
 from walrow.cli import preflight
 from walrow.cli.app import cli
 from walrow.postgres import Finding, Preflight
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 TABLES = [f"public.t{number}" for number in range(300)]
 FOUND = Preflight(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import shlex
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -13,10 +14,6 @@ import walrow
 from probes import Command, faults_of
 from probes.commands import COMMANDS
 from walrow.cli import app
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytest.importorskip("psycopg")
 

@@ -6,7 +6,8 @@ import json
 import os
 import re
 import struct
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ import streams
 import walrow
 from walrow.cli.inspect import _count_table
 from walrow.cli.terminal import printable, printable_json
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: A window's title, a new line, CSI in one character, and text from right to left.
 HOSTILE = "\x1b]0;pwned\x07\n\x9b2J\u202e"

@@ -26,9 +26,10 @@ import json
 import re
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import psycopg
 from psycopg import sql as compose
@@ -41,12 +42,7 @@ from servers import (
     record_physical,
     run_sql,
 )
-from servers.recording import PINNED_SETTINGS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers.recording import Streaming
+from servers.recording import PINNED_SETTINGS, Streaming
 
 HERE = Path(__file__).resolve().parent
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import datetime as dt
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,6 @@ import walrow
 import walrow.delta
 from targets.written_tables import WrittenTables
 from walrow.delta import applying_all, modes, snapshots
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: The targets of a round, and how many of them have changed.
 MANY, FEW = 300, 3

@@ -12,9 +12,13 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from servers.s3 import S3
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
@@ -32,12 +36,6 @@ from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents
 from walrow.delta import snapshots, threads
 from walrow.delta.threads import call
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from servers.s3 import S3
 
 UNSENT = streams.UNSENT
 SECRET = "4711 is a value"  # noqa: S105 - it must not be in errors

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ import walrow
 import walrow.delta
 from targets.written_log import WrittenLog
 from walrow._apply import keys
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
 
 SECRET = "4711 is a value"  # noqa: S105 - it must not be in errors
 MODES = ("current", "history")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ import pyarrow as pa
 
 import streams
 from targets.written_log import TYPES, Told
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BC, FAR = "0044-03-15 BC", "20000-01-01 00:00:00"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,9 +25,6 @@ from walrow._apply import keys, version_parts
 from walrow._apply.items import Token
 from walrow._apply.tables import AppliedTable
 from walrow.delta import histories
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UNSENT = streams.UNSENT
 SECRET = "4711 is a value"  # noqa: S105 - it must not be in errors

@@ -8,9 +8,13 @@ from __future__ import annotations
 
 import os
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from servers import EmbeddedServer
+from targets.modelled_rounds import Engines
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
@@ -20,12 +24,6 @@ import deltalake
 import walrow.delta
 from targets.live_rounds import LiveRound
 from targets.modelled_rounds import LOCAL
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from servers import EmbeddedServer
-    from targets.modelled_rounds import Engines
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -17,9 +17,6 @@ import pyarrow as pa
 import walrow
 import walrow.delta
 from targets.written_log import WrittenLog
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_files_are_joined_and_the_record_stays(tmp_path: Path) -> None:

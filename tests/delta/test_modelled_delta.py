@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +13,6 @@ pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake"
 
 from spark.modelled import SHAPES
 from targets.modelled_rounds import one_round
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SEED = int(os.environ.get("WALROW_SEED") or time.time())
 SECONDS = 10

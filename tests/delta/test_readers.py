@@ -9,7 +9,8 @@ import json
 import os
 import subprocess
 import venv
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +28,6 @@ from targets.written_log import WrittenLog
 duckdb = pytest.importorskip("duckdb")
 polars = pytest.importorskip("polars")
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
 UNSENT = streams.UNSENT
 #: Columns, and the values of three rows. The key is first.

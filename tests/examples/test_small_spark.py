@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import small_spark
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PACKAGES = "io.delta:delta-spark_4.1_2.13:4.4.0"
 SETTINGS = {"spark.jars.packages": PACKAGES, "spark.sql.shuffle.partitions": "2"}

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from random import Random
+from typing import Any
 
 import pyarrow as pa
 
 from grid import drawing, rendering
 from grid.kinds import TEXT, Beyond, Form, Kind, array_of, words
 from grid.moments import DATE, NAIVE, UTC
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
 
 _INT32 = Form(pa.int32(), rendering.integer)
 _INT64 = Form(pa.int64(), rendering.integer)

@@ -7,13 +7,11 @@ import json
 import math
 import struct
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from random import Random
+from typing import Any
 
 from grid import printing
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
 
 LETTERS = "abcXYZ019 _-.,;:!?(){}[]<>\"'\\/|&*@#$%=+~^`\t\n\r\v\f\x01\x7fäßé中文🦀\u200b\ufeff"
 DATES = (-2_440_588, 2_145_042_905)

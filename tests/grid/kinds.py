@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from random import Random
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from grid import rendering
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from random import Random
 
 #: The values of a type in a binary stream: `read` gives the same arrays as text; `number` is
 #: for regs, for which the server sends the OID instead of the name; `refused` if the bytes do

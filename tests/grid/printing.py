@@ -9,12 +9,9 @@ from __future__ import annotations
 import datetime
 import math
 import struct
+from collections.abc import Iterable
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 DAY = 86_400_000_000
 #: Days from 0001-01-01, which is number 1, to 1970-01-01.

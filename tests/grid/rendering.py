@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import pyarrow as pa
 
 from grid import printing
 from streams import format_lsn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
 
 Texts = list[str | None]
 

@@ -9,7 +9,8 @@ import pickle
 import stat
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,9 +31,6 @@ from walrow._log.requests import (
     result_of,
     take,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_a_request_beside_a_writer_that_starts(tmp_path: Path) -> None:

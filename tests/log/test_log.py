@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import walrow
-from captures import with_sides
+from captures import Capture, with_sides
 from logs import SEALABLE, Publisher, contents, log_of, sampled, transactions
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from captures import Capture
 
 WAYS: dict[str, dict[str, Any]] = {
     "arrow": {"unrepresentable": "null"},

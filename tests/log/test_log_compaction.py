@@ -5,23 +5,20 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import walrow
-from captures import with_sides
+from captures import Capture, with_sides
 from logs import SEALABLE, Publisher, contents, log_of, published, sampled, transactions
 from walrow._core import LogDirectory
 from walrow.cli.app import cli
 
 pa = pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from captures import Capture
 
 SIDES = "transactions", "messages", "truncates", "relations"
 

@@ -6,8 +6,9 @@ import os
 import random
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,6 @@ from logs import (
 
 pa = pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: A user without rights.
 NOBODY = 65_534

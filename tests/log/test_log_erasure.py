@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import streams
 import walrow
+from captures import Capture
 from logs import SEALABLE, Publisher, fault, log_of, published, sampled, transaction
 from walrow._core import LogDirectory
 
 pa = pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from captures import Capture
 
 OPTIONS: dict[str, Any] = {
     "profile": "text",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import pickle
 import threading
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,8 +24,6 @@ from logs import (
 
 pa = pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
 OTHER = streams.TABLE + 1
 

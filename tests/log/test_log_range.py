@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,6 @@ from logs import contents, history, published, sealed, transaction
 
 pa = pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BEGIN = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
 OTHER = streams.TABLE + 1

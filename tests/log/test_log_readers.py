@@ -7,7 +7,8 @@ import fcntl
 import threading
 import time
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ from walrow._log import following, retention
 from walrow.log import Retention
 
 pa = pytest.importorskip("pyarrow")
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import streams
 import walrow
 from logs import Publisher, fault, history, published, transaction, transactions
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: Opens a log as a writer does, and prints the most memory that it had in MiB.
 PEAK = """

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import streams
 import walrow
+from captures import Capture
 from logs import (
     COLUMNS,
     SEALABLE,
@@ -25,11 +27,6 @@ from logs import (
 from reference import reader
 from reference import transactions as model
 from walrow._sources.compression import decompressed
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from captures import Capture
 
 pa = pytest.importorskip("pyarrow")
 

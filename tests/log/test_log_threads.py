@@ -14,17 +14,14 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import walrow
-from captures import with_sides
+from captures import Capture, with_sides
 from logs import SEALABLE, contents, history, published, sampled, transactions
 from walrow.errors import LogError, OptionError
-
-if TYPE_CHECKING:
-    from captures import Capture
 
 pa = pytest.importorskip("pyarrow")
 

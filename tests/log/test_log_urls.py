@@ -6,7 +6,8 @@ import json
 import pickle
 import shutil
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -22,16 +23,12 @@ from logs import (
     transaction,
     transactions,
 )
-from servers.s3 import BUCKET
+from servers.s3 import BUCKET, S3
 from walrow._sources.log_objects import LogObject
 from walrow.cli.app import cli, run
 
 pa = pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from servers.s3 import S3
 
 pytestmark = pytest.mark.filterwarnings(
     # Of botocore and aiohttp, whose loop is a thread's.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
 from dataclasses import astuple
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,14 +26,9 @@ from logs import (
 from streams import UNSENT, Column, delete, insert, truncate, update
 from walrow._log.marks import Mark, Why
 from walrow._log.needs import write_published
+from walrow._log.net import Net
 from walrow._log.published import Published
 from walrow._lsn import Lsn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from walrow._log.net import Net
 
 pa = pytest.importorskip("pyarrow")
 

@@ -12,19 +12,16 @@ from __future__ import annotations
 import os
 import random
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import walrow
 from reference.target import Target
+from servers import EmbeddedServer
 from servers.churn import KEYS, Churn
 from servers.live_log import History, history
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pytest.importorskip("pyarrow")
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]

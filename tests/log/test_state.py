@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,9 +28,6 @@ from walrow._log.marks import Mark, Why
 from walrow._log.needs import write_published
 from walrow._log.published import Published
 from walrow._lsn import Lsn
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pa = pytest.importorskip("pyarrow")
 

@@ -15,21 +15,18 @@ import os
 import random
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, Self
 
 import psycopg
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.churn import Churn
 from servers.live_log import History, history
 from servers.receiving import ReceiverProcess, execute
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pa = pytest.importorskip("pyarrow")
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]

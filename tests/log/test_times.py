@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import struct
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,8 +16,6 @@ from walrow.errors import OptionError
 
 pa = pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
 #: The hour of each commit, in the order of the commits. Each inserts a row with its hour.
 HOURS = (1, 4, 2, 3)

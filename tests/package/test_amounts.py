@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import math
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,9 +15,6 @@ from hypothesis import strategies as st
 import walrow
 from walrow._amounts import at, duration, size
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HOUR = dt.timedelta(hours=1)
 

@@ -11,8 +11,9 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -23,9 +24,6 @@ from walrow._log.sealing import SealOptions
 from walrow._options import declared
 from walrow._receive.options import ReceiveOptions
 from walrow._results import Result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 OPTIONAL = [
     "pyarrow",

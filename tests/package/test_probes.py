@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import inspect
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import walrow
 from probes import Call, faults_of
 from probes.calls import CALLS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("psycopg")

@@ -7,10 +7,11 @@ import subprocess
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -19,9 +20,6 @@ import walrow.postgres
 from secret_texts import CANARY, TEXTS, URLS, services
 from walrow._secrets import is_conninfo, is_secret, shown
 from walrow.spark.source_options import SourceOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 psycopg = pytest.importorskip("psycopg")
 

@@ -10,14 +10,11 @@ import signal
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from walrow._waiting import READ, WRITE, StopEvent, Waiter
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture

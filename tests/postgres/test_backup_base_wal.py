@@ -6,7 +6,9 @@ import re
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
 
 import psycopg
 import pytest
@@ -17,13 +19,8 @@ from servers.receiving import execute
 from servers.restored import Restored
 from servers.wal import SEGMENT, SmallSegments, end_of_wal, programs_of, until
 from walrow import Lsn, backup
+from walrow.backup import BaseBackup
 from walrow.errors import ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from walrow.backup import BaseBackup
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 slow = pytest.mark.slow

@@ -6,10 +6,12 @@ import json
 import pickle
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pyarrow as pa
@@ -23,10 +25,6 @@ from reference import messages
 from reference.reader import Relation
 from servers import EmbeddedServer, NpmServer, record
 from walrow._postgres.published import PublishedTable, published_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 # The first run downloads the server.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]

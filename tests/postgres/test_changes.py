@@ -12,7 +12,8 @@ import threading
 import time
 import traceback
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -29,9 +30,6 @@ from walrow.errors import (
     UnrepresentableError,
 )
 from walrow.postgres import Changes, changes
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 pa = pytest.importorskip("pyarrow")
 pl = pytest.importorskip("polars")

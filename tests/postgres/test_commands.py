@@ -7,7 +7,8 @@ import pickle
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -15,13 +16,9 @@ from psycopg import pq
 from psycopg.rows import dict_row
 
 import walrow
+from servers import EmbeddedServer
 from servers.receiving import drop_if_there
 from walrow import postgres
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers import EmbeddedServer
 
 # The first run downloads the server.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]

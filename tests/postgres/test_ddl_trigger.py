@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
 
+from servers import EmbeddedServer
 from walrow.postgres import ddl_trigger
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

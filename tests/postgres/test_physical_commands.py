@@ -6,7 +6,8 @@ import json
 import subprocess
 import sys
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import walrow
+from servers import EmbeddedServer
 from walrow import _core, postgres
 from walrow._backup.base.manifest import ManifestReader
 from walrow._backup.base.options import StreamOptions
@@ -21,11 +23,6 @@ from walrow._backup.base.stream import begin
 from walrow._postgres.physical import PhysicalStream, Wal
 from walrow._postgres.running import run as run_command
 from walrow.errors import OptionError, ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

@@ -6,8 +6,9 @@ import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
@@ -23,9 +24,6 @@ from walrow._postgres.temporary_publication import (
     create_publication_for,
     drop_if_exists,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 # The first run downloads the server.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]

@@ -12,7 +12,9 @@ import threading
 import time
 import traceback
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -29,10 +31,6 @@ from walrow.errors import (
 )
 from walrow.postgres import ReplicationStream, deserves_reconnect
 from walrow.postgres import create_slot as create_logical_slot
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

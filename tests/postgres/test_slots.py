@@ -12,19 +12,16 @@ import sys
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg import pq
 
 import walrow
+from servers import EmbeddedServer
 from walrow import postgres
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from servers import EmbeddedServer
 
 # The first run downloads the server.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import socket
 from collections import deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from walrow._postgres.copy_both import CopyBoth
 from walrow._postgres.physical import PhysicalStream
 from walrow._postgres.replication import ReplicationStream
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from walrow._postgres.copy_both import CopyBoth
 
 #: XLogData of the message "x": its start, the end of WAL, and a time.
 DATA = b"w" + bytes(24) + b"x"

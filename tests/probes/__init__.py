@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-__all__ = ["SECRET", "Call", "Command", "faults_of"]
-
 #: A user's data. No message has it.
 SECRET = "hunter2"  # noqa: S105 - of no server
 

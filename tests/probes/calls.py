@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from probes import SECRET, Call
 
-__all__ = ["CALLS"]
-
 _DELTA = "walrow.delta.apply_changes(LOG, table="
 _RECEIVE = "walrow.receive('dbname=x', log=NEW, slot='s', publications='p', "
 

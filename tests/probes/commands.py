@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from probes import SECRET, Command
 
-__all__ = ["COMMANDS"]
-
 COMMANDS = [
     # Words: commands, arguments, options and their values.
     Command("decod CAP", 2, ("decod", "'decode'")),

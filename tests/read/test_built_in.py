@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
+from servers import EmbeddedServer
 from servers.built_in import TABLE, BuiltIn, of_rust, of_server, of_servers, to_rust
-
-if TYPE_CHECKING:
-    from servers import EmbeddedServer
 
 CHECKED_IN = TABLE.read_text()
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,6 @@ from captures import capture, captures
 from streams import Column, wire
 from walrow.errors import OptionError
 from walrow.typing import ByTable
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")

@@ -7,8 +7,9 @@ import gc
 import json
 import struct
 import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,9 +29,6 @@ from streams import (
     wire,
     wired,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 pa = pytest.importorskip("pyarrow")
 

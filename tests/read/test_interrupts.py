@@ -5,7 +5,9 @@ from __future__ import annotations
 import itertools
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,10 +16,6 @@ from captures import capture
 from logs import published, transaction, transactions
 from streams import keepalive
 from walrow._core import LogObjects
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 DATA = capture("rows").data
 KEEPALIVE = keepalive(1)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import gzip
 import pickle
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,6 @@ import streams
 import walrow
 from captures import Capture, capture, captures, cut
 from walrow._core import Counts
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 ROWS = capture("rows")
 LOGICAL = [each for each in captures() if each.record != "physical"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ import walrow
 from captures import Capture, capture, captures
 from rows import outcome
 from walrow import _core
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pa = pytest.importorskip("pyarrow")
 

@@ -14,24 +14,20 @@ import os
 import random
 import re
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import walrow
 from reference import change_rows, frames, history
-from servers import NpmServer, modes, record_history, script
+from reference.reader import Relation, Row
+from reference.transactions import Change, History, Transaction
+from servers import EmbeddedServer, NpmServer, modes, record_history, script
 from servers.histories import BINARY, PLAIN, Mode
 from servers.workload import Operation, Workload, generate, shrink
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from reference.reader import Relation, Row
-    from reference.transactions import Change, History, Transaction
-    from servers import EmbeddedServer
 
 pa = pytest.importorskip("pyarrow")
 from reference.batches import batch_rows, ordered  # noqa: E402

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,10 +14,6 @@ import streams
 import walrow
 from captures import capture, cut
 from rows import decode, outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 pa = pytest.importorskip("pyarrow")
 

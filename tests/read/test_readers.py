@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -17,9 +18,6 @@ pa = pytest.importorskip("pyarrow")
 import type_cases  # noqa: E402
 from streams import Column, messages  # noqa: E402
 from type_cases import OIDS, TYPES, Case, Type  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 ALL = [of for of in TYPES if of.held_by("arrow")]
 

@@ -8,22 +8,26 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 import walrow
 from rows import outcome
-from servers import Reading, Recvlogical, create_slot, drop_slot, record, wal_end
+from servers import (
+    EmbeddedServer,
+    Reading,
+    Recvlogical,
+    create_slot,
+    drop_slot,
+    record,
+    wal_end,
+)
 from streams import format_lsn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

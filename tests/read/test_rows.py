@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,11 +13,7 @@ from psycopg import rows
 import walrow
 import walrow.postgres
 from rows import outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers import EmbeddedServer
+from servers import EmbeddedServer
 
 pytestmark = pytest.mark.live
 

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import itertools
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -20,10 +22,6 @@ import walrow.postgres
 from servers import EmbeddedServer, NpmServer
 from servers.recording import record
 from streams import Column, backend, wire
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pa = pytest.importorskip("pyarrow")
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,6 @@ import streams
 import walrow
 from captures import Capture, capture, captures
 from reference import committed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 EPOCH = dt.datetime(2000, 1, 1, tzinfo=dt.UTC)
 

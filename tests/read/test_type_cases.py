@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import psycopg
 import pytest
@@ -11,12 +11,8 @@ from psycopg import pq
 
 import type_cases
 import walrow.postgres
+from servers import EmbeddedServer
 from type_cases import OIDS, SETUP, TYPES, Case, Type
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

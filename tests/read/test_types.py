@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
 import walrow
+from grid.kinds import Kind
 from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
 
@@ -22,11 +24,6 @@ from grid import every, rendering  # noqa: E402
 from grid.comparing import same  # noqa: E402
 from grid.exceptions import EXCEPTIONS, Seen  # noqa: E402
 from grid.live import Live, Table, beyond_of, decode, one_row  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from grid.kinds import Kind
 
 # The first run downloads the server.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,8 +14,6 @@ from streams import Column
 
 pa = pytest.importorskip("pyarrow")
 
-if TYPE_CHECKING:
-    from pathlib import Path
 
 INT2, INT4, INT8, TEXT, NUMERIC = 21, 23, 20, 25, 1700
 ID = Column("id", INT4, is_key=True)

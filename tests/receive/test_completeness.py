@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import time
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.loads import (
     FIRST,
     QUICK,
@@ -29,11 +30,6 @@ from servers.receiving import (
     end_of_wal,
     execute,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

@@ -9,13 +9,14 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import psycopg
 import pyarrow as pa
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.loads import (
     FIRST,
     QUICK,
@@ -35,11 +36,6 @@ from servers.receiving import (
     end_of_wal,
     execute,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

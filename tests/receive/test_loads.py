@@ -7,8 +7,9 @@ import re
 import signal
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import walrow
+from servers import EmbeddedServer
 from servers.loads import (
     FIRST,
     QUICK,
@@ -38,14 +40,9 @@ from servers.receiving import (
     execute,
 )
 from walrow._postgres import copying
+from walrow._postgres.published import PublishedTable
 from walrow._receive.connector import Connector
 from walrow._receive.loading import TableLoad
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from servers import EmbeddedServer
-    from walrow._postgres.published import PublishedTable
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

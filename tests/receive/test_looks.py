@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pytest
 
+from servers import EmbeddedServer
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._postgres.published import last_oid, published_tables, stamps
 from walrow._receive.marks import Look, Questions, after_look, at_beginning, settled
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from servers import EmbeddedServer
 
 PUBLICATIONS = ["looks"]
 

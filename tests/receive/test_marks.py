@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from walrow._log.marks import Reason, Why, ended, marked
 from walrow._log.new_files import NewFile, is_explained
+from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._postgres.published import (
     Membership,
@@ -26,11 +28,6 @@ from walrow._receive.marks import (
     at_beginning,
     settled,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._log.published import Published
 
 PART = TablePart(20, "public.t", False, 20, 24, "p", 700, 600, [], "", 0)
 COLUMNS = [

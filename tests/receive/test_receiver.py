@@ -8,11 +8,13 @@ import random
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from reference.transactions import Transaction, committed
+from servers import EmbeddedServer
 from servers.receiving import (
     Load,
     ReceiverProcess,
@@ -23,12 +25,6 @@ from servers.receiving import (
     slot_for_load,
 )
 from servers.recording import create_slot, record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pytestmark = [
     pytest.mark.live,

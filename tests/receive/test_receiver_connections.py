@@ -8,22 +8,19 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
 
 import psycopg
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.loads import until, until_copying
 from servers.receiving import Load, drop_if_there, execute, slot_for_load
 from walrow._log.requests import request
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
-    from walrow.log import Received, Status
+from walrow.log import Received, Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

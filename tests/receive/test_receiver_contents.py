@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import psycopg
 import pyarrow as pa
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.receiving import (
     ReceiverProcess,
     check_log,
@@ -23,11 +25,6 @@ from servers.receiving import (
     slot_for_load,
 )
 from walrow.errors import ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.loads import loads
 from servers.receiving import (
     Load,
@@ -18,14 +20,7 @@ from servers.receiving import (
     slot_for_load,
 )
 from walrow._log.requests import request
-from walrow.log import PendingLoad
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
-    from walrow.log import Received
+from walrow.log import PendingLoad, Received
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

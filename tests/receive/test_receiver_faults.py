@@ -7,7 +7,8 @@ import random
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -25,10 +26,6 @@ from servers.receiving import (
     slot_for_load,
 )
 from walrow._log import requests as load_requests
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

@@ -7,13 +7,16 @@ import json
 import socket
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pyarrow as pa
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.loads import until
 from servers.receiving import (
     ReceiverProcess,
@@ -23,12 +26,6 @@ from servers.receiving import (
     slot_for_load,
 )
 from walrow._postgres.locks import _Asking
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import walrow
 from servers.receiving import ReceiverProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 NOWHERE = "host=/nowhere dbname=postgres"
 

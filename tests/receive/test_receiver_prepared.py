@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.receiving import (
     ReceiverProcess,
     check_log,
@@ -17,12 +19,6 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -14,12 +16,7 @@ from servers import EmbeddedServer
 from servers.receiving import check_log, end_of_wal, execute
 from walrow._log.stopped import read_stopped
 from walrow.errors import ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from walrow.log import Received, Status
+from walrow.log import Received, Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,12 +26,7 @@ from servers.receiving import (
 from walrow import Lsn
 from walrow._receive.resuming import check_timeline
 from walrow.errors import LogError, ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from walrow.log import Received
+from walrow.log import Received
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import walrow
 from servers import EmbeddedServer, Standby
 from servers.receiving import check_log, execute
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from walrow.log import Status
+from walrow.log import Status
 
 pytestmark = pytest.mark.timeout(120)
 

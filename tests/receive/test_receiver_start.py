@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -13,12 +15,7 @@ import pytest
 import walrow
 from servers import EmbeddedServer
 from servers.receiving import ReceiverProcess, check_log, execute
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from walrow.log import Received, Status
+from walrow.log import Received, Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

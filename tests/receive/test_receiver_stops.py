@@ -9,12 +9,15 @@ import socket
 import statistics
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.receiving import (
     Disk,
     Load,
@@ -28,13 +31,7 @@ from servers.receiving import (
 )
 from walrow._core import LogWriter
 from walrow._receive.watch import TimelineWatch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
-    from walrow.log import Status
+from walrow.log import Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

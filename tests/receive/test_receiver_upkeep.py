@@ -6,12 +6,14 @@ import contextlib
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.receiving import (
     Load,
     ReceiverProcess,
@@ -20,12 +22,6 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

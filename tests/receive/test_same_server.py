@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,9 +23,6 @@ from walrow._receive.same_server import (
     stream_arguments,
 )
 from walrow.errors import ReplicationError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GIVEN = {"messages": False, "two_phase": False, "origin": None, "binary": True}
 LAST = Last(Lsn(0x4000), Lsn(0x3F00), 700, is_prepare=False)

@@ -7,13 +7,11 @@ values, and only protocol 1 without streaming.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from reference import reader
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Value: TypeAlias = str | None
 Values: TypeAlias = dict[str, Value]

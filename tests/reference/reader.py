@@ -8,11 +8,9 @@ is a `ValueError`. It shares no code with walrow.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from typing import Any, TypeAlias
 
 
 @dataclass(frozen=True)

@@ -6,12 +6,10 @@ a value that must be the target's and is not there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from walrow._log.net import Net
+from walrow._log.net import Net
 
 #: The mark of a row that was deleted, and is kept.
 GONE = "_is_gone"

@@ -10,9 +10,12 @@ import random
 import signal
 import socket
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from servers import EmbeddedServer
 
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
@@ -23,12 +26,6 @@ from servers.receiving import drop_if_there
 from servers.shop import Running, Shop, processes
 from walrow._log.requests import pending
 from walrow._run.status import status_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 

@@ -6,9 +6,12 @@ import json
 import shutil
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from walrow._run.config import Loaded
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("psycopg")
@@ -36,11 +39,6 @@ from walrow._run.records import (
 )
 from walrow._run.status import status_of
 from walrow.delta.snapshots import Place
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from walrow._run.config import Loaded
 
 HEAD = """\
 [source]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+
+from walrow._run.config import Loaded
 
 pytest.importorskip("psycopg")
 
@@ -28,9 +30,6 @@ from walrow.cli import configured
 from walrow.cli.app import cli
 from walrow.errors import OptionError
 from walrow.log import Received
-
-if TYPE_CHECKING:
-    from walrow._run.config import Loaded
 
 GOOD = """\
 [source]

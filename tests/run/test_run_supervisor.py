@@ -11,15 +11,13 @@ import random
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import pytest
 
 from walrow._run import supervisor
 from walrow._run.supervisor import Part, Step
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 
 class World:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import psycopg
 
+from servers.embedded import EmbeddedServer
 from servers.npm import VERSIONS, NpmServer
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from servers.embedded import EmbeddedServer
 
 TESTS = Path(__file__).resolve().parent.parent
 

@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 import psycopg
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from servers.live_log import History
+from servers.live_log import History
 
 #: Tables: their key, and their replica identity.
 TABLES = {

@@ -25,14 +25,12 @@ import subprocess
 import tempfile
 import time
 import uuid
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypedDict
+from types import TracebackType
+from typing import Literal, Self, TypedDict
 
 import psycopg
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from types import TracebackType
 
 Shutdown = Literal["smart", "fast", "immediate", "kill"]
 

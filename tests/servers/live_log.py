@@ -6,19 +6,16 @@ from __future__ import annotations
 
 import contextlib
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
 
 import psycopg
 
 import walrow
+from servers import EmbeddedServer
 from walrow import postgres
 from walrow._core import LogWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from servers import EmbeddedServer
 
 
 class History:

@@ -7,23 +7,18 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psycopg
 import pyarrow as pa
+import pytest
 
 import walrow
+from servers import EmbeddedServer
 from servers.receiving import (
     ReceiverProcess,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    import pytest
-
-    from servers import EmbeddedServer
 
 QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 FIRST = (*QUICK, "--create", "--snapshot")

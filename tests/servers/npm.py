@@ -15,13 +15,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from servers.embedded import EmbeddedServer, ServerError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 VERSIONS = {
     14: "14.23.0-beta.17",

@@ -14,20 +14,17 @@ import tempfile
 import threading
 import time
 import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, Self
+from typing import IO, Any, Literal, Self
 
 import psycopg
 
 import walrow
 from reference.fold import fold
+from servers.embedded import EmbeddedServer
 from servers.recording import create_slot
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from servers.embedded import EmbeddedServer
 
 SOURCE = Path(__file__).with_name("faults.c")
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from servers.embedded import EmbeddedServer
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 class Restored(EmbeddedServer):

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
 import pytest
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 BUCKET = "bucket"
 

@@ -10,10 +10,8 @@ import socket
 import struct
 import tarfile
 import threading
-from typing import TYPE_CHECKING, Any, Self
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Self
 
 SYSTEM = "7700000000000000001"
 

@@ -8,19 +8,16 @@ import shutil
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Self
 
 import walrow
 from servers.embedded import EmbeddedServer, wheel_programs
 from servers.npm import npm_programs
 from servers.receiving import ReceiverProcess, execute
 from walrow import backup
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from walrow.backup import WalStatus
+from walrow.backup import WalStatus
 
 #: The size of segments of these servers: there are many of them soon.
 SEGMENT = 1 << 20

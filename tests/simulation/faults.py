@@ -5,21 +5,10 @@ from __future__ import annotations
 import importlib.util
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
 
 import walrow._receive
-
-if TYPE_CHECKING:
-    from types import ModuleType
-
-__all__ = [
-    "FAULTS",
-    "FAULTS_OF_LOADS",
-    "FAULTS_OF_RECEIVERS",
-    "Fault",
-    "module_with",
-    "with_fault",
-]
 
 
 class Fault(NamedTuple):

@@ -11,9 +11,6 @@ from walrow._receive import load as decisions
 from walrow._receive.orders import BeginLoad
 from walrow.errors import LogError
 
-__all__ = ["LoadWorld"]
-
-
 CATALOG = Catalog("{}")
 
 

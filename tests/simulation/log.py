@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import itertools
 import json
-from typing import TYPE_CHECKING, Any, assert_never
+from collections.abc import Sequence
+from typing import Any, assert_never
 
 from walrow import Lsn
 from walrow._receive.orders import (
@@ -19,6 +20,7 @@ from walrow._receive.orders import (
     GiveUpLoad,
     LogState,
     NewSession,
+    Order,
     PlanLoad,
     Publish,
     Relation,
@@ -27,13 +29,6 @@ from walrow._receive.orders import (
 )
 from walrow._receive.same_server import Comparison, Last
 from walrow.errors import LogError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._receive.orders import Order
-
-__all__ = ["Definitions", "SimulatedLog", "block_of"]
 
 
 class Definitions:

@@ -9,8 +9,9 @@ import heapq
 import itertools
 import math
 import random
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulation.log import Definitions, SimulatedLog, block_of
 from simulation.server import SimulatedServer
@@ -32,11 +33,6 @@ from walrow._receive.link_states import (
 from walrow._receive.orders import BeginLoad, Close, Publish
 from walrow._receive.resuming import SlotStart
 from walrow.errors import ConnectionLostError, LogError, ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["Life", "ReceiverWorld"]
 
 
 class _KilledError(Exception):

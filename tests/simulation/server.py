@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import random
 
 from walrow import Lsn
 from walrow._postgres.commands import IdentifySystem
 from walrow._receive.resuming import SlotFound, XidStatus
-
-if TYPE_CHECKING:
-    import random
-
-__all__ = ["SimulatedServer"]
 
 
 class SimulatedServer:

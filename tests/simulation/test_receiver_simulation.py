@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,6 @@ from simulation.receiver import ReceiverWorld
 from simulation.world import World
 from walrow._receive.core import Core
 from walrow._receive.link import Link
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
 
 IS_SLOW = bool(os.environ.get("WALROW_SLOW"))
 SECONDS = float(os.environ.get("WALROW_SIMULATE_SECONDS", "3600" if IS_SLOW else "30"))

@@ -8,8 +8,9 @@ from __future__ import annotations
 import heapq
 import itertools
 import random
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from simulation.log import Definitions, SimulatedLog, block_of
 from walrow import Lsn
@@ -24,16 +25,9 @@ from walrow._receive.disk_states import (
     ReadCatalog,
     Refused,
 )
-from walrow._receive.orders import BeginLoad, Counts, PlanLoad, Publish, Session
+from walrow._receive.orders import BeginLoad, Counts, Order, PlanLoad, Publish, Session
 from walrow._receive.same_server import Comparison
 from walrow.errors import LogError, ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from walrow._receive.orders import Order
-
-__all__ = ["World"]
 
 
 class World:

@@ -8,7 +8,9 @@ import json
 import lzma
 import tarfile
 import zipfile
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,10 +19,6 @@ import walrow
 from captures import Capture, capture, captures, cut
 from walrow._sources.chunks import Chunks
 from walrow._sources.formats import framing_of_bytes, framing_of_chunk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 ALL = captures("text", "binary", "v1")
 

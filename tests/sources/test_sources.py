@@ -12,8 +12,10 @@ import os
 import traceback
 import tracemalloc
 import zlib
+from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,10 +25,6 @@ from captures import capture, cut
 from rows import outcome
 from walrow._sources import compression
 from walrow._sources.chunks import Chunks
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 ROWS = capture("rows")
 #: The capture in three parts, cut inside of frames and transactions.

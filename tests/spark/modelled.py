@@ -7,31 +7,16 @@ server would have. Values are PostgreSQL's texts.
 from __future__ import annotations
 
 import json
+import random
 import struct
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import streams
 import walrow
 from walrow._core import LogWriter
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
-
-__all__ = [
-    "SHAPES",
-    "TYPES",
-    "Expected",
-    "Left",
-    "Model",
-    "ModelLog",
-    "Moment",
-    "Moments",
-    "Shape",
-    "plain_row",
-]
 
 INT4, TEXT, FLOAT8, NUMERIC = 23, 25, 701, 1700
 #: Too large for its row, and so only sent if it changes.

@@ -23,16 +23,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import walrow
 from spark.modelled import SHAPES, TYPES, Expected, Model, ModelLog
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["Round", "batches", "kills"]
 
 #: The column that soft deletes set.
 MARK = "_is_deleted"

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 import streams
 import walrow
-from spark.modelled import TYPES, plain_row
-
-if TYPE_CHECKING:
-    import random
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    from spark.modelled import Model, Moment
-
-__all__ = ["changes_problem", "history_problem", "state_problem"]
+from spark.modelled import TYPES, Model, Moment, plain_row
 
 Row = dict[str, Any]
 

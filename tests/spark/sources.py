@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 import pickle
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
 
 import streams
 import walrow
+from walrow.spark.batch_reader import LogBatchReader
 from walrow.spark.data_source import WalrowDataSource
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from pyspark.sql import DataFrame, SparkSession
-
-    from walrow.spark.batch_reader import LogBatchReader
-    from walrow.spark.stream_reader import LogStreamReader
+from walrow.spark.stream_reader import LogStreamReader
 
 MY_LOG = {"system_identifier": "7", "database": "shop", "slot": "s"}
 #: The columns of the table in `logs.transactions`.

@@ -6,9 +6,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+
+from servers.live_log import History
+from spark.lakes import Lake
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -16,10 +19,6 @@ pytest.importorskip("psycopg")
 
 import walrow
 from servers.churn import KEYS, Churn
-
-if TYPE_CHECKING:
-    from servers.live_log import History
-    from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,

@@ -7,9 +7,14 @@ from __future__ import annotations
 import importlib
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+
+from servers.live_log import History
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -30,14 +35,6 @@ from walrow.spark.apply_failures import spark_errors
 from walrow.spark.apply_shared import Share, stage, waves
 from walrow.spark.targets.delta import DeltaTarget
 from walrow.spark.targets.iceberg import IcebergTarget
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pyarrow as pa
-    from pyspark.sql import SparkSession
-
-    from servers.live_log import History
 
 pytestmark = [
     pytest.mark.spark,

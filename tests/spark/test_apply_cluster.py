@@ -12,10 +12,14 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+
+from servers.live_log import History
+from spark.lakes import Lake
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -25,12 +29,6 @@ import pyspark
 
 import walrow
 import walrow.spark
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers.live_log import History
-    from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,

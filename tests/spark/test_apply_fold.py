@@ -11,9 +11,15 @@ import itertools
 import os
 import random
 import traceback
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+
+from servers import EmbeddedServer
+from servers.live_log import History
+from walrow._apply.items import Deletes
+from walrow._apply.net_table import NetTable
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("psycopg")
@@ -42,14 +48,6 @@ from walrow.spark.net_rows import (  # noqa: E402
     Whole,
     partition_labels,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from servers import EmbeddedServer
-    from servers.live_log import History
-    from walrow._apply.items import Deletes
-    from walrow._apply.net_table import NetTable
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+
+from servers.live_log import History
+from spark.lakes import Lake
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("psycopg")
 
 import walrow
-
-if TYPE_CHECKING:
-    from servers.live_log import History
-    from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,

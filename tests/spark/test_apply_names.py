@@ -5,9 +5,15 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+
+from servers.live_log import History
+from spark.lakes import Lake
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -19,15 +25,6 @@ from hypothesis import strategies as st
 import walrow.spark
 from walrow.spark.sessions import OwnSessions, own_session
 from walrow.spark.targets.sql import literal, name_parts, quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from servers.live_log import History
-    from spark.lakes import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

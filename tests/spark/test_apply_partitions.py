@@ -5,9 +5,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+
+from servers.live_log import History
+from spark.lakes import Lake
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -16,12 +20,6 @@ pytest.importorskip("psycopg")
 import walrow
 from walrow._apply.items import Op
 from walrow.spark.targets.path_values import checked, path_error
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from servers.live_log import History
-    from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import time
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+
+from servers import EmbeddedServer
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -21,13 +24,6 @@ from servers.receiving import (
     receive_all,
 )
 from spark.lakes import Lake
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from servers import EmbeddedServer
 
 pytestmark = [
     pytest.mark.spark,

@@ -5,9 +5,13 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
+
+from servers.live_log import History
+from spark.lakes import Lake
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -15,12 +19,6 @@ pytest.importorskip("psycopg")
 
 import walrow.spark
 from walrow.spark.targets import target_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from servers.live_log import History
-    from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,

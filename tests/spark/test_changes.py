@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -12,11 +13,6 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 import walrow  # noqa: E402
 import walrow.spark  # noqa: E402
 from spark.sources import expected  # noqa: E402
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 

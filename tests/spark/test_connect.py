@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +15,6 @@ pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
 
 from logs import published, transactions
 from table_formats import has_delta
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(240)]
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -29,11 +31,6 @@ from spark.sources import (  # noqa: E402
 from walrow.spark.data_source import WalrowDataSource  # noqa: E402
 from walrow.spark.log_plan import LogPlan  # noqa: E402
 from walrow.spark.source_options import SourceOptions  # noqa: E402
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -25,11 +27,6 @@ from targets.live_rounds import LiveRound
 from targets.modelled_rounds import one_round, with_spark
 from targets.written_log import WrittenLog
 from walrow._apply.items import Token
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

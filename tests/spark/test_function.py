@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import pickle
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,10 +15,6 @@ pa = pytest.importorskip("pyarrow")
 
 import walrow  # noqa: E402
 import walrow.spark  # noqa: E402
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 ITEM = "public.item"
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+
+from spark.lakes import Lake
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -15,13 +19,6 @@ import walrow
 import walrow.spark
 from targets.written_log import WrittenLog
 from walrow.spark import histories
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from spark.lakes import Lake
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+
+from servers.s3 import S3
+from spark.lakes import Lake
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -15,14 +20,6 @@ import walrow.spark
 from logs import Publisher, published, transactions
 from servers.s3 import BUCKET
 from spark.sources import MY_LOG, expected, source, stream_reader
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
-
-    from servers.s3 import S3
-    from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
 from spark.modelled_batches import batches, kills
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("WALROW_SEED") or time.time())
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -23,11 +24,6 @@ from servers.receiving import (  # noqa: E402
     drop_if_there,
     execute,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(300)]
 

@@ -11,9 +11,11 @@ import threading
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+from pyspark.sql import SparkSession
+
+from servers import EmbeddedServer
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("psycopg")
@@ -31,11 +33,6 @@ from walrow._run.engines import Tables, spark_tables
 from walrow._run.reading import parse
 from walrow._run.status import status_of
 from walrow.cli.apply_spark import without_text
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from servers import EmbeddedServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
 
 pa = pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
@@ -19,11 +21,6 @@ import streams  # noqa: E402
 import walrow  # noqa: E402
 from logs import Publisher, published, transactions  # noqa: E402
 from spark.sources import COLUMNS, MY_LOG, altered, expected, stream_reader, texts  # noqa: E402
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from pyspark.sql import DataFrame, SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

@@ -6,20 +6,18 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
+
+from servers.live_log import History
+from spark.lakes import Lake
+from walrow.typing import Profile
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("psycopg")
 
 import walrow
-
-if TYPE_CHECKING:
-    from servers.live_log import History
-    from spark.lakes import Lake
-    from walrow.typing import Profile
 
 pytestmark = [
     pytest.mark.spark,

@@ -23,21 +23,15 @@ import time
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 import walrow
-from servers import NpmServer
+from servers import EmbeddedServer, NpmServer
 from servers.churn import KEYS, Churn
 from servers.live_log import history
-from targets.modelled_rounds import LOCAL, kill, with_spark
-
-if TYPE_CHECKING:
-    from servers import EmbeddedServer
-    from targets.modelled_rounds import Engines
-
-__all__ = ["LiveRound"]
+from targets.modelled_rounds import LOCAL, Engines, kill, with_spark
 
 Rows = Counter[tuple[Any, ...]]
 #: Columns that may get a wider type have it from the beginning.

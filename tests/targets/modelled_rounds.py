@@ -21,8 +21,9 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import deltalake
 import pyarrow as pa
@@ -34,11 +35,6 @@ from spark.modelled_history import changes_problem, history_problem, state_probl
 from walrow._apply import keys, version_parts
 from walrow._apply.load_versions import compared
 from walrow.delta import histories
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["MARK", "Engines", "none_fits", "one_round", "rows_of"]
 
 #: The column that soft deletes set.
 MARK = "_is_deleted"

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import streams
 import walrow
 import walrow.delta
 from walrow._core import LogWriter
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-__all__ = ["SECOND", "TYPES", "Told", "WrittenLog", "second"]
 
 #: Microseconds.
 SECOND = 1_000_000

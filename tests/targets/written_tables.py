@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import streams
 from walrow._core import LogWriter
 from walrow._log.marks import Mark, Why
 from walrow._log.needs import read_record, write_published
 from walrow._lsn import Lsn
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-__all__ = ["WrittenTables"]
 
 INT = 23
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from walrow._apply.tables import AppliedTable
 
-__all__ = ["change_rows"]
-
 
 def change_rows(
     applied: AppliedTable, start: int, end: int

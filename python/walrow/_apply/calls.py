@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from walrow._apply.items import Applied, Rules, Token
+from walrow._apply.items import Applied, Engine, Rules, Token
 from walrow._apply.modes import check_mode
+from walrow._apply.options import ApplyOptions
 from walrow._apply.record import Record
 from walrow._apply.tables import AppliedTable, find_table, refuse_incomplete
-from walrow._apply.targets import Conflict
-from walrow._apply.units import plan, plan_all
+from walrow._apply.targets import Conflict, Found
+from walrow._apply.units import Batch, LogContents, plan, plan_all
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from walrow._apply.items import Engine
-    from walrow._apply.options import ApplyOptions
-    from walrow._apply.targets import Found
-    from walrow._apply.units import Batch, LogContents
-
-__all__ = ["Call", "Work"]
 
 
 class Work(NamedTuple):

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from walrow.log import Log
 
-__all__ = ["Reached", "reached"]
-
 
 class Reached(NamedTuple):
     """The commit times of a part of a log, in microseconds since 1970.

@@ -18,17 +18,6 @@ if TYPE_CHECKING:
 
     from walrow._apply.items import Rules
 
-__all__ = [
-    "Evolution",
-    "Wider",
-    "evolution",
-    "fits",
-    "misfit",
-    "not_widened",
-    "own_columns",
-    "plain",
-]
-
 
 class Wider(NamedTuple):
     """A column whose type in the target holds fewer values than the table's type.

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from walrow._apply.items import Engine
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from walrow._apply.items import Engine
-
-__all__ = ["Choice", "check_target", "choose", "is_path"]
 
 
 class Choice(NamedTuple):

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from walrow._apply.record import Record
     from walrow._apply.tables import AppliedTable
 
-__all__ = ["IMAGE", "OLD_IMAGES", "erased_columns", "erased_rows"]
 
 #: Whether a change row has the values before the change.
 IMAGE = "_walrow_is_old"

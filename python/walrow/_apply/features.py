@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-__all__ = ["only_spark"]
+from collections.abc import Iterable
 
 
 def only_spark(features: Iterable[str]) -> tuple[str, ...]:

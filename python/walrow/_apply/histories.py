@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from walrow._apply.tables import AppliedTable
     from walrow._apply.version_parts import LoadPart, TransactionsPart
 
-__all__ = ["dated", "opened_by_load"]
-
 
 def dated(token: Token, part: LoadPart | TransactionsPart) -> Token:
     """The record of a part."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from walrow._apply.items import Token
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-__all__ = ["FEW", "Entry", "Recorded", "recorded", "token_of"]
 
 #: So many commits are looked at before all of them.
 FEW = 20

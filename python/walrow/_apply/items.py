@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 from walrow._log.items import SourceIdentity
 from walrow._log.tables import KEYS
@@ -14,25 +15,7 @@ from walrow._results import Result, result
 from walrow.errors import Remedy
 from walrow.typing import Deletes, Mode, NeverSent, Truncates
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = [
-    "COLUMNS",
-    "KEYS",
-    "PREFIX",
-    "Applied",
-    "Barrier",
-    "Deletes",
-    "Engine",
-    "Mode",
-    "NetChanges",
-    "NeverSent",
-    "Op",
-    "Rules",
-    "Token",
-    "Truncates",
-]
+__all__ = ["KEYS", "Deletes", "Mode", "NeverSent", "Truncates"]
 
 #: The engine that writes a target.
 Engine: TypeAlias = Literal["spark", "delta"]

@@ -22,17 +22,6 @@ if TYPE_CHECKING:
 
     from walrow._apply.tables import AppliedTable
 
-__all__ = [
-    "KeyParts",
-    "bad_key",
-    "key_values",
-    "numbered",
-    "parts_of",
-    "places_of",
-    "refuse_null_keys",
-    "with_unique_keys",
-]
-
 
 def key_values(columns: Sequence[Any]) -> list[Any]:
     """The keys of rows, as values that are equal if the target takes them for equal.

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from walrow._apply.tables import AppliedTable
 
-__all__ = ["Replaced", "compared", "loaded_parts", "replaced"]
-
 
 class Replaced:
     """The counts of rows that replace the open versions.

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._amounts import at
 from walrow._apply.items import Applied
 from walrow._results import Result, result
 from walrow.errors import ApplyError, OptionError
-
-if TYPE_CHECKING:
-    from walrow.typing import TableName
-
-__all__ = ["AllApplied", "given_of"]
+from walrow.typing import TableName
 
 
 @result

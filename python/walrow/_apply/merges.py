@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-if TYPE_CHECKING:
-    from walrow._apply.items import NetChanges, Rules
-
-__all__ = ["Merge", "MergedColumn", "merge_of"]
+from walrow._apply.items import NetChanges, Rules
 
 
 class MergedColumn(NamedTuple):

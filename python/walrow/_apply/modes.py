@@ -22,21 +22,7 @@ if TYPE_CHECKING:
     from walrow._apply.items import Rules
     from walrow.typing import Mode
 
-__all__ = [
-    "CHANGE_METADATA",
-    "COMMIT_DATE",
-    "IS_CURRENT",
-    "LSN",
-    "NET_METADATA",
-    "READ_METADATA",
-    "SEQ",
-    "VALID_FROM",
-    "VALID_TO",
-    "beside",
-    "check_mode",
-    "metadata_of",
-    "named",
-]
+__all__ = ["IS_CURRENT", "LSN", "SEQ", "VALID_FROM", "VALID_TO"]
 
 VALID_FROM, VALID_TO, IS_CURRENT = "_valid_from", "_valid_to", "_is_current"
 #: The change that began a version has these.

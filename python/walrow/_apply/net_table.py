@@ -30,19 +30,7 @@ if TYPE_CHECKING:
 
     from walrow.log import Log
 
-__all__ = [
-    "CHANGE_TYPES",
-    "DATA",
-    "GONE",
-    "HEAD",
-    "OP",
-    "PREIMAGE",
-    "TRUNCATE",
-    "UNSENT",
-    "NetTable",
-    "Tally",
-    "integers",
-]
+__all__ = ["DATA", "GONE", "HEAD", "OP", "UNSENT"]
 
 OP, UNSENT, GONE, HEAD, DATA = (
     PREFIX + name for name in ("op", "unsent", "gone", "head", "data")

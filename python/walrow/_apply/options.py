@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from walrow.log import Log
     from walrow.typing import ArrowSchemaExportable, At, Policy, Size, TableName
 
-__all__ = ["ApplyOptions", "DeltaApplyOptions", "SparkApplyOptions"]
-
 
 @options
 class ApplyOptions:

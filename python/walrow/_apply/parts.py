@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from walrow._apply.units import Batch
     from walrow.log import Log
 
-__all__ = ["ends", "first_end", "halved"]
-
 
 def first_end(batch: Batch, limit: int) -> int | None:
     """Where the first part of a batch ends, by the bytes of its segments. None if it is all.

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
-from walrow._apply.items import COLUMNS
+from walrow._apply.items import COLUMNS, Rules, Token
 from walrow._apply.modes import beside
+from walrow._apply.tables import AppliedTable
+from walrow._apply.targets import Found
+from walrow._apply.units import Batch, LogContents
 from walrow._log.erasures import counts, read_erasures
+from walrow._log.items import LogTable, SourceIdentity
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, OptionError, Remedy
 from walrow.log import reopened
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from walrow._apply.items import Rules, Token
-    from walrow._apply.tables import AppliedTable
-    from walrow._apply.targets import Found
-    from walrow._apply.units import Batch, LogContents
-    from walrow._log.items import LogTable, SourceIdentity
-
-__all__ = ["Record"]
 
 
 class Record(NamedTuple):

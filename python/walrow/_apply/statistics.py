@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["has_wrong_statistics", "statistics"]
-
 
 def has_wrong_statistics(kind: pa.DataType) -> bool:
     """Whether a type has long decimals or floats, whose statistics would be wrong."""

@@ -5,31 +5,12 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
-from walrow._apply.items import COLUMNS
+from walrow._apply.items import COLUMNS, Rules, Token
 from walrow._apply.modes import beside
 from walrow.errors import ApplyError, Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from walrow._apply.items import Rules, Token
-
-__all__ = [
-    "HIVE_NULL",
-    "LOST_TEXTS",
-    "NEVER_SENT",
-    "Commit",
-    "Conflict",
-    "Found",
-    "lost_in_path",
-    "never_sent",
-    "never_sent_error",
-    "refuse_marker",
-    "refuse_unknown",
-    "violated",
-]
 
 #: Before the number of the column: in a MERGE that was to insert a value that was never sent.
 NEVER_SENT = "walrow: never sent: "

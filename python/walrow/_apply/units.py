@@ -16,16 +16,6 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
     from walrow.log import Log
 
-__all__ = [
-    "Batch",
-    "LogContents",
-    "Stretch",
-    "columns_between",
-    "plan",
-    "plan_all",
-    "stretches",
-]
-
 
 class Batch(NamedTuple):
     """The part of a log to read for one table.

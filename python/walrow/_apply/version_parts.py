@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from walrow._apply.items import Token
     from walrow._apply.tables import AppliedTable
 
-__all__ = ["LoadPart", "TransactionsPart", "loaded_columns", "loaded_rows", "next_part"]
-
 
 class LoadPart(NamedTuple):
     """A load.

@@ -28,14 +28,6 @@ if TYPE_CHECKING:
     from walrow._apply.items import Rules
     from walrow._apply.tables import AppliedTable
 
-__all__ = [
-    "MERGE_KEY",
-    "Ended",
-    "Fold",
-    "Opened",
-    "Source",
-    "merge_rows",
-]
 
 #: Before the number of a column of the key, in rows that close a version. NULL in others.
 MERGE_KEY = f"{PREFIX}merge_key"

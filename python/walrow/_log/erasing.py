@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from walrow._core import LogDirectory, LogEraser
 from walrow._log.erasures import note_erasure
@@ -12,14 +13,7 @@ from walrow._options import listed
 from walrow._read.reading import read
 from walrow._results import Result, result
 from walrow.errors import OptionError, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from walrow.typing import TableName
-
-__all__ = ["Erased", "erase"]
+from walrow.typing import TableName
 
 
 @result

@@ -8,15 +8,11 @@ begins and when it has ended: a target that follows it in between follows it aga
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 from walrow._core import LogObjects
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-    from pathlib import Path
-
-__all__ = ["Erasures", "counts", "note_erasure", "read_erasures"]
 
 
 class Erasures(NamedTuple):

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from walrow._core import Batch, LogDirectory
     from walrow.typing import Duration
 
-__all__ = ["Follower"]
-
 
 class Follower:
     """Batches of a log, and then of each new segment. An iterator and context manager.

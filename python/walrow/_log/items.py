@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
+from walrow._log.marks import Mark
+from walrow._lsn import Lsn
 from walrow._results import Result, result
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from walrow._log.marks import Mark
-    from walrow._lsn import Lsn
-
-__all__ = ["LogColumn", "LogTable", "LogVersion", "Segment", "SourceIdentity"]
 
 
 @result

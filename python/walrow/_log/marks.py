@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from walrow._lsn import Lsn
 from walrow._results import Result, result
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterable
-
-    from walrow._lsn import Lsn
-
-__all__ = ["Mark", "Reason", "Why", "ended", "marked", "needs_of"]
 
 
 class Why(StrEnum):

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from pathlib import Path
+from typing import TypeAlias
 
 from walrow._core import LogObjects
 from walrow._log.marks import Mark, Why
@@ -18,18 +20,6 @@ from walrow._log.published import Published
 from walrow._log.young_tables import YoungTable
 from walrow._lsn import Lsn
 from walrow.errors import LogError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-__all__ = [
-    "accept",
-    "incomplete_tables",
-    "read_published",
-    "read_record",
-    "write_published",
-]
 
 
 def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Mark]]:

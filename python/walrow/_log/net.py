@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from walrow.errors import SchemaError
     from walrow.typing import UnresolvedType
 
-__all__ = ["EVERY_METADATA", "METADATA", "Chunks", "Net", "NetBarrier"]
 
 #: The metadata columns of a net. Others describe a transaction, which a net lacks.
 METADATA = ("change_type", "seq", "key_only", "unsent")
@@ -69,7 +68,6 @@ class Net:
         keys: tuple[str, ...],
         others: frozenset[str],
     ) -> None:
-        """Stores its parts. `others` are columns that a target does not have."""
         self._chunks = chunks
         self._reader = reader
         self._others = others
@@ -243,7 +241,6 @@ class Chunks:
     """
 
     def __init__(self, rows: LogRows, check: Callable[[], None]) -> None:
-        """Stores the stream. `check` may refuse it after the changes were read."""
         self._rows = rows
         self._check = check
         self._lock = threading.Lock()

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from walrow._sources.logs import OpenedLog
     from walrow.typing import At, TableName
 
-__all__ = ["NetRules", "net_of"]
-
 
 class NetRules(NamedTuple):
     """The target's policies.

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, NamedTuple
 
-from walrow._log.marks import Why
+from walrow._log.items import LogTable
+from walrow._log.marks import Mark, Why
 from walrow._log.tables import KEYS
+from walrow._lsn import Lsn
 from walrow._options import listed
 from walrow._secrets import brief
 from walrow.errors import ApplyError, LogError, OptionError, Remedy
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
-
-    from walrow._log.items import LogTable
-    from walrow._log.marks import Mark
-    from walrow._lsn import Lsn
-
-__all__ = ["Range", "allowed", "as_refusal"]
 
 
 class Range(NamedTuple):

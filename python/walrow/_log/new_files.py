@@ -5,15 +5,10 @@ A TRUNCATE is in the log. The catalog shows whether the table was rewritten afte
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
 from walrow._lsn import Lsn
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-
-__all__ = ["NewFile", "NewFiles", "Pending", "is_before", "is_explained"]
 
 
 class Pending(NamedTuple):

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-if TYPE_CHECKING:
-    from walrow._log.marks import Mark
-    from walrow._log.new_files import NewFiles
-    from walrow._log.young_tables import YoungTable
-    from walrow._lsn import Lsn
-
-__all__ = ["Published"]
+from walrow._log.marks import Mark
+from walrow._log.new_files import NewFiles
+from walrow._log.young_tables import YoungTable
+from walrow._lsn import Lsn
 
 
 class Published(NamedTuple):

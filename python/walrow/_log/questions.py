@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from walrow._core import LogDirectory
     from walrow._lsn import Lsn
 
-__all__ = ["first_xid", "truncates"]
-
 
 def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[int]:
     """The transactions with a TRUNCATE of a table that were committed after an LSN.

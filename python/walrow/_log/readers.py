@@ -9,8 +9,6 @@ if TYPE_CHECKING:
     from walrow._core import LogDirectory
     from walrow._lsn import Lsn
 
-__all__ = ["LogReader", "reader_name"]
-
 
 class LogReader:
     """A registered reader: nothing after its position is removed from the log.
@@ -32,7 +30,6 @@ class LogReader:
     """
 
     def __init__(self, log: LogDirectory, name: str, position: Lsn, used: int) -> None:
-        """Stores what the log says of it."""
         self._log = log
         self._name = name
         self._position = position

@@ -17,8 +17,10 @@ import math
 import os
 import secrets
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, NamedTuple
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from walrow import errors
 from walrow._core import LogObjects
@@ -28,29 +30,7 @@ from walrow._secrets import brief
 from walrow._sources.logs import directory_of, opened
 from walrow._waiting import pause
 from walrow.errors import Error, LogError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    from walrow.typing import Duration
-
-__all__ = [
-    "LoadOptions",
-    "LoadRequest",
-    "LoadResult",
-    "Requests",
-    "cancel_load",
-    "complete",
-    "failures",
-    "is_wanted",
-    "load",
-    "note",
-    "pending",
-    "request",
-    "result_of",
-    "take",
-]
+from walrow.typing import Duration
 
 
 class LoadRequest(NamedTuple):

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from walrow._core import LogDirectory
+from walrow._lsn import Lsn
 from walrow._options import DURATION, SIZE, Option, options
 from walrow._results import Result, result
 from walrow.errors import Error, LogError
-
-if TYPE_CHECKING:
-    import os
-
-    from walrow._lsn import Lsn
-    from walrow.typing import Duration, Size
+from walrow.typing import Duration, Size
 
 #: 30,000 years: microseconds of it are a number of 64 bits.
 _LONGEST_SECONDS = 1_000_000_000_000
-
-__all__ = ["Compacted", "Hold", "Keeper", "Retained", "Retention"]
 
 
 @result

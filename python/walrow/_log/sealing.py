@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from contextlib import closing, suppress
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from walrow._core import Catalog, LogWriter
 from walrow._log.writer_options import WriterOptions
+from walrow._lsn import Lsn
 from walrow._options import Kind, Option, called, choice, options, takes
 from walrow._read.option_values import catalog_of
 from walrow._results import Result, result
 from walrow._sources.chunks import Chunks
 from walrow.errors import LogError, UnfinishedError
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable
-
-    from walrow._lsn import Lsn
-    from walrow.typing import Source
-
-__all__ = ["SealOptions", "Sealed", "seal"]
+from walrow.typing import Source
 
 
 @result

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from walrow._core import LogObjects
 from walrow.errors import Error, LogError, ReplicationError
-
-if TYPE_CHECKING:
-    import os
-
-__all__ = ["Stopped", "read_stopped", "refuse_stopped", "resume", "stop"]
 
 
 class Stopped(NamedTuple):

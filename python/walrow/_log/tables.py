@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from walrow._sources.logs import OpenedLog
     from walrow.typing import TableName
 
-__all__ = ["KEYS", "are_unique", "find_table", "identity", "keys_of", "named_at"]
 
 #: The remedy: another key.
 KEYS = Remedy("keys", code="[...]")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from walrow._options import FLAG, FOLDER, SIZE, Kind, Option, options
 from walrow._sources.logs import new_directory_of
-
-if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
-    from walrow.typing import Size
-
-__all__ = ["WriterOptions"]
+from walrow.typing import Size
 
 
 @options

@@ -7,18 +7,13 @@ looks. For a new table, it compares the columns at the first look with the colum
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, Self
 
+from walrow._log.items import LogColumn, LogVersion
 from walrow._log.marks import Reason, Why
 from walrow._log.new_files import NewFile, Pending, is_before
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from walrow._log.items import LogColumn, LogVersion
-    from walrow._lsn import Lsn
-
-__all__ = ["REWRITTEN", "TYPE_ALTERED", "YoungTable", "plain_name"]
+from walrow._lsn import Lsn
 
 
 class YoungTable(NamedTuple):

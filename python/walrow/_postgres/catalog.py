@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
+import psycopg
 from psycopg import errors
 
 from walrow._core import Catalog
 from walrow._postgres.session import SAME_NAMES, no_text, texts, transaction
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import psycopg
 
 
 def catalog(

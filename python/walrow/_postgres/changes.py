@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from walrow._postgres.live_blocks import Until
     from walrow.typing import TableName, UnresolvedType
 
-__all__ = ["Changes", "changes"]
-
 
 @with_options(ChangesOptions)
 def changes(

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import psycopg
 
 from walrow._core import (
     alter_slot_command,
@@ -30,16 +33,9 @@ from walrow._postgres.running import (
     run,
     text_of,
 )
-from walrow._postgres.waiting import Observer
+from walrow._postgres.waiting import Observer, Waiting
 from walrow._results import Result, result
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
-    import psycopg
-
-    from walrow._postgres.waiting import Waiting
 
 Snapshot = Literal["export", "nothing", "use"]
 

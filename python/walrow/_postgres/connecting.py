@@ -23,19 +23,6 @@ if TYPE_CHECKING:
 
     from walrow._postgres.open_connections import OpenConnections
 
-__all__ = [
-    "closed_after_error",
-    "connect",
-    "connect_for_sql",
-    "connect_physical",
-    "connect_to_ask",
-    "options_with_jit_off",
-    "parameters_of",
-    "psycopg_or_refuse",
-    "with_jit_off",
-    "without_timeouts",
-]
-
 
 def parameters_of(conninfo: Any = "", **parameters: Any) -> dict[str, Any]:
     """Parses a connection string into parameters of libpq.

@@ -7,9 +7,10 @@ import io
 import itertools
 import time
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import psycopg
+from psycopg import pq
 
 from walrow._core import end_of_wal, status_update
 from walrow._lsn import Lsn
@@ -17,13 +18,6 @@ from walrow._postgres.connecting import closed_after_error
 from walrow._postgres.show import show_amount
 from walrow._waiting import READ, WRITE, Waiter, pause
 from walrow.errors import ConnectionLostError, Error, OptionError
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    from psycopg import pq
-
-__all__ = ["ASYNC", "CopyBoth", "lost", "now_of_postgres"]
 
 
 class CopyBoth(ABC):

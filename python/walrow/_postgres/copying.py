@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import itertools
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import errors, pq
 
 from walrow._postgres.failures import INSUFFICIENT_PRIVILEGE
+from walrow._postgres.published import PublishedTable
 from walrow._postgres.server_errors import copy_error, replication_error
 from walrow._waiting import READ, Waiter
 from walrow.errors import ConnectionLostError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from walrow._postgres.published import PublishedTable
-
-__all__ = [
-    "Piece",
-    "Stopped",
-    "copy",
-    "is_same",
-    "lock",
-    "pieces_of",
-]
 
 
 class Piece(NamedTuple):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-__all__ = ["ddl_trigger"]
-
 
 def ddl_trigger(*, drop: bool = False) -> str:
     """Returns the SQL of an event trigger for CREATE TABLE, ALTER TABLE and DROP TABLE.

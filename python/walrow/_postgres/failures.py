@@ -6,19 +6,6 @@ import re
 
 from walrow.errors import ConnectionLostError, ReplicationError
 
-__all__ = [
-    "BUSY_SECONDS",
-    "INSUFFICIENT_PRIVILEGE",
-    "INTERNAL_ERROR",
-    "LOCK_NOT_AVAILABLE",
-    "OBJECT_IN_USE",
-    "QUERY_CANCELED",
-    "UNDEFINED_OBJECT",
-    "deserves_reconnect",
-    "pause_after",
-    "stream_error",
-]
-
 
 def deserves_reconnect(error: BaseException) -> bool:
     """Whether another connection may succeed although nobody changes anything.

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.temporary_publication import drop_if_exists
 from walrow.errors import ReplicationError
-
-if TYPE_CHECKING:
-    from walrow._postgres.replication import ReplicationStream
-
-__all__ = ["Leftovers"]
 
 
 class Leftovers:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
     from walrow._postgres.replication import ReplicationStream
 
-__all__ = ["LiveBlocks", "Until"]
 
 Until: TypeAlias = Literal["now"] | float | None
 

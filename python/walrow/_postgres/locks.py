@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
+import psycopg
 from psycopg.errors import LockNotAvailable
 
 from walrow._postgres.connecting import connect_for_sql
@@ -13,13 +15,6 @@ from walrow._postgres.failures import LOCK_NOT_AVAILABLE
 from walrow._postgres.session import transaction
 from walrow._workers import in_background
 from walrow.errors import Error, ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    import psycopg
-
-__all__ = ["locks_on", "spoken", "waiting_shortly"]
 
 
 def locks_on(conn: psycopg.Connection[Any], tables: Sequence[int]) -> str:

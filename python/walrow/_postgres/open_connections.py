@@ -15,8 +15,6 @@ from walrow._workers import Crew, current_crew, in_background
 if TYPE_CHECKING:
     import psycopg
 
-__all__ = ["OpenConnections", "cancel", "current"]
-
 
 class OpenConnections(Crew):
     """Connections and workers of somebody who may have to end them all."""

@@ -14,9 +14,11 @@ from __future__ import annotations
 import contextlib
 import re
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any, Self
 
+import psycopg
 from psycopg import errors, pq
+from psycopg.pq.abc import PGresult
 
 from walrow._core import (
     WAL_HEADER,
@@ -40,17 +42,7 @@ from walrow._postgres.failures import UNDEFINED_OBJECT
 from walrow._postgres.running import check_slot_name, row_of
 from walrow._postgres.server_errors import replication_error
 from walrow._results import Result, result
-from walrow.errors import OptionError, ReplicationError
-
-if TYPE_CHECKING:
-    from typing import Self
-
-    import psycopg
-    from psycopg.pq.abc import PGresult
-
-    from walrow.errors import Error
-
-__all__ = ["PhysicalStream", "TimelineEnd", "Wal"]
+from walrow.errors import Error, OptionError, ReplicationError
 
 
 @result

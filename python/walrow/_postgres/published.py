@@ -3,31 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple
 
 import psycopg
 
 from walrow._lsn import Lsn
 from walrow._postgres.session import records
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-__all__ = [
-    "PUBLISHED",
-    "Membership",
-    "PublishedColumn",
-    "PublishedTable",
-    "Stamps",
-    "TablePart",
-    "check_named",
-    "end_of_wal",
-    "last_oid",
-    "published_tables",
-    "stamps",
-    "with_rows",
-]
 
 
 class PublishedTable(NamedTuple):

@@ -14,8 +14,10 @@ with ReplicationStream.connect("dbname=shop") as stream:
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import Any, Literal, Self
 
+import psycopg
 from psycopg import pq
 
 from walrow._core import (
@@ -34,14 +36,6 @@ from walrow._postgres.failures import UNDEFINED_OBJECT, stream_error
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.stream_options import stream_options
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Self
-
-    import psycopg
-
-__all__ = ["ReplicationStream"]
 
 
 class ReplicationStream(CopyBoth):

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import psycopg
 from psycopg import errors, pq
+from psycopg.pq.abc import PGresult
 
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.session import check_usable
 from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import OptionError, ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from psycopg.pq.abc import PGresult
 
 
 def is_replication(conn: psycopg.Connection[Any]) -> bool:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from string import ascii_letters
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import psycopg
 
 from walrow._core import parse_setting, show_command
 from walrow._postgres.running import row_of, run, text_of
-
-if TYPE_CHECKING:
-    import psycopg
-
-__all__ = ["show", "show_amount"]
 
 
 def show(conn: psycopg.Connection[Any], setting: str) -> str:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
+
+import psycopg
 
 from walrow._lsn import Lsn
 from walrow._postgres.connecting import connect_for_sql
@@ -12,13 +15,6 @@ from walrow._postgres.session import records
 from walrow._postgres.waiting import OpenTransaction, time_of
 from walrow._waiting import pause
 from walrow.errors import ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import psycopg
-
-__all__ = ["advance", "position_of_now", "prepared_transactions"]
 
 
 def position_of_now(given: dict[str, Any]) -> Lsn:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import datetime as dt
+from typing import Any
+
+import psycopg
 
 from walrow._lsn import Lsn
 from walrow._postgres.session import records
 from walrow._postgres.waiting import time_of
 from walrow._results import Result, Results, result
-
-if TYPE_CHECKING:
-    import datetime as dt
-
-    import psycopg
 
 
 @result

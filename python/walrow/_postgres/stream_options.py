@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["is_streamed", "stream_options"]
 
 
 def stream_options(

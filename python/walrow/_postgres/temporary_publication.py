@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
 
 import psycopg
 
@@ -17,13 +18,7 @@ from walrow._postgres.publications import ambiguous, resolve, spoken
 from walrow._postgres.running import run
 from walrow._postgres.session import quote
 from walrow.errors import OptionError, ReplicationError, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from walrow.typing import TableName
-
-__all__ = ["create_if_missing", "drop_if_exists", "named"]
+from walrow.typing import TableName
 
 
 def create_if_missing(

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from walrow._core import Batch, Reader, Rows
 
-__all__ = ["to_duckdb", "to_pandas", "to_parquet", "to_polars", "to_pyarrow"]
-
 
 def to_pyarrow(source: Reader | Batch) -> Any:
     """Returns a `pyarrow.Table`, or a `ByTable` of them."""

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from walrow._core import Batch
 
-__all__ = ["batch"]
 
 #: The rows of a batch that are shown, and the characters of a value.
 _ROWS = 10

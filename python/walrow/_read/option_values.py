@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from walrow._amounts import size
 from walrow._core import Catalog
 from walrow._options import FOLDER, in_file_system, listed
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-__all__ = ["catalog_of", "read_values"]
 
 
 def read_values(options: Mapping[str, Any]) -> dict[str, Any]:

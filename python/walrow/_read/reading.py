@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from walrow._core import Message
     from walrow.typing import Source
 
-__all__ = ["frames", "messages", "read"]
-
 
 @with_options(Options)
 def read(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Unpack
 
 from walrow._core import Catalog, Schema, SchemaUnion
 from walrow._read.signatures import with_options
@@ -14,15 +15,7 @@ from walrow._secrets import without_credentials
 from walrow._sources.chunks import Chunks, paths
 from walrow._sources.logs import find_log, log_of, start_in
 from walrow.errors import Error, OptionError
-from walrow.typing import SchemaOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from typing import Unpack
-
-    from walrow.typing import Options, Source, TableName
-
-__all__ = ["schema", "schema_of_all"]
+from walrow.typing import Options, SchemaOptions, Source, TableName
 
 
 @with_options(SchemaOptions)

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import functools
 import inspect
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, TypeVar
 
 from walrow import typing as options
 from walrow._core import DECODER_OPTIONS, OPTIONS, Decoder, Reader
 from walrow._read.option_values import read_values
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
-__all__ = ["with_options"]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._amounts import at
 from walrow._core import Reader
+from walrow._lsn import Lsn
 from walrow._sources.chunks import Chunks
 from walrow._sources.logs import log_of, start_in
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from walrow._lsn import Lsn
-
-__all__ = ["place_of", "start_in_capture", "start_of"]
 
 
 def start_of(source: Any, options: Mapping[str, Any]) -> Any:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from walrow._core import Catalog
 
-__all__ = ["Asker", "asking_thread", "first_catalog", "read_catalog"]
 
 T = TypeVar("T")
 

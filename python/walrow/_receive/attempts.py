@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from walrow.errors import Error
 
-__all__ = ["Attempt", "Attempts", "Streaming"]
-
 
 class Attempt(NamedTuple):
     """Another attempt.

@@ -12,8 +12,6 @@ from walrow._receive.orders import Append, NewSession, SetTimeline
 if TYPE_CHECKING:
     from walrow._receive.orders import Order
 
-__all__ = ["Backlog"]
-
 
 class Backlog:
     """Blocks of the stream, sessions and timelines, in their order.

@@ -9,17 +9,26 @@ from __future__ import annotations
 import shlex
 import threading
 import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
+
+import psycopg
 
 from walrow._core import LogObjects
 from walrow._log.marks import Why
 from walrow._log.needs import read_record, write_published
+from walrow._log.published import Published
 from walrow._log.questions import first_xid, truncates
+from walrow._lsn import Lsn
 from walrow._postgres import published
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.preflight.finding import listed
+from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
+from walrow._receive.askers import Asker
 from walrow._receive.marks import (
     Look,
     Questions,
@@ -31,20 +40,6 @@ from walrow._receive.marks import (
 from walrow._results import counted
 from walrow.errors import Error, LogError
 from walrow.log import Log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
-    from pathlib import Path
-
-    import psycopg
-
-    from walrow._log.published import Published
-    from walrow._lsn import Lsn
-    from walrow._postgres.published import PublishedTable, Stamps
-    from walrow._receive.askers import Asker
-
-__all__ = ["Completeness"]
 
 
 class Completeness:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import sql
 
 from walrow._lsn import Lsn
 from walrow._postgres.commands import (
+    CreatedSlot,
+    IdentifySystem,
     alter_slot,
     create_slot,
     drop_slot,
@@ -23,6 +27,7 @@ from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.slots import slots
 from walrow._postgres.temporary_publication import create_if_missing, named
+from walrow._postgres.waiting import Waiting
 from walrow._receive.askers import asking_thread
 from walrow._receive.events import (
     Check,
@@ -34,21 +39,11 @@ from walrow._receive.events import (
     Part,
     Started,
 )
+from walrow._receive.goal import Goal
 from walrow._receive.resuming import SlotFound, SlotStart, XidStatus
-from walrow._receive.same_server import full_xid
+from walrow._receive.same_server import Last, full_xid
 from walrow.errors import ConnectionLostError, OptionError, ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
-
-    from walrow._postgres.commands import CreatedSlot, IdentifySystem
-    from walrow._postgres.waiting import Waiting
-    from walrow._receive.goal import Goal
-    from walrow._receive.same_server import Last
-    from walrow.typing import TableName
-
-__all__ = ["Connector", "Server", "slot_now"]
+from walrow.typing import TableName
 
 
 class Server(NamedTuple):

@@ -65,8 +65,6 @@ if TYPE_CHECKING:
     from walrow._receive.link import Link
     from walrow._receive.status import State as Word
 
-__all__ = ["Asking", "Core", "Draining", "Dropping", "Limits", "Over", "Running"]
-
 
 @dataclass(frozen=True, slots=True)
 class Running:

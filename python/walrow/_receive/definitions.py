@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     from walrow._core import Catalog
 
-__all__ = ["Definitions"]
-
 
 class Purpose(enum.Enum):
     """Why the catalog is read.

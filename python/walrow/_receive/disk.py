@@ -68,8 +68,6 @@ from walrow.errors import Error
 if TYPE_CHECKING:
     from walrow._core import Catalog
 
-__all__ = ["Disk"]
-
 
 class Disk:
     """The log of a receiver, its queue, and the work that is to be done with it.

@@ -14,30 +14,6 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
     from walrow._receive.orders import LogState, Order
 
-__all__ = [
-    "Arrived",
-    "CatalogRead",
-    "Closed",
-    "Did",
-    "Ending",
-    "Ends",
-    "Finishing",
-    "GivingUp",
-    "Idle",
-    "LandingEvent",
-    "Last",
-    "Load",
-    "Loading",
-    "ReadCatalog",
-    "Refused",
-    "State",
-    "Stuck",
-    "Trouble",
-    "Working",
-    "is_refusal",
-    "may_pass",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Arrived:

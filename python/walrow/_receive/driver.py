@@ -64,8 +64,6 @@ if TYPE_CHECKING:
     from walrow._receive.options import ReceiveOptions
     from walrow._receive.status import State
 
-__all__ = ["Driver"]
-
 
 class Driver:
     """A receiver that runs once. `receive` makes one."""

@@ -26,51 +26,6 @@ if TYPE_CHECKING:
     from walrow._receive.status import State as Word
     from walrow.errors import Error
 
-__all__ = [
-    "AbandonLog",
-    "Action",
-    "AskLast",
-    "BeginFirst",
-    "BeginSession",
-    "CatalogAged",
-    "Check",
-    "Checked",
-    "Confirm",
-    "Connect",
-    "DropSlot",
-    "Event",
-    "Failed",
-    "Found",
-    "HangUp",
-    "Heard",
-    "Inspect",
-    "Judge",
-    "Judged",
-    "LastAnswered",
-    "Leave",
-    "LinkEvent",
-    "Linked",
-    "LogOpened",
-    "LookAtTimeline",
-    "Made",
-    "Make",
-    "OpenLog",
-    "Part",
-    "Promote",
-    "RecordStop",
-    "RequestAll",
-    "Say",
-    "SlotDropped",
-    "StartStream",
-    "Started",
-    "StopRecorded",
-    "StopWanted",
-    "Ticked",
-    "TimelineSeen",
-    "WatchTimeline",
-    "Wish",
-]
-
 
 # Events of the connection.
 

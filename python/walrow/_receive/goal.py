@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from walrow._lsn import Lsn
 from walrow._postgres.slot_positions import position_of_now, prepared_transactions
+from walrow._postgres.waiting import OpenTransaction
+from walrow._receive.askers import Asker
 from walrow.errors import Error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
-
-    from walrow._lsn import Lsn
-    from walrow._postgres.waiting import OpenTransaction
-    from walrow._receive.askers import Asker
-
-__all__ = ["Goal"]
 
 
 class Goal:

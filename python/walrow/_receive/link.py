@@ -100,8 +100,6 @@ if TYPE_CHECKING:
     from walrow._postgres.preflight import Finding
     from walrow._receive.events import Action, Wish
 
-__all__ = ["ANSWER_SECONDS", "Link"]
-
 
 class Link:
     """The connection of a receiver.

@@ -16,23 +16,6 @@ if TYPE_CHECKING:
     from walrow._receive.same_server import Comparison, Last
     from walrow.errors import LogError, ReplicationError
 
-__all__ = [
-    "Away",
-    "Doubt",
-    "Ended",
-    "Judging",
-    "LogSeen",
-    "Opening",
-    "Preparing",
-    "Settling",
-    "State",
-    "Step",
-    "Stopping",
-    "Streams",
-    "Want",
-    "Wishes",
-]
-
 
 class Step(enum.Enum):
     """The step of a connection that its server is asked for."""

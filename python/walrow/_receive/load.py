@@ -28,50 +28,6 @@ if TYPE_CHECKING:
     from walrow._postgres.waiting import Waiting
     from walrow._receive.orders import BeginLoad
 
-__all__ = [
-    "Action",
-    "Attempt",
-    "Beginning",
-    "Blocked",
-    "Broken",
-    "Copied",
-    "Copying",
-    "EndLoad",
-    "Event",
-    "Fail",
-    "First",
-    "Found",
-    "GiveUp",
-    "LoadDecisions",
-    "LookForRequest",
-    "LookIfWanted",
-    "MakeSlot",
-    "NotRecorded",
-    "Note",
-    "Nothing",
-    "OpenCopies",
-    "Opened",
-    "Placing",
-    "Record",
-    "Recorded",
-    "Recording",
-    "Reserve",
-    "Reserved",
-    "Shared",
-    "StartCopies",
-    "State",
-    "Step",
-    "StillWanted",
-    "StopCopies",
-    "Stopped",
-    "Ticked",
-    "Unblocked",
-    "Unsure",
-    "Unwanted",
-    "Wanted",
-    "Wish",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class First:

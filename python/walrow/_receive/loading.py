@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from walrow._postgres.waiting import Waiting
     from walrow._receive.load import Event
 
-__all__ = ["TableLoad", "was_busy"]
-
 
 class TableLoad:
     """A load of tables in the snapshot of a slot.

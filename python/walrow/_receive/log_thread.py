@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from walrow._core import Catalog, LogLoad, LogWriter
     from walrow._receive.events import Event
 
-__all__ = ["LogThread"]
-
 
 class LogThread:
     """The thread of a log. Each answer has the log's state.
@@ -49,7 +47,6 @@ class LogThread:
     """
 
     def __init__(self, tell: Callable[[Event], None]) -> None:
-        """Stores the function that takes the answers."""
         self._tell = tell
         self._worker = Worker("walrow-log", at_end=self._let_go)
         self._writer: LogWriter | None = None

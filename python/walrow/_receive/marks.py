@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from walrow._log.items import LogTable
     from walrow._postgres.published import PublishedTable, TablePart
 
-__all__ = [
-    "Look",
-    "Questions",
-    "after_load",
-    "after_look",
-    "at_beginning",
-    "settled",
-]
-
 
 class Questions(NamedTuple):
     """Questions that only the changes in a log answer.

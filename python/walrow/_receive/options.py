@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from walrow._log.retention import Retention
 from walrow._log.writer_options import WriterOptions
@@ -21,16 +23,9 @@ from walrow._options import (
     of_kind,
     options,
 )
+from walrow._receive.status import Status
 from walrow.errors import OptionError, Remedy
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Sequence
-
-    from walrow._receive.status import Status
-    from walrow.typing import Duration, TableName
-
-__all__ = ["ReceiveOptions"]
+from walrow.typing import Duration, TableName
 
 
 @options

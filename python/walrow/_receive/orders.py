@@ -16,26 +16,6 @@ if TYPE_CHECKING:
     from walrow._receive.resuming import SlotStart
     from walrow._receive.same_server import Comparison, Last
 
-__all__ = [
-    "Append",
-    "BeginLoad",
-    "Close",
-    "Counts",
-    "EndLoad",
-    "ExtendCatalog",
-    "Fill",
-    "GiveUpLoad",
-    "LogState",
-    "NewSession",
-    "Order",
-    "PlanLoad",
-    "Publish",
-    "Relation",
-    "Session",
-    "SetTimeline",
-    "Sync",
-]
-
 
 class Counts(NamedTuple):
     """Counts of the landed changes.

@@ -10,8 +10,6 @@ from walrow._receive.orders import Append, Fill, NewSession, Publish, SetTimelin
 if TYPE_CHECKING:
     from walrow._receive.orders import LogState, Order
 
-__all__ = ["Progress"]
-
 
 class Progress:
     """How far a log is with what came.

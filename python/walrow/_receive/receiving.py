@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from walrow._options import takes
 from walrow._postgres.connecting import psycopg_or_refuse
 from walrow._receive.options import ReceiveOptions
-
-if TYPE_CHECKING:
-    from walrow._receive.status import Received
-
-__all__ = ["receive"]
+from walrow._receive.status import Received
 
 
 @takes(ReceiveOptions)

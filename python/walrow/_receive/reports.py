@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from walrow._receive.status import LoadProgress, State
     from walrow._receive.watch import Watch
 
-__all__ = ["Reports", "Seen"]
-
 
 class Seen(NamedTuple):
     """The facts about a log in a report.

@@ -15,18 +15,6 @@ if TYPE_CHECKING:
     from walrow._postgres.commands import IdentifySystem
     from walrow._receive.same_server import Last
 
-__all__ = [
-    "SlotFound",
-    "SlotStart",
-    "XidStatus",
-    "check_last_transaction",
-    "check_not_older",
-    "check_slot",
-    "check_timeline",
-    "doubt_of_beginning",
-    "doubt_of_prepared",
-]
-
 
 class SlotFound(NamedTuple):
     """The state of a slot.

@@ -16,18 +16,6 @@ from walrow._lsn import Lsn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = [
-    "Comparison",
-    "Last",
-    "SessionPlan",
-    "asked_options",
-    "began_elsewhere",
-    "full_xid",
-    "plan_session",
-    "replaced",
-    "stream_arguments",
-]
-
 
 class Last(NamedTuple):
     """The last transaction or message that a log took.

@@ -10,7 +10,6 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
     from walrow._postgres.waiting import OpenTransaction
 
-__all__ = ["LoadProgress", "PendingLoad", "Received", "State", "Status"]
 
 State = Literal["connecting", "streaming", "degraded", "stopping"]
 

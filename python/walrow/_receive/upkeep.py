@@ -4,18 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from concurrent.futures import Future
 
-from walrow._workers import answered
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
-    from walrow._log.retention import Keeper
-    from walrow._workers import Worker
-
-__all__ = ["Upkeep"]
+from walrow._log.retention import Keeper
+from walrow._workers import Worker, answered
 
 
 class Upkeep:

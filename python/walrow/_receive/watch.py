@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Callable
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import psycopg
 from psycopg import sql
 
 from walrow._postgres.commands import identify_system
@@ -14,14 +17,6 @@ from walrow._postgres.connecting import closed_after_error, connect
 from walrow._receive.askers import Asker
 from walrow._workers import answered
 from walrow.errors import Error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from concurrent.futures import Future
-
-    import psycopg
-
-__all__ = ["TimelineWatch", "Watch"]
 
 
 class Watch:

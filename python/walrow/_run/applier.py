@@ -5,32 +5,24 @@ from __future__ import annotations
 import contextlib
 import functools
 import importlib.util
+import threading
 import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from walrow._apply.engines import choose
-from walrow._apply.items import Applied, Token
+from walrow._apply.items import Applied, Engine, Token
+from walrow._log.readers import LogReader
 from walrow._log.requests import request
 from walrow._lsn import Lsn
+from walrow._run.config import Loaded, Target
 from walrow._run.engines import GoneError, Job, Tables, delta_tables, options_of
 from walrow._run.facts import existing, facts_of, opened
-from walrow._run.plan import doubtful, plan
+from walrow._run.matching import Claim
+from walrow._run.plan import Plan, doubtful, plan
 from walrow._run.records import Failure, Recorded, RunFolder, write_targets
 from walrow.errors import ApplyError, Error, LogError, OptionError
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterable, Sequence
-
-    from walrow._apply.items import Engine
-    from walrow._log.readers import LogReader
-    from walrow._run.config import Loaded, Target
-    from walrow._run.matching import Claim
-    from walrow._run.plan import Plan
-    from walrow.log import Log
-
-__all__ = ["READER", "Applier", "Outcome", "Report", "engine_of", "text_of"]
+from walrow.log import Log
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
+from walrow._run.config import Loaded
 from walrow._run.facts import existing, facts_of, opened
-from walrow._run.matching import unmatched
-from walrow._run.plan import Facts, doubtful, plan
+from walrow._run.matching import Table, unmatched
+from walrow._run.plan import Facts, Plan, doubtful, plan
 from walrow._run.server import published_of
 from walrow.errors import Error
-
-if TYPE_CHECKING:
-    from walrow._run.config import Loaded
-    from walrow._run.matching import Table
-    from walrow._run.plan import Plan
-
-__all__ = ["Checked", "check"]
 
 
 class Checked(NamedTuple):

@@ -6,19 +6,13 @@ import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import IO
 
+from walrow._run.config import Loaded
 from walrow._run.reading import parse
 from walrow._workers import in_background
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import IO
-
-    from walrow._run.config import Loaded
-
-__all__ = ["from_parent"]
 
 
 def from_parent(path: Path) -> Loaded:

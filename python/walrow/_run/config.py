@@ -6,8 +6,10 @@ the file, its JSON schema and the tables of docs/running.md follow from these cl
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
 from walrow._log.retention import Retention
@@ -23,14 +25,7 @@ from walrow._options import (
     options,
 )
 from walrow._receive.options import ReceiveOptions
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
-    from walrow.typing import Duration
-
-__all__ = ["Loaded", "LogPart", "RunFile", "Source", "Target", "shared"]
+from walrow.typing import Duration
 
 
 @options

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from walrow._postgres.connecting import parameters_of
+from walrow._run.matching import Table
+from walrow._run.server import Publication, Server
 from walrow._secrets import is_secret
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-
-    from walrow._run.matching import Table
-    from walrow._run.server import Publication, Server
-
-__all__ = ["Draft", "draft"]
 
 
 class Draft(NamedTuple):

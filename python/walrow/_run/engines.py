@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from walrow._run.matching import Claim
     from walrow.log import Log
 
-__all__ = ["GoneError", "Job", "Tables", "delta_tables", "options_of", "spark_tables"]
-
 
 class Job(NamedTuple):
     """A table that is to be applied.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from pathlib import Path
 
 from walrow._apply.engines import is_path
+from walrow._log.items import LogTable
 from walrow._log.needs import read_record
 from walrow._log.requests import pending
 from walrow._log.tables import keys_of
@@ -15,14 +17,6 @@ from walrow._run.records import FOLDER, read_targets
 from walrow._sources.urls import is_url
 from walrow.errors import Error, LogError
 from walrow.log import Log
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
-    from walrow._log.items import LogTable
-
-__all__ = ["existing", "facts_of", "opened", "requested_in", "tables_of"]
 
 
 def opened(path: Path) -> Log:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from typing import TypeAlias
 
-__all__ = ["Place", "line_of", "places"]
-
 #: The keys that lead to a value, and the numbers of tables in arrays.
 Place: TypeAlias = tuple[str | int, ...]
 

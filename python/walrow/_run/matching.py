@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from walrow._run.config import Loaded, Target
 
-__all__ = ["Claim", "Table", "claims", "place_of", "refuse_pattern", "unmatched"]
-
 
 class Table(NamedTuple):
     """A table.

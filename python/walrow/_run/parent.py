@@ -13,12 +13,15 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Sequence
 
-from walrow._run.records import Failure
+from walrow._run.config import Loaded
+from walrow._run.records import Failure, RunFolder
 from walrow._run.supervisor import (
+    Action,
     End,
     Ended,
+    Event,
     Keeping,
     Kill,
     Once,
@@ -34,15 +37,6 @@ from walrow._run.supervisor import (
     due,
     on,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from walrow._run.config import Loaded
-    from walrow._run.records import RunFolder
-    from walrow._run.supervisor import Action, Event
-
-__all__ = ["Parent"]
 
 
 class Parent:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from walrow._run.matching import Claim, Table
     from walrow._run.records import Recorded
 
-__all__ = ["Facts", "Plan", "Refused", "Waiting", "doubtful", "plan"]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:

@@ -9,8 +9,9 @@ import re
 import stat
 import string
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from walrow._apply.engines import is_path
 from walrow._apply.options import DeltaApplyOptions, SparkApplyOptions
@@ -23,6 +24,8 @@ from walrow._options import (
     NUMBER,
     SIZE,
     TEXT,
+    Kind,
+    Option,
     declared,
 )
 from walrow._run.config import Loaded, LogPart, RunFile, Source, Target
@@ -32,14 +35,7 @@ from walrow._secrets import is_secret
 from walrow._sources.urls import is_url
 from walrow.errors import OptionError
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from walrow._options import Kind, Option
-
 T = TypeVar("T")
-
-__all__ = ["parse", "read"]
 
 
 def read(path: str | os.PathLike[str]) -> Loaded:

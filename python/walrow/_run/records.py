@@ -13,29 +13,15 @@ import datetime as dt
 import json
 import os
 import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from walrow._core import LogObjects
 from walrow._lsn import Lsn
 from walrow.errors import Error, LogError
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
-__all__ = [
-    "FOLDER",
-    "TARGETS",
-    "Failure",
-    "Recorded",
-    "RunFolder",
-    "forget_target",
-    "is_locked",
-    "read_targets",
-    "write_targets",
-]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._options import (
     COLUMNS,
@@ -13,14 +13,11 @@ from walrow._options import (
     NUMBER,
     SIZE,
     TEXT,
+    Kind,
+    Option,
     declared,
 )
 from walrow._run.config import LogPart, Source, Target
-
-if TYPE_CHECKING:
-    from walrow._options import Kind, Option
-
-__all__ = ["json_schema"]
 
 
 def json_schema() -> dict[str, Any]:

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from walrow._run.config import Source
 
-__all__ = ["Publication", "Published", "Server", "published_of", "server_of"]
-
 
 class Published(NamedTuple):
     """The publications and the slot of a file.

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 import shlex
-from typing import TYPE_CHECKING
 
+from walrow._log.items import Segment, SourceIdentity
 from walrow._log.requests import failures as failures_of_loads
 from walrow._log.stopped import read_stopped
+from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
-from walrow._run.records import FOLDER, RunFolder, is_locked, read_targets
+from walrow._run.records import FOLDER, Failure, RunFolder, is_locked, read_targets
 from walrow.log import Log
-
-if TYPE_CHECKING:
-    import datetime as dt
-    import os
-
-    from walrow._log.items import Segment, SourceIdentity
-    from walrow._lsn import Lsn
-from walrow._run.records import Failure
-
-__all__ = [
-    "MarkStatus",
-    "NeedsLoad",
-    "ReaderStatus",
-    "Status",
-    "TargetStatus",
-    "status_of",
-]
 
 
 @result

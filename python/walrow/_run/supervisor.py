@@ -14,33 +14,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
-__all__ = [
-    "Action",
-    "End",
-    "Ended",
-    "Event",
-    "Keeping",
-    "Kill",
-    "Killing",
-    "Once",
-    "Over",
-    "Part",
-    "Paused",
-    "Restarts",
-    "Running",
-    "Send",
-    "Signalled",
-    "Start",
-    "State",
-    "Step",
-    "Stopping",
-    "Ticked",
-    "begin",
-    "begin_once",
-    "due",
-    "on",
-]
-
 
 class Part(Enum):
     """A process."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from glob import glob, has_magic
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeGuard, TypeVar
+from typing import Any, Literal, NamedTuple, TypeGuard, TypeVar
 
 from walrow._options import in_file_system
 from walrow._secrets import is_conninfo, without_credentials
@@ -23,12 +23,7 @@ from walrow._sources.formats import HEAD_BYTES, framing_of_bytes, framing_of_chu
 from walrow._sources.logs import find_log
 from walrow._sources.urls import fsspec_for, is_url, private
 from walrow.errors import OptionError, UnfinishedError
-
-if TYPE_CHECKING:
-    from walrow.typing import Framing, Source
-
-__all__ = ["BLOCK_BYTES", "Chunks", "paths"]
-
+from walrow.typing import Framing, Source
 
 T = TypeVar("T")
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import Any, Protocol
 
 from walrow._core import ZstdDecompressor
 from walrow.errors import DecodeError, Remedy, UnfinishedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-__all__ = ["decompressed", "find"]
 
 
 def find(head: bytes) -> str | None:

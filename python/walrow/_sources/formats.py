@@ -6,15 +6,9 @@ newline after each message.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from walrow._core import Frames, beginning, first_data
 from walrow.errors import DecodeError
-
-if TYPE_CHECKING:
-    from walrow.typing import Framing
-
-__all__ = ["HEAD_BYTES", "framing_of_bytes", "framing_of_chunk"]
+from walrow.typing import Framing
 
 #: The number of bytes that are always enough to decide.
 HEAD_BYTES = 64 << 10

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from walrow._sources.urls import fsspec_for, private
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["LogStore"]
 
 
 class LogStore:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._amounts import at
 from walrow._core import LogDirectory
@@ -15,25 +15,7 @@ from walrow._secrets import is_conninfo, without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.urls import is_url
 from walrow.errors import LogError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from walrow.typing import TableName
-
-__all__ = [
-    "OpenedLog",
-    "directory_of",
-    "find_log",
-    "is_named",
-    "location_of",
-    "log_of",
-    "new_directory_of",
-    "opened",
-    "part_of",
-    "refuse_conninfo",
-    "start_in",
-]
+from walrow.typing import TableName
 
 
 class OpenedLog:

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from walrow._secrets import without_credentials
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["fsspec_for", "is_url", "private"]
 
 
 def is_url(path: str) -> bool:

@@ -9,8 +9,9 @@ import re
 import shlex
 import signal
 import sys
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -25,10 +26,6 @@ from walrow.errors import (
     ReplicationError,
     UnfinishedError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 #: The commands. Each has a module of its name.
 _COMMANDS = (

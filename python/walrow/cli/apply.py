@@ -7,13 +7,15 @@ import datetime as dt
 import importlib.util
 import sys
 import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.core import ParameterSource
 
-from walrow._apply.engines import check_target, choose
+from walrow._apply.engines import Choice, check_target, choose
+from walrow._apply.items import Applied
 from walrow._apply.options import ApplyOptions, DeltaApplyOptions, SparkApplyOptions
 from walrow._options import DURATION, Option
 from walrow._results import counted
@@ -31,12 +33,6 @@ from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import print_json, say
 from walrow.errors import ApplyError, OptionError
 from walrow.log import Log
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from walrow._apply.engines import Choice
-    from walrow._apply.items import Applied
 
 
 @click.command(cls=OrByFile, by_file="apply_by_file")

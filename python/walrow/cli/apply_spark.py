@@ -11,17 +11,12 @@ import subprocess
 import sys
 import threading
 import traceback
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from collections.abc import Callable, Iterator, Mapping
+from types import TracebackType
+from typing import Any, NoReturn, Self
 
+from walrow._apply.items import Applied
 from walrow.errors import Error
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from types import TracebackType
-
-    from walrow._apply.items import Applied
-
-__all__ = ["applier", "session", "without_text"]
 
 
 @contextlib.contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 from typing import get_type_hints as type_hints
 
 import click
@@ -19,23 +19,6 @@ from walrow._options import Kind, Option, declared
 from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
 from walrow.typing import Options
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-__all__ = [
-    "LSN_OR_TIME",
-    "TABLE",
-    "TEXT",
-    "ByName",
-    "Commands",
-    "Number",
-    "OrByFile",
-    "Value",
-    "library_option",
-    "options_of",
-    "pairs",
-]
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -62,7 +45,6 @@ class ByName(Mapping[str, click.Command]):
     """Commands by name. A module is imported when its command is asked for."""
 
     def __init__(self, names: Sequence[str]) -> None:
-        """Stores the names. A command has the name of its module."""
         self._names = names
 
     def __getitem__(self, name: str) -> click.Command:
@@ -174,7 +156,6 @@ class Value(click.ParamType[Any]):
     """A value that a parser of the library reads."""
 
     def __init__(self, kind: Kind | Option[Any, Any]) -> None:
-        """Stores who reads it."""
         named = kind.kind if isinstance(kind, Option) else kind
         self.name = named.name.partition(" ")[0].lower()
         self._kind, self._parse = named, kind.parse

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import click
 
@@ -16,9 +17,6 @@ from walrow.cli.arguments import TEXT, options_of
 from walrow.cli.connection import dsn
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import print_json, say
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 
 def _moved(

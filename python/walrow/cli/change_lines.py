@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from walrow._core import Batch
     from walrow.typing import ChangesOptions
 
-__all__ = ["OPTIONS", "Change", "changes_of", "json_line", "key_filter", "text_lines"]
 
 #: How changes are read: all tables in the order of their commits.
 OPTIONS: ChangesOptions = {

@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import re
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 import click
 
 from walrow._log.retention import Retention
 from walrow._receive.options import ReceiveOptions
 from walrow._receive.receiving import receive as receive_into_log
+from walrow._receive.status import Status
 from walrow._results import counted
-from walrow._run.applier import Applier, text_of
+from walrow._run.applier import Applier, Outcome, Report, text_of
 from walrow._run.child import from_parent
-from walrow._run.config import shared
-from walrow._run.engines import spark_tables
+from walrow._run.config import Loaded, shared
+from walrow._run.engines import Tables, spark_tables
 from walrow._run.reading import read
 from walrow._run.records import Failure, RunFolder
 from walrow._run.supervisor import LEFT, REQUESTED, Part
@@ -27,16 +29,6 @@ from walrow.cli.terminal import print_json, printable, say
 from walrow.errors import Error, OptionError
 
 F = TypeVar("F", bound="Callable[..., Any]")
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from walrow._receive.status import Status
-    from walrow._run.applier import Outcome, Report
-    from walrow._run.config import Loaded
-    from walrow._run.engines import Tables
-
-__all__ = ["apply_by_file", "receive_by_file"]
 
 
 def _by_file(function: F) -> F:

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["fact_of", "in_words"]
+from collections.abc import Mapping
+from typing import Any
 
 
 def fact_of(fields: Mapping[str, Any]) -> dict[str, Any] | None:

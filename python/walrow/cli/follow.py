@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import datetime as dt
+from collections.abc import Sequence
+from typing import Any
 
 import click
 
 from walrow import postgres
+from walrow._log.following import Follower
+from walrow._lsn import Lsn
 from walrow._sources.logs import is_named
 from walrow.cli import connection
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, pairs
@@ -23,13 +27,6 @@ from walrow.cli.source import is_quiet, quiet
 from walrow.cli.stopping import ended_with_its_reader
 from walrow.cli.terminal import say
 from walrow.log import Log
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Sequence
-
-    from walrow._log.following import Follower
-    from walrow._lsn import Lsn
 
 
 @click.command()

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 import difflib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._lsn import Lsn
 from walrow.cli.terminal import printable
 from walrow.errors import Error, SchemaError
-
-if TYPE_CHECKING:
-    from walrow.typing import Frame
-
-__all__ = ["FrameFilter", "time_of"]
+from walrow.typing import Frame
 
 
 def time_of(micros: int) -> dt.datetime | None:

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._core import UNCHANGED
 from walrow.cli.facts import fact_of, in_words
 from walrow.cli.frame_filter import time_of
 from walrow.cli.terminal import line_printer, printable
-
-if TYPE_CHECKING:
-    from walrow.typing import Frame
-
-__all__ = ["FrameLines", "clock", "is_clock"]
+from walrow.typing import Frame
 
 
 def is_clock(key: str, value: Any) -> bool:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt  # noqa: TC003 - click reads the annotations
+import datetime as dt
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from walrow._log.writer_options import WriterOptions
+from walrow._lsn import Lsn
 from walrow._results import counted
 from walrow._run.records import forget_target
 from walrow.cli import grid, log_options
@@ -17,9 +18,6 @@ from walrow.cli.arguments import LSN_OR_TIME, TEXT, Commands, Value
 from walrow.cli.places import resolved
 from walrow.cli.terminal import print_json, printable, say
 from walrow.log import Log
-
-if TYPE_CHECKING:
-    from walrow._lsn import Lsn
 
 _directory = click.argument("directory", metavar="LOG")
 

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
     from walrow.typing import At
 
-__all__ = ["resolved", "say_time"]
-
 
 T = TypeVar("T")
 

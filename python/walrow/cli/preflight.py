@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 import click
 
@@ -11,9 +11,6 @@ from walrow._results import counted
 from walrow.cli.arguments import TEXT
 from walrow.cli.connection import connected, dsn
 from walrow.cli.terminal import print_json, printable
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 
 @click.command()

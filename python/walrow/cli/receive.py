@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import datetime as dt  # noqa: TC003 - click reads the annotations
+import datetime as dt
 import sys
 import time
 from typing import TYPE_CHECKING, Any

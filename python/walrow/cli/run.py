@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
 
 import click
 
 from walrow._results import counted
 from walrow._run.applier import engine_of
+from walrow._run.checking import Checked
 from walrow._run.checking import check as check_file
+from walrow._run.config import Loaded
 from walrow._run.parent import Parent
 from walrow._run.reading import read
 from walrow._run.records import RunFolder
+from walrow._run.supervisor import Restarts
 from walrow.cli import grid
 from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import print_json, say
 from walrow.errors import Error, OptionError
-
-if TYPE_CHECKING:
-    from walrow._run.checking import Checked
-    from walrow._run.config import Loaded
-    from walrow._run.supervisor import Restarts
 
 
 @click.command()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import sys
-from typing import TYPE_CHECKING
+from typing import Unpack
 
 import click
 
+from walrow._lsn import Lsn
 from walrow._results import counted
 from walrow.cli.arguments import LSN_OR_TIME, TEXT, library_option
 from walrow.cli.decode import Counted, format_of, require_pyarrow, write
@@ -15,13 +17,7 @@ from walrow.cli.source import is_quiet, quiet
 from walrow.cli.terminal import say
 from walrow.errors import Error
 from walrow.log import Log
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from typing import Unpack
-
-    from walrow._lsn import Lsn
-    from walrow.typing import StateOptions
+from walrow.typing import StateOptions
 
 
 @click.command()

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from walrow._results import counted
-from walrow._run.status import status_of
+from walrow._run.status import Status, status_of
 from walrow.cli import grid
 from walrow.cli.terminal import print_json, printable
-
-if TYPE_CHECKING:
-    from walrow._run.status import Status
 
 
 @click.command()

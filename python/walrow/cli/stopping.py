@@ -8,12 +8,8 @@ import select
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING, NoReturn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["ended_with_its_reader", "stopped_by_signals"]
+from collections.abc import Iterator
+from typing import NoReturn
 
 
 @contextlib.contextmanager

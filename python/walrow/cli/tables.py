@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import click
 
@@ -12,9 +12,6 @@ from walrow._read.survey.items import HEADS, NUMBERS, Table, Tables, lines_of
 from walrow.cli import grid, source
 from walrow.cli.arguments import library_option
 from walrow.cli.terminal import print_json, printable
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @click.command()

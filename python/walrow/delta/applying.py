@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from walrow._apply.units import LogContents
     from walrow.delta.snapshots import Snapshot
 
-__all__ = ["Call", "require"]
-
 
 def require() -> None:
     """Imports what this needs. Says how to install it.

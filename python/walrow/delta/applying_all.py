@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
 
+from walrow._apply.items import Applied
 from walrow._apply.many import AllApplied, given_of
 from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.units import LogContents
 from walrow.delta.applying import require
 from walrow.delta.modes import call_of
-from walrow.log import reopened
-
-if TYPE_CHECKING:
-    import os
-    from collections.abc import Callable, Mapping
-
-    from walrow._apply.items import Applied
-    from walrow.log import Log
-    from walrow.typing import TableName
-
-__all__ = ["apply_all"]
+from walrow.log import Log, reopened
+from walrow.typing import TableName
 
 
 def apply_all(

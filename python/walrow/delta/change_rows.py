@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from walrow.delta.snapshots import Snapshot
     from walrow.delta.writing import Writer
 
-__all__ = ["ChangesCall"]
-
 
 class ChangesCall(KeepingCall):
     """One call that adds changes to a target, in one commit."""

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from walrow._apply.columns import Evolution
     from walrow.delta.guards import State
 
-__all__ = ["check_new", "evolved"]
-
 
 def check_new(
     table: str, target: str, schema: pa.Schema, partition_by: Sequence[str]

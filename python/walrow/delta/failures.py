@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from walrow._apply.targets import Conflict, never_sent_error
 from walrow.delta.threads import Stopped
 from walrow.errors import ApplyError, Error, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-__all__ = ["by_spark", "too_large", "wrapped"]
 
 #: The other engine.
 BY_SPARK = "walrow.spark.apply_changes, or walrow apply --engine spark"

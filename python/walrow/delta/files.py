@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["writer_properties"]
-
 
 def writer_properties(schema: pa.Schema) -> Any:
     """The settings for files with these columns: floats have no statistics there.

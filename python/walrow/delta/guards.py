@@ -14,15 +14,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = [
-    "State",
-    "bad_partitions",
-    "bad_storage",
-    "doubtful_files",
-    "has_zones",
-    "refusal",
-]
-
 
 class State(NamedTuple):
     """A target, as a snapshot of it says.

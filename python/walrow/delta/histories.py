@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from walrow.delta.snapshots import Snapshot
     from walrow.delta.writing import Writer
 
-__all__ = ["HistoryCall"]
-
 
 class HistoryCall(KeepingCall):
     """One call that brings a history up to the end of a log, in one commit or several."""

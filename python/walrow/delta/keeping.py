@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from walrow._apply.targets import Found
     from walrow.delta.snapshots import Snapshot
 
-__all__ = ["KeepingCall", "Ready"]
-
 
 class Ready(NamedTuple):
     """A target that has its columns, and its record.

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from walrow._apply.erased_rows import IMAGE
 from walrow._apply.modes import IS_CURRENT, LSN, SEQ, VALID_FROM, VALID_TO
 from walrow._apply.versions import MERGE_KEY
 from walrow.delta.merging import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-__all__ = ["KeepingClauses", "changeable", "erasing", "versions"]
 
 
 class KeepingClauses(NamedTuple):

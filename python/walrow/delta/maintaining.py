@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import threading
 import time
 import uuid
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._amounts import duration
 from walrow._apply.targets import Conflict
@@ -16,17 +18,9 @@ from walrow._results import Result, result
 from walrow.delta.applying import require
 from walrow.delta.failures import by_spark
 from walrow.delta.files import writer_properties
-from walrow.delta.snapshots import Place
+from walrow.delta.snapshots import Place, Snapshot
 from walrow.errors import ApplyError, OptionError
-
-if TYPE_CHECKING:
-    import threading
-    from collections.abc import Mapping
-
-    from walrow.delta.snapshots import Snapshot
-    from walrow.typing import Duration
-
-__all__ = ["Maintained", "maintain"]
+from walrow.typing import Duration
 
 
 @result

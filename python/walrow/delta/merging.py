@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from walrow._apply.merges import Merge
 
-__all__ = ["Clauses", "clauses", "quoted"]
-
 
 class Clauses(NamedTuple):
     """The parts of a MERGE: predicates, and expressions by columns.

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from walrow._apply.items import Applied
 from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.units import LogContents
 from walrow._options import takes
@@ -11,12 +10,7 @@ from walrow.delta.applying import Call, require
 from walrow.delta.change_rows import ChangesCall
 from walrow.delta.histories import HistoryCall
 from walrow.log import reopened
-
-if TYPE_CHECKING:
-    from walrow._apply.items import Applied
-    from walrow.typing import Mode
-
-__all__ = ["apply_changes", "call_of"]
+from walrow.typing import Mode
 
 
 @takes(DeltaApplyOptions)

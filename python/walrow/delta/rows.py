@@ -19,23 +19,6 @@ if TYPE_CHECKING:
     from walrow._apply.tables import AppliedTable
     from walrow._apply.units import Batch
 
-__all__ = [
-    "LOST",
-    "MASK",
-    "MASK_BITS",
-    "Count",
-    "Gathered",
-    "Names",
-    "columns_of",
-    "gather",
-    "kept_columns",
-    "no_rows",
-    "path_texts",
-    "refuse_lost_texts",
-    "shaped",
-    "source",
-    "streamed",
-]
 
 #: Before the number of an integer with bits for kept columns.
 MASK = f"{PREFIX}mask"
@@ -234,7 +217,6 @@ class Count:
     """The counts of rows that are written as they are read."""
 
     def __init__(self, events: int = 0, rows: int = 0, never_sent: int = 0) -> None:
-        """Stores the first ones."""
         self.events, self.rows, self.never_sent = events, rows, never_sent
 
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-__all__ = ["Place", "Snapshot"]
-
 
 class Place:
     """Where a target is.

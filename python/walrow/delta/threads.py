@@ -8,15 +8,11 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 from walrow._workers import answered, in_background
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["Stopped", "call", "refuse_fork"]
 
 T = TypeVar("T")
 

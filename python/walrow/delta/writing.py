@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from walrow._apply.tables import AppliedTable
     from walrow.delta.snapshots import Snapshot
 
-__all__ = ["Writer"]
-
 
 class Writer(NamedTuple):
     """The parts that a commit is made from.

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from walrow.spark.applying import Call
     from walrow.typing import TableName
 
-__all__ = ["apply_all"]
-
 
 def apply_all(
     spark: Any,

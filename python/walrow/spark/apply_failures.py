@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = ["Reporting", "from_executor", "report", "spark_errors"]
-
 
 class _Function(Protocol):
     def __call__(

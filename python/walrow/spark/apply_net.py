@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from walrow._apply.units import Batch
     from walrow.spark.targets.sql import Target
 
-__all__ = ["Net"]
 
 #: A column of joins. Columns of tables do not have this prefix.
 _BEFORE = f"{HEAD}_before"

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from walrow._apply.units import Batch
     from walrow._core import NetPart
 
-__all__ = ["Share", "stage", "waves"]
-
 
 class Share(NamedTuple):
     """A table that takes part in a pass.

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from walrow._apply.units import LogContents
     from walrow.spark.targets.sql import Target
 
-__all__ = ["Call", "observe"]
-
 
 class Call(calls.Call):
     """One call in Spark.

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from walrow.spark.projection import Projection
     from walrow.spark.source_options import SourceOptions
 
-__all__ = ["LogBatchReader", "LogPartition", "partitions"]
-
 
 class LogPartition(InputPartition):  # type: ignore[misc]
     """Whole transactions of a log, between two LSNs.
@@ -26,7 +24,6 @@ class LogPartition(InputPartition):  # type: ignore[misc]
     """
 
     def __init__(self, start: Lsn, end: Lsn) -> None:
-        """Stores the LSNs."""
         super().__init__((start, end))
         self.start = start
         self.end = end

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from walrow._apply.tables import AppliedTable
     from walrow.spark.targets.sql import Target
 
-__all__ = ["ChangesCall"]
-
 
 class _Units(NamedTuple):
     """A function for `mapInArrow` over numbers of units: change rows out.

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from walrow.typing import TableName
 
-__all__ = ["changes"]
-
 
 @with_options(SparkOptions, elsewhere=FIXED)
 def changes(

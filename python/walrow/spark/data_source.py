@@ -9,25 +9,18 @@ See docs/spark.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import MutableMapping
+from typing import Any
 
 from pyspark.sql.datasource import DataSource
+from pyspark.sql.types import StructType
 
 from walrow.spark.batch_reader import LogBatchReader
 from walrow.spark.log_plan import LogPlan
-from walrow.spark.projection import log_schema, projection
+from walrow.spark.projection import Projection, log_schema, projection
 from walrow.spark.schemas import spark_schema
 from walrow.spark.source_options import SourceOptions, naming_options
 from walrow.spark.stream_reader import LogStreamReader
-
-if TYPE_CHECKING:
-    from collections.abc import MutableMapping
-
-    from pyspark.sql.types import StructType
-
-    from walrow.spark.projection import Projection
-
-__all__ = ["WalrowDataSource"]
 
 
 class WalrowDataSource(DataSource):  # type: ignore[misc]

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
 
     from walrow.typing import Framing, TableName
 
-__all__ = ["capture_column", "decode"]
-
 
 @with_options(SparkOptions, elsewhere=FIXED)
 def decode(

@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from walrow._apply.version_parts import TransactionsPart
     from walrow.spark.targets.sql import Target
 
-__all__ = ["HistoryCall"]
-
 
 class _Load(NamedTuple):
     """A function for `mapInArrow` over one number: the versions that a load opens.

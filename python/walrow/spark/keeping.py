@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from walrow._apply.targets import Found
     from walrow.spark.targets.sql import Target, Writing
 
-__all__ = ["KeepingCall"]
-
 
 class KeepingCall(Call):
     """One call for a target that keeps old rows."""

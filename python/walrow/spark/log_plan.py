@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from walrow._core import LogDirectory
     from walrow.spark.source_options import SourceOptions
 
-__all__ = ["Chain", "LogPlan", "after", "open_log"]
-
 
 class Chain(NamedTuple):
     """A segment, or the parts of a transaction that is larger than one.

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from walrow._apply.engines import check_target
+from walrow._apply.items import Applied
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.units import LogContents
 from walrow._options import takes
@@ -14,12 +15,7 @@ from walrow.spark.change_rows import ChangesCall
 from walrow.spark.histories import HistoryCall
 from walrow.spark.schemas import require
 from walrow.spark.sessions import own_session
-
-if TYPE_CHECKING:
-    from walrow._apply.items import Applied
-    from walrow.typing import Mode
-
-__all__ = ["apply_changes", "call_of", "check_call"]
+from walrow.typing import Mode
 
 
 @takes(SparkApplyOptions)

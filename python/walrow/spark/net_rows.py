@@ -23,17 +23,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-__all__ = [
-    "PARTS",
-    "Entangled",
-    "Join",
-    "Load",
-    "Split",
-    "Whole",
-    "numbers",
-    "partition_labels",
-    "row_fields",
-]
 
 #: The columns of parts.
 PARTS = "label int, number bigint, data binary"

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from walrow._lsn import Lsn
 from walrow.errors import SchemaError
-from walrow.spark.projection import log_schema
-
-if TYPE_CHECKING:
-    from walrow._lsn import Lsn
-    from walrow.spark.log_plan import Chain, LogPlan
-    from walrow.spark.projection import Projection
-
-__all__ = ["NewVersions"]
+from walrow.spark.log_plan import Chain, LogPlan
+from walrow.spark.projection import Projection, log_schema
 
 
 class NewVersions:
     """Notices columns that a query lacks, before a micro-batch has rows with them."""
 
     def __init__(self, projection: Projection) -> None:
-        """Stores the columns that the query has."""
         self._projection = projection
         # Versions whose rows the query can read, as places in the log's list.
         self._known: set[int] = set()

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from walrow._log.items import SourceIdentity
 from walrow._lsn import Lsn
 from walrow.errors import LogError
 from walrow.spark.projection import named
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-__all__ = ["lsn_of", "offset"]
 
 
 def offset(source: SourceIdentity, lsn: Lsn) -> dict[str, Any]:

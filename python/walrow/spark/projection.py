@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from walrow.log import Log
     from walrow.spark.source_options import SourceOptions
 
-__all__ = ["Projection", "log_schema", "named", "projection"]
-
 
 def log_schema(options: SourceOptions) -> pa.Schema:
     """The schema of all versions of the table in the log.

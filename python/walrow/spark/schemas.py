@@ -21,19 +21,6 @@ if TYPE_CHECKING:
     from walrow._apply.tables import AppliedTable
     from walrow.typing import TableName
 
-__all__ = [
-    "SIDE_TABLES",
-    "arrow_schema",
-    "check_options",
-    "compare",
-    "fields_of",
-    "is_fixed",
-    "named_alike",
-    "origin_of",
-    "require",
-    "schema",
-    "spark_schema",
-]
 
 SIDE_TABLES = frozenset(
     f"walrow.{name}" for name in ("transactions", "messages", "relations", "truncates")

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Iterator
+from typing import Any, Self
 
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-__all__ = ["OwnSessions", "computed_once", "own_session", "parallelism"]
 
 
 class OwnSessions:
@@ -26,7 +22,6 @@ class OwnSessions:
     """
 
     def __init__(self, spark: Any) -> None:
-        """Stores the session."""
         self._spark = spark
         self._free: list[Any] = []
         self._ends = contextlib.ExitStack()

@@ -6,32 +6,24 @@ Errors name options as a query writes them: `.option("types", '{"total": "string
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import json
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from walrow._amounts import at, size
 from walrow._core import Catalog
+from walrow._lsn import Lsn
 from walrow._secrets import is_conninfo
 from walrow._sources.urls import is_url
-from walrow.errors import Error, OptionError
+from walrow.errors import Error, OptionError, Remedy
 from walrow.spark.paths import local
 from walrow.spark.schemas import SIDE_TABLES
-from walrow.typing import SparkOptions
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Callable, Iterator
-
-    from walrow._lsn import Lsn
-    from walrow.errors import Remedy
-    from walrow.typing import TableName
-
-__all__ = ["PARTITION_BYTES", "SourceOptions", "naming_options"]
+from walrow.typing import SparkOptions, TableName
 
 #: As large as Spark's parts of files: decoding takes a quarter of a second, and Spark 40 to 150 ms for a
 #: task.

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
     from walrow.spark.projection import Projection
 
-__all__ = ["LogStreamReader"]
-
 
 class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
     """Reads a log, and then each new segment.
@@ -39,7 +37,6 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
     """
 
     def __init__(self, projection: Projection) -> None:
-        """Stores what to read. The log is opened when an offset is asked for."""
         self._projection = projection
         self._options = projection.options
         self._forget()

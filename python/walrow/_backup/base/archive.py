@@ -12,15 +12,13 @@ import os
 import re
 import zlib
 from collections import deque
-from typing import TYPE_CHECKING, Any, NoReturn
+from collections.abc import Iterator
+from typing import Any, NoReturn
 
 from walrow._backup.base.manifest import MANIFEST, ManifestFile, is_inside
 from walrow._backup.wal.segments import is_segment
 from walrow._core import crc32c
 from walrow.errors import BackupError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class _Crc32c:

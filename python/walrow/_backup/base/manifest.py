@@ -10,14 +10,12 @@ import hashlib
 import json
 import os
 import re
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple, NoReturn
 
 from walrow._backup.wal.segments import Segment
 from walrow._lsn import Lsn
 from walrow.errors import BackupError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 #: The name of the manifest's file.
 MANIFEST = "backup_manifest"

@@ -12,7 +12,9 @@ import tarfile
 import tempfile
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn, Self
 
 import psycopg
 from psycopg import errors, pq
@@ -41,11 +43,6 @@ from walrow.errors import (
     OptionError,
     ReplicationError,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-    from typing import NoReturn, Self
 
 
 class Tablespace(NamedTuple):

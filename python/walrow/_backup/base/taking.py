@@ -6,24 +6,20 @@ import contextlib
 import os
 import shutil
 import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import Literal, NoReturn
 
+from walrow._backup.base.archive import Archive
 from walrow._backup.base.manifest import MANIFEST
 from walrow._backup.base.options import BackupOptions
-from walrow._backup.base.stream import begin
+from walrow._backup.base.stream import BackupStream, begin
+from walrow._lsn import Lsn
 from walrow._options import takes
 from walrow._postgres.connecting import closed_after_error, connect, parameters_of
 from walrow._results import Result, result
 from walrow.errors import BackupError, OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from walrow._backup.base.archive import Archive
-    from walrow._backup.base.stream import BackupStream
-    from walrow._lsn import Lsn
 
 
 @result

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import psycopg
 
+from walrow._backup.wal.files import WalDirectory
+from walrow._backup.wal.options import WalOptions
 from walrow._backup.wal.segments import (
     PARTIAL,
     Segment,
@@ -17,22 +19,17 @@ from walrow._backup.wal.segments import (
     where_to_begin,
 )
 from walrow._postgres.commands import (
+    IdentifySystem,
     create_physical_slot,
     identify_system,
     read_slot,
     timeline_history,
 )
 from walrow._postgres.connecting import parameters_of
-from walrow._postgres.physical import PhysicalStream
+from walrow._postgres.physical import PhysicalStream, TimelineEnd
 from walrow._postgres.server_errors import replication_error
 from walrow._postgres.show import show_amount
 from walrow.errors import BackupError, ReplicationError
-
-if TYPE_CHECKING:
-    from walrow._backup.wal.files import WalDirectory
-    from walrow._backup.wal.options import WalOptions
-    from walrow._postgres.commands import IdentifySystem
-    from walrow._postgres.physical import TimelineEnd
 
 
 class Begun(NamedTuple):

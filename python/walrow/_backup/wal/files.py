@@ -10,20 +10,21 @@ import contextlib
 import os
 import stat
 import time
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Self
 
-from walrow._backup.wal.segments import HEADER_BYTES, PARTIAL, Entry, history_name
+from walrow._backup.wal.segments import (
+    HEADER_BYTES,
+    PARTIAL,
+    Entry,
+    Segment,
+    history_name,
+)
 from walrow._lsn import Lsn
 from walrow._workers import Worker
 from walrow.errors import BackupError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import Self
-
-    from walrow._backup.wal.segments import Segment
 
 
 class WalDirectory:

@@ -6,10 +6,11 @@ import contextlib
 import math
 import threading
 import time
+from concurrent.futures import Future
 from functools import partial
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
-from walrow._backup.wal.beginning import Following, begin
+from walrow._backup.wal.beginning import Begun, Following, begin
 from walrow._backup.wal.files import WalDirectory, WalLanding
 from walrow._backup.wal.options import WalOptions, WalStatus
 from walrow._backup.wal.segments import Segment
@@ -23,7 +24,7 @@ from walrow._postgres.failures import (
     pause_after,
 )
 from walrow._postgres.open_connections import OpenConnections
-from walrow._postgres.physical import TimelineEnd
+from walrow._postgres.physical import PhysicalStream, TimelineEnd
 from walrow._waiting import Waiter
 from walrow._workers import answered, in_background
 from walrow.errors import (
@@ -33,12 +34,6 @@ from walrow.errors import (
     OptionError,
     ReplicationError,
 )
-
-if TYPE_CHECKING:
-    from concurrent.futures import Future
-
-    from walrow._backup.wal.beginning import Begun
-    from walrow._postgres.physical import PhysicalStream
 
 
 @takes(WalOptions)

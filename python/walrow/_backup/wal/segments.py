@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import re
 import struct
+from collections.abc import Iterable
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from pathlib import Path
+from typing import NamedTuple, NoReturn
 
 from walrow._lsn import Lsn
 from walrow.errors import BackupError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
 
 
 class Segment(NamedTuple):

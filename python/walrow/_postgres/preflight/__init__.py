@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
 
 from walrow._postgres.preflight.finding import Finding, Preflight
 from walrow._postgres.preflight.locked import reading_tables
@@ -26,12 +29,7 @@ from walrow._postgres.running import major_version
 from walrow._postgres.session import quote
 from walrow._postgres.slots import slots
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import psycopg
-
-__all__ = ["Finding", "Preflight", "preflight"]
+__all__ = ["Finding", "Preflight"]
 
 
 def preflight(

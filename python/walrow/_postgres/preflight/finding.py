@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterable
+from typing import Literal
 
 from walrow._results import Result, Results, result
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 Severity = Literal["error", "warning", "note"]
 

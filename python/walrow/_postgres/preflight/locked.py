@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
+import psycopg
 from psycopg.errors import LockNotAvailable
 
 from walrow._postgres.failures import LOCK_NOT_AVAILABLE
 from walrow._postgres.locks import spoken
 from walrow._postgres.session import records, transaction
 from walrow.errors import ReplicationError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import psycopg
 
 
 @contextlib.contextmanager

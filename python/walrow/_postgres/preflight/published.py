@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import psycopg
 
 from walrow._postgres.published import PUBLISHED
 from walrow._postgres.session import records
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import psycopg
 
 
 class Identity(NamedTuple):

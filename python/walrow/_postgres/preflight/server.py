@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import psycopg
 
 from walrow._postgres.preflight.finding import Finding
 from walrow._postgres.session import records
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    import psycopg
 
 #: The oldest version that walrow reads.
 OLDEST = 14

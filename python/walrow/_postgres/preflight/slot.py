@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
 from walrow._postgres.preflight.finding import Finding, listed
 from walrow._postgres.running import literal
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from walrow._postgres.slots import Slot
+from walrow._postgres.slots import Slot
 
 
 def check_slot(

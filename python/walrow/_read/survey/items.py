@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import difflib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
+from walrow._lsn import Lsn
 from walrow._results import Result, as_json, counted, html_table, result
-
-if TYPE_CHECKING:
-    import datetime as dt
-    from collections.abc import Iterator
-
-    from walrow._lsn import Lsn
-
-__all__ = [
-    "HEADS",
-    "NUMBERS",
-    "Column",
-    "Commit",
-    "Ddl",
-    "Note",
-    "Table",
-    "Tables",
-    "Version",
-    "lines_of",
-]
 
 
 @result

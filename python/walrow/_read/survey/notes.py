@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from walrow._read.survey.items import Column, Table, Version
 
-__all__ = ["notes_on", "reused"]
-
 
 def notes_on(table: Table) -> Iterator[tuple[str, str]]:
     """The notes about a table: codes and texts."""

@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from walrow.spark.targets.sql import Target
 
-__all__ = ["target_of"]
-
 
 def target_of(session: Any, name: str) -> Target:
     """The target that a name such as `"delta:/path"` means.

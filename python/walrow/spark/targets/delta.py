@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from walrow._apply.items import Token
     from walrow.spark.targets.sql import Replacing, Writing
 
-__all__ = ["DeltaTarget"]
-
 
 class DeltaTarget(Target):
     """A Delta table, by its path or its name in a catalog."""
@@ -45,7 +43,6 @@ class DeltaTarget(Target):
     has_path_values = True
 
     def __init__(self, session: Any, name: str, place: str) -> None:
-        """Stores the arguments."""
         self.session = session
         self.name = name
         is_path = "/" in place or "\\" in place

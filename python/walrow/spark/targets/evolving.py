@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from walrow._apply.tables import AppliedTable
     from walrow.spark.targets.sql import Target
 
-__all__ = ["evolve"]
-
 
 def evolve(
     target: Target,

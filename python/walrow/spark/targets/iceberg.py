@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
     from walrow.spark.targets.sql import Writing
 
-__all__ = ["IcebergTarget"]
 
 #: The tag that keeps the snapshot of the last batch.
 TAG = "walrow"
@@ -60,7 +59,6 @@ class IcebergTarget(Target):
     )
 
     def __init__(self, session: Any, name: str, place: str) -> None:
-        """Stores the arguments."""
         self.session = session
         self.name = name
         self._parts = name_parts(place)

@@ -4,17 +4,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from walrow._apply.erased_rows import IMAGE
 from walrow._apply.modes import IS_CURRENT, LSN, SEQ, VALID_FROM, VALID_TO
 from walrow._apply.versions import MERGE_KEY
 from walrow.spark.targets.sql import quoted
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-__all__ = ["erasing", "versions"]
 
 
 def versions(

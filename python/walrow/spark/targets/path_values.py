@@ -6,18 +6,12 @@ Delta writes such a value as text. Some types and some texts come back as anothe
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from walrow._apply.items import Op
 from walrow._apply.targets import LOST_TEXTS, lost_in_path
-from walrow.errors import Remedy, SchemaError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from walrow.errors import ApplyError
-
-__all__ = ["checked", "path_error", "path_texts"]
+from walrow.errors import ApplyError, Remedy, SchemaError
 
 
 def path_texts(

@@ -6,35 +6,14 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeAlias
 
-from walrow._apply.items import Op
+from walrow._apply.items import NetChanges, Op, Rules, Token
 from walrow._apply.merges import merge_of
 from walrow._apply.net_table import GONE, OP, UNSENT
-from walrow._apply.targets import NEVER_SENT
+from walrow._apply.targets import NEVER_SENT, Commit, Found
 from walrow.errors import OptionError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from walrow._apply.items import NetChanges, Rules, Token
-    from walrow._apply.targets import Commit, Found
-
-__all__ = [
-    "Appending",
-    "Merging",
-    "Replacing",
-    "Target",
-    "Writing",
-    "condition_of",
-    "defined",
-    "filter_by_keys",
-    "literal",
-    "merge",
-    "name_parts",
-    "quoted",
-    "writing",
-]
 
 
 class Target(ABC):
