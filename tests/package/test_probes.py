@@ -76,7 +76,7 @@ def test_an_unknown_option_is_refused_by_name(
 ) -> None:
     function = eval(place, dict(names))  # noqa: S307
     given = [
-        None
+        {"public.item": "delta:/none"} if it.name == "targets" else None
         for it in inspect.signature(function).parameters.values()
         if it.kind in (it.POSITIONAL_ONLY, it.POSITIONAL_OR_KEYWORD)
         and it.default is it.empty

@@ -13,7 +13,7 @@ use crate::calendar::{
     DAYS_TO_2000, Moment, NOT_IN_RANGE, any_days, civil, fixed_date, infinity, split_era,
     write_date, write_era,
 };
-use crate::error::CellError;
+use crate::error::{CellError, NOT_A_DATE};
 use crate::int::i32_from_binary;
 use crate::pg_type::{PgType, copy_shaped, known, scalar, text_from_binary};
 
@@ -112,8 +112,6 @@ impl Moment<i32> {
 const FIRST_DATE: i32 = -2_451_545;
 /// 5874897-12-31.
 const LAST_DATE: i32 = 2_145_031_948;
-pub(crate) const NOT_A_DATE: CellError = CellError::Malformed("an ISO date");
-
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod tests {

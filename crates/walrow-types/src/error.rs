@@ -1,8 +1,5 @@
 //! The errors of one cell.
 
-use crate::date::NOT_A_DATE;
-use crate::interval::NOT_AN_INTERVAL;
-use crate::timestamp::NOT_A_TIMESTAMP;
 use std::fmt;
 
 /// The most bytes of one value, however few its cell has. PostgreSQL's own values are never larger.
@@ -17,6 +14,11 @@ pub enum CellError {
     /// A legal PostgreSQL value that the Arrow type cannot represent.
     Unrepresentable(Unrepresentable),
 }
+
+pub(crate) const NOT_A_DATE: CellError = CellError::Malformed("an ISO date");
+pub(crate) const NOT_A_TIMESTAMP: CellError = CellError::Malformed("an ISO timestamp");
+pub(crate) const NOT_AN_INTERVAL: CellError =
+    CellError::Malformed("an interval of IntervalStyle postgres");
 
 /// A setting that decides how the server writes text. walrow reads one style of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 
 use crate::clock::{MICROS_A_MINUTE, MICROS_A_SECOND, MICROS_AN_HOUR, split_fraction};
 use crate::digits::decimal_digits;
-use crate::error::{CellError, Unrepresentable};
+use crate::error::{CellError, NOT_AN_INTERVAL, Unrepresentable};
 use crate::interval_value::{IntervalValue, interval_to_text};
 use crate::pg_type::{PgType, copy_shaped, known, scalar, text_from_binary};
 
@@ -228,9 +228,6 @@ const NEGATIVE_INFINITY: IntervalValue = IntervalValue {
     days: i32::MIN,
     micros: i64::MIN,
 };
-
-pub(crate) const NOT_AN_INTERVAL: CellError =
-    CellError::Malformed("an interval of IntervalStyle postgres");
 
 #[cfg(test)]
 mod tests {

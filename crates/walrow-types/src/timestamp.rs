@@ -15,7 +15,7 @@ use crate::calendar::{
     write_date, write_era,
 };
 use crate::clock::{MICROS_A_DAY, MICROS_A_SECOND, clock, offset_seconds, time_to_text};
-use crate::error::{CellError, Unrepresentable};
+use crate::error::{CellError, NOT_A_TIMESTAMP, Unrepresentable};
 use crate::int::i64_from_binary;
 use crate::pg_type::{PgType, copy_shaped, known, scalar, text_from_binary};
 
@@ -224,8 +224,6 @@ const MICROS_TO_2000: i64 = DAYS_TO_2000 * MICROS_A_DAY;
 const FIRST_TIMESTAMP: i64 = -211_813_488_000_000_000;
 /// 294276-12-31 23:59:59.999999.
 const LAST_TIMESTAMP: i64 = 9_223_371_331_199_999_999;
-pub(crate) const NOT_A_TIMESTAMP: CellError = CellError::Malformed("an ISO timestamp");
-
 #[cfg(test)]
 #[expect(clippy::arithmetic_side_effects, reason = "an overflow fails the test")]
 mod oracle;
