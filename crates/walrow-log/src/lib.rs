@@ -20,6 +20,7 @@
 //! | `_catalog` | definitions of types and tables, for the next segments |
 //! | `_prepared-…` | a prepared transaction that is not decided yet |
 //! | `_reader-…` | how far a registered reader is |
+//! | `_writer` | is locked while a writer lives |
 //! | `_lock` | is locked while readers or `_loaded-and-removed` change |
 //! | `_upkeep` | is locked while segments are removed, merged or erased |
 //! | `_loaded-and-removed` | up to where segments were removed, merged and erased, and where a load is expected |

@@ -6,7 +6,7 @@ use crate::format::prepared::PreparedName;
 use crate::format::reader_name;
 use crate::format::segment::SegmentName;
 use crate::format::state::STATE;
-use crate::store::lease::{LOCK, UPKEEP};
+use crate::store::lease::{LOCK, UPKEEP, WRITER};
 use crate::store::{OPEN, Objects};
 use std::collections::BTreeSet;
 
@@ -18,6 +18,8 @@ const REQUESTS: &str = "_load-";
 const STOPPED: &str = "_stopped";
 /// The names of the targets that follow the log, and of a directory for who keeps them current.
 const FOLLOWED: [&str; 2] = ["_targets", "_run"];
+/// The other objects of a log that have one name only.
+const OWN: [&str; 8] = [OPEN, INDEX, CATALOG, STATE, WRITER, LOCK, UPKEEP, STOPPED];
 /// Objects that only the unreleased version 1 had.
 const UNRELEASED: [&str; 2] = ["_load", "_pruned"];
 /// The number of tries to open a log that seems to lack a segment.
@@ -63,7 +65,7 @@ impl Listing {
                 // It is a request to the receiver, or about targets outside of the log.
             } else if let Some(name) = reader_name::parse(&object) {
                 listing.readers.insert(name);
-            } else if [OPEN, INDEX, CATALOG, STATE, LOCK, UPKEEP, STOPPED].contains(&&*object) {
+            } else if OWN.contains(&&*object) {
                 listing.is_log |= object == OPEN;
             } else if UNRELEASED.contains(&&*object) {
                 return Err(Error::new(&object, ErrorKind::Unreleased { found: 1 }));

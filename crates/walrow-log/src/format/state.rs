@@ -48,6 +48,13 @@ pub(crate) struct State {
     /// The number of the last load that ended.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub(crate) last_load: u64,
+    /// Where the last load ended. Segments that end before it are not all: the load is lost.
+    #[serde(
+        default,
+        with = "walrow_stream::fact::lsn::optional",
+        skip_serializing_if = "Option::is_none"
+    )]
+    pub(crate) loaded: Option<Lsn>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "what serde calls")]

@@ -85,10 +85,7 @@ impl Log {
         let state = State::read(&*objects)?;
         let kept = names.partition_point(|name| name.start < state.boundary);
         let mut index = Index::read(&*objects, names.get(kept..).unwrap_or_default())?;
-        let ended = state.ended(index.segments.iter().map(|it| it.load));
-        if let Some(place) = state.pending(ended) {
-            index.segments.retain(|it| it.start < place.point);
-        }
+        leave_out_hidden(&mut index, &state);
         check_order(&index.segments, state.boundary)?;
         drop_incomplete(&mut index.segments);
         Ok(Self {
@@ -350,8 +347,16 @@ pub(crate) fn chains(segments: &[Segment]) -> impl Iterator<Item = &[Segment]> {
     segments.chunk_by(|one, _| one.continues)
 }
 
+/// Leaves out the segments behind the place of a load that has not ended.
+pub(crate) fn leave_out_hidden(index: &mut Index, state: &State) {
+    let ended = state.ended(index.segments.iter().map(|it| it.load));
+    if let Some(place) = state.pending(ended) {
+        index.segments.retain(|it| it.start < place.point);
+    }
+}
+
 /// Drops the last transaction, if its parts are not all published yet.
-fn drop_incomplete(segments: &mut Vec<Segment>) {
+pub(crate) fn drop_incomplete(segments: &mut Vec<Segment>) {
     while segments.last().is_some_and(|last| last.continues) {
         segments.pop();
     }

@@ -1,4 +1,7 @@
-//! The locks of processes that change a log beside its writer.
+//! The locks of a log's writer, and of processes that change the log beside it.
+//!
+//! A writer holds `_writer` while it lives, and its journal is locked, too. So a second writer is kept
+//! out even if one of the two files is removed while a writer runs.
 //!
 //! A process holds `_lock` while it changes small objects, never while it copies bytes, because all
 //! others wait for it. A process that removes, merges or erases segments holds `_upkeep` for its
@@ -9,6 +12,9 @@ use crate::store::{Journal, Lock, Store};
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The object that is locked while a writer lives. It is empty.
+pub(crate) const WRITER: &str = "_writer";
 
 /// The object that is locked. It is empty.
 pub(crate) const LOCK: &str = "_lock";
@@ -28,12 +34,12 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub struct Quiet {
     store: Arc<dyn Store>,
-    /// The journal, which is locked until it is closed.
-    _journal: Box<dyn Journal>,
+    /// The journal, which is locked until it is closed, and the lock of its writer.
+    _journal: (Box<dyn Journal>, Box<dyn Lock>),
 }
 
 impl Quiet {
-    pub(crate) fn new(store: Arc<dyn Store>, journal: Box<dyn Journal>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, journal: (Box<dyn Journal>, Box<dyn Lock>)) -> Self {
         Self {
             store,
             _journal: journal,

@@ -21,6 +21,7 @@ use crate::format::listing::Listing;
 use crate::format::segment::{Foot, LARGEST_FOOT, MERGED, SegmentName, TableFoot, remove};
 use crate::format::state::State;
 use crate::read::Step;
+use crate::read::log::{drop_incomplete, leave_out_hidden};
 use crate::store::lease::{Lease, lease, lock};
 use crate::store::{Objects, ReadAt, Staged, Store, once};
 use crate::upkeep::{Upkeep, retention};
@@ -77,7 +78,11 @@ impl Upkeep {
             }
         }
         if compacted.merged > 0 {
-            let (_, index) = kept(&*store)?;
+            let (state, _, mut index) = kept(&*store)?;
+            // A writer that opens the log may remove parts of transactions meanwhile, and an index
+            // that names a removed segment is damage.
+            leave_out_hidden(&mut index, &state);
+            drop_incomplete(&mut index.segments);
             index::rewrite(&*store, &index)?;
             self.refresh()?;
         }
@@ -96,19 +101,19 @@ impl Upkeep {
     }
 }
 
-/// The segments of a log that were not pruned: the names of all of them, and the index without
-/// segments that were merged into other segments.
-fn kept(objects: &dyn Objects) -> Result<(Vec<SegmentName>, Index), Error> {
-    let until = State::read(objects)?.boundary;
+/// The state of a log, and its segments that were not pruned: the names of all of them, and the
+/// index without segments that were merged into other segments.
+fn kept(objects: &dyn Objects) -> Result<(State, Vec<SegmentName>, Index), Error> {
+    let state = State::read(objects)?;
     let mut names = Listing::of(objects)?.segments;
-    names.retain(|name| name.start >= until);
+    names.retain(|name| name.start >= state.boundary);
     let index = Index::read(objects, &names)?;
-    Ok((names, index))
+    Ok((state, names, index))
 }
 
 /// Removes segments that were merged into other segments, and that a crash has left.
 pub(crate) fn sweep(store: &dyn Store, _lease: &Lease) -> Result<(), Error> {
-    let (names, index) = kept(store)?;
+    let (_, names, index) = kept(store)?;
     if names.len() == index.segments.len() {
         return Ok(());
     }

@@ -10,6 +10,7 @@ use crate::store::Store;
 use crate::store::lease::lock;
 use crate::write::segment_file::SegmentFile;
 use walrow_stream::fact::{Segment as Head, Source, Taken};
+use walrow_wire::Lsn;
 
 /// Facts of a log at the place of a load.
 #[derive(Clone, Debug, Default)]
@@ -42,15 +43,21 @@ pub(crate) fn keep_place(store: &dyn Store, place: &Place) -> Result<(), Error> 
     let lock = lock(store)?;
     State::change(store, &lock, |state| {
         state.place = Some(place.clone());
+        if place.first {
+            // The log is empty, or is emptied.
+            state.loaded = None;
+        }
         Ok(())
     })
 }
 
 /// Notes that the loads up to this number have ended or were given up, and removes the place.
-pub(crate) fn end_place(store: &dyn Store, number: u64) -> Result<(), Error> {
+/// `filled` is where the segments end that have the place.
+pub(crate) fn end_place(store: &dyn Store, number: u64, filled: Option<Lsn>) -> Result<(), Error> {
     let lock = lock(store)?;
     State::change(store, &lock, |state| {
         state.last_load = state.last_load.max(number);
+        state.loaded = state.loaded.max(filled);
         state.place = None;
         Ok(())
     })

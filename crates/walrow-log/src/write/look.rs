@@ -56,6 +56,7 @@ impl Looked {
             boundary: state.boundary,
             pending: state.pending(ended).cloned(),
             has_place: state.place.is_some(),
+            loaded: state.loaded.unwrap_or_default(),
             segments: index.segments.iter().map(SeenSegment::of).collect(),
             source: foot.as_ref().map(|it| it.source.clone()),
             undecided: foot.as_ref().and_then(|it| it.undecided.clone()),

@@ -5,7 +5,8 @@
 use crate::error::{DamagedPart, Error, ErrorKind};
 use crate::format::blocks::READ;
 use crate::format::journal::{Extent, HEAD, Head, Header, JournalBlocks, Link};
-use crate::store::{Journal, Store};
+use crate::store::lease::WRITER;
+use crate::store::{Journal, Lock, Store};
 use crate::write::journaled::Journaled;
 use std::collections::VecDeque;
 use std::io;
@@ -31,6 +32,8 @@ const SPARE: usize = if cfg!(test) { 20 } else { 1 << 20 };
 pub(crate) struct OpenFile {
     name: String,
     file: Box<dyn Journal>,
+    /// Keeps other writers out even if the file loses its name.
+    lock: Box<dyn Lock>,
     /// The header that comes before the first block of an empty file.
     header: Header,
     /// Bytes of all blocks in the file.
@@ -70,6 +73,9 @@ impl OpenFile {
             io::ErrorKind::WouldBlock => Error::new("", ErrorKind::Locked),
             _ => Error::store(name, &error),
         };
+        let lock = store.lock(WRITER);
+        let lock = lock.map_err(|error| Error::store(WRITER, &error))?;
+        let lock = lock.ok_or_else(|| Error::new("", ErrorKind::Locked))?;
         let mut file = store.journal(name).map_err(io)?;
         let extent = Extent::of(&mut *file)?;
         let has_blocks = extent.blocks > 0;
@@ -77,6 +83,7 @@ impl OpenFile {
         let opened = Self {
             name: name.to_owned(),
             file,
+            lock,
             header: extent.header.clone().unwrap_or_default(),
             size: extent.size,
             link: Link {
@@ -121,9 +128,9 @@ impl OpenFile {
         Journaled::read(&mut *self.file, self.first)
     }
 
-    /// The file, which stays locked.
-    pub(crate) fn into_journal(self) -> Box<dyn Journal> {
-        self.file
+    /// The file, which stays locked, and the lock of its writer.
+    pub(crate) fn into_journal(self) -> (Box<dyn Journal>, Box<dyn Lock>) {
+        (self.file, self.lock)
     }
 
     /// The number of blocks.

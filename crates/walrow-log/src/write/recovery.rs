@@ -131,6 +131,8 @@ pub(crate) struct Seen {
     pub(crate) pending: Option<Place>,
     /// Whether the state has a place at all.
     pub(crate) has_place: bool,
+    /// Where the last load ended.
+    pub(crate) loaded: Lsn,
     /// The segments, in order.
     pub(crate) segments: Vec<SeenSegment>,
     /// The source of the changes, from the last whole segment.
@@ -188,7 +190,8 @@ pub(crate) fn plan(seen: &Seen) -> Result<Vec<Repair>, Damage> {
     }
     let chain = Chain::of(seen)?;
     // In a log that can be written, the index is never ahead of the segments.
-    if seen.indexed.iter().any(|it| it.start >= chain.end) {
+    let is_indexed = seen.indexed.iter().any(|it| it.start >= chain.end);
+    if is_indexed || chain.end < seen.loaded {
         return Err(Damage::Missing { after: chain.end });
     }
     let mut repairs = Vec::new();

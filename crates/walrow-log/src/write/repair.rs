@@ -40,7 +40,8 @@ pub(crate) fn repair(store: &dyn Store, level: Option<i32>, looked: &Looked) -> 
             }
             (Repair::RemovePlace, _) => {
                 let number = place.map_or(looked.last_load, |place| place.number);
-                end_place(store, number)?;
+                let (end, _) = looked.after();
+                end_place(store, number, end.is_valid().then_some(end))?;
             }
             (Repair::BeginAgain, Some(place)) => begin_again(store, place)?,
             _ => {}

@@ -156,17 +156,15 @@ impl SegmentFile {
         }
     }
 
-    /// Completes the segment and publishes it. If it is not known whether the segment has got its
+    /// Completes the segment and publishes it. If the store failed, and the segment may have got its
     /// name, the log must be opened again: a second segment of that name could have other frames.
     pub(crate) fn publish(self, store: &dyn Store, foot: Foot) -> Result<Foot, Error> {
         let mut complete = self.complete(foot)?;
         complete.publish(store).map_err(|error| {
-            let is_known = match Foot::read(store, complete.name) {
-                Ok(found) => found == complete.foot,
-                Err(found) => found.is_not_found(),
-            };
+            let found = Foot::read(store, complete.name);
+            let has_no_name = found.is_err_and(|found| found.is_not_found());
             match error.kind {
-                ErrorKind::Store { code, text, .. } if !is_known => Error::new(
+                ErrorKind::Store { code, text, .. } if !has_no_name => Error::new(
                     &complete.name.to_string(),
                     ErrorKind::NotSynced { code, text },
                 ),

@@ -458,7 +458,7 @@ impl Writer {
         let ended = self.step(|stage| {
             stage.end_load(load.id(), |place, before| {
                 let segments = load.publish(before)?;
-                end_place(&*store, place.number)?;
+                end_place(&*store, place.number, Some(place.point))?;
                 filled = Some(place.start);
                 Ok(segments)
             })
@@ -484,7 +484,8 @@ impl Writer {
                     fill(place, &*store, source, tail.shape().level, before)?;
                     filled = Some(place.start);
                 }
-                end_place(&*store, place.number)
+                let point = filled.map(|_| place.point);
+                end_place(&*store, place.number, point)
             })
         })?;
         self.index_from(filled);

@@ -776,6 +776,7 @@ fn a_pipe_is_refused() {
         "_pruned",
         "_catalog",
         "_open",
+        "_writer",
         "_lock",
         "_upkeep",
     ] {

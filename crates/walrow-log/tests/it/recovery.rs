@@ -137,7 +137,12 @@ fn whole() -> (Memory, usize) {
 #[test]
 fn any_objects_with_any_end_of_the_journal_start_rightly_or_are_refused() {
     let (store, synced) = whole();
-    let objects: Vec<_> = store.objects();
+    // The lock of the writer says nothing.
+    let others = |store: &Memory| {
+        let objects = store.objects().into_iter();
+        objects.filter(|it| it.0 != "_writer").collect::<Vec<_>>()
+    };
+    let objects = others(&store);
     let names: Vec<_> = objects.iter().map(|it| &*it.0).collect();
     assert_eq!(names.len(), 5, "{names:?}");
     let journal = objects.iter().position(|it| it.0 == "_open").unwrap();
@@ -165,7 +170,7 @@ fn any_objects_with_any_end_of_the_journal_start_rightly_or_are_refused() {
                     );
                     assert!(kept.len() < objects.len(), "{error} {cut}");
                     assert_eq!(
-                        store.objects().len(),
+                        others(&store).len(),
                         copy(&kept)
                             .objects()
                             .len()
@@ -582,6 +587,22 @@ fn a_load_has_ended_also_after_its_segments_were_removed() {
         assert!(expected.contains(&position), "{}", crash.call);
         assert!(ended.is_err() || position == end(3));
     });
+}
+
+/// Two writers would repair what the other one writes.
+#[test]
+fn a_second_writer_is_kept_out_although_a_file_was_removed() {
+    for removed in ["_open", "_writer"] {
+        let store = Memory::default();
+        let (mut writer, mut assembler) = open(&store);
+        store.lose(removed);
+        let refused = open_as(&store, None).unwrap_err();
+        assert_eq!(refused.kind, ErrorKind::Locked, "{removed}");
+        drop(Writer::quiet(Arc::new(store.clone())).unwrap_err());
+        publish(&mut writer, &mut assembler, &[1]);
+        drop(writer);
+        assert_eq!(open(&store).0.position(), end(1), "{removed}");
+    }
 }
 
 #[test]

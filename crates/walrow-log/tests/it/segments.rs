@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 use walrow_log::{
-    DamagedPart, Directory, ErrorKind, Foot, Journal, Lock, Objects, Plan, Put, ReadAt,
+    BrokenBy, DamagedPart, Directory, ErrorKind, Foot, Journal, Lock, Objects, Plan, Put, ReadAt,
     SegmentName, Staged, Store, Tag, Upkeep, Writer, WriterOptions,
 };
 use walrow_stream::Assembler;
@@ -124,12 +124,31 @@ fn a_published_segment_is_never_written_again() {
     let directory = Temporary::new("late");
     let store = Arc::new(FailsLate(directory.open(), AtomicBool::new(false)));
     let (mut writer, mut assembler) = begun(store, 0x3000);
-    assert!(writer.publish(&mut assembler).is_err());
+    // Its name may not be durable, and another segment of this name could have other frames.
+    let not_synced = writer.publish(&mut assembler).unwrap_err();
+    assert!(matches!(not_synced.kind, ErrorKind::NotSynced { .. }));
     let path = directory.open().path(&SegmentName::default().to_string());
     // Another name of the same file would be truncated before it is written again.
     let before = fs::metadata(&path).unwrap();
     let held = fs::File::open(&path).unwrap();
+    let broken = ErrorKind::Broken {
+        why: BrokenBy::NotSynced,
+    };
+    let bytes = Stream::new().session().begin(0x4000, 701).commit().bytes();
+    for refused in [
+        writer.publish(&mut assembler).map(|_| ()),
+        writer.append(&mut assembler, &mut &*bytes),
+    ] {
+        assert_eq!(refused.unwrap_err().kind, broken);
+    }
+    drop(writer);
+    let store = Arc::new(directory.open());
+    let mut writer = Writer::open(store, WriterOptions::default()).unwrap();
+    let end = writer.position();
+    let mut assembler = writer.resume(Assembler::default()).unwrap();
+    writer.append(&mut assembler, &mut &*bytes).unwrap();
     let foot = writer.publish(&mut assembler).unwrap().unwrap();
+    assert_eq!(foot.start, end);
     let after = held.metadata().unwrap();
     assert_eq!(
         (after.ino(), after.len(), after.mtime_nsec()),

@@ -272,3 +272,18 @@ fn what_a_segment_says_counts_if_it_has_all_of_the_journal() {
     seen.journal = Some(journal(4));
     assert_eq!(plan(&seen), Err(Damage::Order));
 }
+
+#[test]
+fn the_segments_of_a_load_that_has_ended_are_not_forgotten() {
+    let mut seen = Seen {
+        loaded: Lsn(200),
+        segments: vec![segment(0, 100), segment(100, 200)],
+        ..Seen::default()
+    };
+    assert_eq!(plan(&seen), Ok(Vec::new()));
+    seen.segments.pop();
+    assert_eq!(plan(&seen), Err(Damage::Missing { after: Lsn(100) }));
+    seen.boundary = Lsn(200);
+    seen.segments.clear();
+    assert_eq!(plan(&seen), Ok(Vec::new()));
+}

@@ -144,6 +144,52 @@ impl Disk {
         &self.content(inode).bytes
     }
 
+    /// The names now and after a power loss, and a text about the object of each.
+    pub(crate) fn described(&self) -> BTreeMap<String, String> {
+        let names = self.names.keys().chain(self.durable.keys());
+        let describe = |name: &String| {
+            let (now, durable) = (self.names.get(name), self.durable.get(name));
+            let now_text = self.describe(name, now.copied());
+            let text = if now == durable {
+                now_text
+            } else {
+                format!(
+                    "{now_text}; durable: {}",
+                    self.describe(name, durable.copied())
+                )
+            };
+            (name.clone(), text)
+        };
+        names.map(describe).collect()
+    }
+
+    fn describe(&self, name: &str, inode: Option<Inode>) -> String {
+        let Some(inode) = inode else {
+            return "none".to_owned();
+        };
+        let Content { bytes, synced, .. } = self.content(inode);
+        let text = |bytes: &[u8]| {
+            let text = String::from_utf8_lossy(bytes);
+            let text = text.replace(|it: char| it.is_control(), ".");
+            let text = if name.starts_with("_loaded") {
+                &text
+            } else {
+                ""
+            };
+            format!(
+                "{} bytes {:04x} {text}",
+                bytes.len(),
+                digest(bytes) & 0xffff
+            )
+        };
+        let synced = if bytes == synced {
+            "all".to_owned()
+        } else {
+            text(synced)
+        };
+        format!("#{inode} {}, synced: {synced}", text(bytes))
+    }
+
     fn create(&mut self) -> Inode {
         self.inodes.push(Arc::default());
         self.inodes.len() - 1

@@ -6,6 +6,7 @@ use super::coverage::{Act, Call, Coverage, Fault};
 use super::disk::{Disk, Inode, Life, Loss};
 use super::script::Script;
 use super::truth::Truth;
+use std::collections::BTreeMap;
 use std::io;
 use walrow_log::Tag;
 
@@ -53,6 +54,8 @@ pub(crate) struct Inner {
     pub(crate) found_named: Vec<u64>,
     /// Whether each step is printed.
     pub(crate) prints: bool,
+    /// The objects as they were printed last.
+    pub(super) printed: BTreeMap<String, String>,
 }
 
 /// A name that is given later.
@@ -118,6 +121,7 @@ impl Inner {
             failure: None,
             over: false,
             prints: false,
+            printed: BTreeMap::new(),
         }
     }
 
@@ -340,8 +344,25 @@ impl Inner {
         Err(failed())
     }
 
+    /// Prints the objects that a step has changed.
+    fn print_changes(&mut self) {
+        let now = self.disk().described();
+        for (name, text) in &now {
+            if self.printed.get(name) != Some(text) {
+                println!("        {name}: {text}");
+            }
+        }
+        for name in self.printed.keys().filter(|it| !now.contains_key(*it)) {
+            println!("        {name}: gone");
+        }
+        self.printed = now;
+    }
+
     /// Checks the world after a step, if it has changed.
     pub(super) fn check(&mut self) {
+        if self.prints {
+            self.print_changes();
+        }
         let disk = &self.places[self.places.len() - 1];
         let now = (disk.seen, disk.kept + self.truth.changes);
         if self.over || self.checked == now {

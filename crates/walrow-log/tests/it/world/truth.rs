@@ -330,7 +330,7 @@ impl Truth {
 
     fn seen(&self, disk: &Disk, what: &str) -> Result<View, Wrong> {
         let names = disk.names().filter(|(name, _)| {
-            let others = ["_lock", "_upkeep"];
+            let others = ["_lock", "_upkeep", "_writer"];
             !others.contains(&name.as_str()) && Act::removes(name) != Some(Act::RemovesReader)
         });
         // Readers do not look into the journal.
