@@ -14,7 +14,7 @@ from typing import Literal, NoReturn
 from walrow._backup.base.archive import Archive
 from walrow._backup.base.manifest import MANIFEST
 from walrow._backup.base.options import BackupOptions
-from walrow._backup.base.stream import BackupStream, begin
+from walrow._backup.base.stream import BackupStream
 from walrow._lsn import Lsn
 from walrow._options import takes
 from walrow._postgres.connecting import closed_after_error, connect, parameters_of
@@ -82,7 +82,7 @@ def base_backup(options: BackupOptions) -> BaseBackup:
     is_tar = options.format == "tar"
     with (
         closed_after_error(conn, "the base backup cannot begin"),
-        begin(conn, options, tablespace_map=is_tar) as stream,
+        BackupStream(conn, options, with_links=not is_tar) as stream,
     ):
         locations = {
             it.oid: os.fsdecode(it.location or b"")
