@@ -446,6 +446,8 @@ def test_gzip_that_is_none_or_would_not_end(
 @pytest.mark.parametrize(
     ("word", "row", "problem"),
     [
+        # It would come again and again.
+        ("IDENTIFY_SYSTEM", None, "the server began a COPY"),
         # Following it would leave a gap.
         ("START_REPLICATION", ("2", "0/300001"), "before it only up to 0/300000"),
         ("START_REPLICATION", ("1", "0/300000"), "timeline 1 follows timeline 1"),
@@ -455,17 +457,20 @@ def test_gzip_that_is_none_or_would_not_end(
     ],
 )
 def test_a_server_whose_wal_cannot_be_followed(
-    tmp_path: Path, word: str, row: tuple[str, ...], problem: str
+    tmp_path: Path, word: str, row: tuple[str, ...] | None, problem: str
 ) -> None:
     def answer(session: Session) -> None:
-        session.rows(row)
-        session.ready()
+        if row is None:
+            session.send(b"H", b"\0\0\0")
+        else:
+            session.rows(row)
+            session.ready()
 
     with (
         Scripted({word: answer}) as server,
         pytest.raises((BackupError, ReplicationError), match=problem),
     ):
-        backup.receive_wal(server.dsn, to=tmp_path / "wal", until="now")
+        backup.receive_wal(server.dsn, to=tmp_path / "wal", until="now", start_within=0)
     assert {it.name for it in tmp_path.rglob("*")} == {"wal", "_lock"}
 
 

@@ -22,6 +22,7 @@ from psycopg import errors, pq
 from walrow._backup.base.archive import Archive, Contents, refuse
 from walrow._backup.base.manifest import MANIFEST, ManifestReader, check_wal
 from walrow._backup.base.options import StreamOptions
+from walrow._backup.store import named
 from walrow._backup.wal.beginning import checked_segment_size
 from walrow._core import (
     base_backup_command,
@@ -454,15 +455,10 @@ def _kept(blocks: Iterator[bytes], into: deque[bytes]) -> Iterator[bytes]:
 def _manifest_of(parent: Path) -> Iterator[bytes]:
     """The manifest of a backup: the file itself, or the one in a directory."""
     path = parent / MANIFEST if parent.is_dir() else parent
-    try:
-        with path.open("rb", buffering=0) as file:
-            while block := file.read(_BLOCK_BYTES):
-                yield block
-    except OSError as error:
-        text = f"{path}: {error.strerror}: name a backup with its manifest"
-        raise BackupError(
-            text, code="store", path=str(path), errno=error.errno
-        ) from error
+    remedy = "name a backup with its manifest"
+    with named(path, remedy), path.open("rb", buffering=0) as file:
+        while block := file.read(_BLOCK_BYTES):
+            yield block
 
 
 def _header(name: str, size: int) -> bytes:

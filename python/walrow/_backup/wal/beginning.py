@@ -65,12 +65,8 @@ def begin(
 ) -> Begun:
     """Connects, compares the server with the directory, and starts the stream.
 
-    Args:
-        options: The connection, and the slot.
-        directory: The directory.
-        wakeup_fd: As for `PhysicalStream.connect`.
-        known: The system identifier of an earlier connection.
-        following: The timeline that follows. Default: where the directory continues.
+    The server must have the system identifier that is known. Without a timeline that follows,
+    the stream starts where the directory continues.
     """
     with contextlib.ExitStack() as stack:
         if following is None:
