@@ -31,13 +31,12 @@ from walrow.errors import BackupError
 class WalDirectory:
     """A directory of WAL, which only this process writes. A context manager."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: Path) -> None:
         """Makes the directory if necessary, for its owner only, and locks it."""
         # Not on Windows, whose directories cannot be synced either.
         import fcntl
 
-        # The process may change its directory.
-        self.path = Path(path).absolute()
+        self.path = path
         with named(self.path):
             missing = [it for it in (self.path, *self.path.parents) if not it.exists()]
             for each in reversed(missing):
