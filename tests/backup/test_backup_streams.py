@@ -74,10 +74,10 @@ def data(content: bytes, size: int = 30_000) -> Callable[[Session], None]:
     return raw(*(b"d" + it for it in blocks))
 
 
-def tail(end: str = "0/300100") -> Callable[[Session], None]:
+def tail(end: str = "0/300100", timeline: str = "1") -> Callable[[Session], None]:
     def send(session: Session) -> None:
         session.send(b"c")
-        session.rows((end, "1"))
+        session.rows((end, timeline))
         session.ready()
 
     return send
@@ -297,7 +297,7 @@ DAMAGED: dict[str, tuple[list[Callable[[Session], None]], str]] = {
         usual(archive(after=resized(b"\xff" * 12))),
         "protocol: size",
     ),
-    "no number": (usual(archive(after=resized(b"x" * 12))), "protocol: no valid size"),
+    "no number": (usual(archive(after=resized(b"x" * 12))), "protocol: not a tar"),
     "nothing of tar": (usual(os.urandom(5000)), "protocol: not a tar archive"),
     "a file twice": (
         usual(archive(after=member("PG_VERSION", b"18\n"))),
@@ -329,6 +329,10 @@ DAMAGED: dict[str, tuple[list[Callable[[Session], None]], str]] = {
     ),
     "other WAL": (
         usual(listed=manifest(FILES, wal=("0/300028", "0/300200"))),
+        "manifest: about other WAL",
+    ),
+    "another timeline": (
+        [*usual()[:-1], tail(timeline="2")],
         "manifest: about other WAL",
     ),
     "WAL without end": (
@@ -437,6 +441,37 @@ def test_gzip_that_is_none_or_would_not_end(
     with pytest.raises(BackupError, match=problem):
         take(parts, tmp_path / "b", format=form, compress="gzip")
     assert not [*tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("word", "row", "problem"),
+    [
+        # It would come again and again.
+        ("IDENTIFY_SYSTEM", None, "the server began a COPY"),
+        # Following it would leave a gap.
+        ("START_REPLICATION", ("2", "0/300001"), "before it only up to 0/300000"),
+        ("START_REPLICATION", ("1", "0/300000"), "timeline 1 follows timeline 1"),
+        ("SHOW", ("0",), "wal_segment_size is not a power of 2"),
+        ("SHOW", ("3MB",), "wal_segment_size is not a power of 2"),
+        ("SHOW", ("2GB",), "wal_segment_size is not a power of 2"),
+    ],
+)
+def test_a_server_whose_wal_cannot_be_followed(
+    tmp_path: Path, word: str, row: tuple[str, ...] | None, problem: str
+) -> None:
+    def answer(session: Session) -> None:
+        if row is None:
+            session.send(b"H", b"\0\0\0")
+        else:
+            session.rows(row)
+            session.ready()
+
+    with (
+        Scripted({word: answer}) as server,
+        pytest.raises((BackupError, ReplicationError), match=problem),
+    ):
+        backup.receive_wal(server.dsn, to=tmp_path / "wal", until="now", start_within=0)
+    assert {it.name for it in tmp_path.rglob("*")} == {"wal", "_lock"}
 
 
 def lines(*changed: tuple[str, str]) -> bytes:

@@ -195,3 +195,4 @@ def test_what_another_attempt_does_not_fix(tmp_path: Path) -> None:
         receiver._give_up -= 601
         assert gives_up(lost)
         assert not gives_up(lost, has_reached=True)
+        receiver._waiter.close()

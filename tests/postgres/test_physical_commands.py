@@ -19,7 +19,7 @@ from servers import EmbeddedServer
 from walrow import _core, postgres
 from walrow._backup.base.manifest import ManifestReader
 from walrow._backup.base.options import StreamOptions
-from walrow._backup.base.stream import begin
+from walrow._backup.base.stream import BackupStream
 from walrow._postgres.physical import PhysicalStream, Wal
 from walrow._postgres.running import run as run_command
 from walrow.errors import OptionError, ReplicationError
@@ -283,7 +283,7 @@ def test_a_backup_and_its_manifest(conn: Connection) -> None:
     """BASE_BACKUP and UPLOAD_MANIFEST need no database."""
     major = major_of(conn)
     options = StreamOptions(checkpoint="fast")
-    with begin(conn, options, tablespace_map=True) as stream:
+    with BackupStream(conn, options, with_links=False) as stream:
         manifest = b"".join(stream.manifest())
         found = ManifestReader()
         assert "PG_VERSION" in {it.path for it in found.files(iter([manifest]))}
@@ -292,7 +292,7 @@ def test_a_backup_and_its_manifest(conn: Connection) -> None:
             stream.end_lsn,
         )
         if major >= 17:
-            stream._upload(_core.upload_manifest_command(major), [manifest])
+            stream._upload([manifest])
         else:
             with pytest.raises(OptionError, match="needs PostgreSQL 17 or later"):
                 _core.upload_manifest_command(major)

@@ -187,7 +187,7 @@ class PhysicalStream(CopyBoth):
         except self._error as error:
             raise self._refused(error) from error
         if result is not None and result.ntuples:
-            return _next_timeline(result)
+            return self._next_of(result)
         self._begin_copy()
         return None
 
@@ -318,8 +318,18 @@ class PhysicalStream(CopyBoth):
         first = results[0] if results else None
         failure = self._failure_in(first)
         if failure is None and first is not None and first.ntuples:
-            self._next_timeline = _next_timeline(first)
+            self._next_timeline = self._next_of(first)
         self._end(failure)
+
+    def _next_of(self, result: PGresult) -> TimelineEnd:
+        timeline, start = parse_next_timeline(row_of(result))
+        if start > self._expected:
+            text = (
+                f"timeline {timeline} begins at {Lsn(start)}, and the server sent the WAL"
+                f" before it only up to {Lsn(self._expected)}"
+            )
+            raise ReplicationError(text, sqlstate="08P01")
+        return TimelineEnd(timeline, Lsn(start))
 
     def _failure_in(self, result: PGresult | None) -> Error | None:
         if result is None or result.status != pq.ExecStatus.FATAL_ERROR:
@@ -334,11 +344,6 @@ class PhysicalStream(CopyBoth):
         if _OF_OTHER_HISTORY.search(error.diag.message_primary or ""):
             hint = _OTHER_HISTORY
         return replication_error(error, self._failed, slot=self._slot, hint=hint)
-
-
-def _next_timeline(result: PGresult) -> TimelineEnd:
-    timeline, start = parse_next_timeline(row_of(result))
-    return TimelineEnd(timeline, Lsn(start))
 
 
 #: These messages have no SQLSTATE of their own. They may be translated.

@@ -134,44 +134,57 @@ def _wait(
     """Waits for the result of the command that was sent, interruptibly."""
     start = time.monotonic()
     with Waiter() as waiter:
+
+        def poll() -> None:
+            if not _poll(waiter, conn, READ) and tick is not None:
+                tick(time.monotonic() - start)
+
         try:
             while conn.pgconn.flush():
                 _poll(waiter, conn, READ | WRITE)
                 conn.pgconn.consume_input()
-            while conn.pgconn.is_busy():
-                if not _poll(waiter, conn, READ) and tick is not None:
-                    tick(time.monotonic() - start)
-                conn.pgconn.consume_input()
+            return _last_result(conn, poll)
         except BaseException:
             _cancel(waiter, conn, undo)
             raise
-    return _last_result(conn)
 
 
 def _cancel(waiter: Waiter, conn: psycopg.Connection[Any], undo: str | None) -> None:
     """Cancels the running command, or undoes it if it was faster."""
+    deadline = time.monotonic() + 2 * _CANCEL_SECONDS
+
+    def poll() -> None:
+        if time.monotonic() > deadline:
+            text = "the server does not end the command"
+            raise psycopg.OperationalError(text)
+        _poll(waiter, conn, READ)
+
     with contextlib.suppress(psycopg.Error):
         conn.cancel_safe(timeout=_CANCEL_SECONDS)
-        deadline = time.monotonic() + _CANCEL_SECONDS
-        while conn.pgconn.is_busy():
-            if time.monotonic() > deadline:
-                break
-            _poll(waiter, conn, READ)
-            conn.pgconn.consume_input()
-        else:
-            done = _last_result(conn).status == pq.ExecStatus.TUPLES_OK
-            if done and undo is not None:
-                conn.pgconn.exec_(undo.encode(encoding_of(conn)))
-            return
+        done = _last_result(conn, poll).status == pq.ExecStatus.TUPLES_OK
+        if done and undo is not None:
+            conn.pgconn.exec_(undo.encode(encoding_of(conn)))
+        return
     # Its state is unknown.
     conn.pgconn.finish()
 
 
-def _last_result(conn: psycopg.Connection[Any]) -> PGresult:
-    """The result of a command whose results have all arrived."""
+def _last_result(conn: psycopg.Connection[Any], poll: Callable[[], None]) -> PGresult:
+    """The last result of the command that was sent, when the server takes another one."""
     last = None
-    while (result := conn.pgconn.get_result()) is not None:
+    while True:
+        # Otherwise `get_result` waits, without an end and with the interpreter lock.
+        while conn.pgconn.is_busy():
+            poll()
+            conn.pgconn.consume_input()
+        result = conn.pgconn.get_result()
+        if result is None:
+            break
         last = result
+        if last.status in _COPIES:
+            # It would come again and again.
+            text = "the server began a COPY, which was not asked for"
+            raise psycopg.OperationalError(text)
     if last is None:
         text = "the server returned no result"
         raise psycopg.OperationalError(text)
@@ -208,4 +221,5 @@ def text_of(conn: psycopg.Connection[Any], name: bytes) -> str:
 #: NAMEDATALEN of PostgreSQL, without the NUL at its end.
 _NAME_BYTES = 63
 _CANCEL_SECONDS = 5.0
+_COPIES = {pq.ExecStatus.COPY_IN, pq.ExecStatus.COPY_OUT, pq.ExecStatus.COPY_BOTH}
 _POLL_SECONDS = 1.0

@@ -8,8 +8,8 @@ Nothing is allocated for a size that a header claims.
 from __future__ import annotations
 
 import hashlib
-import os
-import re
+import sys
+import tarfile
 import zlib
 from collections import deque
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ class Contents:
     """
 
     def __init__(self, algorithm: str, links: set[str]) -> None:
-        """Has nothing yet. The server sends these links of tablespaces, and no others."""
+        """The server sends these links of tablespaces, and no others."""
         self.files = self.bytes = 0
         self.segments: dict[str, int] = {}
         self._algorithm = algorithm
@@ -70,7 +70,7 @@ class Contents:
         """Refuses a file whose path has arrived already, or its directory has not."""
         self._check_place(path, root)
         if path in self._directories:
-            _refuse(f"{path!r} twice")
+            refuse(f"{path!r} twice")
 
     def add_file(self, path: str, size: int, checksum: bytes) -> None:
         """Adds a file that has arrived, with its path below the data directory."""
@@ -105,7 +105,7 @@ class Contents:
     def end(self) -> None:
         """Refuses files that are not in the manifest. It does not list WAL."""
         if lacking := self._links - self._linked:
-            _refuse(f"no link {min(lacking)!r}")
+            refuse(f"no link {min(lacking)!r}")
         for path in self._unlisted:
             if not path.startswith(_WAL):
                 _differ(path, "is not in the manifest")
@@ -113,13 +113,13 @@ class Contents:
     def _check_place(self, path: str, root: str) -> None:
         parent = path.rpartition("/")[0]
         if parent != root and parent not in self._directories:
-            _refuse(f"{path!r} before its directory")
+            refuse(f"{path!r} before its directory")
         if path in self._unlisted or path in self._links or path == MANIFEST:
-            _refuse(f"{path!r} twice")
+            refuse(f"{path!r} twice")
 
     def _check_number(self) -> None:
         if len(self._unlisted) + len(self._directories) > _MOST_MEMBERS:
-            _refuse(f"more than {_MOST_MEMBERS:,} files")
+            refuse(f"more than {_MOST_MEMBERS:,} files")
 
 
 class Member:
@@ -130,29 +130,22 @@ class Member:
             archive, that begins with `pg_tblspc/16385/`.
         name: Its path in the archive.
         size: A file's size. 0 for others.
+        is_file: Whether it is a file.
+        is_directory: Whether it is a directory.
         link: Where the link of a tablespace leads on the server. None for others.
         header: Its header in the archive: 512 bytes.
     """
 
     def __init__(
-        self, archive: Archive, header: bytes, name: str, size: int, link: str | None
+        self, archive: Archive, header: bytes, name: str, found: tarfile.TarInfo
     ) -> None:
         self.path = f"{archive.below}{name}"
         self.name = name
-        self.size = size
-        self.link = link
+        self.size = found.size
+        self.is_file, self.is_directory = found.isreg(), found.isdir()
+        self.link = found.linkname if found.issym() else None
         self.header = header
         self._blocks = archive._content(self) if self.is_file else iter(())
-
-    @property
-    def is_file(self) -> bool:
-        """Whether it is a file."""
-        return self.header[_KIND] == _FILE
-
-    @property
-    def is_directory(self) -> bool:
-        """Whether it is a directory."""
-        return self.header[_KIND] == _DIRECTORY
 
     def blocks(self) -> Iterator[bytes]:
         """The bytes of a file, as they arrive. They can be taken once."""
@@ -161,7 +154,7 @@ class Member:
     @property
     def padding(self) -> bytes:
         """The zeros that follow the bytes in an archive."""
-        return bytes(-self.size % _BLOCK)
+        return bytes(-self.size % tarfile.BLOCKSIZE)
 
 
 class Archive:
@@ -175,12 +168,7 @@ class Archive:
         below: The place of its files below the data directory: empty, or `pg_tblspc/16385/`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        data: Iterator[bytes],
-        contents: Contents,
-    ) -> None:
+    def __init__(self, name: str, data: Iterator[bytes], contents: Contents) -> None:
         self.name = name
         stem = name.partition(".")[0]
         self.below = "" if stem == "base" else f"pg_tblspc/{stem}/"
@@ -285,48 +273,29 @@ class Archive:
         self._has_end = True
 
     def _parse(self, header: bytes) -> Member:
-        if len(header) < _BLOCK or not _is_header(header):
+        try:
+            found = tarfile.TarInfo.frombuf(header, _ENCODING, "surrogateescape")
+        except tarfile.HeaderError:
+            found = None
+        # PostgreSQL does not split names.
+        if found is None or header[257:263] != b"ustar\0" or any(header[345:500]):
             self._refuse("is cut, or not a tar archive of PostgreSQL", None)
-        name = os.fsdecode(header[:100].partition(b"\0")[0])
-        name = name.removeprefix("./").removesuffix("/")
-        path, kind, link = f"{self.below}{name}", header[_KIND], None
-        if kind == _LINK and self._contents.add_link(path):
-            link = os.fsdecode(header[157:257].partition(b"\0")[0])
-        elif kind not in (_FILE, _DIRECTORY):
-            problem = (
-                f"has the type {chr(kind)!r} of tar: it is not a file or directory"
-            )
+        name = found.name.removeprefix("./")
+        is_link = found.issym() and self._contents.add_link(f"{self.below}{name}")
+        if not is_link and found.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
+            kind = found.type.decode("latin-1")
+            problem = f"has the type {kind!r} of tar: it is not a file or directory"
             self._refuse(problem, name)
         if not is_inside(name):
             self._refuse("is a path that may leave the backup", name)
-        size = _number(header[124:136])
-        if size is None or (size and kind != _FILE):
+        if found.size < 0 or (found.size and not found.isreg()):
             self._refuse("has no valid size", name)
-        return Member(self, header, name, size, link)
+        return Member(self, header, name, found)
 
     def _refuse(self, problem: str, name: str | None) -> NoReturn:
         what = f"archive {self.name}, which" if name is None else f"{name!r}, which"
         where = "" if name is None else f", in {self.name}"
-        _refuse(f"{what} {problem}{where}")
-
-
-def _is_header(header: bytes) -> bool:
-    """Whether it is a header in the format ustar. PostgreSQL does not split names."""
-    field = header[148:156].rstrip(b" \0")
-    if not _OCTAL.fullmatch(field) or header[257:263] != b"ustar\0":
-        return False
-    # The checksum's own bytes are blanks.
-    total = sum(header) - sum(header[148:156]) + 8 * ord(" ")
-    return int(field, 8) == total and not any(header[345:500])
-
-
-def _number(field: bytes) -> int | None:
-    """A size: octal digits, or from 8 GiB on, the bytes of the number after 0x80."""
-    if field[0] == _BINARY:
-        size = int.from_bytes(field[1:], "big")
-        return size if size < _MOST_SIZE else None
-    digits = field.rstrip(b" \0")
-    return int(digits, 8) if _OCTAL.fullmatch(digits) else None
+        refuse(f"{what} {problem}{where}")
 
 
 def _inflated(blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -338,15 +307,16 @@ def _inflated(blocks: Iterator[bytes]) -> Iterator[bytes]:
                 yield inflater.decompress(rest, _CONTENT_BYTES)
                 rest = inflater.unconsumed_tail
             if inflater.unused_data or (rest and inflater.eof):
-                _refuse("an archive with data after the end of gzip")
+                refuse("an archive with data after the end of gzip")
         yield inflater.flush()
     except zlib.error:
-        _refuse("an archive that is not gzip")
+        refuse("an archive that is not gzip")
     if not inflater.eof:
-        _refuse("an archive of gzip that is cut")
+        refuse("an archive of gzip that is cut")
 
 
-def _refuse(what: str) -> NoReturn:
+def refuse(what: str) -> NoReturn:
+    """Refuses what the server sent."""
     text = f"the server sent {what}; start the backup again"
     raise BackupError(text, code="protocol")
 
@@ -358,12 +328,8 @@ def _differ(path: str, problem: str) -> NoReturn:
     raise BackupError(text, code="damaged", path=path)
 
 
-_BLOCK = 512
-_KIND = 156
-_FILE, _LINK, _DIRECTORY = b"025"
-_OCTAL = re.compile(rb"[0-7]{1,12}")
-_BINARY = 0x80
-_MOST_SIZE = 1 << 50
+_BLOCK = tarfile.BLOCKSIZE
+_ENCODING = sys.getfilesystemencoding()
 #: Two blocks are enough. Programs fill up to 20.
 _MOST_END = 20 * _BLOCK
 _CONTENT_BYTES = 1 << 20

@@ -47,7 +47,6 @@ class ManifestReader:
     """
 
     def __init__(self) -> None:
-        """Has read nothing."""
         self.system_identifier: str | None = None
         self.ranges: list[WalRange] = []
         self._hash = hashlib.sha256()

@@ -29,13 +29,14 @@ Progress = Callable[[int, int | None], None]
 _GZIP = re.compile("gzip(?::[1-9])?")
 
 
-def _refuse(reason: str) -> NoReturn:
+def refuse(reason: str) -> NoReturn:
+    """Refuses options."""
     raise OptionError(reason)
 
 
 def _compression(value: object, name: str) -> object:
     if not isinstance(value, str) or not _GZIP.fullmatch(value):
-        _refuse(f"{name} is {brief(value)}: it must be gzip, or gzip:1 to gzip:9")
+        refuse(f"{name} is {brief(value)}: it must be gzip, or gzip:1 to gzip:9")
     return value
 
 
@@ -123,15 +124,15 @@ class BackupOptions(StreamOptions):
     def __post_init__(self) -> None:
         """Refuses options that contradict each other, before anything is read or written."""
         if self.format == "tar" and self.tablespaces:
-            _refuse(
+            refuse(
                 "tablespaces are mapped in format plain only: a tar has their own places"
             )
         places = [self.to]
         for old, new in self.tablespaces.items():
             if not (Path(old).is_absolute() and Path(new).is_absolute()):
-                _refuse(f"the paths of tablespace {old}={new} must be absolute")
+                refuse(f"the paths of tablespace {old}={new} must be absolute")
             path = Path(os.path.normpath(new))
             for other in places:
                 if path.is_relative_to(other) or other.is_relative_to(path):
-                    _refuse(f"{path} and {other} must not be inside each other")
+                    refuse(f"{path} and {other} must not be inside each other")
             places.append(path)

@@ -19,9 +19,10 @@ from typing import Any, NamedTuple, NoReturn, Self
 import psycopg
 from psycopg import errors, pq
 
-from walrow._backup.base.archive import Archive, Contents
+from walrow._backup.base.archive import Archive, Contents, refuse
 from walrow._backup.base.manifest import MANIFEST, ManifestReader, check_wal
 from walrow._backup.base.options import StreamOptions
+from walrow._backup.store import named
 from walrow._backup.wal.beginning import checked_segment_size
 from walrow._core import (
     base_backup_command,
@@ -75,45 +76,7 @@ def stream_base_backup(options: StreamOptions) -> BackupStream:
     """
     conn = connect(parameters_of(options.conninfo))
     with closed_after_error(conn, "the base backup cannot begin"):
-        return begin(conn, options, tablespace_map=True)
-
-
-def begin(
-    conn: psycopg.Connection[Any], options: StreamOptions, *, tablespace_map: bool
-) -> BackupStream:
-    """Begins a base backup, with links of tablespaces, or a file `tablespace_map` instead."""
-    major = major_version(conn)
-    command = base_backup_command(
-        major,
-        label="walrow",
-        progress=options.progress is not None,
-        checkpoint=options.checkpoint,
-        wal=options.wal == "fetch",
-        # A backup without WAL needs the archive's. A server without an archive does not wait.
-        wait=options.wal == "none",
-        max_rate=options.max_rate,
-        tablespace_map=tablespace_map,
-        verify_checksums=options.verify_checksums,
-        manifest="yes",
-        manifest_checksums=options.manifest_checksums,
-        compression="gzip" if options.compress else None,
-        compression_detail=(options.compress or "").partition(":")[2] or None,
-        target=None,
-        target_detail=None,
-        incremental=options.incremental is not None,
-    )
-    stream = BackupStream(conn, options)
-    try:
-        if options.wal == "fetch":
-            stream._reserve_wal()
-        if options.incremental is not None:
-            blocks = _manifest_of(options.incremental)
-            stream._upload(upload_manifest_command(major), blocks)
-        stream._start(command, with_links=not tablespace_map)
-    except BaseException:
-        stream.close()
-        raise
-    return stream
+        return BackupStream(conn, options, with_links=False)
 
 
 class BackupStream:
@@ -131,26 +94,43 @@ class BackupStream:
         contents: What has arrived.
     """
 
-    def __init__(self, conn: psycopg.Connection[Any], options: StreamOptions) -> None:
+    def __init__(
+        self,
+        conn: psycopg.Connection[Any],
+        options: StreamOptions,
+        *,
+        with_links: bool,
+    ) -> None:
+        """Begins it, with links of tablespaces, or a file `tablespace_map` instead."""
         self.end_lsn: Lsn | None = None
         self.end_timeline: int | None = None
         self._conn = conn
         self._pgconn = conn.pgconn
         self._options = options
         self._major = major_version(conn)
+        #: The command that runs.
+        self._command = ""
         self._waiter = Waiter()
         self._next: tuple[Any, ...] | None = None
         self._counts_itself = True
         self._done = 0
-        self.system_identifier = identify_system(conn).system_identifier
-        self._segment_bytes = checked_segment_size(conn)
+        try:
+            command = self._written(with_links=with_links)
+            self.system_identifier = identify_system(conn).system_identifier
+            self._segment_bytes = checked_segment_size(conn)
+            if options.wal == "fetch":
+                self._reserve_wal()
+            if options.incremental is not None:
+                self._upload(_manifest_of(options.incremental))
+            self._start(command, with_links=with_links)
+        except BaseException:
+            self.close()
+            raise
 
     def __enter__(self) -> Self:
-        """Returns the stream."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Closes the stream."""
         self.close()
 
     def close(self) -> None:
@@ -215,6 +195,29 @@ class BackupStream:
                 yield block
         yield bytes(-size % tarfile.BLOCKSIZE + 2 * tarfile.BLOCKSIZE)
 
+    def _written(self, *, with_links: bool) -> str:
+        """The command of a server of this version."""
+        options = self._options
+        return base_backup_command(
+            self._major,
+            label="walrow",
+            progress=options.progress is not None,
+            checkpoint=options.checkpoint,
+            wal=options.wal == "fetch",
+            # A backup without WAL needs the archive's. A server without an archive does not wait.
+            wait=options.wal == "none",
+            max_rate=options.max_rate,
+            tablespace_map=not with_links,
+            verify_checksums=options.verify_checksums,
+            manifest="yes",
+            manifest_checksums=options.manifest_checksums,
+            compression="gzip" if options.compress else None,
+            compression_detail=(options.compress or "").partition(":")[2] or None,
+            target=None,
+            target_detail=None,
+            incremental=options.incremental is not None,
+        )
+
     def _reserve_wal(self) -> None:
         """Makes the server keep WAL until the end: the slot ends with the connection."""
         name = f"walrow_base_{secrets.token_hex(8)}"
@@ -224,13 +227,11 @@ class BackupStream:
             error.add_note("wal='none', or --wal none, needs no slot")
             raise
 
-    def _upload(self, command: str, blocks: Iterable[bytes]) -> None:
+    def _upload(self, blocks: Iterable[bytes]) -> None:
         """Sends the manifest of the backup that this one is incremental to."""
         with self._broken():
-            self._send(command)
-            result = self._result(command)
-            if result is None or result.status != pq.ExecStatus.COPY_IN:
-                _unexpected(command, result)
+            self._send(upload_manifest_command(self._major))
+            self._expect(pq.ExecStatus.COPY_IN)
             for block in blocks:
                 while not self._pgconn.put_copy_data(block):
                     self._wait(READ | WRITE)
@@ -238,7 +239,7 @@ class BackupStream:
             while not self._pgconn.put_copy_end():
                 self._wait(READ | WRITE)
             self._flush()
-            self._until_end(command)
+            self._until_end()
 
     def _start(self, command: str, *, with_links: bool) -> None:
         """Begins the backup: it waits for the checkpoint."""
@@ -276,7 +277,7 @@ class BackupStream:
                 yield event
         # An error in the middle is raised here, before an archive seems to be cut.
         position = self._position()
-        self._until_end(_NAME)
+        self._until_end()
         yield "end", *position
 
     def _take(self) -> tuple[Any, ...] | None:
@@ -304,7 +305,7 @@ class BackupStream:
         while (event := self._take()) is not None and event[0] == "n":
             name = event[1]
             if name not in self._expected:
-                _refuse(f"an archive with the name {name!r}, which it did not announce")
+                refuse(f"an archive with the name {name!r}, which it did not announce")
             self._expected.remove(name)
             archive = Archive(name, self._data(), self.contents)
             yield archive
@@ -312,16 +313,16 @@ class BackupStream:
                 for _ in member.blocks():
                     pass
             if any(self._data()):
-                _refuse(f"archive {name}, which has data after its end")
+                refuse(f"archive {name}, which has data after its end")
         self._next = event
 
     def _read_manifest(self) -> Iterator[bytes]:
         for _ in self.archives():
             pass
         if self._expected:
-            _refuse(f"no archive {min(self._expected)}")
+            refuse(f"no archive {min(self._expected)}")
         if (self._take() or ())[:1] != ("m",):
-            _refuse("no manifest after the archives")
+            refuse("no manifest after the archives")
         reader = ManifestReader()
         blocks: deque[bytes] = deque()
         for file in reader.files(_kept(self._data(), blocks)):
@@ -331,12 +332,13 @@ class BackupStream:
         yield from blocks
         kind, *position = self._take() or ("nothing",)
         if kind != "end":
-            _refuse("more after the manifest")
+            refuse("more after the manifest")
         end_lsn, end_timeline = position
         self.contents.end()
         ranges = reader.ranges
-        wal = min(it.start for it in ranges), max(it.end for it in ranges)
-        if wal != (self.start_lsn, end_lsn):
+        first, last = min(ranges), max(ranges)
+        start = self.start_timeline, self.start_lsn
+        if (first[:2], last.timeline, last.end) != (start, end_timeline, end_lsn):
             text = "the manifest is about other WAL than the backup; take another one"
             raise BackupError(text, code="manifest")
         if reader.system_identifier not in (None, self.system_identifier):
@@ -353,9 +355,7 @@ class BackupStream:
 
     def _copy(self) -> Iterator[bytes]:
         """The messages of one COPY."""
-        result = self._result(_NAME)
-        if result is None or result.status != pq.ExecStatus.COPY_OUT:
-            _unexpected(_NAME, result)
+        self._expect(pq.ExecStatus.COPY_OUT)
         while True:
             size, payload = self._pgconn.get_copy_data(1)
             if size > 0:
@@ -367,9 +367,7 @@ class BackupStream:
                 self._wait(READ)
 
     def _rows(self) -> list[list[bytes | None]]:
-        result = self._result(_NAME)
-        if result is None or result.status != pq.ExecStatus.TUPLES_OK:
-            _unexpected(_NAME, result)
+        result = self._expect(pq.ExecStatus.TUPLES_OK)
         columns = range(result.nfields)
         return [
             [result.get_value(row, column) for column in columns]
@@ -379,31 +377,52 @@ class BackupStream:
     def _position(self) -> tuple[Lsn, int]:
         rows = self._rows()
         if len(rows) != 1:
-            text = (
-                f"the server answered {_NAME} with {len(rows)} positions instead of one"
-            )
-            raise BackupError(text, code="protocol")
+            refuse(f"{len(rows)} positions instead of one")
         lsn, timeline = parse_backup_position(rows[0])
         return Lsn(lsn), timeline
 
-    def _until_end(self, command: str) -> None:
+    def _until_end(self) -> None:
         ends = {pq.ExecStatus.COMMAND_OK, pq.ExecStatus.TUPLES_OK}
-        while (result := self._result(command)) is not None:
+        while (result := self._result()) is not None:
             if result.status not in ends:
-                _unexpected(command, result)
+                self._unexpected(result)
 
-    def _result(self, command: str) -> Any:
+    def _expect(self, status: pq.ExecStatus) -> Any:
+        """The next result, which has this status."""
+        result = self._result()
+        if result is None or result.status != status:
+            self._unexpected(result)
+        return result
+
+    def _unexpected(self, result: Any) -> NoReturn:
+        status = "nothing" if result is None else f"a result of status {result.status}"
+        text = (
+            f"the server answered {self._command} with {status}: it may be a proxy that"
+            " does not know it"
+        )
+        raise BackupError(text, code="protocol")
+
+    def _result(self) -> Any:
         while self._pgconn.is_busy():
             self._wait(READ)
         result = self._pgconn.get_result()
         if result is not None and result.status == pq.ExecStatus.FATAL_ERROR:
-            if self._pgconn.status == pq.ConnStatus.BAD and not _sqlstate(result):
+            sqlstate = result.error_field(pq.DiagnosticField.SQLSTATE)
+            if self._pgconn.status == pq.ConnStatus.BAD and not sqlstate:
                 raise ConnectionLostError(_LOST)
             refusal = errors.error_from_result(result, encoding_of(self._conn))
-            raise _refused(refusal, command) from refusal
+            raise self._refused(refusal) from refusal
         return result
 
+    def _refused(self, refusal: psycopg.Error) -> ReplicationError:
+        sqlstate = refusal.sqlstate or ""
+        hint = refusal.diag.message_hint or _HINTS.get(sqlstate)
+        if hint is None and sqlstate.startswith("58"):
+            hint = "the server's log says more"
+        return replication_error(refusal, f"{self._command} failed", hint=hint)
+
     def _send(self, command: str) -> None:
+        self._command = command.partition(" ")[0]
         self._pgconn.send_query(command.encode(encoding_of(self._conn)))
         self._pgconn.nonblocking = 1
         self._flush()
@@ -436,15 +455,10 @@ def _kept(blocks: Iterator[bytes], into: deque[bytes]) -> Iterator[bytes]:
 def _manifest_of(parent: Path) -> Iterator[bytes]:
     """The manifest of a backup: the file itself, or the one in a directory."""
     path = parent / MANIFEST if parent.is_dir() else parent
-    try:
-        with path.open("rb", buffering=0) as file:
-            while block := file.read(_BLOCK_BYTES):
-                yield block
-    except OSError as error:
-        text = f"{path}: {error.strerror}: name a backup with its manifest"
-        raise BackupError(
-            text, code="store", path=str(path), errno=error.errno
-        ) from error
+    remedy = "name a backup with its manifest"
+    with named(path, remedy), path.open("rb", buffering=0) as file:
+        while block := file.read(_BLOCK_BYTES):
+            yield block
 
 
 def _header(name: str, size: int) -> bytes:
@@ -456,33 +470,6 @@ def _header(name: str, size: int) -> bytes:
     return member.tobuf(tarfile.USTAR_FORMAT)
 
 
-def _sqlstate(result: Any) -> bytes | None:
-    found: bytes | None = result.error_field(pq.DiagnosticField.SQLSTATE)
-    return found
-
-
-def _refused(refusal: psycopg.Error, command: str) -> ReplicationError:
-    sqlstate = refusal.sqlstate or ""
-    hint = refusal.diag.message_hint or _HINTS.get(sqlstate)
-    if hint is None and sqlstate.startswith("58"):
-        hint = "the server's log says more"
-    name = command.partition(" ")[0]
-    return replication_error(refusal, f"{name} failed", hint=hint)
-
-
-def _unexpected(command: str, result: Any) -> NoReturn:
-    name = command.partition(" ")[0]
-    status = "nothing" if result is None else f"a result of status {result.status}"
-    text = f"the server answered {name} with {status}: it may be a proxy that does not know it"
-    raise BackupError(text, code="protocol")
-
-
-def _refuse(what: str) -> NoReturn:
-    text = f"the server sent {what}; start the backup again"
-    raise BackupError(text, code="protocol")
-
-
-_NAME = "BASE_BACKUP"
 _LOST = "the connection broke in the middle of the base backup; start it again"
 _ONE_COPY_SINCE = 15
 _BLOCK_BYTES = 1 << 20

@@ -5,21 +5,21 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Literal
 
 from walrow._backup.base.archive import Archive
 from walrow._backup.base.manifest import MANIFEST
-from walrow._backup.base.options import BackupOptions
-from walrow._backup.base.stream import BackupStream, begin
+from walrow._backup.base.options import BackupOptions, refuse
+from walrow._backup.base.stream import BackupStream
+from walrow._backup.store import DIRECTORY_MODE, FILE_MODE, named, sync, write
 from walrow._lsn import Lsn
 from walrow._options import takes
 from walrow._postgres.connecting import closed_after_error, connect, parameters_of
 from walrow._results import Result, result
-from walrow.errors import BackupError, OptionError
+from walrow.errors import BackupError
 
 
 @result
@@ -82,7 +82,7 @@ def base_backup(options: BackupOptions) -> BaseBackup:
     is_tar = options.format == "tar"
     with (
         closed_after_error(conn, "the base backup cannot begin"),
-        begin(conn, options, tablespace_map=is_tar) as stream,
+        BackupStream(conn, options, with_links=not is_tar) as stream,
     ):
         locations = {
             it.oid: os.fsdecode(it.location or b"")
@@ -144,7 +144,7 @@ def _unpack(archive: Archive, root: Path, roots: Mapping[str, Path]) -> None:
             path.symlink_to(roots[f"{member.path}/"])
         elif not path.is_dir():
             # Some directories come again, for their contents.
-            _make_directory(path)
+            path.mkdir(mode=DIRECTORY_MODE)
 
 
 @contextlib.contextmanager
@@ -155,24 +155,24 @@ def _named_at_end(paths: Sequence[Path]) -> Iterator[None]:
     """
     made: list[Path] = []
     try:
-        for path in map(_partial, paths):
-            _make_directory(path)
-            made.append(path)
-        yield
-        for path in made:
-            _sync_tree(path)
-        for at, path in enumerate(paths):
-            # An empty directory is replaced.
-            made[at].rename(path)
-            made[at] = path
-            _sync(str(path.parent))
+        with named(paths[-1], "make room or fix it, and start the backup again"):
+            for path in map(_partial, paths):
+                path.mkdir(mode=DIRECTORY_MODE)
+                made.append(path)
+            yield
+            for path in made:
+                _sync_tree(path)
+            for at, path in enumerate(paths):
+                # An empty directory is replaced.
+                made[at].rename(path)
+                made[at] = path
+                sync(path.parent)
     except BaseException as error:
-        left = _remove_trees(made)
-        if left:
-            names = ", ".join(map(str, left))
-            error.add_note(f"remove what is left of the backup: {names}")
-        if isinstance(error, OSError) and error.errno is not None:
-            _fail(paths[-1], error)
+        for path in made:
+            with contextlib.suppress(OSError):
+                shutil.rmtree(path)
+        if left := ", ".join(str(it) for it in made if os.path.lexists(it)):
+            error.add_note(f"remove what is left of the backup: {left}")
         raise
 
 
@@ -183,7 +183,7 @@ def places_of(
     own = {oid: os.path.normpath(it) for oid, it in locations.items()}
     inside = sorted(it for it in own.values() if not Path(it).is_absolute())
     if inside:
-        _refuse(
+        refuse(
             f"the tablespaces {', '.join(inside)} are inside the data directory, as"
             " allow_in_place_tablespaces makes them: take the backup in format tar"
         )
@@ -194,13 +194,13 @@ def places_of(
     lacking = [it for it in own.values() if it not in mapped]
     if lacking:
         named = " ".join(f"--tablespace {it}=NEW" for it in lacking)
-        _refuse(
+        refuse(
             f"the server has tablespaces, and in format plain each needs a directory: {named}"
             " (tablespaces={old: new} in Python)"
         )
     unknown = mapped.keys() - set(own.values())
     if unknown:
-        _refuse(f"the server has no tablespace at {', '.join(sorted(unknown))}")
+        refuse(f"the server has no tablespace at {', '.join(sorted(unknown))}")
     return {oid: mapped[location] for oid, location in own.items()}
 
 
@@ -208,20 +208,20 @@ def _check_places(paths: Iterable[Path]) -> None:
     """Refuses directories that are not empty, or that another backup writes."""
     for path in paths:
         if os.path.ismount(path):
-            _refuse(
+            refuse(
                 f"{path} is a mount point, which cannot be replaced: name one below it"
             )
         if path.is_symlink():
-            _refuse(f"{path} is a link: name the directory that it leads to")
+            refuse(f"{path} is a link: name the directory that it leads to")
         try:
             if any(path.iterdir()):
-                _refuse(
+                refuse(
                     f"{path} is not empty: a backup needs a new or an empty directory"
                 )
         except FileNotFoundError:
             pass
         except NotADirectoryError:
-            _refuse(f"{path} is not a directory")
+            refuse(f"{path} is not a directory")
         partial = _partial(path)
         if os.path.lexists(partial):
             text = (
@@ -236,39 +236,17 @@ def _partial(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
-def _refuse(reason: str) -> NoReturn:
-    raise OptionError(reason)
-
-
-def _fail(path: Path, error: OSError) -> NoReturn:
-    text = (
-        f"{error.filename or path}: {error.strerror}; make room or fix it, and start the"
-        " backup again"
-    )
-    failure = BackupError(text, code="store", path=str(path), errno=error.errno)
-    for note in getattr(error, "__notes__", ()):
-        failure.add_note(note)
-    raise failure from error
-
-
-def _make_directory(path: Path) -> None:
-    """Makes a directory that only its owner can read, in a directory that exists."""
-    path.mkdir(mode=0o700)
-
-
 def _write_file(path: Path, blocks: Iterable[bytes]) -> None:
-    """Writes a new file that only its owner can read.
-
-    It is durable after `_sync_tree`. Most of a large file is durable before.
-    """
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    with os.fdopen(os.open(path, flags, 0o600), "wb", buffering=0) as file:
+    """Writes a new file, which is durable after `_sync_tree`, and mostly before if it is large."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    file = os.open(path, flags, FILE_MODE)
+    try:
         for block in blocks:
-            rest = memoryview(block)
-            while rest:
-                rest = rest[file.write(rest) :]
-        if file.tell() >= _LARGE_BYTES:
-            os.fsync(file.fileno())
+            write(file, block)
+        if os.fstat(file).st_size >= _LARGE_BYTES:
+            os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _sync_tree(path: Path) -> None:
@@ -279,32 +257,11 @@ def _sync_tree(path: Path) -> None:
     """
     with ThreadPoolExecutor(_THREADS) as executor:
         for place, _, names in os.walk(path, topdown=False, onerror=_raise):
+            files = [it for it in map(Path(place).joinpath, names) if it.is_file()]
             # An error of a thread is raised here.
-            for _ in executor.map(_sync, [f"{place}/{name}" for name in names]):
+            for _ in executor.map(sync, files):
                 pass
-            _sync(place)
-
-
-def _sync(path: str) -> None:
-    """Syncs a file, or the names in a directory. Links and others have nothing to sync."""
-    if not (stat.S_ISREG(mode := os.lstat(path).st_mode) or stat.S_ISDIR(mode)):
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        # The error does not have the file's name.
-        raise OSError(error.errno, error.strerror, path) from None
-    finally:
-        os.close(descriptor)
-
-
-def _remove_trees(paths: Iterable[Path]) -> list[Path]:
-    """Removes directories. Returns the directories that are still there."""
-    for path in paths:
-        with contextlib.suppress(OSError):
-            shutil.rmtree(path)
-    return [path for path in paths if os.path.lexists(path)]
+            sync(place)
 
 
 def _raise(error: OSError) -> None:

@@ -25,9 +25,8 @@ from walrow._postgres.commands import (
     read_slot,
     timeline_history,
 )
-from walrow._postgres.connecting import parameters_of
+from walrow._postgres.connecting import closed_after_error, parameters_of
 from walrow._postgres.physical import PhysicalStream, TimelineEnd
-from walrow._postgres.server_errors import replication_error
 from walrow._postgres.show import show_amount
 from walrow.errors import BackupError, ReplicationError
 
@@ -65,28 +64,47 @@ def begin(
 ) -> Begun:
     """Connects, compares the server with the directory, and starts the stream.
 
-    Args:
-        options: The connection, and the slot.
-        directory: The directory.
-        wakeup_fd: As for `PhysicalStream.connect`.
-        known: The system identifier of an earlier connection.
-        following: The timeline that follows. Default: where the directory continues.
+    The server must have the system identifier that is known. Without a timeline that follows,
+    the stream starts where the directory continues.
     """
+    if following is None:
+        parameters = parameters_of(options.conninfo)
+        stream = PhysicalStream.connect(**parameters, wakeup_fd=wakeup_fd)
+        first = None
+    else:
+        first, stream = following
     with contextlib.ExitStack() as stack:
-        if following is None:
-            parameters = parameters_of(options.conninfo)
-            stream = PhysicalStream.connect(**parameters, wakeup_fd=wakeup_fd)
-        else:
-            stream = following.stream
         stack.callback(stream.close)
-        try:
-            first = None if following is None else following.first
-            begun = _begin(stream, options, directory, known, first)
-        except psycopg.Error as error:
-            failed = "the stream cannot be prepared"
-            raise replication_error(error, failed, slot=options.slot) from error
+        failed = "the stream cannot be prepared"
+        stack.enter_context(closed_after_error(stream.connection, failed))
+        system = identify_system(stream.connection)
+        _check_server(system, known, "WAL of it was received before")
+        size = checked_segment_size(stream.connection)
+        listing = directory.listing()
+        found = where_to_begin(directory.path, listing, size)
+        for name in segments_newest_first(listing):
+            if _is_of_server(directory, name, system, size):
+                break
+        kept = _kept_position(stream, options)
+        begin = (
+            first
+            or found
+            or Segment.at(*kept or (system.timeline, system.xlogpos), size)
+        )
+        if begin.timeline > system.timeline:
+            path = str(directory.path)
+            text = (
+                f"{path}: it has WAL of timeline {begin.timeline}, and the server is on timeline"
+                f" {system.timeline}: another server was promoted; connect to that one, or choose"
+                " an empty directory"
+            )
+            raise BackupError(text, code="other_server", path=path)
+        history = _missing_history(stream, directory, begin.timeline)
+        end = stream.start(
+            begin.start(size), timeline=begin.timeline, slot=options.slot
+        )
         stack.pop_all()
-        return begun
+        return Begun(stream, system, size, begin, found is None, history, end)
 
 
 def checked_segment_size(conn: psycopg.Connection[Any]) -> int:
@@ -99,38 +117,6 @@ def checked_segment_size(conn: psycopg.Connection[Any]) -> int:
         text = "the server's wal_segment_size is not a power of 2 from 1 MB to 1 GB"
         raise BackupError(text, code="protocol")
     return size
-
-
-def _begin(
-    stream: PhysicalStream,
-    options: WalOptions,
-    directory: WalDirectory,
-    known: str | None,
-    first: Segment | None,
-) -> Begun:
-    system = identify_system(stream.connection)
-    _check_server(system, known, "WAL of it was received before")
-    size = checked_segment_size(stream.connection)
-    listing = directory.listing()
-    found = where_to_begin(directory.path, listing, size)
-    for name in segments_newest_first(listing):
-        if _is_of_server(directory, name, system, size):
-            break
-    kept = _kept_position(stream, options)
-    begin = (
-        first or found or Segment.at(*kept or (system.timeline, system.xlogpos), size)
-    )
-    if begin.timeline > system.timeline:
-        path = str(directory.path)
-        text = (
-            f"{path}: it has WAL of timeline {begin.timeline}, and the server is on timeline"
-            f" {system.timeline}: another server was promoted; connect to that one, or choose"
-            " an empty directory"
-        )
-        raise BackupError(text, code="other_server", path=path)
-    history = _missing_history(stream, directory, begin.timeline)
-    end = stream.start(begin.start(size), timeline=begin.timeline, slot=options.slot)
-    return Begun(stream, system, size, begin, found is None, history, end)
 
 
 def _kept_position(

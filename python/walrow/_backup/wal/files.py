@@ -10,11 +10,12 @@ import contextlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Self
 
+from walrow._backup.store import DIRECTORY_MODE, FILE_MODE, named, sync, write
 from walrow._backup.wal.segments import (
     HEADER_BYTES,
     PARTIAL,
@@ -28,31 +29,22 @@ from walrow.errors import BackupError
 
 
 class WalDirectory:
-    """A directory of WAL, which only this process writes. A context manager.
+    """A directory of WAL, which only this process writes. A context manager."""
 
-    Attributes:
-        path: Its absolute path.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Makes the directory if necessary, for its owner only, and locks it.
-
-        Raises:
-            BackupError: Another receiver has it, or the file system refuses it.
-        """
+    def __init__(self, path: Path) -> None:
+        """Makes the directory if necessary, for its owner only, and locks it."""
         # Not on Windows, whose directories cannot be synced either.
         import fcntl
 
-        # The process may change its directory.
-        self.path = Path(path).absolute()
-        with _named(self.path):
+        self.path = path
+        with named(self.path):
             missing = [it for it in (self.path, *self.path.parents) if not it.exists()]
             for each in reversed(missing):
-                each.mkdir(_DIRECTORY_MODE, exist_ok=True)
-                each.chmod(_DIRECTORY_MODE)
-                _sync(each.parent)
-        with _named(self.path / _LOCK):
-            self._lock = os.open(self.path / _LOCK, _CREATE, _FILE_MODE)
+                each.mkdir(DIRECTORY_MODE, exist_ok=True)
+                each.chmod(DIRECTORY_MODE)
+                sync(each.parent)
+        with named(self.path / _LOCK):
+            self._lock = os.open(self.path / _LOCK, _CREATE, FILE_MODE)
             try:
                 fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except OSError as error:
@@ -63,11 +55,9 @@ class WalDirectory:
                 raise BackupError(text, code="locked", path=str(self.path)) from None
 
     def __enter__(self) -> Self:
-        """Returns the locked directory."""
         return self
 
     def __exit__(self, *_exception: object) -> None:
-        """Releases the lock."""
         os.close(self._lock)
 
     def hold(self) -> int:
@@ -77,7 +67,7 @@ class WalDirectory:
     def listing(self) -> list[Entry]:
         """The files, with their sizes."""
         found = []
-        with _named(self.path), os.scandir(self.path) as entries:
+        with named(self.path), os.scandir(self.path) as entries:
             for each in entries:
                 about = each.stat(follow_symlinks=False)
                 is_plain = stat.S_ISREG(about.st_mode)
@@ -86,25 +76,25 @@ class WalDirectory:
 
     def head(self, name: str) -> bytes:
         """The beginning of a segment's file, with its first header."""
-        with _named(self.path / name), (self.path / name).open("rb") as file:
+        with named(self.path / name), (self.path / name).open("rb") as file:
             return file.read(HEADER_BYTES)
 
     def history(self, timeline: int) -> bytes | None:
         """The history of a timeline. None if it is not there."""
         path = self.path / history_name(timeline)
-        with _named(path), contextlib.suppress(FileNotFoundError):
+        with named(path), contextlib.suppress(FileNotFoundError):
             return path.read_bytes()
         return None
 
     def save_history(self, timeline: int, content: bytes) -> None:
         """Saves the history of a timeline, durably."""
         name = history_name(timeline)
-        with _named(self.path / name):
+        with named(self.path / name):
             file = os.open(
-                self.path / f"{name}{PARTIAL}", _CREATE | os.O_TRUNC, _FILE_MODE
+                self.path / f"{name}{PARTIAL}", _CREATE | os.O_TRUNC, FILE_MODE
             )
             try:
-                _write(file, content)
+                write(file, content)
                 os.fsync(file)
             finally:
                 os.close(file)
@@ -112,12 +102,12 @@ class WalDirectory:
 
     def open_partial(self, name: str, size: int) -> int:
         """Opens the partial file of a segment at its start, with its whole size."""
-        file = os.open(self.path / f"{name}{PARTIAL}", _CREATE, _FILE_MODE)
+        file = os.open(self.path / f"{name}{PARTIAL}", _CREATE, FILE_MODE)
         try:
-            os.fchmod(file, _FILE_MODE)
+            os.fchmod(file, FILE_MODE)
             os.ftruncate(file, size)
             os.fsync(file)
-            _sync(self.path)
+            sync(self.path)
         except BaseException:
             os.close(file)
             raise
@@ -126,7 +116,7 @@ class WalDirectory:
     def rename_whole(self, name: str) -> None:
         """Gives a whole and durable file its name, durably."""
         (self.path / f"{name}{PARTIAL}").rename(self.path / name)
-        _sync(self.path)
+        sync(self.path)
 
 
 class WalLanding:
@@ -147,14 +137,9 @@ class WalLanding:
         at_once: bool,
         wake: Callable[[], None],
     ) -> None:
-        """Writes nothing yet.
+        """Calls `wake` when something was made durable, and after an error.
 
-        Args:
-            directory: The directory.
-            begin: The first segment.
-            size: The size of segments, in bytes.
-            at_once: Whether WAL is made durable as soon as it is written, or each second.
-            wake: Is called when something was made durable, and after an error.
+        WAL becomes durable as soon as it is written if `at_once`, otherwise each second.
         """
         self.written = self.flushed = self._begin = begin.start(size)
         self.failure: BaseException | None = None
@@ -209,7 +194,7 @@ class WalLanding:
         if self.failure is not None:
             return
         try:
-            with _named(self._directory.path / self._segment.name(self._size)):
+            with named(self._directory.path / self._segment.name(self._size)):
                 step()
         except BaseException as error:
             self.failure = error
@@ -224,7 +209,7 @@ class WalLanding:
                 self._file = self._directory.open_partial(name, self._size)
             room = self._segment.following.start(self._size) - self.written
             part, rest = rest[:room], rest[room:]
-            _write(self._file, part)
+            write(self._file, part)
             self.written = Lsn(self.written + len(part))
             if len(part) == room:
                 os.fsync(self._file)
@@ -256,38 +241,8 @@ class WalLanding:
         self._wake()
 
 
-@contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Names the file in an error of the file system."""
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or type(error).__name__
-        text = f"{path}: {reason}; start again when it is fixed: nothing is lost"
-        raise BackupError(
-            text, code="store", path=str(path), errno=error.errno
-        ) from error
-
-
-def _write(file: int, data: bytes | memoryview) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(file, rest) :]
-
-
-def _sync(directory: Path) -> None:
-    """Makes the names in a directory durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 #: The file that is locked.
 _LOCK = "_lock"
-_FILE_MODE = 0o600
-_DIRECTORY_MODE = 0o700
 _CREATE = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 #: WAL that waits for the disk.
 _QUEUE_BYTES = 64 << 20

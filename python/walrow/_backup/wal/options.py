@@ -6,12 +6,12 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from walrow._lsn import Lsn
-from walrow._options import DURATION, FLAG, FOLDER, TEXT, Kind, Option, options
+from walrow._options import DURATION, FLAG, FOLDER, LSN, TEXT, Kind, Option, options
 from walrow._results import Result, result
-from walrow._secrets import is_conninfo
 from walrow.errors import OptionError
 from walrow.typing import Duration
 
@@ -35,22 +35,8 @@ class WalStatus(Result):
     note: str | None
 
 
-def _directory(value: str | os.PathLike[str], name: str) -> str:
-    directory = os.fspath(value)
-    if not directory or "://" in directory or is_conninfo(directory):
-        text = f"{name} is empty, a URL or a connection string: name a local directory"
-        raise OptionError(text)
-    return directory
-
-
-def _until(value: int | str, name: str) -> Literal["now"] | Lsn:
-    if value == "now":
-        return "now"
-    try:
-        return Lsn(value)
-    except ValueError as error:
-        text = f"{name} is {value!r}: it must be 'now' or an LSN; {error}"
-        raise OptionError(text) from None
+def _until(value: Any, name: str) -> Literal["now"] | Lsn:
+    return "now" if value == "now" else LSN.parse(value, name)
 
 
 @options
@@ -64,9 +50,9 @@ class WalOptions:
         default="",
     )
     _: KW_ONLY
-    to: Option[str | os.PathLike[str], str] = Option(
+    to: Option[str | os.PathLike[str], Path] = Option(
         "The directory. It is created if necessary, for its owner only.",
-        FOLDER._replace(parse=_directory),
+        FOLDER,
         more="Empty, it begins with what the slot keeps (from server 15), otherwise with the segment "
         "that the server writes now.",
     )

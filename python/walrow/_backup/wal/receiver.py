@@ -81,7 +81,6 @@ class WalReceiver:
     def __init__(
         self, options: WalOptions, directory: WalDirectory, stop: threading.Event
     ) -> None:
-        """Does not connect yet."""
         self._options = options
         self._directory = directory
         self._stop = stop
@@ -110,10 +109,8 @@ class WalReceiver:
                 pass
         finally:
             self._waiter.close()
-        done = self._durable or Position(0, Lsn(0))
-        if self._durable is None:
-            return WalStatus("stopped", None, None, None, None)
-        return WalStatus("stopped", done.timeline, done.lsn, done.lsn, None)
+        timeline, lsn = self._durable or (None, None)
+        return WalStatus("stopped", timeline, lsn, lsn, None)
 
     def _receive(self) -> bool:
         """Receives over one connection. Returns whether that was the last one."""
@@ -284,13 +281,12 @@ class WalReceiver:
         if status is None or (now < due and news == (last_state, last_note)):
             return
         self._reported = (now + _REPORT_SECONDS, *news)
-        landing = self._landing
-        if landing is None:
-            status(WalStatus(state, None, None, None, self._note))
-            return
-        # In this order: WAL is written before it is flushed.
-        flushed, written = landing.flushed, landing.written
-        status(WalStatus(state, self._timeline, written, flushed, self._note))
+        timeline = flushed = written = None
+        if (landing := self._landing) is not None:
+            # In this order: WAL is written before it is flushed.
+            flushed, written = landing.flushed, landing.written
+            timeline = self._timeline
+        status(WalStatus(state, timeline, written, flushed, self._note))
 
 
 def _close(answer: Future[Begun]) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
-from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple, NoReturn
 
@@ -106,11 +105,6 @@ class Entry(NamedTuple):
     size: int | None
 
 
-class _Found(NamedTuple):
-    number: int
-    is_partial: bool
-
-
 def where_to_begin(
     directory: Path, listing: Iterable[Entry], size: int
 ) -> Segment | None:
@@ -122,31 +116,24 @@ def where_to_begin(
     Raises:
         BackupError: A segment is missing, or a file cannot be one.
     """
-    timelines: dict[int, list[_Found]] = {}
+    found: list[tuple[Segment, bool]] = []
     for entry in sorted(listing):
         stem = entry.name.removesuffix(PARTIAL)
         if _LIKE_SEGMENT.match(stem):
             segment = _segment(directory, entry, stem, size)
-            found = _Found(segment.number, stem != entry.name)
-            timelines.setdefault(segment.timeline, []).append(found)
+            found.append((segment, stem != entry.name))
     following: Segment | None = None
-    for timeline, segments in sorted(timelines.items()):
-        segments.sort()
-        for one, other in pairwise(segments):
-            if other.number == one.number:
-                name = Segment(timeline, one.number).name(size)
+    # A timeline begins in the segment where the earlier one has ended, or after it.
+    for segment, is_partial in sorted(found):
+        if following is not None:
+            if segment.number > following.number:
+                problem = "it is missing, and a later segment is there"
+                _refuse(directory, following.name(size), "gap", problem)
+            if segment.timeline == following.timeline and segment != following:
+                name = segment.name(size)
                 problem = f"there is {name}, too: remove one of them"
                 _refuse(directory, name + PARTIAL, "foreign", problem)
-            missing = one.number if one.is_partial else one.number + 1
-            if one.is_partial or other.number > missing:
-                _refuse_gap(directory, Segment(timeline, missing).name(size))
-        # A timeline begins in the segment where the earlier one has ended, or after it.
-        if following is not None and segments[0].number > following.number:
-            _refuse_gap(directory, following.name(size))
-        last = segments[-1]
-        following = Segment(
-            timeline, last.number if last.is_partial else last.number + 1
-        )
+        following = segment if is_partial else segment.following
     return following
 
 
@@ -170,10 +157,6 @@ def _segment(directory: Path, entry: Entry, stem: str, size: int) -> Segment:
         problem = f"it has {entry.size} bytes, and the server's segments have {size}"
         _refuse(directory, entry.name, "size", problem)
     return segment
-
-
-def _refuse_gap(directory: Path, name: str) -> NoReturn:
-    _refuse(directory, name, "gap", "it is missing, and a later segment is there")
 
 
 def _refuse(directory: Path, name: str, code: str, problem: str) -> NoReturn:

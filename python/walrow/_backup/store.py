@@ -1,0 +1,47 @@
+"""Files of backups: for their owner only, durable, and named in errors."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from walrow.errors import BackupError
+
+FILE_MODE = 0o600
+DIRECTORY_MODE = 0o700
+
+
+@contextlib.contextmanager
+def named(
+    path: Path, remedy: str = "start again when it is fixed: nothing is lost"
+) -> Iterator[None]:
+    """Names the file in an error of the file system, and says what to do."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+        text = f"{error.filename or path}: {reason}; {remedy}"
+        raise BackupError(
+            text, code="store", path=str(path), errno=error.errno
+        ) from error
+
+
+def write(file: int, data: bytes | memoryview) -> None:
+    """Writes all of it."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Makes a file durable, or the names in a directory."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    except OSError as error:
+        # It does not have the file's name.
+        raise OSError(error.errno, error.strerror, path) from None
+    finally:
+        os.close(file)
