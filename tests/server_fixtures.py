@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import uuid
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from servers import EmbeddedServer
+    from servers.receiving import Feed
     from servers.wal import SmallSegments
 
 #: The versions of PostgreSQL that npm has. A test compares them with `servers.npm`.
@@ -64,23 +64,24 @@ def own(request: pytest.FixtureRequest) -> Iterator[EmbeddedServer]:
 
 
 @pytest.fixture
-def slot(server: EmbeddedServer) -> Iterator[str]:
-    """The name of a slot that does not exist, beside tables that have rows."""
-    from servers.receiving import Load, drop_if_there, execute
+def feed(server: EmbeddedServer, tmp_path: Path) -> Iterator[Feed]:
+    """A slot before the empty tables of `Load`, and no log yet."""
+    from servers.receiving import Feed, slot_for_load
 
-    name = f"s_{uuid.uuid4().hex[:8]}"
-    execute(
-        server.dsn,
-        "DROP PUBLICATION IF EXISTS p",
-        "DROP TABLE IF EXISTS item, audit, wide",
-        Load.SETUP,
+    with slot_for_load(server) as slot:
+        yield Feed(server, slot, tmp_path / "log")
+
+
+@pytest.fixture
+def filled(feed: Feed) -> Feed:
+    """The tables of `Load` with rows, and neither a slot nor a log."""
+    feed.execute(
+        f"SELECT pg_drop_replication_slot('{feed.slot}')",
         "INSERT INTO item SELECT g, g, 'before ' || g FROM generate_series(1, 30) g",
         "INSERT INTO audit SELECT now(), g, E'a\\tb\\nc\\\\N' FROM generate_series(1, 20000) g",
         "INSERT INTO wide SELECT g, repeat('w', 5000) FROM generate_series(1, 50) g",
-        "CREATE PUBLICATION p FOR TABLE item, audit, wide",
     )
-    yield name
-    drop_if_there(server.dsn, name)
+    return feed
 
 
 @pytest.fixture(scope="module")

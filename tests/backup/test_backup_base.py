@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -19,10 +20,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from servers import EmbeddedServer, NpmServer, Proxy, ServerError
-from servers.npm import VERSIONS, npm_programs
-from servers.receiving import Disk, execute
+from servers import EmbeddedServer, Proxy, ServerError
+from servers.npm import VERSIONS
+from servers.receiving import Disk, execute, run_walrow, until
 from servers.restored import Restored
+from servers.wal import programs_of
 from walrow import Lsn, backup
 from walrow._backup.base.manifest import ManifestReader
 from walrow.backup import BaseBackup
@@ -38,16 +40,15 @@ pytestmark = pytest.mark.live
 #: The last server with a COPY for each tablespace, and the newest one.
 BOTH = (14, 18)
 slow = pytest.mark.slow
+COMMAND = ("backup", "base", "--checkpoint", "fast", "--dsn")
 
 
 def make_server(major: int) -> EmbeddedServer:
     settings = {"summarize_wal": "on"} if major >= 17 else {}
     # A backup of a standby needs it, since the server's last restart.
     settings["full_page_writes"] = "on"
-    if major in (16, 18):
-        return EmbeddedServer(major, settings=settings)
     try:
-        return NpmServer(major, settings=settings)
+        return EmbeddedServer(major, settings=settings, programs=programs_of(major))
     except ServerError as error:
         if os.environ.get("WALROW_SLOW"):
             raise
@@ -115,30 +116,21 @@ def rows(server: EmbeddedServer) -> list[Any]:
     )
 
 
-def programs_of(server: EmbeddedServer) -> Path | None:
-    if server.major in (16, 18):
-        return None
-    return npm_programs(server.major)
-
-
 def take(server: EmbeddedServer, to: Path, **options: Any) -> BaseBackup:
     usual = {"checkpoint": "fast"}
     return backup.base_backup(server.dsn, to=to, **(usual | options))
 
 
-def command(server: EmbeddedServer, to: Path, *options: str) -> list[str]:
-    program = [sys.executable, "-m", "walrow", "backup", "base", "--checkpoint", "fast"]
-    return [*program, "--dsn", server.dsn, "--to", str(to), *options]
+def base(
+    server: EmbeddedServer, to: object, *options: object, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    """Runs the command."""
+    return run_walrow(*COMMAND, server.dsn, "--to", to, *options, **environment)
 
 
-def run(arguments: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
+def run(*words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(  # noqa: S603
-        arguments,
-        capture_output=True,
-        check=False,
-        text=True,
-        timeout=50,
-        env={**os.environ, **environment},
+        [*map(str, words)], capture_output=True, check=False, text=True, timeout=50
     )
 
 
@@ -158,7 +150,9 @@ def test_a_plain_backup_starts_with_the_same_rows(
         moved = {str(space_of(primary)): space}
         taken.append(take(primary, data, format="plain", tablespaces=moved))
 
-    with Restored(primary.major, restore, programs=programs_of(primary)) as server:
+    with Restored(
+        primary.major, restore, programs=programs_of(primary.major)
+    ) as server:
         (done,) = taken
         assert rows(server) == before
         ((location, path),) = done.tablespaces.items()
@@ -176,7 +170,7 @@ def test_a_plain_backup_starts_with_the_same_rows(
     del tmp_path
 
 
-@versions(14)
+@versions(*BOTH)
 def test_a_tar_backup_starts_with_the_same_rows(
     primary: EmbeddedServer, tmp_path: Path
 ) -> None:
@@ -187,6 +181,12 @@ def test_a_tar_backup_starts_with_the_same_rows(
     assert names(done.path) == {"base.tar", f"{oid}.tar", "backup_manifest"}
     assert {each.stat().st_mode & 0o777 for each in done.path.iterdir()} == {0o600}
     assert done.path.stat().st_mode & 0o777 == 0o700
+    for archive in done.path.glob("*.tar"):
+        with tarfile.open(archive) as tar:
+            # tablespace_map has been asked for, so there are no links.
+            assert all(it.isreg() or it.isdir() for it in tar.getmembers())
+            assert archive.stat().st_size - tar.offset == 1024
+        assert archive.read_bytes()[-1024:] == bytes(1024)
 
     def restore(data: Path) -> None:
         data.mkdir(mode=0o700)
@@ -200,22 +200,10 @@ def test_a_tar_backup_starts_with_the_same_rows(
             subprocess.run(["tar", "xf", archive, "-C", place], check=True)  # noqa: S603, S607
         (data / "tablespace_map").write_text(f"{oid} {new}\n")
 
-    with Restored(primary.major, restore, programs=programs_of(primary)) as server:
+    with Restored(
+        primary.major, restore, programs=programs_of(primary.major)
+    ) as server:
         assert rows(server) == before
-
-
-@versions(*BOTH)
-def test_an_archive_ends_with_two_blocks_of_zeros(
-    primary: EmbeddedServer, tmp_path: Path
-) -> None:
-    done = take(primary, tmp_path / "b")
-    for archive in done.path.glob("*.tar"):
-        with tarfile.open(archive) as tar:
-            members = tar.getmembers()
-            assert archive.stat().st_size - tar.offset == 1024
-        # tablespace_map has been asked for, so there are no links.
-        assert all(it.isreg() or it.isdir() for it in members)
-        assert archive.read_bytes()[-1024:] == bytes(1024)
 
 
 @versions(18)
@@ -267,7 +255,7 @@ def test_the_server_compresses(
     assert len(zipped) == (2 if form == "tar" else 0)
     assert all(it.exists() for it in done.tablespaces.values())
     for path in zipped:
-        assert run(["tar", "tzf", str(path)]).returncode == 0
+        assert run("tar", "tzf", path).returncode == 0
 
 
 @versions(18)
@@ -314,53 +302,46 @@ def test_only_an_empty_directory_is_replaced(
 
 
 def test_the_command(newest: EmbeddedServer, tmp_path: Path) -> None:
-    done = run(command(newest, tmp_path / "b", "--format", "plain", "--json"))
+    done = base(newest, tmp_path / "b", "--format", "plain", "--json")
     assert (done.returncode, done.stderr) == (0, "")
     record = json.loads(done.stdout)
     assert (record["path"], record["wal"]) == (str(tmp_path / "b"), "complete")
     assert Lsn(record["start_lsn"]) < Lsn(record["end_lsn"])
     for given in (["--json"], ["--format", "plain"]):
-        refused = run([*command(newest, tmp_path / "c", *given), "--to", "-"])
+        refused = base(newest, tmp_path / "c", *given, "--to", "-")
         assert (refused.returncode, refused.stdout) == (2, "")
-    assert names(tmp_path) == {"b"}
+    done = base(newest, tmp_path / "c", "--wal", "none")
+    assert (done.returncode, "it has no WAL" in done.stderr) == (0, True)
+    assert names(tmp_path) == {"b", "c"}
 
 
 def test_a_pipe_gets_one_tar(newest: EmbeddedServer) -> None:
     """From which a server starts."""
-    words = " ".join(command(newest, Path("-"))).replace(newest.dsn, f"'{newest.dsn}'")
-    words = words.replace(str(Path.cwd() / "-"), "-")
+    words = [sys.executable, "-m", "walrow", *COMMAND, newest.dsn, "--to", "-"]
+    piped = ("bash", "-o", "pipefail", "-c")
     execute(newest.dsn, "CREATE TABLE piped AS SELECT generate_series(1, 1000) AS id")
 
     def restore(data: Path) -> None:
         data.mkdir(mode=0o700)
-        done = run(["bash", "-o", "pipefail", "-c", f"{words} | tar x -C {data}"])
+        done = run(*piped, f"{shlex.join(words)} | tar x -C {data}")
         assert (done.returncode, done.stderr) == (0, "")
         assert (data / "backup_manifest").exists()
 
     with Restored(18, restore) as restored:
         assert execute(restored.dsn, "SELECT count(*) FROM piped") == [(1000,)]
     # A reader that ends early ends the backup, too.
-    done = run(
-        ["bash", "-o", "pipefail", "-c", f"{words} | head -c 100000 > /dev/null"]
-    )
+    done = run(*piped, f"{shlex.join(words)} | head -c 100000 > /dev/null")
     assert done.returncode == 128 + signal.SIGPIPE
     until(lambda: not running(newest))
-
-
-@slow
-def test_missing_wal_is_said(newest: EmbeddedServer, tmp_path: Path) -> None:
-    done = run(command(newest, tmp_path / "b", "--wal", "none"))
-    assert done.returncode == 0
-    assert "it has no WAL" in done.stderr
 
 
 @pytest.mark.parametrize("major", [18, pytest.param(14, marks=slow)])
 def test_without_wal_it_ends_when_the_archive_has_it(
     tmp_path: Path, major: int
 ) -> None:
-    make = EmbeddedServer if major == 18 else NpmServer
     settings = {"archive_mode": "on"}
-    with make(major, settings=settings) as server:
+    programs = programs_of(major)
+    with EmbeddedServer(major, settings=settings, programs=programs) as server:
         # The server may be another user, who cannot write into the test's directory.
         archive = server.data_directory / "archive"
         command = f"mkdir -p {archive} && sleep 0.5 && cp %p {archive}/%f"
@@ -382,9 +363,8 @@ def test_no_message_has_a_password(tmp_path: Path) -> None:
             backup.base_backup(dsn, to=tmp_path / "b")
         assert "topsecret" not in str(raised.value)
     # Also in a wrong place.
-    program = [sys.executable, "-m", "walrow", "backup", "base", "--to"]
     for given in ([str(tmp_path / "b"), "--dsn", url], [url, "--compress", url, url]):
-        done = run([*program, *given])
+        done = run_walrow("backup", "base", "--to", *given)
         assert done.returncode in (1, 2)
         assert "topsecret" not in done.stderr + done.stdout
 
@@ -435,15 +415,13 @@ def slowly(
     server: EmbeddedServer, to: Path, *options: str
 ) -> Iterator[subprocess.Popen[bytes]]:
     """A command that takes a backup, and is in the middle of it."""
-    arguments = command(server, to, "--max-rate", "1024", *options)
+    arguments = [sys.executable, "-m", "walrow", *COMMAND, server.dsn]
+    arguments += ["--to", str(to), "--max-rate", "1024", *options]
     with subprocess.Popen(arguments, stderr=subprocess.PIPE) as process:  # noqa: S603
-        deadline = time.monotonic() + 20
         partial = to.with_name(f"{to.name}.partial")
-        while not any(it.is_file() for it in partial.rglob("*")):
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.02)
         try:
+            until(lambda: any(it.is_file() for it in partial.rglob("*")))
+            assert process.poll() is None
             yield process
         finally:
             process.kill()
@@ -462,13 +440,13 @@ def test_a_killed_backup_has_another_name(
         process.kill()
         process.wait()
     assert names(tmp_path) == {"b.partial"}
-    refused = run(command(newest, tmp_path / "b"))
+    refused = base(newest, tmp_path / "b")
     assert refused.returncode == 1
     assert (
         f"{tmp_path / 'b.partial'} is of a backup that has not ended" in refused.stderr
     )
     shutil.rmtree(tmp_path / "b.partial")
-    assert run(command(newest, tmp_path / "b")).returncode == 0
+    assert base(newest, tmp_path / "b").returncode == 0
     assert names(tmp_path) == {"b"}
 
 
@@ -506,20 +484,13 @@ def test_a_signal_ends_a_backup_whose_server_is_silent(
     assert not [*tmp_path.iterdir()]
 
 
-def until(is_so: Callable[[], object], timeout: float = 10) -> None:
-    deadline = time.monotonic() + timeout
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize("fault", ["full", pytest.param("error", marks=slow)])
 def test_a_full_or_broken_disk_leaves_nothing(
     newest: EmbeddedServer, tmp_path: Path, fault: Any
 ) -> None:
     disk = Disk(tmp_path)
     with disk.has(fault):
-        done = run(command(newest, tmp_path / "b"), **disk.environment)
+        done = base(newest, tmp_path / "b", **disk.environment)
     text = {"full": "No space left", "error": "Input/output error"}[fault]
     assert done.returncode == 1
     assert text in done.stderr
@@ -534,7 +505,7 @@ def test_a_kill_at_any_call_of_the_disk_leaves_only_partial_names(
 ) -> None:
     disk = Disk(tmp_path)
     environment = disk.environment | {"CRASH_AT": str(at)}
-    done = run(command(newest, tmp_path / "b", "--format", "plain"), **environment)
+    done = base(newest, tmp_path / "b", "--format", "plain", **environment)
     assert done.returncode in (0, -signal.SIGKILL)
     assert names(tmp_path) in ({"b.partial"}, set(), {"b"})
     if names(tmp_path) == {"b"}:
@@ -552,11 +523,12 @@ def test_pg_verifybackup_agrees(tmp_path: Path, compress: str | None) -> None:
         moved = {str(space_of(server)): str(tmp_path / "space")}
         options: dict[str, Any] = {"format": "plain", "tablespaces": moved}
         done = take(server, tmp_path / "b", compress=compress, **options)
-        judged = run([str(server.bin / "pg_verifybackup"), str(done.path)])
+        verify = server.bin / "pg_verifybackup"
+        judged = run(verify, done.path)
         assert "successfully verified" in judged.stdout, judged.stderr
         ((path,),) = execute(server.dsn, "SELECT pg_relation_filepath('here')")
         (done.path / path).write_bytes(b"")
-        assert run([str(server.bin / "pg_verifybackup"), str(done.path)]).returncode
+        assert run(verify, done.path).returncode
 
 
 @slow
@@ -601,13 +573,13 @@ def test_an_incremental_chain_becomes_a_whole_backup(tmp_path: Path) -> None:
             change_rows(server)
         assert max(it.bytes for it in chain[1:]) < chain[0].bytes
         assert [*chain[1].path.glob("base/*/INCREMENTAL.*")]
-        combine = str(server.bin / "pg_combinebackup")
+        combine = server.bin / "pg_combinebackup"
 
         def restore(data: Path) -> None:
             (space,) = chain[-1].tablespaces.values()
             moved = f"{space}={data.parent / 'restored_space'}"
-            places = [str(it.path) for it in chain]
-            joined = run([combine, *places, "-o", str(data), "-T", moved, "--no-sync"])
+            places = [it.path for it in chain]
+            joined = run(combine, *places, "-o", data, "-T", moved, "--no-sync")
             assert joined.returncode == 0, joined.stderr
 
         with Restored(18, restore) as restored:

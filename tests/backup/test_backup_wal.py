@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from servers import EmbeddedServer, Standby
-from servers.receiving import execute
+from servers.receiving import execute, until
 from servers.wal import (
     SEGMENT,
-    Receiving,
     Recovered,
     SmallSegments,
     WalProcess,
@@ -23,10 +22,10 @@ from servers.wal import (
     contents,
     durable,
     end_of_wal,
-    pg_receivewal,
     programs_of,
     receive,
-    until,
+    receiving,
+    side_by_side,
     until_reported,
     until_there,
     until_unused,
@@ -56,23 +55,13 @@ def test_files_are_those_of_pg_receivewal(tmp_path: Path, major: int) -> None:
         (EmbeddedServer, 16 << 20) if major == 16 else (SmallSegments, SEGMENT)
     )
     with make(major, programs=programs_of(major)) as server:
-        create = "SELECT pg_create_physical_replication_slot('{}', true)"
-        execute(server.dsn, create.format("ours"), create.format("theirs"))
-        with (
-            pg_receivewal(server, theirs, "theirs"),
-            Receiving(server.dsn, ours, slot="ours") as receiving,
-        ):
-            until_reported(server, "0/0")
-            until_reported(server, "0/0", "pg_receivewal")
+        with side_by_side(server, ours, theirs) as receiver:
             write(server, 4)
             execute(server.dsn, "SELECT pg_switch_wal()", "CREATE TABLE other ()")
             end = end_of_wal(server)
-            until_reported(server, end)
-            until_reported(server, end, "pg_receivewal")
-        assert receiving.failure is None
-        assert receiving.result is not None
-        assert receiving.result.to_dict()["flushed"] == str(receiving.result.flushed)
-        assert durable(receiving.result) >= Lsn(end)
+        assert receiver.result is not None
+        assert receiver.result.to_dict()["flushed"] == str(receiver.result.flushed)
+        assert durable(receiver.result) >= Lsn(end)
         assert len(whole(ours)) >= 1
         assert contents(ours) == contents(theirs)
         assert [it for it in contents(ours) if it.endswith(".partial")]
@@ -121,7 +110,7 @@ def test_1000_synchronous_commits_survive_a_kill_of_the_server(
     with SmallSegments(major, programs=programs_of(major)) as server:
         execute(server.dsn, "CREATE TABLE item (id int)")
         named = f"{server.dsn} application_name=keeper"
-        with Receiving(named, wal, synchronous=True, slot="k", create_slot=True):
+        with receiving(named, wal, synchronous=True, slot="k", create_slot=True):
             until_reported(server, "0/0", "keeper")
             base_backup(server, base)
             execute(
@@ -149,25 +138,14 @@ def test_a_promotion_is_followed(tmp_path: Path, major: int) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     with SmallSegments(major) as primary, Standby(primary) as standby:
         write(primary, 2)
-        create = "SELECT pg_create_physical_replication_slot('{}', true)"
-        execute(standby.dsn, create.format("ours"), create.format("theirs"))
-        with (
-            pg_receivewal(standby, theirs, "theirs"),
-            Receiving(standby.dsn, ours, slot="ours") as receiving,
-        ):
-            until_reported(standby, "0/0")
-            until_reported(standby, "0/0", "pg_receivewal")
+        with side_by_side(standby, ours, theirs) as receiver:
             write(primary, 2)
             # Only segments whose history is there may be there.
             until(lambda: len(whole(ours)) >= 2)
             execute(standby.dsn, "SELECT pg_promote()")
             write(standby, 2)
-            end = end_of_wal(standby)
-            until_reported(standby, end)
-            until_reported(standby, end, "pg_receivewal")
-        assert receiving.failure is None
-        assert receiving.result is not None
-        assert receiving.result.timeline == 2
+        assert receiver.result is not None
+        assert receiver.result.timeline == 2
         found = contents(ours)
         assert found == contents(theirs)
         partial = [it for it in found if it.endswith(".partial")]
@@ -198,17 +176,9 @@ def test_a_promoted_server_that_lacks_durable_wal_is_an_error(tmp_path: Path) ->
     to = tmp_path / "wal"
     with SmallSegments(18) as primary, Standby(primary) as standby:
         execute(primary.dsn, "CREATE TABLE z (i int)")
-        hosts = [
-            dict(it.split("=", 1) for it in server.dsn.split() if "=" in it)
-            for server in (primary, standby)
-        ]
-        both = " ".join(
-            f"{key}={','.join(host[key] for host in hosts)}"
-            if key in ("host", "port")
-            else f"{key}={value}"
-            for key, value in hosts[0].items()
-        )
-        with Receiving(both, to) as receiving:
+        hosts = f"{primary.socket_directory},{standby.socket_directory}"
+        both = f"host={hosts} user=postgres dbname=postgres"
+        with receiving(both, to) as receiver:
             until_reported(primary, "0/0")
             until(
                 lambda: (
@@ -222,9 +192,9 @@ def test_a_promoted_server_that_lacks_durable_wal_is_an_error(tmp_path: Path) ->
             primary.shut_down("kill")
             standby.start()
             execute(standby.dsn, "SELECT pg_promote()")
-            receiving.wait(60)
-        assert isinstance(receiving.failure, BackupError), receiving.failure
-        assert receiving.failure.code == "diverged"
+            receiver.wait(60)
+        assert isinstance(receiver.failure, BackupError), receiver.failure
+        assert receiver.failure.code == "diverged"
         kept = [it for it in contents(to) if it.startswith("00000001")]
         assert kept
         # Somebody has read that: it goes on.
@@ -314,8 +284,8 @@ def test_a_directory_that_somebody_must_look_at(
     newest.write_bytes(data)
     assert refused().code == "foreign"
     newest.write_bytes(good)
-    with Receiving(small.dsn, to, slot=kept) as receiving:
-        until(lambda: any(it.state == "streaming" for it in receiving.states))
+    with receiving(small.dsn, to, slot=kept) as receiver:
+        until(lambda: any(it.state == "streaming" for it in receiver.states))
         assert refused_by_lock(small, to)
     with SmallSegments(18) as other:
         with pytest.raises(BackupError, match="system identifier") as caught:

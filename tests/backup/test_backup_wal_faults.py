@@ -10,10 +10,9 @@ from pathlib import Path
 import pytest
 
 from servers import EmbeddedServer, Proxy, Standby
-from servers.receiving import Disk, execute
+from servers.receiving import Disk, execute, until
 from servers.wal import (
     SEGMENT,
-    Receiving,
     Recovered,
     SmallSegments,
     WalProcess,
@@ -22,7 +21,7 @@ from servers.wal import (
     contents,
     end_of_wal,
     receive,
-    until,
+    receiving,
     until_reported,
     until_there,
     whole,
@@ -80,7 +79,7 @@ def test_a_lost_connection_is_made_again(
     small: EmbeddedServer, tmp_path: Path, kept: str
 ) -> None:
     to = tmp_path / "wal"
-    with Proxy(small) as proxy, Receiving(proxy.dsn, to, slot=kept) as receiving:
+    with Proxy(small) as proxy, receiving(proxy.dsn, to, slot=kept) as receiver:
         for _ in range(3):
             until_reported(small, end_of_wal(small))
             proxy.cut()
@@ -88,13 +87,13 @@ def test_a_lost_connection_is_made_again(
             assert all(len(it) == SEGMENT for it in contents(to).values())
             write(small, 1)
         until_reported(small, end_of_wal(small))
-        assert any(it.note for it in receiving.states)
-        assert receiving.states[-1].note is None
+        assert any(it.note for it in receiver.states)
+        assert receiver.states[-1].note is None
         execute(small.dsn, _TERMINATE)
         until_reported(small, end_of_wal(small))
-        assert receiving.stop() < 1
-    assert receiving.failure is None
-    check(small, to, receiving.result)
+        assert receiver.stop() < 1
+    assert receiver.failure is None
+    check(small, to, receiver.result)
 
 
 _TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_replication"
@@ -104,27 +103,27 @@ def test_a_server_shuts_down_while_it_is_received(tmp_path: Path) -> None:
     """A server waits until its WAL is durable everywhere."""
     to = tmp_path / "wal"
     with SmallSegments(18) as server:
-        with Receiving(server.dsn, to) as receiving:
+        with receiving(server.dsn, to) as receiver:
             until_reported(server, "0/0")
             write(server, 1)
             begin = time.monotonic()
             server.shut_down("fast")
             assert time.monotonic() - begin < 5
-            until(lambda: receiving.states[-1].state == "connecting")
+            until(lambda: receiver.states[-1].state == "connecting")
             server.start()
             until_reported(server, end_of_wal(server))
-            assert receiving.stop() < 1
-        check(server, to, receiving.result)
+            assert receiver.stop() < 1
+        check(server, to, receiver.result)
 
 
 def test_a_stop_while_no_server_is_there(tmp_path: Path) -> None:
     dsn = f"host={tmp_path} user=postgres password=sesame"
-    with Receiving(dsn, tmp_path / "wal") as receiving:
-        until(lambda: receiving.states and receiving.states[-1].note)
-        assert receiving.stop() < 1
-    assert receiving.result is not None
-    assert receiving.result.flushed is None
-    assert "sesame" not in str(receiving.states)
+    with receiving(dsn, tmp_path / "wal") as receiver:
+        until(lambda: receiver.states and receiver.states[-1].note)
+        assert receiver.stop() < 1
+    assert receiver.result is not None
+    assert receiver.result.flushed is None
+    assert "sesame" not in str(receiver.states)
     with pytest.raises(ReplicationError) as caught:
         backup.receive_wal(dsn, to=tmp_path / "wal", until="now", start_within=0.1)
     assert "sesame" not in str(caught.value)
@@ -132,12 +131,12 @@ def test_a_stop_while_no_server_is_there(tmp_path: Path) -> None:
 
 def test_an_idle_stream_stays(small: EmbeddedServer, tmp_path: Path) -> None:
     """Keepalives are no WAL, and show that the server is there."""
-    with Receiving(small.dsn, tmp_path / "wal") as receiving:
+    with receiving(small.dsn, tmp_path / "wal") as receiver:
         until_reported(small, end_of_wal(small))
         pid = execute(small.dsn, "SELECT pid FROM pg_stat_replication")
         time.sleep(1.3)
         assert execute(small.dsn, "SELECT pid FROM pg_stat_replication") == pid
-        assert not any(it.note for it in receiving.states)
+        assert not any(it.note for it in receiver.states)
 
 
 @pytest.mark.parametrize(

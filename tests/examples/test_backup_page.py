@@ -12,7 +12,6 @@ import pytest
 
 from servers import EmbeddedServer
 from servers.receiving import execute
-from walrow.errors import BackupError
 
 PAGE = (Path(__file__).parents[2] / "docs/backup.md").read_text("utf-8")
 
@@ -62,11 +61,3 @@ def test_the_page_runs(tmp_path: Path) -> None:
     }
     assert (tmp_path / "restored/PG_VERSION").exists()
     assert [*(tmp_path / "wal").glob("00000001????????????????*")]
-
-
-def test_the_page_names_the_codes() -> None:
-    codes = set(re.findall(r'`"(\w+)"`', BackupError.__doc__ or ""))
-    named = {"gap", "size", "foreign", "other_server", "diverged", "locked", "store"}
-    assert codes - named == {"manifest", "damaged", "wal", "protocol"}
-    for code in named:
-        assert f"`{code}`" in PAGE

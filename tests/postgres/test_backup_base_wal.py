@@ -15,9 +15,9 @@ import pytest
 
 from servers import EmbeddedServer, Standby
 from servers.npm import VERSIONS
-from servers.receiving import execute
+from servers.receiving import execute, until
 from servers.restored import Restored
-from servers.wal import SEGMENT, SmallSegments, end_of_wal, programs_of, until
+from servers.wal import SEGMENT, SmallSegments, end_of_wal, programs_of
 from walrow import Lsn, backup
 from walrow.backup import BaseBackup
 from walrow.errors import ReplicationError

@@ -24,6 +24,7 @@ import walrow.postgres
 from reference import messages
 from reference.reader import Relation
 from servers import EmbeddedServer, NpmServer, record
+from servers.receiving import run_walrow
 from walrow._postgres.published import PublishedTable, published_tables
 
 # The first run downloads the server.
@@ -814,40 +815,30 @@ def test_catalog_goes_with_a_task(
     assert elsewhere(PICKLED, task, capture) == ascii(rows)
 
 
-def command(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    pytest.importorskip("click")
-    pytest.importorskip("rich")
-    return subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "walrow", *map(str, arguments)],
-        capture_output=True,
-        check=False,
-        text=True,
-        **options,
-    )
-
-
 def test_command_line_reads_a_catalog_and_decodes_with_it(
     own: tuple[bytes, walrow.Catalog], database: Database, tmp_path: Path
 ) -> None:
     data, catalog = own
     capture, saved = tmp_path / "own.wire", tmp_path / "own.catalog.json"
     capture.write_bytes(data)
-    done = command("catalog", "--dsn", database.dsn, "--publication", "p", "-o", saved)
+    done = run_walrow(
+        "catalog", "--dsn", database.dsn, "--publication", "p", "-o", saved
+    )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert walrow.Catalog(saved.read_text("utf-8")) == catalog
-    done = command("catalog", "--dsn", database.dsn)
+    done = run_walrow("catalog", "--dsn", database.dsn)
     assert done.stdout == saved.read_text("utf-8")
-    done = command("decode", "--catalog", saved, capture)
+    done = run_walrow("decode", "--catalog", saved, capture)
     assert done.returncode == 0
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert [row["moods"] for row in rows] == [["sad", None, "very happy"], []]
 
 
 def test_command_line_says_what_the_server_says(database: Database) -> None:
-    done = command("catalog", "--dsn", database.dsn, "--publication", "none")
+    done = run_walrow("catalog", "--dsn", database.dsn, "--publication", "none")
     assert done.returncode == 2
     assert done.stderr == "walrow: no publication none in this database\n"
-    done = command("catalog", "--dsn", database.server.dsn_of("no_database"))
+    done = run_walrow("catalog", "--dsn", database.server.dsn_of("no_database"))
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert 'database "no_database" does not exist' in done.stderr

@@ -6,8 +6,7 @@ import contextlib
 import pickle
 import threading
 import time
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import psycopg
@@ -17,7 +16,6 @@ from psycopg.rows import dict_row
 
 import walrow
 from servers import EmbeddedServer
-from servers.receiving import drop_if_there
 from walrow import postgres
 
 # The first run downloads the server.
@@ -30,24 +28,6 @@ Connection = psycopg.Connection[Any]
 def replication(server: EmbeddedServer) -> Iterator[Connection]:
     with psycopg.connect(server.dsn, replication="database", autocommit=True) as conn:
         yield conn
-
-
-@pytest.fixture
-def sql(server: EmbeddedServer) -> Iterator[Connection]:
-    with psycopg.connect(server.dsn, autocommit=True) as conn:
-        yield conn
-
-
-@pytest.fixture
-def name(server: EmbeddedServer, sql: Connection) -> Iterator[str]:
-    """A slot's name. The test may leave the slot."""
-    name = f"s_{uuid.uuid4().hex[:12]}"
-    yield name
-    # A temporary slot ends with its connection.
-    for slot in slots(sql, name):
-        if not slot["temporary"]:
-            # The server may not have seen yet that its connection is closed.
-            drop_if_there(server.dsn, name)
 
 
 def slots(sql: Connection, name: str) -> list[dict[str, Any]]:
@@ -80,56 +60,12 @@ def test_the_system_is_that_of_its_control_file(
     assert isinstance(system.xlogpos, walrow.Lsn)
 
 
-def test_a_physical_connection_has_no_database(server: EmbeddedServer) -> None:
-    with psycopg.connect(server.dsn, replication="true", autocommit=True) as conn:
-        assert postgres.identify_system(conn).database is None
-
-
 def test_commands_leave_no_transaction_open(server: EmbeddedServer) -> None:
     # Without autocommit, psycopg begins a transaction before each statement.
     for options in ({}, {"replication": "database"}):
         with psycopg.connect(server.dsn, **options) as conn:  # type: ignore[arg-type]
             postgres.identify_system(conn)
             assert conn.info.transaction_status is pq.TransactionStatus.IDLE
-
-
-def test_the_first_timeline_has_no_history(replication: Connection) -> None:
-    assert postgres.timeline_history(replication, 1).switches == ()
-    with pytest.raises(
-        walrow.errors.ReplicationError, match="history of timeline 2"
-    ) as caught:
-        postgres.timeline_history(replication, 2)
-    assert caught.value.sqlstate == "58P01"
-    for timeline in (0, -1, 1 << 32):
-        with pytest.raises(walrow.errors.OptionError, match="a number from 1"):
-            postgres.timeline_history(replication, timeline)
-
-
-def test_a_history_lists_earlier_timelines(
-    server: EmbeddedServer, replication: Connection
-) -> None:
-    # Written by hand: the server sends the file without reading it.
-    content = (
-        "1\t0/30000A0\tno recovery target specified\n\n2\t0/5000110\tbefore noon\n"
-    )
-    history = server.data_directory / "pg_wal" / "00000003.history"
-    history.write_text(content)
-    history.chmod(0o644)
-    try:
-        assert postgres.timeline_history(replication, 3).switches == (
-            postgres.TimelineSwitch(
-                1, walrow.Lsn("0/30000A0"), "no recovery target specified"
-            ),
-            postgres.TimelineSwitch(2, walrow.Lsn("0/5000110"), "before noon"),
-        )
-        history.write_text("1\tsecret\n")
-        with pytest.raises(
-            walrow.errors.ReplicationError, match="switch point is not"
-        ) as it:
-            postgres.timeline_history(replication, 3)
-        assert "secret" not in str(it.value)
-    finally:
-        history.unlink()
 
 
 @kinds("replication", "sql")
@@ -351,13 +287,17 @@ def test_names_must_be_in_the_connections_encoding(server: EmbeddedServer) -> No
 
 
 def test_some_commands_need_a_replication_connection(sql: Connection) -> None:
-    for call in (
-        lambda: postgres.timeline_history(sql, 2),
-        lambda: postgres.create_slot(sql, "a", snapshot="export"),
-        lambda: postgres.drop_slot(sql, "a", wait=True),
-        lambda: postgres.alter_slot(sql, "a", failover=True),
-    ):
-        with pytest.raises(walrow.errors.OptionError, match='replication="database"'):
+    database = 'replication="database"'
+    cases: list[tuple[Callable[[], object], str]] = [
+        (lambda: postgres.timeline_history(sql, 2), "TIMELINE_HISTORY needs a repl"),
+        (lambda: postgres.timeline_history(sql, 2), database),
+        (lambda: postgres.read_slot(sql, "a"), "READ_REPLICATION_SLOT needs a repl"),
+        (lambda: postgres.create_slot(sql, "a", snapshot="export"), database),
+        (lambda: postgres.drop_slot(sql, "a", wait=True), database),
+        (lambda: postgres.alter_slot(sql, "a", failover=True), database),
+    ]
+    for call, problem in cases:
+        with pytest.raises(walrow.errors.OptionError, match=problem):
             call()
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +13,7 @@ from hypothesis import strategies as st
 
 import walrow
 from servers import EmbeddedServer
+from servers.receiving import run_walrow
 from walrow import _core, postgres
 from walrow._backup.base.manifest import ManifestReader
 from walrow._backup.base.options import StreamOptions
@@ -36,20 +34,6 @@ def conn(
     word: str = request.param
     with psycopg.connect(server.dsn, replication=word, autocommit=True) as conn:
         yield conn
-
-
-@pytest.fixture
-def sql(server: EmbeddedServer) -> Iterator[Connection]:
-    with psycopg.connect(server.dsn, autocommit=True) as conn:
-        yield conn
-
-
-@pytest.fixture
-def name(sql: Connection) -> Iterator[str]:
-    name = f"s_{uuid.uuid4().hex[:12]}"
-    yield name
-    query = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
-    sql.execute(query, [name])
 
 
 def has_database(conn: Connection) -> bool:
@@ -81,19 +65,30 @@ def test_the_system_and_its_settings(conn: Connection, sql: Connection) -> None:
 
 def test_a_history_keeps_its_bytes(conn: Connection, server: EmbeddedServer) -> None:
     assert postgres.timeline_history(conn, 1).switches == ()
+    with pytest.raises(ReplicationError, match="history of timeline 2") as caught:
+        postgres.timeline_history(conn, 2)
+    assert caught.value.sqlstate == "58P01"
+    for timeline in (0, -1, 1 << 32):
+        with pytest.raises(OptionError, match="a number from 1"):
+            postgres.timeline_history(conn, timeline)
+    # The server sends the file without reading it.
     content = b"# by hand\n1\t0/30000A0\tno recovery target specified\n\n2\t0/5000110\tbefore \xff\n"
     history = server.data_directory / "pg_wal" / "0000000B.history"
     history.write_bytes(content)
     history.chmod(0o644)
     try:
         found = postgres.timeline_history(conn, 11)
+        history.write_text("1\tsecret\n")
+        with pytest.raises(ReplicationError, match="switch point is not") as caught:
+            postgres.timeline_history(conn, 11)
+        assert "secret" not in str(caught.value)
     finally:
         history.unlink()
     assert (found.filename, found.content) == ("0000000B.history", content)
-    assert [(it.timeline, str(it.lsn)) for it in found.switches] == [
-        (1, "0/30000A0"),
-        (2, "0/5000110"),
-    ]
+    first, second = found.switches
+    reason = "no recovery target specified"
+    assert first == postgres.TimelineSwitch(1, walrow.Lsn("0/30000A0"), reason)
+    assert (second.timeline, second.lsn) == (2, walrow.Lsn("0/5000110"))
     assert json.loads(json.dumps(found.to_dict()))["switches"][0] == {
         "timeline": 1,
         "lsn": "0/30000A0",
@@ -300,20 +295,9 @@ def test_a_backup_and_its_manifest(conn: Connection) -> None:
         assert postgres.identify_system(conn).timeline == 1
 
 
-def run(*words: object) -> subprocess.CompletedProcess[str]:
-    pytest.importorskip("click")
-    pytest.importorskip("rich")
-    return subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "walrow", *map(str, words)],
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-
-
 def test_the_command_line(server: EmbeddedServer, sql: Connection, name: str) -> None:
     def said(*words: str, code: int = 0) -> str:
-        done = run(*words, "--dsn", server.dsn)
+        done = run_walrow(*words, "--dsn", server.dsn)
         assert done.returncode == code, done.stderr
         assert (done.stderr == "") == (code == 0)
         return done.stdout if code == 0 else done.stderr
@@ -325,17 +309,3 @@ def test_the_command_line(server: EmbeddedServer, sql: Connection, name: str) ->
     assert [it.split()[:2] for it in lines] == [[name, "physical"]]
     assert said("slot", "drop", name) == f"dropped slot {name}\n"
     assert name not in said("slot", "list")
-
-
-REFUSED: list[tuple[str, Callable[[Connection], object]]] = [
-    ("READ_REPLICATION_SLOT", lambda sql: postgres.read_slot(sql, "a")),
-    ("TIMELINE_HISTORY", lambda sql: postgres.timeline_history(sql, 2)),
-]
-
-
-@pytest.mark.parametrize(("command", "call"), REFUSED, ids=[it for it, _ in REFUSED])
-def test_what_sql_has_no_word_for_is_refused(
-    sql: Connection, command: str, call: Callable[[Connection], object]
-) -> None:
-    with pytest.raises(OptionError, match=f"{command} needs a replication connection"):
-        call(sql)

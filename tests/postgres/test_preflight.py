@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +14,7 @@ import pytest
 import walrow
 from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
-from servers.receiving import drop_if_there
+from servers.receiving import drop_if_there, run_walrow
 from walrow import postgres
 from walrow._postgres.preflight import locked
 from walrow._postgres.preflight.server import check_server, check_version
@@ -839,25 +837,14 @@ def check_standby(conn: Connection, major: int) -> None:
         postgres.create_slot(conn, "never", waiting=interrupt)
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    pytest.importorskip("click")
-    pytest.importorskip("rich")
-    return subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "walrow", "preflight", *map(str, arguments)],
-        capture_output=True,
-        check=False,
-        text=True,
-    )
-
-
 def test_command_line_prints_findings(database: Database) -> None:
     options = ("--dsn", database.dsn, "--publication", "shop", "--slot")
-    done = command(*options, database.name, "--table", "item")
+    done = run_walrow("preflight", *options, database.name, "--table", "item")
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines()[-1] == "0 errors"
     assert done.stdout.startswith("warning: max_slot_wal_keep_size is -1")
 
-    done = command(*options, "none")
+    done = run_walrow("preflight", *options, "none")
     assert (done.returncode, done.stderr) == (1, "")
     head, sql, *_, last = done.stdout.splitlines()
     assert head == (
@@ -870,7 +857,9 @@ def test_command_line_prints_findings(database: Database) -> None:
     )
     assert last == "1 error"
 
-    done = command(*options, "none", "--json", "--binary", "--two-phase")
+    done = run_walrow(
+        "preflight", *options, "none", "--json", "--binary", "--two-phase"
+    )
     assert (done.returncode, done.stderr) == (1, "")
     records = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"slot-missing", "slot-wal-unlimited"} <= {it["code"] for it in records}

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,28 +20,13 @@ from psycopg import pq
 
 import walrow
 from servers import EmbeddedServer
+from servers.receiving import run_walrow
 from walrow import postgres
 
 # The first run downloads the server.
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
 Connection = psycopg.Connection[Any]
-
-
-@pytest.fixture
-def sql(server: EmbeddedServer) -> Iterator[Connection]:
-    with psycopg.connect(server.dsn, autocommit=True) as conn:
-        yield conn
-
-
-@pytest.fixture
-def name(server: EmbeddedServer, sql: Connection) -> Iterator[str]:
-    """A slot's name. The test may leave the slot, and its client may still be leaving."""
-    name = f"s_{uuid.uuid4().hex[:12]}"
-    yield name
-    if any(slot.name == name and not slot.temporary for slot in postgres.slots(sql)):
-        with psycopg.connect(server.dsn, replication="database") as conn:
-            postgres.drop_slot(conn, name, wait=True)
 
 
 def one(sql: Connection, name: str) -> postgres.Slot:
@@ -270,18 +254,6 @@ def test_without_a_second_connection_the_report_says_less(
         sql.execute("DROP ROLE plain")
 
 
-def command(*arguments: object, **options: Any) -> subprocess.CompletedProcess[str]:
-    pytest.importorskip("click")
-    pytest.importorskip("rich")
-    return subprocess.run(  # noqa: S603
-        [sys.executable, "-m", "walrow", "slot", *map(str, arguments)],
-        capture_output=True,
-        check=False,
-        text=True,
-        **options,
-    )
-
-
 def test_command_line_waits_longer_than_the_lock_timeout(
     server: EmbeddedServer, sql: Connection, name: str
 ) -> None:
@@ -289,7 +261,7 @@ def test_command_line_waits_longer_than_the_lock_timeout(
     with writing(server) as writer:
         ends = threading.Timer(2, writer.rollback)
         ends.start()
-        done = command("create", name, "--dsn", dsn)
+        done = run_walrow("slot", "create", name, "--dsn", dsn)
         ends.join()
     assert (done.returncode, done.stderr) == (0, "")
     postgres.drop_slot(sql, name)
@@ -299,12 +271,12 @@ def test_command_line_creates_lists_and_drops(
     server: EmbeddedServer, sql: Connection, name: str
 ) -> None:
     dsn = ("--dsn", server.dsn)
-    done = command("create", name, *dsn)
+    done = run_walrow("slot", "create", name, *dsn)
     slot = one(sql, name)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout == f"created slot {name} at {slot.confirmed_flush}\n"
 
-    done = command("list", *dsn)
+    done = run_walrow("slot", "list", *dsn)
     assert (done.returncode, done.stderr) == (0, "")
     heads, *lines = done.stdout.splitlines()
     assert heads.split()[:4] == ["slot", "plugin", "database", "status"]
@@ -312,7 +284,7 @@ def test_command_line_creates_lists_and_drops(
     assert line.split()[1:4] == ["pgoutput", "postgres", "reserved"]
     assert re.search(r"\d+ (bytes|kB|MB)  .*nobody", line)
 
-    done = command("list", "--json", *dsn)
+    done = run_walrow("slot", "list", "--json", *dsn)
     (record,) = [
         it for it in map(json.loads, done.stdout.splitlines()) if it["name"] == name
     ]
@@ -322,17 +294,17 @@ def test_command_line_creates_lists_and_drops(
     if server.major >= 17:
         assert dt.datetime.fromisoformat(record["inactive_since"]).tzinfo
 
-    done = command("create", name, *dsn)
+    done = run_walrow("slot", "create", name, *dsn)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f'walrow: cannot create slot "{name}": ')
     assert "drop it first, or use another name" in done.stderr
-    done = command("drop", name, *dsn, "--wait")
+    done = run_walrow("slot", "drop", name, *dsn, "--wait")
     assert (done.returncode, done.stdout) == (0, f"dropped slot {name}\n")
-    done = command("drop", name, *dsn)
+    done = run_walrow("slot", "drop", name, *dsn)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert f"create it: walrow slot create {name}" in done.stderr
     options = ("--two-phase", "--json")
-    done = command("create", name, *dsn, *options)
+    done = run_walrow("slot", "create", name, *dsn, *options)
     if server.major < 15:
         assert done.returncode == 2
         assert "needs PostgreSQL 15 or later, the server has 14" in done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -11,33 +12,18 @@ import pyarrow as pa
 import pytest
 
 import walrow
-from servers import EmbeddedServer
-from servers.loads import (
-    FIRST,
-    QUICK,
-    is_loaded,
-    loads,
-    needed,
-    receive_rest,
-    receiving,
-    until,
-    until_loaded,
-)
+from servers.loads import FIRST, is_loaded, loads, needed, receiving, until_loaded
 from servers.receiving import (
+    Feed,
     Load,
-    ReceiverProcess,
-    check_log,
     end_of_wal,
-    execute,
+    until,
 )
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
 
-def test_what_the_stream_lacks_is_loaded(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
+def test_what_the_stream_lacks_is_loaded(filled: Feed) -> None:
     # A look may come between two statements: then their reasons come in that order.
     expected = {
         "public.item": {
@@ -50,10 +36,9 @@ def test_what_the_stream_lacks_is_loaded(
         },
         "public.late": {"it is new in the publication"},
     }
-    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+    with filled.receiver(*FIRST) as receiver:
         receiver.until(is_loaded)
-        execute(
-            server.dsn,
+        filled.execute(
             "DROP TABLE IF EXISTS late",
             'CREATE TABLE late (id int PRIMARY KEY, "odd name" text)',
             "INSERT INTO late VALUES (1, 'from before')",
@@ -66,13 +51,17 @@ def test_what_the_stream_lacks_is_loaded(
         )
         # The receiver has noticed.
         deadline = time.monotonic() + 45
-        while (needs := reasons(log)) != expected and time.monotonic() < deadline:
+        while (
+            needs := reasons(filled.log)
+        ) != expected and time.monotonic() < deadline:
             time.sleep(0.2)
         assert needs == expected
-        walrow.load(["public.item", "public.wide", "public.late"], log=log, timeout=60)
-        assert needed(log) == {}
-    check_log(server.dsn, log, [*Load.TABLES, "late"])
-    execute(server.dsn, "DROP TABLE late")
+        walrow.load(
+            ["public.item", "public.wide", "public.late"], log=filled.log, timeout=60
+        )
+        assert needed(filled.log) == {}
+    filled.check([*Load.TABLES, "late"])
+    filled.execute("DROP TABLE late")
 
 
 def reasons(log: Path) -> dict[str, set[str]]:
@@ -119,29 +108,27 @@ def needs_of(log: Path, name: str) -> str | None:
     ],
 )
 def test_what_makes_a_table_incomplete_is_noticed(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    change: tuple[list[str], str],
+    filled: Feed, monkeypatch: pytest.MonkeyPatch, change: tuple[list[str], str]
 ) -> None:
-    log, (statements, reason) = tmp_path / "log", change
-    with receiving(server, log, slot, monkeypatch):
-        until((log / "_load-needed").exists)
-        until_loaded(log)
-        execute(server.dsn, *statements, "UPDATE item SET n = 5 WHERE id = 1")
-        until(lambda: needs_of(log, reason) is not None)
-        walrow.load("public.item", log=log, timeout=60)
-        assert needs_of(log, reason) is None
-    found = walrow.Log(log)
-    ((load,),) = (set(loads(log).values()) - {min(filter(None, loads(log).values()))},)
+    statements, reason = change
+    with receiving(filled, monkeypatch):
+        until_loaded(filled.log)
+        filled.execute(*statements, "UPDATE item SET n = 5 WHERE id = 1")
+        until(lambda: needs_of(filled.log, reason) is not None)
+        walrow.load("public.item", log=filled.log, timeout=60)
+        assert needs_of(filled.log, reason) is None
+    found = walrow.Log(filled.log)
+    ((load,),) = (
+        set(loads(filled.log).values())
+        - {min(filter(None, loads(filled.log).values()))},
+    )
     assert load is not None
     # Before the load, the table was not whole, and it still is not.
     with pytest.raises(walrow.errors.LogError, match="load the table again") as caught:
         found.state("public.item", as_of=load - 1)
     assert caught.value.code == "incomplete"
     assert found.state("public.item", as_of=load).to_pyarrow().num_rows >= 30
-    check_log(server.dsn, log, Load.TABLES)
+    filled.check()
 
 
 def has_reached(log: Path, end: walrow.Lsn) -> bool:
@@ -151,16 +138,9 @@ def has_reached(log: Path, end: walrow.Lsn) -> bool:
 
 @pytest.mark.parametrize("binary", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_a_type_that_is_altered_is_noticed(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    binary: bool,
+    filled: Feed, monkeypatch: pytest.MonkeyPatch, *, binary: bool
 ) -> None:
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
+    filled.execute(
         "DROP TABLE IF EXISTS boxed",
         "DROP TYPE IF EXISTS pair, mood",
         "CREATE TYPE mood AS ENUM ('calm', 'cross')",
@@ -169,37 +149,32 @@ def test_a_type_that_is_altered_is_noticed(
         "INSERT INTO boxed VALUES (1, (1, 'x', 'calm'), ARRAY[(2, 'y', 'cross')::pair])",
         "ALTER PUBLICATION p ADD TABLE boxed",
     )
-    with receiving(server, log, slot, monkeypatch, binary=binary):
-        until((log / "_load-needed").exists)
-        until_loaded(log)
+    with receiving(filled, monkeypatch, binary=binary):
+        until_loaded(filled.log)
         # A new label changes no row.
-        execute(server.dsn, "ALTER TYPE mood ADD VALUE 'glad'")
+        filled.execute("ALTER TYPE mood ADD VALUE 'glad'")
         time.sleep(1)
-        assert needs_of(log, "altered") is None
+        assert needs_of(filled.log, "altered") is None
         for statement in (
             "ALTER TYPE mood RENAME VALUE 'calm' TO 'quiet'",
             "ALTER TYPE pair ADD ATTRIBUTE c int",
             "ALTER TYPE pair RENAME ATTRIBUTE b TO body",
             "ALTER TYPE pair DROP ATTRIBUTE m",
         ):
-            execute(
-                server.dsn,
-                statement,
-                "UPDATE boxed SET q = q || q[1] WHERE id = 1",
-            )
-            until(lambda: needs_of(log, "altered") is not None)
-            walrow.load("public.boxed", log=log, timeout=60)
-            execute(server.dsn, "UPDATE boxed SET q = q || q[1] WHERE id = 1")
-            end = walrow.Lsn(end_of_wal(server.dsn))
-            until(partial(has_reached, log, end))
-            state = walrow.Log(log).state(
+            filled.execute(statement, "UPDATE boxed SET q = q || q[1] WHERE id = 1")
+            until(lambda: needs_of(filled.log, "altered") is not None)
+            walrow.load("public.boxed", log=filled.log, timeout=60)
+            filled.execute("UPDATE boxed SET q = q || q[1] WHERE id = 1")
+            end = walrow.Lsn(end_of_wal(filled.dsn))
+            until(partial(has_reached, filled.log, end))
+            state = walrow.Log(filled.log).state(
                 "public.boxed", types={"p": "string", "q": "string"}
             )
-            found = execute(server.dsn, "SELECT id, p::text, q::text FROM boxed")
+            found = filled.execute("SELECT id, p::text, q::text FROM boxed")
             assert [
                 tuple(row.values()) for row in state.to_pyarrow().to_pylist()
             ] == found
-    [row] = walrow.Log(log).state("public.boxed").to_pyarrow().to_pylist()
+    [row] = walrow.Log(filled.log).state("public.boxed").to_pyarrow().to_pylist()
     assert row["p"] == {"a": 1, "body": "x", "c": None}
     # Some values are older than the definitions that the log has, or newer.
     form = "binary" if binary else "string"
@@ -207,20 +182,15 @@ def test_a_type_that_is_altered_is_noticed(
         {"types": {"p": form, "q": form}},
         {"unrepresentable": "null"},
     ):
-        batches = list(walrow.read(log, table="public.boxed", **options))
+        batches = list(walrow.read(filled.log, table="public.boxed", **options))
         assert sum(batch.num_rows for batch in batches) > 8
-    execute(server.dsn, "DROP TABLE boxed", "DROP TYPE pair, mood")
+    filled.execute("DROP TABLE boxed", "DROP TYPE pair, mood")
 
 
 def test_partitions_and_tables_that_are_created_are_whole(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    filled: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
+    filled.execute(
         "DROP TABLE IF EXISTS tree, other",
         "CREATE TABLE tree (id int, part int, PRIMARY KEY (id, part)) PARTITION BY LIST (part)",
         "CREATE TABLE tree_1 PARTITION OF tree FOR VALUES IN (1)",
@@ -230,92 +200,77 @@ def test_partitions_and_tables_that_are_created_are_whole(
         "ALTER PUBLICATION p SET (publish_via_partition_root = true)",
         "ALTER PUBLICATION p ADD TABLE tree",
     )
-    with receiving(server, log, slot, monkeypatch):
-        until((log / "_load-needed").exists)
-        before = (log / "_load-needed").read_text("utf-8")
-        execute(
-            server.dsn,
+    with receiving(filled, monkeypatch):
+        until((filled.log / "_load-needed").exists)
+        before = (filled.log / "_load-needed").read_text("utf-8")
+        filled.execute(
             "CREATE TABLE tree_3 PARTITION OF tree FOR VALUES IN (3)",
             "INSERT INTO tree VALUES (3, 3)",
         )
-        until(lambda: (log / "_load-needed").read_text("utf-8") != before)
+        until(lambda: (filled.log / "_load-needed").read_text("utf-8") != before)
         time.sleep(1)
-        assert needs_of(log, "") is None
-        execute(server.dsn, "ALTER TABLE tree ATTACH PARTITION other FOR VALUES IN (2)")
-        until(lambda: needs_of(log, "attached") is not None)
-        walrow.load("public.tree", log=log, timeout=60)
-        assert needs_of(log, "") is None
-    check_log(server.dsn, log, ["tree"])
-    execute(server.dsn, "DROP TABLE tree")
+        assert needs_of(filled.log, "") is None
+        filled.execute("ALTER TABLE tree ATTACH PARTITION other FOR VALUES IN (2)")
+        until(lambda: needs_of(filled.log, "attached") is not None)
+        walrow.load("public.tree", log=filled.log, timeout=60)
+        assert needs_of(filled.log, "") is None
+    filled.check(["tree"])
+    filled.execute("DROP TABLE tree")
 
 
-def test_a_receiver_that_ends_says_which_tables_need_a_load(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    receive_rest(server, log, slot, *FIRST)
+def test_a_receiver_that_ends_says_which_tables_need_a_load(filled: Feed) -> None:
+    filled.receive_all(*FIRST)
     notes: list[str] = []
 
     def receive() -> str:
         notes.clear()
-        walrow.receive(
-            server.dsn,
-            log=log,
-            slot=slot,
-            publications="p",
-            until="now",
-            status=lambda state: notes.append(state.note or ""),
-        )
+        filled.receive(until="now", status=lambda state: notes.append(state.note or ""))
         return "; ".join(notes)
 
-    execute(server.dsn, "ALTER TABLE item RENAME label TO remark")
+    filled.execute("ALTER TABLE item RENAME label TO remark")
     assert "public.item" in receive()
     assert "public.item" not in receive()
     # What cannot be read is told, and not taken for nothing.
-    needed_file = log / "_load-needed"
+    needed_file = filled.log / "_load-needed"
     needed_file.write_text("{", "utf-8")
     assert "tables that need a load are no longer found" in receive()
 
 
-def test_tables_that_have_rows_before_the_slot(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(server.dsn, "DELETE FROM wide")
-    receive_rest(server, log, slot, "--create")
-    execute(
-        server.dsn,
+def test_tables_that_have_rows_before_the_slot(filled: Feed) -> None:
+    filled.execute("DELETE FROM wide")
+    filled.receive_all("--create")
+    filled.execute(
         "INSERT INTO wide VALUES (1, 'x')",
         "INSERT INTO item VALUES (99, 9, 'x')",
         "INSERT INTO audit (what) VALUES ('x')",
     )
-    receive_rest(server, log, slot)
+    filled.receive_all()
     reason = "it had rows before the slot was created"
-    assert needed(log) == {"public.item": reason, "public.audit": reason}
-    assert sum(len(batch) for batch in walrow.Log(log).state("wide")) == 1
+    assert needed(filled.log) == {"public.item": reason, "public.audit": reason}
+    assert sum(len(batch) for batch in walrow.Log(filled.log).state("wide")) == 1
     with pytest.raises(walrow.errors.LogError, match="rows before the slot"):
-        walrow.Log(log).state("item")
+        walrow.Log(filled.log).state("item")
 
 
-@pytest.mark.parametrize("until_now", [False, True])
-def test_tables_that_are_altered_before_the_first_look(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    until_now: bool,
-) -> None:
-    """All in one transaction, so that no look comes between."""
-    if server.major < 15:
+@pytest.fixture
+def young(filled: Feed) -> Iterator[Feed]:
+    """A schema that is published with all tables that it gets."""
+    if filled.server.major < 15:
         pytest.skip("version 14 cannot publish a schema")
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
+    filled.execute(
         "DROP SCHEMA IF EXISTS young CASCADE",
         "CREATE SCHEMA young",
         "ALTER PUBLICATION p ADD TABLES IN SCHEMA young",
     )
+    yield filled
+    filled.execute("DROP SCHEMA young CASCADE")
+
+
+@pytest.mark.parametrize("until_now", [False, True])
+def test_tables_that_are_altered_before_the_first_look(
+    young: Feed, monkeypatch: pytest.MonkeyPatch, *, until_now: bool
+) -> None:
+    """All in one transaction, so that no look comes between."""
     statements = [
         "BEGIN",
         "CREATE TABLE young.added (id int PRIMARY KEY)",
@@ -360,47 +315,41 @@ def test_tables_that_are_altered_before_the_first_look(
         "young.enum": "a type of its columns was altered",
     }
     if until_now:
-        receive_rest(server, log, slot, *FIRST)
-        execute(server.dsn, "; ".join(statements))
-        receive_rest(server, log, slot)
-        assert needed(log) == expected
-    with receiving(server, log, slot, monkeypatch):
-        until((log / "_load-needed").exists)
+        young.receive_all(*FIRST)
+        young.execute("; ".join(statements))
+        young.receive_all()
+        assert needed(young.log) == expected
+    with receiving(young, monkeypatch):
+        until((young.log / "_load-needed").exists)
         if not until_now:
-            until_loaded(log)
-            execute(server.dsn, "; ".join(statements))
-        until(lambda: needed(log) == expected)
+            until_loaded(young.log)
+            young.execute("; ".join(statements))
+        until(lambda: needed(young.log) == expected)
         for name in expected:
             with pytest.raises(walrow.errors.LogError, match="load the table again"):
-                walrow.Log(log).state(name)
-        walrow.load(list(expected), log=log, timeout=60)
-        assert needed(log) == {}
-        execute(server.dsn, "INSERT INTO young.added VALUES (2, 8)")
+                walrow.Log(young.log).state(name)
+        walrow.load(list(expected), log=young.log, timeout=60)
+        assert needed(young.log) == {}
+        young.execute("INSERT INTO young.added VALUES (2, 8)")
         # What readers have seen is not looked at again and again.
-        until(lambda: '"young": {}' in (log / "_load-needed").read_text("utf-8"))
-    receive_rest(server, log, slot)
-    opened = walrow.Log(log)
+        until(lambda: '"young": {}' in (young.log / "_load-needed").read_text("utf-8"))
+    young.receive_all()
+    opened = walrow.Log(young.log)
     whole = ("later", "nulls", "fewer", "empty")
     for table in (*(name.partition(".")[2] for name in expected), *whole):
         rows = opened.state(f"young.{table}", profile="text").to_pyarrow().to_pylist()
         columns = ", ".join(f'"{column}"::text' for column in rows[0])
-        wanted = execute(
-            server.dsn,
+        wanted = young.execute(
             f"SELECT {columns} FROM young.{table} ORDER BY id",  # noqa: S608
         )
         assert [tuple(row.values()) for row in rows] == wanted
-    execute(server.dsn, "DROP SCHEMA young CASCADE")
 
 
-def test_ddl_is_a_message_at_its_place(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(server.dsn, walrow.postgres.ddl_trigger())
+def test_ddl_is_a_message_at_its_place(filled: Feed) -> None:
+    filled.execute(walrow.postgres.ddl_trigger())
     try:
-        receive_rest(server, log, slot, *FIRST, "--messages")
-        execute(
-            server.dsn,
+        filled.receive_all(*FIRST, "--messages")
+        filled.execute(
             "BEGIN; INSERT INTO item VALUES (101, 1, 'a');"
             " ALTER TABLE item RENAME label TO title;"
             " INSERT INTO item VALUES (102, 1, 'b'); COMMIT",
@@ -408,16 +357,16 @@ def test_ddl_is_a_message_at_its_place(
             "CREATE TABLE dropped (id int)",
             "DROP TABLE dropped",
         )
-        receive_rest(server, log, slot, *QUICK, "--messages")
+        filled.receive_all("--messages")
     finally:
-        execute(server.dsn, walrow.postgres.ddl_trigger(drop=True))
+        filled.execute(walrow.postgres.ddl_trigger(drop=True))
     found = [
         (row["seq"], json.loads(row["content"]))
-        for batch in walrow.read(log, table="walrow.messages")
+        for batch in walrow.read(filled.log, table="walrow.messages")
         for row in pa.record_batch(batch).to_pylist()
         if row["prefix"] == "walrow.ddl"
     ]
-    item = walrow.tables(log).find("public.item")
+    item = walrow.tables(filled.log).find("public.item")
     assert [ddl.command for ddl in item.ddl] == ["ALTER TABLE"]
     assert [[it.number for it in version.columns] for version in item.versions] == [
         [1, 2, 3],
@@ -437,7 +386,7 @@ def test_ddl_is_a_message_at_its_place(
     ]
     assert (created["command"], created["table"]) == ("CREATE TABLE", "dropped")
     assert (dropped["command"], dropped["columns"]) == ("DROP TABLE", None)
-    assert not execute(server.dsn, "SELECT FROM pg_event_trigger")
+    assert not filled.execute("SELECT FROM pg_event_trigger")
 
 
 def looked_again(log: Path) -> None:
@@ -492,64 +441,50 @@ RETURNED = "column label was dropped and added again"
     ],
 )
 def test_a_column_that_comes_back_needs_a_load(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    steps: list[str | None],
+    filled: Feed, monkeypatch: pytest.MonkeyPatch, steps: list[str | None]
 ) -> None:
     """Relation messages say nothing: only the number is another one."""
-    log = tmp_path / "log"
-    with receiving(server, log, slot, monkeypatch):
-        until((log / "_load-needed").exists)
-        until_loaded(log)
-        execute(
-            server.dsn, "INSERT INTO item VALUES (1001, 1, 'old'), (1002, 1, 'old')"
-        )
+    with receiving(filled, monkeypatch):
+        until_loaded(filled.log)
+        filled.execute("INSERT INTO item VALUES (1001, 1, 'old'), (1002, 1, 'old')")
         for step in steps:
             if step is None:
-                looked_again(log)
-                assert needs_of(log, "") is None
+                looked_again(filled.log)
+                assert needs_of(filled.log, "") is None
             else:
-                execute(server.dsn, step)
-        until(lambda: needs_of(log, RETURNED) is not None)
-        assert needed(log) == {"public.item": RETURNED}
-        walrow.load("public.item", log=log, timeout=60)
-        looked_again(log)
-        assert needs_of(log, "") is None
-        execute(server.dsn, CHANGE)
-    receive_rest(server, log, slot)
-    assert needed(log) == {}
-    check_log(server.dsn, log, Load.TABLES)
+                filled.execute(step)
+        until(lambda: needs_of(filled.log, RETURNED) is not None)
+        assert needed(filled.log) == {"public.item": RETURNED}
+        walrow.load("public.item", log=filled.log, timeout=60)
+        looked_again(filled.log)
+        assert needs_of(filled.log, "") is None
+        filled.execute(CHANGE)
+    filled.receive_all()
+    assert needed(filled.log) == {}
+    filled.check()
 
 
 @pytest.mark.parametrize(
     "sees_it_go", [False, pytest.param(True, marks=pytest.mark.slow)]
 )
 def test_a_column_that_comes_back_while_no_receiver_runs(
-    server: EmbeddedServer, slot: str, tmp_path: Path, *, sees_it_go: bool
+    filled: Feed, *, sees_it_go: bool
 ) -> None:
-    log = tmp_path / "log"
-    receive_rest(server, log, slot, *FIRST)
-    execute(server.dsn, "INSERT INTO item VALUES (1001, 1, 'old')", GONE, CHANGE)
+    filled.receive_all(*FIRST)
+    filled.execute("INSERT INTO item VALUES (1001, 1, 'old')", GONE, CHANGE)
     if sees_it_go:
-        receive_rest(server, log, slot)
-        assert needed(log) == {}
-    execute(server.dsn, BACK, CHANGE)
-    receive_rest(server, log, slot)
-    assert needed(log) == {"public.item": RETURNED}
+        filled.receive_all()
+        assert needed(filled.log) == {}
+    filled.execute(BACK, CHANGE)
+    filled.receive_all()
+    assert needed(filled.log) == {"public.item": RETURNED}
 
 
 def test_columns_that_come_and_go_need_no_load(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    filled: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    log = tmp_path / "log"
-    with receiving(server, log, slot, monkeypatch):
-        until((log / "_load-needed").exists)
-        until_loaded(log)
+    with receiving(filled, monkeypatch):
+        until_loaded(filled.log)
         for statement in (
             "ALTER TABLE item ADD COLUMN more text",
             GONE,
@@ -557,28 +492,19 @@ def test_columns_that_come_and_go_need_no_load(
             " ALTER TABLE item ADD COLUMN other text; COMMIT",
             "ALTER TABLE item ADD COLUMN last int",
         ):
-            execute(server.dsn, statement, CHANGE)
-            looked_again(log)
-            assert needs_of(log, "") is None
-    receive_rest(server, log, slot)
-    assert needed(log) == {}
-    check_log(server.dsn, log, Load.TABLES)
+            filled.execute(statement, CHANGE)
+            looked_again(filled.log)
+            assert needs_of(filled.log, "") is None
+    filled.receive_all()
+    assert needed(filled.log) == {}
+    filled.check()
 
 
 def test_a_column_of_a_new_table_that_comes_back(
-    server: EmbeddedServer, slot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    young: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It was dropped before the receiver has ever looked at the table."""
-    if server.major < 15:
-        pytest.skip("version 14 cannot publish a schema")
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
-        "DROP SCHEMA IF EXISTS young CASCADE",
-        "CREATE SCHEMA young",
-        "ALTER PUBLICATION p ADD TABLES IN SCHEMA young",
-    )
-    receive_rest(server, log, slot, *FIRST)
+    young.receive_all(*FIRST)
     tables = [
         # Name, columns, what happens after the first row, and whether it is whole.
         ("back", "id int PRIMARY KEY, v text", "DROP v, ADD v text", False),
@@ -592,29 +518,26 @@ def test_a_column_of_a_new_table_that_comes_back(
         ),
     ]
     for name, columns, change, _ in tables:
-        execute(
-            server.dsn,
+        young.execute(
             f"CREATE TABLE young.{name} ({columns})",
             f"INSERT INTO young.{name} (id, v) VALUES (1, 'old')",  # noqa: S608
             f"ALTER TABLE young.{name} {change}",
         )
     # The first look is the one that sees it without the column.
-    execute(
-        server.dsn,
+    young.execute(
         "CREATE TABLE young.later (id int PRIMARY KEY, v text)",
         "INSERT INTO young.later VALUES (1, 'old')",
         "ALTER TABLE young.later DROP v",
     )
-    receive_rest(server, log, slot)
+    young.receive_all()
     maybe = "column v may have been dropped and added again"
     expected = {f"young.{name}": maybe for name, *_, is_whole in tables if not is_whole}
     expected["young.retyped"] = "column v has another type"
-    assert needed(log) == expected
-    execute(server.dsn, "ALTER TABLE young.later ADD v text")
-    with receiving(server, log, slot, monkeypatch):
-        until(lambda: needs_of(log, "was dropped and added again") is not None)
+    assert needed(young.log) == expected
+    young.execute("ALTER TABLE young.later ADD v text")
+    with receiving(young, monkeypatch):
+        until(lambda: needs_of(young.log, "was dropped and added again") is not None)
         expected["young.later"] = "column v was dropped and added again"
-        until(lambda: needed(log) == expected)
-        walrow.load(list(expected), log=log, timeout=60)
-        assert needed(log) == {}
-    execute(server.dsn, "DROP SCHEMA young CASCADE")
+        until(lambda: needed(young.log) == expected)
+        walrow.load(list(expected), log=young.log, timeout=60)
+        assert needed(young.log) == {}

@@ -17,27 +17,22 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 import walrow
-from servers import EmbeddedServer
 from servers.loads import (
     FIRST,
-    QUICK,
     is_loaded,
     loads,
-    receive_rest,
     receiving,
     stopped,
     transactions,
-    until,
     until_copying,
     until_loaded,
 )
 from servers.receiving import (
+    QUICK,
     Disk,
+    Feed,
     Load,
-    ReceiverProcess,
-    check_log,
-    end_of_wal,
-    execute,
+    until,
 )
 from walrow._postgres import copying
 from walrow._postgres.published import PublishedTable
@@ -49,31 +44,32 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
 @pytest.mark.parametrize("binary", [False, True])
 def test_a_log_begins_with_the_rows_of_its_tables(
-    server: EmbeddedServer, slot: str, tmp_path: Path, *, binary: bool
+    filled: Feed, *, binary: bool
 ) -> None:
-    log = tmp_path / "log"
     arguments = (*FIRST, "--binary") if binary else FIRST
     with (
-        ReceiverProcess(server.dsn, log, *arguments, slot=slot) as receiver,
-        Load(server.dsn, seed=3),
+        filled.receiver(*arguments) as receiver,
+        Load(filled.dsn, seed=3),
     ):
         receiver.until_streaming()
         time.sleep(2)
         receiver.until(is_loaded)
-    receive_rest(server, log, slot, *arguments)
+    filled.receive_all(*arguments)
     if not binary:
         # The other decoder compares texts.
-        check_log(server.dsn, log, Load.TABLES)
+        filled.check()
     # All of them at one place: before it, there is nothing.
-    (point,) = set(loads(log).values())
+    (point,) = set(loads(filled.log).values())
     assert point is not None
-    first, *rest = transactions(log)
+    first, *rest = transactions(filled.log)
     assert first["snapshot"]
     assert first["commit_lsn"] == point - 1
     assert first["end_lsn"] == point
     assert int(str(first["changes"])) > 20_000
     assert not any(each["snapshot"] for each in rest)
-    (audit,) = [it for it in walrow.Log(log).tables() if it.name == "public.audit"]
+    (audit,) = [
+        it for it in walrow.Log(filled.log).tables() if it.name == "public.audit"
+    ]
     assert audit.truncates == 1
 
 
@@ -85,26 +81,20 @@ def test_a_log_begins_with_the_rows_of_its_tables(
     ],
 )
 def test_a_first_load_that_is_killed_at_a_step_begins_again(
-    server: EmbeddedServer, slot: str, tmp_path: Path, step: int
+    filled: Feed, step: int
 ) -> None:
-    log = tmp_path / "log"
-    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot, crash_at=step) as receiver:
+    with filled.receiver(*FIRST, crash_at=step) as receiver:
         try:
             receiver.until(is_loaded)
         except AssertionError:
             assert receiver.process.poll() is not None
-    execute(server.dsn, "DELETE FROM item WHERE id < 10")
-    receive_rest(server, log, slot, *FIRST)
-    check_log(server.dsn, log, Load.TABLES)
-    assert None not in loads(log).values()
+    filled.execute("DELETE FROM item WHERE id < 10")
+    filled.check_rest(*FIRST)
+    assert None not in loads(filled.log).values()
 
 
-def test_a_load_has_what_the_publication_has(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
+def test_a_load_has_what_the_publication_has(filled: Feed) -> None:
+    filled.execute(
         "DROP PUBLICATION p",
         "DROP TABLE IF EXISTS tree, twin",
         "CREATE TABLE tree (id int, part int, note text, PRIMARY KEY (id, part))"
@@ -118,31 +108,30 @@ def test_a_load_has_what_the_publication_has(
         " STORED, secret text)",
         "INSERT INTO twin (id, secret) SELECT g, 'secret' FROM generate_series(1, 9) g",
     )
-    new = int(server.version.partition(".")[0]) >= 15
-    execute(
-        server.dsn,
+    new = int(filled.server.version.partition(".")[0]) >= 15
+    filled.execute(
         "CREATE PUBLICATION p FOR TABLE tree, "
         + ("twin (id) WHERE (id > 5)" if new else "twin")
-        + " WITH (publish_via_partition_root)",
+        + " WITH (publish_via_partition_root)"
     )
-    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+    with filled.receiver(*FIRST) as receiver:
         receiver.until(is_loaded)
-        execute(server.dsn, "UPDATE tree SET note = 'new' WHERE id = 4")
-    receive_rest(server, log, slot)
-    check_log(server.dsn, log, ["tree"])
-    assert set(loads(log)) == {"public.tree", "public.twin"}
-    twin = pa.table(walrow.read(log, table="public.twin"))
+        filled.execute("UPDATE tree SET note = 'new' WHERE id = 4")
+    filled.receive_all()
+    filled.check(["tree"])
+    assert set(loads(filled.log)) == {"public.tree", "public.twin"}
+    twin = pa.table(walrow.read(filled.log, table="public.twin"))
     if new:
         assert "secret" not in twin.column_names
         assert "twice" not in twin.column_names
         assert sorted(filter(None, twin["id"].to_pylist())) == [6, 7, 8, 9]
     else:
         assert twin.num_rows == 10
-    execute(server.dsn, "DROP PUBLICATION p", "DROP TABLE tree, twin")
+    filled.execute("DROP PUBLICATION p", "DROP TABLE tree, twin")
 
 
 def test_a_large_table_comes_in_ranges_over_several_connections(
-    server: EmbeddedServer, slot: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    filled: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("walrow._postgres.copying._PIECE_PAGES", 16)
     pieces: list[copying.Piece] = []
@@ -153,110 +142,79 @@ def test_a_large_table_comes_in_ranges_over_several_connections(
 
     cut = copying.pieces_of
     monkeypatch.setattr("walrow._receive.loading.pieces_of", pieces_of)
-    log = tmp_path / "log"
-    walrow.receive(
-        server.dsn,
-        log=log,
-        slot=slot,
-        publications="p",
-        create=True,
-        snapshot=True,
-        jobs=3,
-        segment_size=1 << 20,
-        until="now",
+    filled.receive(
+        create=True, snapshot=True, jobs=3, segment_size=1 << 20, until="now"
     )
-    check_log(server.dsn, log, Load.TABLES)
+    filled.check()
     assert len(pieces) >= 8
-    segments = walrow.Log(log).segments()
+    segments = walrow.Log(filled.log).segments()
     assert sum(each.continues for each in segments) >= 1
 
 
-def test_a_publication_may_have_no_tables(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(server.dsn, "DROP PUBLICATION p", "CREATE PUBLICATION p")
-    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+def test_a_publication_may_have_no_tables(filled: Feed) -> None:
+    filled.execute("DROP PUBLICATION p", "CREATE PUBLICATION p")
+    with filled.receiver(*FIRST) as receiver:
         receiver.until(is_loaded)
-        execute(
-            server.dsn,
-            "ALTER PUBLICATION p ADD TABLE item",
-            "INSERT INTO item VALUES (200, 1)",
+        filled.execute(
+            "ALTER PUBLICATION p ADD TABLE item", "INSERT INTO item VALUES (200, 1)"
         )
-        walrow.load("public.item", log=log, timeout=60)
-    check_log(server.dsn, log, ["item"])
+        walrow.load("public.item", log=filled.log, timeout=60)
+    filled.check(["item"])
 
 
-def test_a_slot_that_exists_gets_a_load_too(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
-        f"SELECT pg_create_logical_replication_slot('{slot}', 'pgoutput')",
+def test_a_slot_that_exists_gets_a_load_too(filled: Feed) -> None:
+    filled.execute(
+        f"SELECT pg_create_logical_replication_slot('{filled.slot}', 'pgoutput')",
         "INSERT INTO item SELECT g, g FROM generate_series(100, 103) g",
     )
-    receive_rest(server, log, slot, *FIRST)
-    check_log(server.dsn, log, Load.TABLES)
-    inserted, load, *_ = transactions(log)
+    filled.check_rest(*FIRST)
+    inserted, load, *_ = transactions(filled.log)
     assert (inserted["snapshot"], inserted["changes"]) == (False, 4)
     assert load["snapshot"]
 
 
-def test_a_first_load_that_was_broken_off_is_not_forgotten(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot, crash_at=20) as receiver:
+def test_a_first_load_that_was_broken_off_is_not_forgotten(filled: Feed) -> None:
+    with filled.receiver(*FIRST, crash_at=20) as receiver:
         receiver.wait()
-    assert b'"place"' in (log / "_loaded-and-removed").read_bytes()
+    assert b'"place"' in (filled.log / "_loaded-and-removed").read_bytes()
     # Without the option, the log would lack the rows.
-    with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+    with filled.receiver(*QUICK) as receiver:
         code, text = receiver.wait()
     assert code != 0
     assert "first load" in text
-    receive_rest(server, log, slot, *FIRST)
-    check_log(server.dsn, log, Load.TABLES)
+    filled.check_rest(*FIRST)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_ten_million_rows_take_constant_memory(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
+def test_ten_million_rows_take_constant_memory(filled: Feed) -> None:
+    filled.execute(
         "DROP TABLE IF EXISTS big",
         "CREATE TABLE big (id bigint PRIMARY KEY, n int, note text)",
         "INSERT INTO big SELECT g, g % 1000, 'note ' || g"
         " FROM generate_series(1, 10000000) g",
         "ALTER PUBLICATION p ADD TABLE big",
     )
-    with ReceiverProcess(server.dsn, log, *FIRST, slot=slot) as receiver:
+    with filled.receiver(*FIRST) as receiver:
         receiver.until(is_loaded, timeout=300)
-        execute(server.dsn, "DELETE FROM big WHERE id % 10 = 0")
-        receiver.until_streaming(after=end_of_wal(server.dsn), timeout=300)
+        filled.execute("DELETE FROM big WHERE id % 10 = 0")
+        filled.until_all(receiver, timeout=300)
         status = Path(f"/proc/{receiver.process.pid}/status").read_text("utf-8")
         (peak,) = re.findall(r"VmHWM:\s*(\d+) kB", status)
         assert int(peak) < 400_000
         receiver.stop()
-    with walrow.Log(log).state("public.big") as state:
+    with walrow.Log(filled.log).state("public.big") as state:
         count = total = 0
         for batch in state:
             ids = pa.record_batch(batch).column("id")
             count, total = count + len(ids), total + pc.sum(ids).as_py()
-    ((rows, ids_total),) = execute(server.dsn, "SELECT count(*), sum(id) FROM big")
+    ((rows, ids_total),) = filled.execute("SELECT count(*), sum(id) FROM big")
     assert (count, total) == (rows, int(ids_total))
-    execute(server.dsn, "DROP TABLE big")
+    filled.execute("DROP TABLE big")
 
 
-def test_a_partition_is_loaded_once_as_its_root(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
+def test_a_partition_is_loaded_once_as_its_root(filled: Feed) -> None:
+    filled.execute(
         "DROP TABLE IF EXISTS tree",
         "DROP PUBLICATION IF EXISTS p2",
         "CREATE TABLE tree (id int, part int, PRIMARY KEY (id, part)) PARTITION BY LIST (part)",
@@ -265,68 +223,61 @@ def test_a_partition_is_loaded_once_as_its_root(
         "CREATE PUBLICATION p2 FOR TABLE tree WITH (publish_via_partition_root)",
         "ALTER PUBLICATION p ADD TABLE tree_1",
     )
-    with ReceiverProcess(
-        server.dsn, log, *FIRST, "--publication", "p2", slot=slot
-    ) as receiver:
+    with filled.receiver(*FIRST, "--publication", "p2") as receiver:
         receiver.until(is_loaded)
-        execute(server.dsn, "DELETE FROM tree", "INSERT INTO tree VALUES (3, 1)")
-    receive_rest(server, log, slot, *QUICK, "--publication", "p2")
-    check_log(server.dsn, log, ["tree"])
-    assert "public.tree_1" not in loads(log)
-    execute(server.dsn, "DROP PUBLICATION p2", "DROP TABLE tree")
+        filled.execute("DELETE FROM tree", "INSERT INTO tree VALUES (3, 1)")
+    filled.receive_all("--publication", "p2")
+    filled.check(["tree"])
+    assert "public.tree_1" not in loads(filled.log)
+    filled.execute("DROP PUBLICATION p2", "DROP TABLE tree")
 
 
-def test_a_first_load_that_is_refused_leaves_no_slot(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
+def test_a_first_load_that_is_refused_leaves_no_slot(filled: Feed) -> None:
+    filled.execute(
         "DROP ROLE IF EXISTS reader",
         "CREATE ROLE reader LOGIN REPLICATION",
         "GRANT SELECT ON item, audit, wide TO reader",
         # Without an error, the load would lack the rows that the role must not see.
         "ALTER TABLE audit ENABLE ROW LEVEL SECURITY",
     )
-    dsn = make_conninfo(server.dsn, user="reader")
-    with ReceiverProcess(dsn, log, *FIRST, slot=slot) as receiver:
+    dsn = make_conninfo(filled.dsn, user="reader")
+    with filled.receiver(*FIRST, dsn=dsn) as receiver:
         code, text = receiver.wait()
     assert code != 0
     assert "row-level security" in text
-    assert not execute(server.dsn, f"{SLOTS} WHERE slot_name = '{slot}'")
-    execute(server.dsn, "ALTER TABLE audit DISABLE ROW LEVEL SECURITY")
-    receive_rest(server, log, slot, *FIRST)
-    check_log(server.dsn, log, Load.TABLES)
-    execute(server.dsn, "DROP OWNED BY reader", "DROP ROLE reader")
+    assert not filled.execute(f"{SLOTS} WHERE slot_name = '{filled.slot}'")
+    filled.execute("ALTER TABLE audit DISABLE ROW LEVEL SECURITY")
+    filled.check_rest(*FIRST)
+    filled.execute("DROP OWNED BY reader", "DROP ROLE reader")
 
 
 def test_the_error_of_a_load_has_no_value_of_a_row(
-    server: EmbeddedServer, slot: str, tmp_path: Path
+    filled: Feed, tmp_path: Path
 ) -> None:
     """A row filter may fail on a row, and the server's message then has its value."""
-    if int(server.version.partition(".")[0]) < 15:
+    if int(filled.server.version.partition(".")[0]) < 15:
         pytest.skip("row filters come with PostgreSQL 15")
-    log = tmp_path / "log"
-    receive_rest(server, log, slot, *FIRST)
-    execute(
-        server.dsn,
+    filled.receive_all(*FIRST)
+    filled.execute(
         "INSERT INTO audit (what) VALUES ('s3cret word')",
         "ALTER PUBLICATION p SET TABLE item,"
         " audit WHERE (date_part(what, timestamp '2020-01-01') > 0)",
     )
     first = tmp_path / "first"
-    with ReceiverProcess(server.dsn, first, *FIRST, slot=f"{slot}_2") as receiver:
+    with filled.receiver(*FIRST, slot=f"{filled.slot}_2", log=first) as receiver:
         code, text = receiver.wait()
         assert code != 0
         assert "cannot copy a table: SQLSTATE 22023 (invalid_parameter_value)" in text
         assert "s3cret" not in receiver.output + text
-    with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+    with filled.receiver(*QUICK) as receiver:
         receiver.until_streaming()
-        request = walrow._log.requests.request(log, ["public.audit"], is_awaited=True)
-        until(lambda: walrow._log.requests.result_of(log, request) is not None)
+        request = walrow._log.requests.request(
+            filled.log, ["public.audit"], is_awaited=True
+        )
+        until(lambda: walrow._log.requests.result_of(filled.log, request) is not None)
         receiver.stop()
         # It is what `walrow.load` raises, and a file of the log.
-        result = walrow._log.requests.result_of(log, request)
+        result = walrow._log.requests.result_of(filled.log, request)
         assert "SQLSTATE 22023" in str(result)
         assert "s3cret" not in f"{result}{receiver.output}{receiver.errors}"
 
@@ -337,26 +288,24 @@ SLOTS = "SELECT slot_name FROM pg_replication_slots"
 @pytest.mark.slow
 @pytest.mark.parametrize("is_stopped", [False, True])
 def test_a_first_load_that_breaks_while_the_disk_stalls_begins_again(
-    server: EmbeddedServer, slot: str, tmp_path: Path, *, is_stopped: bool
+    filled: Feed, *, is_stopped: bool
 ) -> None:
     """The attempt that broke has the log until its fsync returns."""
-    log = tmp_path / "log"
-    execute(
-        server.dsn,
+    filled.execute(
         "DROP TABLE IF EXISTS big",
         "CREATE TABLE big AS SELECT g, repeat('x', 1500) t FROM generate_series(1, 20000) g",
         "ALTER PUBLICATION p ADD TABLE big",
     )
-    disk = Disk(log)
+    disk = Disk(filled.log)
     # Parts of this size are not synced before the load is broken.
     arguments = ("--publish-after", "0.3", "--create", "--snapshot", "--jobs", "1")
-    with ReceiverProcess(server.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
-        with stopped(until_copying(server, "big")) as copying:
+    with filled.receiver(*arguments, disk=disk) as receiver:
+        with stopped(until_copying(filled.server, "big")) as copying:
             receiver.until_streaming()
             with disk.has("stalled"):
-                execute(server.dsn, "INSERT INTO audit (what) VALUES ('x')")
+                filled.execute("INSERT INTO audit (what) VALUES ('x')")
                 time.sleep(0.5)
-                execute(server.dsn, f"SELECT pg_terminate_backend({copying})")
+                filled.execute(f"SELECT pg_terminate_backend({copying})")
                 os.kill(copying, signal.SIGCONT)
                 state = receiver.until(lambda it: it["state"] == "degraded")
                 assert "has not finished a write" in state["note"]
@@ -367,20 +316,15 @@ def test_a_first_load_that_breaks_while_the_disk_stalls_begins_again(
         if not is_stopped:
             receiver.until(is_loaded)
             receiver.stop()
-    receive_rest(server, log, slot, *arguments)
-    check_log(server.dsn, log, Load.TABLES)
-    assert None not in loads(log).values()
-    execute(server.dsn, "DROP TABLE big")
+    filled.check_rest(*arguments)
+    assert None not in loads(filled.log).values()
+    filled.execute("DROP TABLE big")
 
 
 def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    filled: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server is silent for too long, and answers while the next attempt loads."""
-    log = tmp_path / "log"
     share, leave = TableLoad._share, Connector.leave
     next_loads = threading.Event()
     #: The loads, and the thread of the attempt that each belongs to.
@@ -402,8 +346,8 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
 
     monkeypatch.setattr(TableLoad, "_share", slow_at_first)
     monkeypatch.setattr(Connector, "leave", left)
-    with Load(server.dsn, seed=9), receiving(server, log, slot, monkeypatch):
-        until_loaded(log)
+    with Load(filled.dsn, seed=9), receiving(filled, monkeypatch):
+        until_loaded(filled.log)
         first, attempt = begun[0]
         until(lambda: first.load is None and first._stopped.is_set())
     # If a table is locked or truncated meanwhile, the next attempt begins a second load. The first
@@ -411,5 +355,4 @@ def test_a_first_load_of_an_attempt_that_was_left_does_not_go_on(
     attempts = [each for _, each in begun]
     assert attempts.count(attempt) == 1
     assert len(set(attempts)) == 2
-    receive_rest(server, log, slot, *FIRST)
-    check_log(server.dsn, log, Load.TABLES)
+    filled.check_rest(*FIRST)

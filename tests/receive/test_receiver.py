@@ -9,20 +9,15 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from reference.transactions import Transaction, committed
-from servers import EmbeddedServer
 from servers.receiving import (
+    Feed,
     Load,
-    ReceiverProcess,
-    check_log,
     drop_if_there,
     plain_stream,
-    receive_all,
-    slot_for_load,
 )
 from servers.recording import create_slot, record
 
@@ -36,29 +31,20 @@ KILLS = 400 if os.environ.get("WALROW_SLOW") else 16
 
 
 @pytest.fixture
-def slot(server: EmbeddedServer) -> Iterator[str]:
-    with slot_for_load(server) as name:
-        yield name
-
-
-@pytest.fixture
-def audit(server: EmbeddedServer, slot: str) -> Iterator[str]:
+def audit(feed: Feed) -> Iterator[str]:
     """A slot with the same history, which only the test reads."""
-    name = f"{slot}_audit"
-    create_slot(server.dsn, name)
+    name = f"{feed.slot}_audit"
+    create_slot(feed.dsn, name)
     yield name
-    drop_if_there(server.dsn, name)
+    drop_if_there(feed.dsn, name)
 
 
-def test_kills_lose_nothing_and_repeat_nothing(
-    server: EmbeddedServer, slot: str, audit: str, tmp_path: Path
-) -> None:
+def test_kills_lose_nothing_and_repeat_nothing(feed: Feed, audit: str) -> None:
     seed = int(os.environ.get("WALROW_KILL_SEED", time.time()))
     print(f"WALROW_KILL_SEED={seed}")  # noqa: T201
     random_ = random.Random(seed)  # noqa: S311
-    log = tmp_path / "log"
     killed = 0
-    with Load(server.dsn, seed) as load:
+    with Load(feed.dsn, seed) as load:
         for turn in range(KILLS):
             # First at each operation in turn, then at any.
             crash_at = turn + 1 if turn < 25 else random_.randint(1, 120)
@@ -68,23 +54,20 @@ def test_kills_lose_nothing_and_repeat_nothing(
                 crash_at_, seconds = None, random_.uniform(0.3, 1.0)
             else:
                 crash_at_, seconds = crash_at, 2.0
-            with ReceiverProcess(
-                server.dsn, log, *arguments, slot=slot, crash_at=crash_at_
-            ) as receiver:
+            with feed.receiver(*arguments, crash_at=crash_at_) as receiver:
                 with contextlib.suppress(subprocess.TimeoutExpired):
                     receiver.process.wait(seconds)
                 killed += receiver.process.poll() in {None, -signal.SIGKILL}
                 assert receiver.process.poll() in {None, -signal.SIGKILL}, (
                     receiver.wait(),
-                    server.log.read_text(errors="replace")[-2000:],
+                    feed.server.log.read_text(errors="replace")[-2000:],
                 )
     assert killed == KILLS
     assert load.transactions > 100
-    receive_all(server.dsn, log, slot=slot)
-    check_log(server.dsn, log, Load.TABLES)
+    feed.check_rest()
     # Every value of every change too, and not only the last one.
-    expected = with_changes(record(server, None, publication="p", slot=audit))
-    assert with_changes(plain_stream(log)) == expected
+    expected = with_changes(record(feed.server, None, publication="p", slot=audit))
+    assert with_changes(plain_stream(feed.log)) == expected
     assert len(expected) > 100
 
 

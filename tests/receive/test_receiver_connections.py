@@ -10,77 +10,18 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import psycopg
 import pytest
 
 import walrow
 from servers import EmbeddedServer
-from servers.loads import until, until_copying
-from servers.receiving import Load, drop_if_there, execute, slot_for_load
+from servers.loads import until_copying
+from servers.receiving import Feed, Load, drop_if_there, execute, until
 from walrow._log.requests import request
-from walrow.log import Received, Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
-
-
-@pytest.fixture
-def slot(server: EmbeddedServer) -> Iterator[str]:
-    with slot_for_load(server) as name:
-        yield name
-
-
-class Receiving:
-    """A receiver in a thread, as a context manager that stops it."""
-
-    def __init__(self, dsn: str, log: Path, slot: str, **options: Any) -> None:
-        self.stop = threading.Event()
-        self.states: list[Status] = []
-        self.failure: BaseException | None = None
-        self.received: Received | None = None
-        self._thread = threading.Thread(
-            target=self._run, args=(dsn, log, slot, options)
-        )
-
-    def _run(self, dsn: str, log: Path, slot: str, options: dict[str, Any]) -> None:
-        try:
-            self.received = walrow.receive(
-                dsn,
-                log=log,
-                slot=slot,
-                publications="p",
-                publish_after=0.2,
-                status=self.states.append,
-                stop=self.stop,
-                **options,
-            )
-        except BaseException as error:
-            self.failure = error
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.end()
-
-    def end(self) -> float:
-        """Stops it. Returns how long that took."""
-        begin = time.monotonic()
-        self.stop.set()
-        self._thread.join(30)
-        return time.monotonic() - begin
-
-    def until_streaming(self) -> None:
-        until(
-            lambda: self.failure or any(it.state == "streaming" for it in self.states)
-        )
-        assert self.failure is None
-
-    @property
-    def notes(self) -> list[str]:
-        return [it.note for it in self.states if it.note is not None]
 
 
 def threads() -> list[str]:
@@ -122,10 +63,7 @@ def configured(server: EmbeddedServer, **settings: str) -> Iterator[None]:
 
 
 def test_an_idle_receiver_keeps_one_connection_for_questions(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("walrow._receive.completeness._LOOK_SECONDS", 0.05)
     monkeypatch.setattr("walrow._receive.watch._WATCH_SECONDS", 0.05)
@@ -135,13 +73,15 @@ def test_an_idle_receiver_keeps_one_connection_for_questions(
         " WHERE application_name LIKE 'walrow (questions%'"
     )
     with (
-        psycopg.connect(server.dsn, autocommit=True) as connection,
-        configured(server, log_connections="on"),
-        Receiving(server.dsn, tmp_path / "log", slot) as receiver,
+        psycopg.connect(feed.dsn, autocommit=True) as connection,
+        configured(feed.server, log_connections="on"),
+        feed.receiving() as receiver,
     ):
 
         def opened() -> int:
-            return server.log.read_text(errors="replace").count("connection received")
+            return feed.server.log.read_text(errors="replace").count(
+                "connection received"
+            )
 
         def asker() -> tuple[Any, ...]:
             found = connection.execute(own.encode()).fetchall()
@@ -154,7 +94,7 @@ def test_an_idle_receiver_keeps_one_connection_for_questions(
         time.sleep(0.3)
         begin = len(receiver.states)
         before, (first, name, *_, asked) = opened(), asker()
-        assert name == f"walrow (questions for slot {slot})"[:63]
+        assert name == f"walrow (questions for slot {feed.slot})"[:63]
         time.sleep(1)
         pid, *_, asked_again = asker()
         assert (opened(), pid) == (before, first)
@@ -183,23 +123,19 @@ def test_an_idle_receiver_keeps_one_connection_for_questions(
         until(lambda: opened() > before + 1)
         monkeypatch.undo()
         assert [it.note for it in receiver.states[begin:] if it.note] == []
-        assert receiver.end() < 2
+        assert receiver.stop() < 2
         assert receiver.failure is None
-    check_nothing_is_left(server.dsn)
+    check_nothing_is_left(feed.dsn)
 
 
-def test_a_stop_takes_less_than_a_second(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_a_stop_takes_less_than_a_second(feed: Feed, tmp_path: Path) -> None:
     """While it connects, gathers and copies. The best of three, as the machine may be busy."""
     times: dict[str, list[float]] = {}
     big = (
         "INSERT INTO long SELECT g, repeat('x', 2000) FROM generate_series(1, 50000) g"
     )
-    execute(
-        server.dsn, "DROP TABLE IF EXISTS long", "CREATE TABLE long (a int, b text)"
-    )
-    execute(server.dsn, big, "ALTER PUBLICATION p ADD TABLE long")
+    feed.execute("DROP TABLE IF EXISTS long", "CREATE TABLE long (a int, b text)")
+    feed.execute(big, "ALTER PUBLICATION p ADD TABLE long")
     first: dict[str, Any] = {"create": True, "snapshot": True, "jobs": 1}
     for turn in range(3):
         with socket.socket(socket.AF_UNIX) as listener:
@@ -209,36 +145,34 @@ def test_a_stop_takes_less_than_a_second(
             listener.listen()
             dsn = f"host={directory} dbname=postgres user=postgres"
             with (
-                Receiving(dsn, tmp_path / f"a{turn}", slot) as receiver,
+                feed.receiving(dsn=dsn, log=tmp_path / f"a{turn}") as receiver,
                 # It never answers.
                 listener.accept()[0],
             ):
-                times.setdefault("connects", []).append(receiver.end())
+                times.setdefault("connects", []).append(receiver.stop())
+                assert threads() == []
         with (
-            Load(server.dsn, seed=turn, pause=0),
-            Receiving(server.dsn, tmp_path / "b", slot) as receiver,
+            Load(feed.dsn, seed=turn, pause=0),
+            feed.receiving(log=tmp_path / "b") as receiver,
         ):
             receiver.until_streaming()
             time.sleep(0.3)
-            times.setdefault("gathers", []).append(receiver.end())
-        other = f"{slot}_first"
+            times.setdefault("gathers", []).append(receiver.stop())
+        other = f"{feed.slot}_first"
         with contextlib.ExitStack() as stack:
-            stack.callback(drop_if_there, server.dsn, other)
+            stack.callback(drop_if_there, feed.dsn, other)
             log = tmp_path / f"c{turn}"
-            receiver = stack.enter_context(Receiving(server.dsn, log, other, **first))
-            until_copying(server, "long")
-            times.setdefault("copies", []).append(receiver.end())
-    execute(server.dsn, "DROP TABLE long")
+            receiver = stack.enter_context(feed.receiving(log=log, slot=other, **first))
+            until_copying(feed.server, "long")
+            times.setdefault("copies", []).append(receiver.stop())
+    feed.execute("DROP TABLE long")
     assert {what: min(each) < 1 for what, each in times.items()} == dict.fromkeys(
         ("connects", "gathers", "copies"), True
     ), times
 
 
 def test_stop_while_a_look_waits_for_a_lock(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("walrow._receive.completeness._LOOK_SECONDS", 0.05)
     waits = (
@@ -246,21 +180,19 @@ def test_stop_while_a_look_waits_for_a_lock(
         " AND application_name LIKE 'walrow%'"
     )
     with (
-        psycopg.connect(server.dsn) as connection,
-        Receiving(server.dsn, tmp_path / "log", slot) as receiver,
+        psycopg.connect(feed.dsn) as connection,
+        feed.receiving() as receiver,
     ):
         receiver.until_streaming()
         connection.execute("LOCK TABLE pg_publication_rel IN ACCESS EXCLUSIVE MODE")
         until(lambda: connection.execute(waits.encode()).fetchall())
-        assert receiver.end() < 2
-        check_nothing_is_left(server.dsn)
+        assert receiver.stop() < 2
+        check_nothing_is_left(feed.dsn)
     assert receiver.failure is None
 
 
 @pytest.mark.parametrize("held", ["a transaction", "a table"])
-def test_stop_while_a_load_begins(
-    server: EmbeddedServer, slot: str, tmp_path: Path, held: str
-) -> None:
+def test_stop_while_a_load_begins(feed: Feed, held: str) -> None:
     """Its connections, its temporary slot and its threads end with the receiver."""
     statement = {
         "a transaction": "INSERT INTO item VALUES (1, 1)",
@@ -270,72 +202,40 @@ def test_stop_while_a_load_begins(
         "SELECT pid FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
         " AND application_name = 'walrow'"
     )
-    log = tmp_path / "log"
     with (
-        psycopg.connect(server.dsn) as connection,
-        Receiving(server.dsn, log, slot) as receiver,
+        psycopg.connect(feed.dsn) as connection,
+        feed.receiving() as receiver,
     ):
         receiver.until_streaming()
         connection.execute(statement.encode())
-        request(log, ["public.item"])
-        until(lambda: execute(server.dsn, waits))
-        assert receiver.end() < 2
-        check_nothing_is_left(server.dsn)
+        request(feed.log, ["public.item"])
+        until(lambda: feed.execute(waits))
+        assert receiver.stop() < 2
+        check_nothing_is_left(feed.dsn)
     assert receiver.failure is None
 
 
-def test_stop_while_the_first_load_waits_for_a_transaction(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    name = f"{slot}_2"
+def test_stop_while_the_first_load_waits_for_a_transaction(feed: Feed) -> None:
+    name = f"{feed.slot}_2"
     options = {"create": True, "snapshot": True}
-    with psycopg.connect(server.dsn) as connection:
+    with psycopg.connect(feed.dsn) as connection:
         connection.execute("INSERT INTO item VALUES (1, 1)")
-        with Receiving(server.dsn, tmp_path / "log", name, **options) as receiver:
+        with feed.receiving(slot=name, **options) as receiver:
             until(lambda: any("waiting for" in it for it in receiver.notes))
-            assert receiver.end() < 2
-        check_nothing_is_left(server.dsn)
-    assert execute(server.dsn, "SELECT slot_name FROM pg_replication_slots") == [
-        (slot,)
-    ]
+            assert receiver.stop() < 2
+        check_nothing_is_left(feed.dsn)
+    assert feed.execute("SELECT slot_name FROM pg_replication_slots") == [(feed.slot,)]
 
 
-def test_stop_while_it_connects_to_a_black_hole(tmp_path: Path) -> None:
-    """A host that takes connections, and never answers."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / ".s.PGSQL.5432"))
-        listener.listen()
-        dsn = f"host={tmp_path} dbname=postgres user=postgres"
-        with Receiving(dsn, tmp_path / "log", "s") as receiver:
-            connection, _ = listener.accept()
-            with connection:
-                assert receiver.end() < 2
-                assert threads() == []
-
-
-def test_a_stop_that_receivers_share(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_a_stop_that_receivers_share(feed: Feed) -> None:
     """A receiver that ends by itself does not stop the others."""
     stop = threading.Event()
-    walrow.receive(
-        server.dsn,
-        log=tmp_path / "log",
-        slot=slot,
-        publications="p",
-        until="now",
-        stop=stop,
-    )
+    feed.receive(until="now", stop=stop)
     assert not stop.is_set()
     assert threads() == []
 
 
-def test_no_query_is_compiled(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_query_is_compiled(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The server's default is jit=on: a query of the catalog then takes seconds."""
     found: list[tuple[str, str]] = []
     connect = psycopg.Connection.connect.__func__  # type: ignore[attr-defined]
@@ -352,33 +252,32 @@ def test_no_query_is_compiled(
         found.append((kind, jit))
         return conn
 
-    log = tmp_path / "log"
     monkeypatch.setattr("walrow._receive.loading._WAIT_SECONDS", 0.1)
     monkeypatch.setattr("walrow._receive.driver._PAUSE_SECONDS", 0.5)
-    with configured(server, jit="on"):
-        assert execute(server.dsn, "SHOW jit") == [("on",)]
+    with configured(feed.server, jit="on"):
+        assert feed.execute("SHOW jit") == [("on",)]
         with monkeypatch.context() as patched:
             patched.setattr(psycopg.Connection, "connect", classmethod(connected))
             patched.setattr(psycopg, "connect", psycopg.Connection.connect)
-            execute(server.dsn, "SELECT 1")
+            feed.execute("SELECT 1")
             assert found.pop() == ("", "on")
-            with Receiving(
-                server.dsn, log, f"{slot}_2", create=True, snapshot=True
+            with feed.receiving(
+                slot=f"{feed.slot}_2", create=True, snapshot=True
             ) as receiver:
                 receiver.until_streaming()
-                with psycopg.connect(server.dsn) as connection:
+                with psycopg.connect(feed.dsn) as connection:
                     found.pop()
                     # An observer asks over its own connection which transactions the slot waits for.
                     connection.execute("INSERT INTO item VALUES (1, 1)")
-                    request(log, ["public.item"])
+                    request(feed.log, ["public.item"])
                     until(lambda: any("a load: waiting" in it for it in receiver.notes))
-            with walrow.postgres.changes(server.dsn, table="item", until=0.1) as reader:
+            with walrow.postgres.changes(feed.dsn, table="item", until=0.1) as reader:
                 list(reader)
             from walrow.cli.connection import connected as of_the_command_line
 
-            with of_the_command_line(server.dsn, options="-c work_mem=1MB") as conn:
+            with of_the_command_line(feed.dsn, options="-c work_mem=1MB") as conn:
                 assert conn.execute("SHOW work_mem").fetchone() == ("1MB",)
-    drop_if_there(server.dsn, f"{slot}_2")
+    drop_if_there(feed.dsn, f"{feed.slot}_2")
     assert receiver.failure is None
     assert len(found) > 8
     assert {jit for _, jit in found} == {"off"}
@@ -420,13 +319,11 @@ with walrow.postgres.changes(dsn, table="item", until=0.2) as reader:
 """
 
 
-def test_descriptors_above_1024(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    name = f"{slot}_2"
-    execute(server.dsn, "INSERT INTO item SELECT g, 1 FROM generate_series(1, 3) g")
+def test_descriptors_above_1024(feed: Feed) -> None:
+    name = f"{feed.slot}_2"
+    feed.execute("INSERT INTO item SELECT g, 1 FROM generate_series(1, 3) g")
     done = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", MANY, server.dsn, str(tmp_path / "log"), name],
+        [sys.executable, "-c", MANY, feed.dsn, str(feed.log), name],
         capture_output=True,
         text=True,
         timeout=100,
@@ -434,4 +331,4 @@ def test_descriptors_above_1024(
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["follow public.item", "changes 0"]
-    drop_if_there(server.dsn, name)
+    drop_if_there(feed.dsn, name)

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import psycopg
 import pytest
 
 import walrow
-from servers import EmbeddedServer
 from servers.loads import loads
 from servers.receiving import (
-    Load,
-    ReceiverProcess,
-    check_log,
-    execute,
-    receive_all,
-    slot_for_load,
+    Feed,
 )
 from walrow._log.requests import request
-from walrow.log import PendingLoad, Received
+from walrow.log import PendingLoad
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
@@ -29,37 +22,26 @@ LEFT = 5
 
 
 @pytest.fixture
-def slot(server: EmbeddedServer) -> Iterator[str]:
-    with slot_for_load(server) as name:
-        yield name
-        for (gid,) in execute(server.dsn, "SELECT gid FROM pg_prepared_xacts"):
-            execute(server.dsn, f"ROLLBACK PREPARED '{gid}'")
+def feed(feed: Feed) -> Iterator[Feed]:
+    yield feed
+    for (gid,) in feed.execute("SELECT gid FROM pg_prepared_xacts"):
+        feed.execute(f"ROLLBACK PREPARED '{gid}'")
 
 
-def receive(server: EmbeddedServer, log: Path, slot: str) -> Received:
-    return walrow.receive(
-        server.dsn, log=log, slot=slot, publications="p", until="now", publish_after=0.2
-    )
-
-
-def prepare(server: EmbeddedServer, gid: str, *statements: str) -> None:
-    execute(server.dsn, "BEGIN", *statements, f"PREPARE TRANSACTION '{gid}'")
+def prepare(feed: Feed, gid: str, *statements: str) -> None:
+    feed.execute("BEGIN", *statements, f"PREPARE TRANSACTION '{gid}'")
 
 
 def test_what_waits_for_somebody_is_left_and_named(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("walrow._receive.driver._PAUSE_SECONDS", 3)
-    log = tmp_path / "log"
-    assert receive(server, log, slot).left == ()
-    prepare(server, "mine", "INSERT INTO item VALUES (1, 1)")
-    request(log, ["public.item"])
-    execute(server.dsn, "INSERT INTO item VALUES (2, 2)")
+    assert feed.receive_now().left == ()
+    prepare(feed, "mine", "INSERT INTO item VALUES (1, 1)")
+    request(feed.log, ["public.item"])
+    feed.execute("INSERT INTO item VALUES (2, 2)")
 
-    received = receive(server, log, slot)
+    received = feed.receive_now()
     load, transaction = received.left
     assert isinstance(load, PendingLoad)
     assert load.tables == ("public.item",)
@@ -69,47 +51,41 @@ def test_what_waits_for_somebody_is_left_and_named(
     assert str(load).startswith(
         "the load of public.item, which waits for prepared transaction 'mine' of postgres"
     )
-    assert [table.rows for table in walrow.Log(log).tables()] == [1]
-    assert loads(log) == {"public.item": None}
+    assert [table.rows for table in walrow.Log(feed.log).tables()] == [1]
+    assert loads(feed.log) == {"public.item": None}
 
     # `left` is empty as soon as the transaction is decided.
-    execute(server.dsn, "COMMIT PREPARED 'mine'")
-    assert receive(server, log, slot).left == ()
-    assert loads(log)["public.item"] is not None
-    check_log(server.dsn, log, Load.TABLES)
+    feed.execute("COMMIT PREPARED 'mine'")
+    assert feed.receive_now().left == ()
+    assert loads(feed.log)["public.item"] is not None
+    feed.check()
 
 
-def test_the_command_names_it(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_the_command_names_it(feed: Feed) -> None:
     """Only a transaction that wrote to a published table before the start."""
-    log = tmp_path / "log"
-    execute(server.dsn, "CREATE TABLE IF NOT EXISTS elsewhere (id int)")
-    prepare(server, "other", "INSERT INTO elsewhere VALUES (1)", "TABLE item")
-    receive_all(server.dsn, log, slot=slot)
-    prepare(server, "mine", "INSERT INTO item VALUES (1, 1)")
-    text = receive_all(server.dsn, log, slot=slot, code=LEFT)
+    feed.execute("CREATE TABLE IF NOT EXISTS elsewhere (id int)")
+    prepare(feed, "other", "INSERT INTO elsewhere VALUES (1)", "TABLE item")
+    feed.receive_all()
+    prepare(feed, "mine", "INSERT INTO item VALUES (1, 1)")
+    text = feed.receive_all(code=LEFT)
     last = text.splitlines()[-1]
     assert last.startswith("walrow: the log lacks prepared transaction 'mine' of")
     assert last.endswith("COMMIT PREPARED or ROLLBACK PREPARED ends it")
     assert "other" not in text
-    receive_all(server.dsn, log, "--quiet", slot=slot, code=LEFT)
+    feed.receive_all("--quiet", code=LEFT)
 
 
 @pytest.mark.slow
-def test_a_load_that_goes_on_is_waited_for(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_a_load_that_goes_on_is_waited_for(feed: Feed) -> None:
     """Also if somebody has its table locked for a moment."""
-    log = tmp_path / "log"
-    receive(server, log, slot)
-    execute(server.dsn, "INSERT INTO item VALUES (1, 1)")
-    request(log, ["public.item"])
-    with psycopg.connect(server.dsn) as connection:
+    feed.receive_now()
+    feed.execute("INSERT INTO item VALUES (1, 1)")
+    request(feed.log, ["public.item"])
+    with psycopg.connect(feed.dsn) as connection:
         connection.execute("LOCK TABLE item IN ACCESS EXCLUSIVE MODE")
-        with ReceiverProcess(server.dsn, log, "--until", "now", slot=slot) as receiver:
+        with feed.receiver("--until", "now") as receiver:
             receiver.until(lambda state: "begins again" in (state["note"] or ""))
             connection.rollback()
             assert receiver.wait()[0] == 0
-    assert loads(log)["public.item"] is not None
-    check_log(server.dsn, log, Load.TABLES)
+    assert loads(feed.log)["public.item"] is not None
+    feed.check()

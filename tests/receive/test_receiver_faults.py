@@ -8,154 +8,125 @@ import signal
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from servers import EmbeddedServer, Proxy
-from servers.loads import stopped, until, until_copying
+from servers.loads import stopped, until_copying
 from servers.receiving import (
+    QUICK,
     Disk,
+    Feed,
     Load,
     ReceiverProcess,
-    check_log,
-    end_of_wal,
     execute,
-    receive_all,
     slot_for_load,
+    until,
 )
 from walrow._log import requests as load_requests
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
-QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
-
 
 @pytest.fixture
-def slot(own: EmbeddedServer) -> Iterator[str]:
-    with slot_for_load(own) as name:
-        yield name
+def feed(own: EmbeddedServer, tmp_path: Path) -> Iterator[Feed]:
+    with slot_for_load(own) as slot:
+        yield Feed(own, slot, tmp_path / "log")
 
 
-def test_server_that_is_killed_under_load(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
-        with Load(own.dsn, seed=1) as load:
+def test_server_that_is_killed_under_load(feed: Feed) -> None:
+    with feed.receiver(*QUICK) as receiver:
+        with Load(feed.dsn, seed=1) as load:
             receiver.until_streaming()
             for _ in range(2):
                 time.sleep(1)
-                own.restart("kill")
+                feed.server.restart("kill")
         # The receiver itself has noticed, and goes on.
-        receiver.until_streaming(after=end_of_wal(own.dsn))
-        receiver.stop()
+        feed.finish(receiver)
     assert load.transactions > 20
-    receive_all(own.dsn, log, slot=slot)
-    check_log(own.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
-def test_confirmed_position_that_went_back(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_confirmed_position_that_went_back(feed: Feed) -> None:
     """The server writes a slot's position to disk at a checkpoint only."""
-    log = tmp_path / "log"
-    execute(own.dsn, "CHECKPOINT")
-    with Load(own.dsn, seed=2):
+    feed.execute("CHECKPOINT")
+    with Load(feed.dsn, seed=2):
         time.sleep(1)
-    receive_all(own.dsn, log, slot=slot)
-    own.restart("kill")
-    receive_all(own.dsn, log, slot=slot)
-    check_log(own.dsn, log, Load.TABLES)
+    feed.receive_all()
+    feed.server.restart("kill")
+    feed.check_rest()
 
 
-def test_shutdown_waits_for_the_receiver_only_shortly(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
-        with Load(own.dsn, seed=3):
+def test_shutdown_waits_for_the_receiver_only_shortly(feed: Feed) -> None:
+    with feed.receiver(*QUICK) as receiver:
+        with Load(feed.dsn, seed=3):
             receiver.until_streaming()
             time.sleep(1)
             begin = time.monotonic()
-            own.shut_down("fast")
+            feed.server.shut_down("fast")
             assert time.monotonic() - begin < 5
             state = receiver.until(lambda state: state["state"] == "connecting")
             assert state["note"] is None or "password" not in state["note"]
-            own.start()
-        receiver.until_streaming(after=end_of_wal(own.dsn))
-        receiver.stop()
-    check_log(own.dsn, log, Load.TABLES)
+            feed.server.start()
+        feed.finish(receiver)
+    feed.check()
 
 
 @pytest.mark.slow
-def test_connection_lives_while_the_disk_stalls(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_connection_lives_while_the_disk_stalls(feed: Feed) -> None:
     """Four times as long as the server's wal_sender_timeout, with a full queue."""
-    log = tmp_path / "log"
-    disk = Disk(log)
-    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+    disk = Disk(feed.log)
+    with feed.receiver(*QUICK, disk=disk) as receiver:
         receiver.until_streaming()
-        pid = walsender(own, slot)
-        with disk.has("stalled"), Load(own.dsn, seed=4):
-            execute(
-                own.dsn,
+        pid = walsender(feed.server, feed.slot)
+        with disk.has("stalled"), Load(feed.dsn, seed=4):
+            feed.execute(
                 "INSERT INTO audit (what) "
-                "SELECT repeat('x', 1000000) FROM generate_series(1, 90)",
+                "SELECT repeat('x', 1000000) FROM generate_series(1, 90)"
             )
             time.sleep(8)
-            assert walsender(own, slot) == pid
-        receiver.until_streaming(after=end_of_wal(own.dsn))
-        assert walsender(own, slot) == pid
+            assert walsender(feed.server, feed.slot) == pid
+        feed.until_all(receiver)
+        assert walsender(feed.server, feed.slot) == pid
         receiver.stop()
-    check_log(own.dsn, log, Load.TABLES)
+    feed.check()
 
 
-def test_stop_while_the_disk_stalls(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    disk = Disk(log)
-    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+def test_stop_while_the_disk_stalls(feed: Feed) -> None:
+    disk = Disk(feed.log)
+    with feed.receiver(*QUICK, disk=disk) as receiver:
         receiver.until_streaming()
-        with disk.has("stalled"), Load(own.dsn, seed=5):
+        with disk.has("stalled"), Load(feed.dsn, seed=5):
             time.sleep(1)
             assert receiver.stop() < 2.5
-    receive_all(own.dsn, log, slot=slot)
-    check_log(own.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
-def test_stop_while_the_disk_and_the_server_stall(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_stop_while_the_disk_and_the_server_stall(feed: Feed) -> None:
     """What the one takes from the two seconds is not there for the other one."""
-    log = tmp_path / "log"
-    disk = Disk(log)
+    disk = Disk(feed.log)
     with (
-        Proxy(own) as proxy,
-        ReceiverProcess(proxy.dsn, log, *QUICK, slot=slot, disk=disk) as receiver,
+        Proxy(feed.server) as proxy,
+        feed.receiver(*QUICK, disk=disk, dsn=proxy.dsn) as receiver,
     ):
         receiver.until_streaming()
-        with disk.has("stalled"), Load(own.dsn, seed=11):
+        with disk.has("stalled"), Load(feed.dsn, seed=11):
             time.sleep(1)
             proxy.stall()
             assert receiver.stop() < 2
-    receive_all(own.dsn, log, slot=slot)
-    check_log(own.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
-def test_connections_that_are_cut_and_stalled_anywhere(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
+def test_connections_that_are_cut_and_stalled_anywhere(feed: Feed) -> None:
     random_ = random.Random(6)  # noqa: S311
     with (
-        Proxy(own) as proxy,
-        ReceiverProcess(proxy.dsn, log, *QUICK, slot=slot) as receiver,
+        Proxy(feed.server) as proxy,
+        feed.receiver(*QUICK, dsn=proxy.dsn) as receiver,
     ):
-        with Load(own.dsn, seed=6):
+        with Load(feed.dsn, seed=6):
             receiver.until_streaming()
             for _ in range(12):
                 time.sleep(random_.uniform(0, 0.7))
@@ -167,63 +138,50 @@ def test_connections_that_are_cut_and_stalled_anywhere(
             # The ping, half of wal_sender_timeout, is not answered.
             receiver.until(lambda state: "has sent nothing" in (state["note"] or ""))
             proxy.cut()
-        receiver.until_streaming(after=end_of_wal(own.dsn))
-        receiver.stop()
-    check_log(own.dsn, log, Load.TABLES)
+        feed.finish(receiver)
+    feed.check()
 
 
-def test_full_disk(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    disk = Disk(log)
-    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+def test_full_disk(feed: Feed) -> None:
+    disk = Disk(feed.log)
+    with feed.receiver(*QUICK, disk=disk) as receiver:
         receiver.until_streaming()
-        pid = walsender(own, slot)
-        with Load(own.dsn, seed=7):
+        pid = walsender(feed.server, feed.slot)
+        with Load(feed.dsn, seed=7):
             with disk.has("full"):
                 state = receiver.until(lambda state: state["state"] == "degraded")
                 assert "No space left" in state["note"]
                 time.sleep(4)
-                assert walsender(own, slot) == pid
+                assert walsender(feed.server, feed.slot) == pid
             receiver.until_streaming()
-        receiver.until_streaming(after=end_of_wal(own.dsn))
-        assert walsender(own, slot) == pid
+        feed.until_all(receiver)
+        assert walsender(feed.server, feed.slot) == pid
         receiver.stop()
-    check_log(own.dsn, log, Load.TABLES)
+    feed.check()
 
 
-def test_disk_that_is_full_for_too_long(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    disk = Disk(log)
-    with ReceiverProcess(
-        own.dsn, log, *QUICK, slot=slot, disk=disk, give_up_seconds=2
-    ) as receiver:
+def test_disk_that_is_full_for_too_long(feed: Feed) -> None:
+    disk = Disk(feed.log)
+    with feed.receiver(*QUICK, disk=disk, give_up_seconds=2) as receiver:
         receiver.until_streaming()
-        with disk.has("full"), Load(own.dsn, seed=8):
+        with disk.has("full"), Load(feed.dsn, seed=8):
             begin = time.monotonic()
             code, text = receiver.wait()
             assert 2 <= time.monotonic() - begin < 8
     assert code == 1
     assert "No space left" in text
-    receive_all(own.dsn, log, slot=slot)
-    check_log(own.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
 @pytest.mark.parametrize(
     "gives_up", [False, pytest.param(True, marks=pytest.mark.slow)]
 )
-def test_fsync_that_fails(
-    own: EmbeddedServer, slot: str, tmp_path: Path, *, gives_up: bool
-) -> None:
-    log = tmp_path / "log"
-    disk = Disk(log)
+def test_fsync_that_fails(feed: Feed, *, gives_up: bool) -> None:
+    disk = Disk(feed.log)
     seconds = 2 if gives_up else None
-    with ReceiverProcess(
-        own.dsn, log, *QUICK, slot=slot, disk=disk, give_up_seconds=seconds
-    ) as receiver:
+    with feed.receiver(*QUICK, disk=disk, give_up_seconds=seconds) as receiver:
         receiver.until_streaming()
-        with Load(own.dsn, seed=9), disk.has("error"):
+        with Load(feed.dsn, seed=9), disk.has("error"):
             state = receiver.until(lambda state: state["state"] == "degraded")
             assert "could not be made durable" in state["note"]
             time.sleep(3)
@@ -231,73 +189,65 @@ def test_fsync_that_fails(
                 code, text = receiver.wait()
                 assert (code, "Input/output error" in text) == (1, True)
         if not gives_up:
-            receiver.until_streaming(after=end_of_wal(own.dsn))
-            receiver.stop()
-    receive_all(own.dsn, log, slot=slot)
-    check_log(own.dsn, log, Load.TABLES)
+            feed.finish(receiver)
+    feed.check_rest()
 
 
-def test_stop_while_the_disk_is_full(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    disk = Disk(log)
-    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+def test_stop_while_the_disk_is_full(feed: Feed) -> None:
+    disk = Disk(feed.log)
+    with feed.receiver(*QUICK, disk=disk) as receiver:
         receiver.until_streaming()
-        with disk.has("full"), Load(own.dsn, seed=10):
+        with disk.has("full"), Load(feed.dsn, seed=10):
             receiver.until(lambda state: state["state"] == "degraded")
             assert receiver.stop() < 2.5
         assert "No space left" in receiver.states[-1]["note"]
-    receive_all(own.dsn, log, slot=slot)
-    check_log(own.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_stopped", [True, False])
 def test_load_that_is_given_up_while_the_disk_is_full(
-    own: EmbeddedServer, slot: str, tmp_path: Path, *, is_stopped: bool
+    feed: Feed, *, is_stopped: bool
 ) -> None:
     """The thread that waits for the disk gives it up, and the server is answered meanwhile."""
-    log = tmp_path / "log"
-    execute(
-        own.dsn,
+    feed.execute(
         "DROP TABLE IF EXISTS big",
         "CREATE TABLE big AS SELECT g, repeat('x', 1500) t FROM generate_series(1, 20000) g",
         "ALTER PUBLICATION p ADD TABLE big",
     )
-    disk = Disk(log)
+    disk = Disk(feed.log)
     arguments = ("--publish-after", "0.3", "--jobs", "1")
-    with ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver:
+    with feed.receiver(*arguments, disk=disk) as receiver:
         receiver.until_streaming()
-        pid = walsender(own, slot)
-        request = load_requests.request(log, ["public.big"], is_awaited=True)
-        with stopped(until_copying(own, "big")) as copying:
-            execute(own.dsn, "INSERT INTO audit (what) VALUES (repeat('x', 900000))")
-            receiver.until_streaming(after=end_of_wal(own.dsn))
+        pid = walsender(feed.server, feed.slot)
+        request = load_requests.request(feed.log, ["public.big"], is_awaited=True)
+        with stopped(until_copying(feed.server, "big")) as copying:
+            feed.execute("INSERT INTO audit (what) VALUES (repeat('x', 900000))")
+            feed.until_all(receiver)
             with disk.has("full"):
-                execute(own.dsn, "INSERT INTO audit (what) VALUES ('x')")
+                feed.execute("INSERT INTO audit (what) VALUES ('x')")
                 receiver.until(lambda state: state["state"] == "degraded")
-                execute(own.dsn, f"SELECT pg_terminate_backend({copying})")
+                feed.execute(f"SELECT pg_terminate_backend({copying})")
                 os.kill(copying, signal.SIGCONT)
                 until(lambda: has_said(receiver, "a load was broken off"))
                 # Twice as long as the server's wal_sender_timeout.
                 time.sleep(4)
                 state = receiver.until(lambda state: state["state"] == "degraded")
                 assert "No space left" in state["note"]
-                assert walsender(own, slot) == pid
-                assert load_requests.result_of(log, request) is None
+                assert walsender(feed.server, feed.slot) == pid
+                assert load_requests.result_of(feed.log, request) is None
                 if is_stopped:
                     assert receiver.stop() < 2
         if not is_stopped:
-            until(lambda: load_requests.result_of(log, request) is not None)
-            assert walsender(own, slot) == pid
+            until(lambda: load_requests.result_of(feed.log, request) is not None)
+            assert walsender(feed.server, feed.slot) == pid
             receiver.stop()
-    receive_all(own.dsn, log, *arguments, slot=slot)
-    result = load_requests.result_of(log, request)
+    feed.receive_all(*arguments)
+    result = load_requests.result_of(feed.log, request)
     assert result is not None
     assert result.failure is None
-    check_log(own.dsn, log, [*Load.TABLES, "big"])
-    execute(own.dsn, "DROP TABLE big")
+    feed.check([*Load.TABLES, "big"])
+    feed.execute("DROP TABLE big")
 
 
 def has_said(receiver: ReceiverProcess, words: str) -> bool:
@@ -311,15 +261,15 @@ def walsender(server: EmbeddedServer, slot: str) -> int | None:
     return None if pid is None else int(pid)
 
 
-def test_full_spool(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
+def test_full_spool(feed: Feed, tmp_path: Path) -> None:
     """A large open transaction has no room. The others go on, and it comes later."""
-    log, spool = tmp_path / "log", tmp_path / "spool"
+    spool = tmp_path / "spool"
     spool.mkdir()
     disk = Disk(spool)
     arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1MiB")
     with (
-        ReceiverProcess(own.dsn, log, *arguments, slot=slot, disk=disk) as receiver,
-        psycopg.connect(own.dsn) as connection,
+        feed.receiver(*arguments, disk=disk) as receiver,
+        psycopg.connect(feed.dsn) as connection,
     ):
         receiver.until_streaming()
         with disk.has("full"):
@@ -331,26 +281,21 @@ def test_full_spool(own: EmbeddedServer, slot: str, tmp_path: Path) -> None:
             assert "No space left" in state["note"]
             time.sleep(2)
             assert receiver.process.poll() is None
-        execute(own.dsn, "INSERT INTO item VALUES (1, 1)")
+        feed.execute("INSERT INTO item VALUES (1, 1)")
         connection.commit()
-        receiver.until_streaming(after=end_of_wal(own.dsn))
-        receiver.stop()
-    check_log(own.dsn, log, Load.TABLES)
+        feed.finish(receiver)
+    feed.check()
 
 
 @pytest.mark.slow
-def test_spool_that_is_full_for_too_long(
-    own: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log, spool = tmp_path / "log", tmp_path / "spool"
+def test_spool_that_is_full_for_too_long(feed: Feed, tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
     spool.mkdir()
     disk = Disk(spool)
     arguments = (*QUICK, "--spool-directory", str(spool), "--spool-memory", "1MiB")
     with (
-        ReceiverProcess(
-            own.dsn, log, *arguments, slot=slot, disk=disk, give_up_seconds=2
-        ) as receiver,
-        psycopg.connect(own.dsn) as connection,
+        feed.receiver(*arguments, disk=disk, give_up_seconds=2) as receiver,
+        psycopg.connect(feed.dsn) as connection,
         disk.has("full"),
     ):
         receiver.until_streaming()
@@ -361,8 +306,7 @@ def test_spool_that_is_full_for_too_long(
         code, text = receiver.wait()
         assert (code, "No space left" in text) == (1, True)
         connection.commit()
-    receive_all(own.dsn, log, slot=slot)
-    check_log(own.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
 @pytest.fixture
@@ -371,7 +315,7 @@ def small(tmp_path: Path) -> Iterator[Path]:
     directory = tmp_path / "small"
     directory.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=32m", "tmpfs", str(directory)]
-    mounted = subprocess.run(mount, capture_output=True, text=True)  # noqa: S603, PLW1510
+    mounted = subprocess.run(mount, capture_output=True, text=True)  # noqa: PLW1510, S603
     if mounted.returncode != 0:
         pytest.skip(f"only root can mount a tmpfs: {mounted.stderr.strip()}")
     try:
@@ -395,41 +339,35 @@ def fill(directory: Path, left: int) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("left", [0, 300 << 10])
-def test_room_that_comes_back(
-    own: EmbeddedServer, slot: str, small: Path, left: int
-) -> None:
-    log = small / "log"
-    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
+def test_room_that_comes_back(feed: Feed, small: Path, left: int) -> None:
+    feed = replace(feed, log=small / "log")
+    with feed.receiver(*QUICK) as receiver:
         receiver.until_streaming()
         for seed in (21, 22):
             ballast = fill(small, left)
-            with Load(own.dsn, seed=seed):
+            with Load(feed.dsn, seed=seed):
                 state = receiver.until(lambda state: state["state"] == "degraded")
                 assert "No space left" in state["note"]
                 time.sleep(1)
                 ballast.unlink()
                 receiver.until_streaming()
-        receiver.until_streaming(after=end_of_wal(own.dsn))
-        receiver.stop()
-    check_log(own.dsn, log, Load.TABLES)
+        feed.finish(receiver)
+    feed.check()
 
 
 @pytest.mark.slow
-def test_kill_while_there_is_no_room(
-    own: EmbeddedServer, slot: str, small: Path
-) -> None:
-    log = small / "log"
-    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
+def test_kill_while_there_is_no_room(feed: Feed, small: Path) -> None:
+    feed = replace(feed, log=small / "log")
+    with feed.receiver(*QUICK) as receiver:
         receiver.until_streaming()
-        with Load(own.dsn, seed=23):
+        with Load(feed.dsn, seed=23):
             time.sleep(1)
             ballast = fill(small, 64 << 10)
             receiver.until(lambda state: state["state"] == "degraded")
             receiver.kill()
     # There is no room to begin, either.
-    with ReceiverProcess(own.dsn, log, *QUICK, slot=slot) as receiver:
+    with feed.receiver(*QUICK) as receiver:
         receiver.until(lambda state: "No space left" in (state["note"] or ""))
         ballast.unlink()
-        receiver.until_streaming(after=end_of_wal(own.dsn))
-    receive_all(own.dsn, log, slot=slot)
-    check_log(own.dsn, log, Load.TABLES)
+        feed.until_all(receiver)
+    feed.check_rest()

@@ -17,13 +17,11 @@ import pytest
 
 import walrow
 from servers import EmbeddedServer
-from servers.loads import until
 from servers.receiving import (
-    ReceiverProcess,
+    Feed,
     end_of_wal,
     execute,
-    receive_all,
-    slot_for_load,
+    until,
 )
 from walrow._postgres.locks import _Asking
 
@@ -33,12 +31,11 @@ QUICK = ("--publish-after", "0.5")
 
 
 @pytest.fixture
-def slot(server: EmbeddedServer) -> Iterator[str]:
-    if server.major < 15:
+def feed(feed: Feed) -> Feed:
+    if feed.server.major < 15:
         pytest.skip("the catalog of 14 is read without a lock")
-    execute(server.dsn, "DROP TABLE IF EXISTS moods", "DROP DOMAIN IF EXISTS positive")
-    with slot_for_load(server) as name:
-        yield name
+    feed.execute("DROP TABLE IF EXISTS moods", "DROP DOMAIN IF EXISTS positive")
+    return feed
 
 
 @contextlib.contextmanager
@@ -67,60 +64,48 @@ def described(log: Path) -> set[str]:
     return {table["name"] for table in catalog["tables"]}
 
 
-def confirmed(server: EmbeddedServer, slot: str) -> walrow.Lsn:
-    """What is confirmed to the server."""
-    query = "SELECT confirmed_flush_lsn::text FROM pg_replication_slots WHERE slot_name"
-    ((lsn,),) = execute(server.dsn, f"{query} = '{slot}'")
-    return walrow.Lsn(lsn)
-
-
 def has_note(state: dict[str, Any], text: str) -> bool:
     """Whether a state's note has this text."""
     return state["state"] == "streaming" and text in (state["note"] or "")
 
 
-def test_a_lock_on_a_table_does_not_stop_the_stream(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
+def test_a_lock_on_a_table_does_not_stop_the_stream(feed: Feed) -> None:
     insert = "INSERT INTO moods SELECT count(*), 7 FROM moods"
-    with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+    with feed.receiver(*QUICK) as receiver:
         receiver.until_streaming()
-        execute(
-            server.dsn,
+        feed.execute(
             "CREATE DOMAIN positive AS int",
             "CREATE TABLE moods (id int PRIMARY KEY, d positive)",
             "ALTER PUBLICATION p ADD TABLE moods",
         )
-        with locked(server, "item") as process:
+        with locked(feed.server, "item") as process:
             for row in (1, 2):
-                before = walrow.Lsn(end_of_wal(server.dsn))
-                execute(server.dsn, insert)
-                until_visible(log, "public.moods", row, 2.5)
-                assert confirmed(server, slot) > before
-            assert "moods" not in described(log)
+                before = walrow.Lsn(end_of_wal(feed.dsn))
+                feed.execute(insert)
+                until_visible(feed.log, "public.moods", row, 2.5)
+                assert feed.confirmed() > before
+            assert "moods" not in described(feed.log)
             holder = f"a lock on public.item that process {process} of the server (holder) has"
             state = receiver.until(lambda state: has_note(state, "the catalog"))
             assert holder in state["note"]
-        until(lambda: "moods" in described(log), 20)
-        execute(server.dsn, insert)
+        until(lambda: "moods" in described(feed.log), 20)
+        feed.execute(insert)
         receiver.until(lambda state: state["note"] is None)
-        until_visible(log, "public.moods", 3)
+        until_visible(feed.log, "public.moods", 3)
         assert receiver.stop() < 2
     # Also those that were published before.
-    with walrow.read(log, tables=["public.moods"]) as reader:
+    with walrow.read(feed.log, tables=["public.moods"]) as reader:
         batches = [pa.record_batch(batch) for batch in reader]
     assert [it for batch in batches for it in batch["d"].to_pylist()] == [7, 7, 7]
 
 
 @pytest.mark.slow
 def test_a_command_that_waits_behind_a_transaction_does_not_stop_the_stream(
-    server: EmbeddedServer, slot: str, tmp_path: Path
+    feed: Feed,
 ) -> None:
     """Nothing has the lock then: the note names what it waits for."""
-    log = tmp_path / "log"
-    dsn = server.dsn
-    with ReceiverProcess(dsn, log, *QUICK, slot=slot) as receiver:
+    dsn = feed.dsn
+    with feed.receiver(*QUICK, dsn=dsn) as receiver:
         receiver.until_streaming()
         execute(
             dsn,
@@ -137,24 +122,19 @@ def test_a_command_that_waits_behind_a_transaction_does_not_stop_the_stream(
                 lambda: execute(dsn, "SELECT pid FROM pg_locks WHERE NOT granted"), 20
             )
             execute(dsn, "INSERT INTO moods VALUES (1)")
-            until_visible(log, "public.moods", 1, 2.5)
+            until_visible(feed.log, "public.moods", 1, 2.5)
             name = f"process {idle.info.backend_pid} of the server (idle) has"
             receiver.until(lambda state: has_note(state, name))
         alter.join()
-        until(lambda: "moods" in described(log), 20)
+        until(lambda: "moods" in described(feed.log), 20)
 
 
 @pytest.mark.slow
-def test_receiver_starts_and_stops_while_a_table_is_locked(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    with locked(server, "item") as process:
-        execute(server.dsn, "INSERT INTO audit (item) VALUES (1)")
-        with ReceiverProcess(
-            server.dsn, log, "--publish-after", "60", slot=slot
-        ) as receiver:
-            receiver.until_streaming(after=end_of_wal(server.dsn))
+def test_receiver_starts_and_stops_while_a_table_is_locked(feed: Feed) -> None:
+    with locked(feed.server, "item") as process:
+        feed.execute("INSERT INTO audit (item) VALUES (1)")
+        with feed.receiver("--publish-after", "60") as receiver:
+            feed.until_all(receiver)
             name = f"public.item that process {process} of the server (holder) has"
             state = receiver.until(lambda state: has_note(state, name))
             assert "the catalog cannot be read" in state["note"]
@@ -163,12 +143,12 @@ def test_receiver_starts_and_stops_while_a_table_is_locked(
                 "published tables cannot be checked: the check has waited for a lock"
             )
             assert any(f"{checked} on {name}" in note for note in notes)
-            execute(server.dsn, "INSERT INTO audit (item) VALUES (2)")
-            receiver.until_streaming(after=end_of_wal(server.dsn))
+            feed.execute("INSERT INTO audit (item) VALUES (2)")
+            feed.until_all(receiver)
             assert receiver.stop() < 2
-        assert rows_of(log, "public.audit") == 2
-    receive_all(server.dsn, log, slot=slot)
-    assert described(log) == {"audit", "item", "wide"}
+        assert rows_of(feed.log, "public.audit") == 2
+    feed.receive_all()
+    assert described(feed.log) == {"audit", "item", "wide"}
 
 
 def test_who_has_a_lock_is_not_waited_for() -> None:

@@ -73,7 +73,6 @@ def test_numbers_on_the_command_line(
     tmp_path: Path, arguments: list[str], named: str
 ) -> None:
     with ReceiverProcess(NOWHERE, tmp_path / "log", *arguments) as receiver:
-        code, text = receiver.wait()
-    assert code == 2
+        text = receiver.ended(2)
     assert named in text
     assert "Traceback" not in text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import walrow
 from servers import EmbeddedServer
 from servers.receiving import check_log, end_of_wal, execute
+from servers.restored import Copy, copy_files
 from walrow._log.stopped import read_stopped
 from walrow.errors import ReplicationError
 from walrow.log import Received, Status
@@ -68,27 +68,6 @@ def prepare(server: EmbeddedServer, gid: str) -> None:
 def large(server: EmbeddedServer) -> None:
     rows = "INSERT INTO item (v) SELECT repeat('l', 100) FROM generate_series(1, 3000)"
     execute(server.dsn, rows)
-
-
-class Copy:
-    """A copy of a server's files, to set it back."""
-
-    def __init__(self, server: EmbeddedServer) -> None:
-        self._server = server
-        self._copy = server.data_directory.with_name("copy")
-        server.shut_down("fast")
-        _copy(server.data_directory, self._copy)
-        server.start()
-
-    def put_back(self) -> None:
-        self._server.shut_down("fast")
-        shutil.rmtree(self._server.data_directory)
-        _copy(self._copy, self._server.data_directory)
-        self._server.start()
-
-
-def _copy(from_: Path, to: Path) -> None:
-    subprocess.run(["cp", "-a", from_, to], check=True)  # noqa: S603, S607
 
 
 def pass_by(server: EmbeddedServer, end: str) -> None:
@@ -257,7 +236,7 @@ def test_a_server_that_was_not_set_back(server: EmbeddedServer, tmp_path: Path) 
     )
     execute(server.dsn, "CHECKPOINT")
     slots = server.data_directory / "pg_replslot"
-    _copy(slots, tmp_path / "slots")
+    copy_files(slots, tmp_path / "slots")
     # Nothing but its first load has come.
     received = {"loaded": receive(server, logs["loaded"]).position}
     for number in range(3):
@@ -285,7 +264,7 @@ def test_a_server_that_was_not_set_back(server: EmbeddedServer, tmp_path: Path) 
     # The slots go back to the checkpoint, as after a crash that lost their later positions.
     server.shut_down("kill")
     shutil.rmtree(slots)
-    _copy(tmp_path / "slots", slots)
+    copy_files(tmp_path / "slots", slots)
     server.start()
     last = dict(execute(server.dsn, confirmed))
     assert min(received[name] - last[name] for name in logs) > 1_000_000
@@ -322,7 +301,7 @@ def test_a_crash_that_leaves_the_slot_500_mb_behind(
         receive(server, log, create=True)
     execute(server.dsn, "CHECKPOINT")
     slots = server.data_directory / "pg_replslot"
-    _copy(slots, tmp_path / "slots")
+    copy_files(slots, tmp_path / "slots")
     behind = end_of_wal(server.dsn)
     for _ in range(10):
         for _ in range(20):
@@ -336,7 +315,7 @@ def test_a_crash_that_leaves_the_slot_500_mb_behind(
     walrow.Log(logs["pruned"]).prune(end["pruned"])
     server.shut_down("kill")
     shutil.rmtree(slots)
-    _copy(tmp_path / "slots", slots)
+    copy_files(tmp_path / "slots", slots)
     server.start()
     insert(server, "new")
     for log in logs.values():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,23 +11,15 @@ import pytest
 import walrow
 from servers import EmbeddedServer
 from servers.receiving import (
-    Load,
+    Feed,
     ReceiverProcess,
-    check_log,
     execute,
     receive_all,
-    slot_for_load,
 )
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
 SECRET = "s3cret-word"  # noqa: S105
-
-
-@pytest.fixture
-def slot(server: EmbeddedServer) -> Iterator[str]:
-    with slot_for_load(server) as name:
-        yield name
 
 
 @pytest.mark.parametrize(
@@ -65,37 +56,25 @@ def test_no_password_in_any_output(
     assert not (tmp_path / "log").exists()
 
 
-def test_password_is_not_in_the_log(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    execute(server.dsn, "INSERT INTO item VALUES (1, 1)")
-    receive_all(f"{server.dsn} password={SECRET}", log, slot=slot)
-    for file in log.iterdir():
+def test_password_is_not_in_the_log(feed: Feed) -> None:
+    feed.execute("INSERT INTO item VALUES (1, 1)")
+    receive_all(f"{feed.dsn} password={SECRET}", feed.log, slot=feed.slot)
+    for file in feed.log.iterdir():
         assert SECRET.encode() not in file.read_bytes()
-    assert SECRET not in repr(walrow.Log(log).source)
+    assert SECRET not in repr(walrow.Log(feed.log).source)
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o077, 0o777])
 @pytest.mark.parametrize("group", [False, True], ids=["owner", "group"])
-def test_modes_whatever_the_umask(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    umask: int,
-    group: bool,  # noqa: FBT001
-) -> None:
+def test_modes_whatever_the_umask(feed: Feed, umask: int, *, group: bool) -> None:
     arguments = ["--group-access"] if group else []
     directory, file = (0o750, 0o640) if group else (0o700, 0o600)
-    log = tmp_path / "log"
-    execute(server.dsn, "INSERT INTO item VALUES (1, 1)")
-    with ReceiverProcess(
-        server.dsn, log, "--until", "now", *arguments, slot=slot, umask=umask
-    ) as receiver:
-        code, text = receiver.wait()
-    assert code == 0, text
-    assert stat.S_IMODE(log.stat().st_mode) == directory
-    found = {each.name: stat.S_IMODE(each.stat().st_mode) for each in log.iterdir()}
+    feed.execute("INSERT INTO item VALUES (1, 1)")
+    feed.receive_all(*arguments, umask=umask)
+    assert stat.S_IMODE(feed.log.stat().st_mode) == directory
+    found = {
+        each.name: stat.S_IMODE(each.stat().st_mode) for each in feed.log.iterdir()
+    }
     assert len(found) >= 3
     assert set(found.values()) == {file}, found
 
@@ -111,11 +90,9 @@ def test_modes_whatever_the_umask(
         ),
     ],
 )
-def test_names(server: EmbeddedServer, slot: str, tmp_path: Path, name: str) -> None:
-    log = tmp_path / "log"
+def test_names(feed: Feed, tmp_path: Path, name: str) -> None:
     quoted = '"' + name.replace('"', '""') + '"'
-    execute(
-        server.dsn,
+    feed.execute(
         f"CREATE PUBLICATION {quoted} FOR TABLE item, audit, wide",
         f"CREATE SCHEMA {quoted}",
         f"CREATE TABLE {quoted}.{quoted} ({quoted} int PRIMARY KEY)",
@@ -125,28 +102,19 @@ def test_names(server: EmbeddedServer, slot: str, tmp_path: Path, name: str) -> 
         "INSERT INTO item VALUES (1, 1)",
     )
     try:
-        with ReceiverProcess(
-            server.dsn, log, "--until", "now", slot=slot, publication=name
-        ) as receiver:
-            code, text = receiver.wait()
-        assert code == 0, text
+        text = feed.receive_all(publication=name)
         assert "\x1b" not in text
-        check_log(server.dsn, log, Load.TABLES)
-        assert [each.rows for each in walrow.Log(log).tables()] == [1, 1]
+        feed.check()
+        assert [each.rows for each in walrow.Log(feed.log).tables()] == [1, 1]
         assert sorted(os.listdir(tmp_path)) == ["log"]  # noqa: PTH208
         missing = f"{name}?"
-        with ReceiverProcess(
-            server.dsn, log, slot=slot, publication=missing
-        ) as receiver:
-            code, text = receiver.wait()
-        assert code == 1
+        with feed.receiver(publication=missing) as receiver:
+            text = receiver.ended(1)
         assert "there is no publication" in text
         assert "\x1b" not in text
         assert len(text.splitlines()) == 1
     finally:
-        execute(
-            server.dsn, f"DROP SCHEMA {quoted} CASCADE", f"DROP PUBLICATION {quoted}"
-        )
+        feed.execute(f"DROP SCHEMA {quoted} CASCADE", f"DROP PUBLICATION {quoted}")
 
 
 def test_database_with_a_strange_name(server: EmbeddedServer, tmp_path: Path) -> None:

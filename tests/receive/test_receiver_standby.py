@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-import walrow
 from servers import EmbeddedServer, Standby
-from servers.receiving import check_log, execute
+from servers.receiving import Feed, execute
 from walrow.log import Status
 
 pytestmark = pytest.mark.timeout(120)
@@ -37,14 +33,15 @@ def test_a_standby_that_is_promoted_while_it_streams(
 ) -> None:
     """Its walsender goes on. The log must not have the new timeline's changes as the old one's."""
     monkeypatch.setattr("walrow._receive.watch._TIMELINE_SECONDS", interval)
-    log = tmp_path / "log"
     with EmbeddedServer(18) as primary, Standby(primary) as standby:
         execute(
             primary.dsn,
             "CREATE TABLE item (id int PRIMARY KEY)",
             "CREATE PUBLICATION p FOR TABLE item",
         )
-        with receiving(standby, log) as states:
+        feed = Feed(standby, "s", tmp_path / "log")
+        with feed.receiving(create=True) as receiver:
+            states = receiver.states
             until(lambda: is_streaming(states), primary)
             execute(primary.dsn, "INSERT INTO item VALUES (1)")
             until(lambda: states[-1].transactions == 1)
@@ -57,44 +54,11 @@ def test_a_standby_that_is_promoted_while_it_streams(
                 until(lambda: is_streaming(states))
             else:
                 assert not any("timeline 2" in (it.note or "") for it in states)
-        receive(standby, log, until="now")
+        assert receiver.failure is None, receiver.failure
+        feed.receive_now()
         execute(standby.dsn, "INSERT INTO item VALUES (3)")
-        receive(standby, log, until="now")
-        check_log(standby.dsn, log, ["item"])
-
-
-@contextlib.contextmanager
-def receiving(server: EmbeddedServer, log: Path) -> Iterator[list[Status]]:
-    """A receiver in a thread, and its states."""
-    states: list[Status] = []
-    failures: list[BaseException] = []
-    stop = threading.Event()
-
-    def run() -> None:
-        try:
-            receive(
-                server,
-                log,
-                create=True,
-                publish_after=0.2,
-                status=states.append,
-                stop=stop,
-            )
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield states
-    finally:
-        stop.set()
-        thread.join(10)
-        assert not failures, failures
-
-
-def receive(server: EmbeddedServer, log: Path, **options: Any) -> None:
-    walrow.receive(server.dsn, log=log, slot="s", publications="p", **options)
+        feed.receive_now()
+        feed.check(["item"])
 
 
 def is_streaming(states: list[Status]) -> bool:

@@ -9,7 +9,6 @@ import socket
 import statistics
 import threading
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,14 @@ import psycopg
 import pytest
 
 import walrow
-from servers import EmbeddedServer
 from servers.receiving import (
+    QUICK,
     Disk,
+    Feed,
     Load,
     ReceiverProcess,
-    check_log,
     drop_if_there,
-    end_of_wal,
-    execute,
-    receive_all,
-    slot_for_load,
+    until,
 )
 from walrow._core import LogWriter
 from walrow._receive.watch import TimelineWatch
@@ -35,41 +31,28 @@ from walrow.log import Status
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 
-QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
-
-
-@pytest.fixture
-def slot(server: EmbeddedServer) -> Iterator[str]:
-    with slot_for_load(server) as name:
-        yield name
-
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
-def test_signal_publishes_and_confirms_the_end(
-    server: EmbeddedServer, slot: str, tmp_path: Path, name: str
-) -> None:
-    log = tmp_path / "log"
+def test_signal_publishes_and_confirms_the_end(feed: Feed, name: str) -> None:
     arguments = ("--publish-after", "3600")
-    with ReceiverProcess(server.dsn, log, *arguments, slot=slot) as receiver:
+    with feed.receiver(*arguments) as receiver:
         receiver.until_streaming()
-        with Load(server.dsn, seed=1):
+        with Load(feed.dsn, seed=1):
             time.sleep(1)
-        receiver.until_streaming(after=end_of_wal(server.dsn))
+        feed.until_all(receiver)
         assert receiver.stop(signal.Signals[name]) < 2
         assert receiver.errors == "" or "warning" in receiver.errors
-    check_log(server.dsn, log, Load.TABLES)
-    assert confirmed(server, slot) == walrow.Log(log).end
+    feed.check()
+    assert feed.confirmed() == walrow.Log(feed.log).end
 
 
 @pytest.mark.slow
-def test_an_idle_one_ends_within_a_tenth_of_a_second(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_an_idle_one_ends_within_a_tenth_of_a_second(feed: Feed) -> None:
     # On a machine with other work it takes longer. A wait with a timeout would look every 50 ms.
     times = []
     for _ in range(20):
-        log = tmp_path / "log"
-        with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+        log = feed.log
+        with feed.receiver(*QUICK, log=log) as receiver:
             receiver.until_streaming()
             time.sleep(0.5)
             begin = time.monotonic()
@@ -80,27 +63,22 @@ def test_an_idle_one_ends_within_a_tenth_of_a_second(
 
 
 @pytest.mark.slow
-def test_signal_under_load(server: EmbeddedServer, slot: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    with Load(server.dsn, seed=2, pause=0):
+def test_signal_under_load(feed: Feed) -> None:
+    with Load(feed.dsn, seed=2, pause=0):
         for _ in range(3 if os.environ.get("WALROW_SLOW") else 1):
-            with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+            with feed.receiver(*QUICK) as receiver:
                 receiver.until_streaming()
                 time.sleep(0.5)
                 assert receiver.stop() < 2
-    receive_all(server.dsn, log, slot=slot)
-    check_log(server.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
-def test_second_signal_ends_it_at_once(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
-    disk = Disk(log)
-    with ReceiverProcess(server.dsn, log, *QUICK, slot=slot, disk=disk) as receiver:
+def test_second_signal_ends_it_at_once(feed: Feed) -> None:
+    disk = Disk(feed.log)
+    with feed.receiver(*QUICK, disk=disk) as receiver:
         receiver.until_streaming()
         with disk.has("stalled"):
-            execute(server.dsn, "INSERT INTO audit (what) VALUES ('x')")
+            feed.execute("INSERT INTO audit (what) VALUES ('x')")
             time.sleep(0.5)
             receiver.process.send_signal(signal.SIGINT)
             time.sleep(0.3)
@@ -108,16 +86,13 @@ def test_second_signal_ends_it_at_once(
             receiver.process.send_signal(signal.SIGINT)
             assert receiver.process.wait(20) == -signal.SIGINT
             assert time.monotonic() - begin < 0.5
-    receive_all(server.dsn, log, slot=slot)
-    check_log(server.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
-def test_signal_that_nohup_ignores(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_signal_that_nohup_ignores(feed: Feed) -> None:
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
-        receiver = ReceiverProcess(server.dsn, tmp_path / "log", *QUICK, slot=slot)
+        receiver = feed.receiver(*QUICK)
     finally:
         signal.signal(signal.SIGHUP, before)
     with receiver:
@@ -139,50 +114,36 @@ def test_signal_while_it_connects_to_a_black_hole(tmp_path: Path) -> None:
                 assert receiver.stop() < 2
 
 
-def test_signal_while_the_creation_of_a_slot_waits(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_signal_while_the_creation_of_a_slot_waits(feed: Feed) -> None:
     """It names the transaction, and leaves no slot."""
-    name = f"{slot}_new"
-    with psycopg.connect(server.dsn, application_name="waited for") as connection:
+    name = f"{feed.slot}_new"
+    with psycopg.connect(feed.dsn, application_name="waited for") as connection:
         connection.execute("INSERT INTO audit (what) VALUES ('x')")
-        with ReceiverProcess(
-            server.dsn, tmp_path / "log", "--create", slot=name
-        ) as receiver:
+        with feed.receiver("--create", slot=name) as receiver:
             receiver.until(lambda state: "waited for" in (state["note"] or ""))
             assert receiver.stop() < 2
         connection.rollback()
     time.sleep(1)
     assert (
-        execute(
-            server.dsn,
-            f"SELECT FROM pg_replication_slots WHERE slot_name = '{name}'",
-        )
+        feed.execute(f"SELECT FROM pg_replication_slots WHERE slot_name = '{name}'")
         == []
     )
 
 
-def test_signal_while_the_log_is_opened(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_signal_while_the_log_is_opened(feed: Feed) -> None:
     """That takes long for a large log, as for a disk that stalls."""
-    log = tmp_path / "log"
-    disk = Disk(log)
+    disk = Disk(feed.log)
     with (
         disk.has("stalled"),
-        ReceiverProcess(server.dsn, log, *QUICK, slot=slot, disk=disk) as receiver,
+        feed.receiver(*QUICK, disk=disk) as receiver,
     ):
         receiver.until(lambda state: state["note"] == "the log is being opened")
         assert receiver.stop() < 2
-    receive_all(server.dsn, log, slot=slot)
-    check_log(server.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
 def test_log_whose_opening_was_left_is_closed(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opening, go_on = threading.Event(), threading.Event()
 
@@ -191,13 +152,10 @@ def test_log_whose_opening_was_left_is_closed(
         go_on.wait(30)
         return LogWriter(*arguments, **options)
 
-    log = tmp_path / "log"
     stop = threading.Event()
     with monkeypatch.context() as patched:
         patched.setattr("walrow._receive.driver.LogWriter", slow)
-        receiver = threading.Thread(
-            target=receive, args=(server, log, slot), kwargs={"stop": stop}
-        )
+        receiver = threading.Thread(target=feed.receive, kwargs={"stop": stop})
         receiver.start()
         assert opening.wait(30)
         stop.set()
@@ -207,59 +165,40 @@ def test_log_whose_opening_was_left_is_closed(
     deadline = time.monotonic() + 10
     while threads() and time.monotonic() < deadline:
         time.sleep(0.02)
-    receive(server, log, slot, until="now")
-    check_log(server.dsn, log, Load.TABLES)
+    feed.receive(until="now")
+    feed.check()
 
 
-def test_signal_while_the_creation_of_a_publication_waits(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_signal_while_the_creation_of_a_publication_waits(feed: Feed) -> None:
     arguments = ("--create", "--table", "item")
-    with psycopg.connect(server.dsn) as connection:
+    with psycopg.connect(feed.dsn) as connection:
         connection.execute("LOCK TABLE item IN SHARE UPDATE EXCLUSIVE MODE")
-        with ReceiverProcess(
-            server.dsn, tmp_path / "log", *arguments, slot=f"{slot}_2", publication="q"
+        with feed.receiver(
+            *arguments, slot=f"{feed.slot}_2", publication="q"
         ) as receiver:
-            until_waiting(server)
+            until(lambda: feed.execute(WAITING))
             assert receiver.stop() < 2
         # What the server was asked for before the stop may still come.
-        execute(server.dsn, WAITING.replace("SELECT pid", END))
-    execute(server.dsn, "DROP PUBLICATION IF EXISTS q")
+        feed.execute(WAITING.replace("SELECT pid", END))
+    feed.execute("DROP PUBLICATION IF EXISTS q")
 
 
 def test_publication_that_waits_for_a_lock_says_who_has_it(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("walrow._postgres.temporary_publication._LOCK_SECONDS", 1)
     options: dict[str, Any] = {"create": True, "tables": ["item"]}
-    with psycopg.connect(server.dsn, application_name="holder") as connection:
+    with psycopg.connect(feed.dsn, application_name="holder") as connection:
         connection.execute("LOCK TABLE item IN SHARE UPDATE EXCLUSIVE MODE")
         pid = connection.info.backend_pid
         with pytest.raises(walrow.errors.ReplicationError) as caught:
-            walrow.receive(
-                server.dsn,
-                log=tmp_path / "log",
-                slot=f"{slot}_2",
-                publications="q",
-                **options,
-            )
+            feed.receive(slot=f"{feed.slot}_2", publications="q", **options)
     assert str(caught.value) == (
         'publication "q" cannot be created: it has waited for a lock on public.item that '
         f"process {pid} of the server (holder) has. Let that end, and start again"
     )
     assert caught.value.sqlstate == "55P03"
-    assert execute(server.dsn, "SELECT FROM pg_publication WHERE pubname = 'q'") == []
-
-
-def until_waiting(server: EmbeddedServer) -> None:
-    """Waits until a session waits for a lock."""
-    deadline = time.monotonic() + 30
-    while not execute(server.dsn, WAITING):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert feed.execute("SELECT FROM pg_publication WHERE pubname = 'q'") == []
 
 
 WAITING = (
@@ -269,32 +208,27 @@ WAITING = (
 END = "SELECT pg_terminate_backend(pid)"
 
 
-def test_signal_within_a_large_transaction(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
+def test_signal_within_a_large_transaction(feed: Feed) -> None:
     """What is open is dropped, although the server has sent it."""
-    log = tmp_path / "log"
-    with psycopg.connect(server.dsn) as connection:
-        with ReceiverProcess(server.dsn, log, *QUICK, slot=slot) as receiver:
+    with psycopg.connect(feed.dsn) as connection:
+        with feed.receiver(*QUICK) as receiver:
             receiver.until_streaming()
             connection.execute(
                 "INSERT INTO audit (what) "
                 "SELECT repeat('x', 100) FROM generate_series(1, 20000)"
             )
-            execute(server.dsn, "INSERT INTO item VALUES (1, 1)")
+            feed.execute("INSERT INTO item VALUES (1, 1)")
             receiver.until(lambda state: state["bytes"] > 1_000_000)
             receiver.until(lambda state: state["transactions"] == 1)
             assert receiver.stop() < 2
-        assert [table.name for table in walrow.Log(log).tables()] == ["public.item"]
+        assert [table.name for table in walrow.Log(feed.log).tables()] == [
+            "public.item"
+        ]
         connection.commit()
-    receive_all(server.dsn, log, slot=slot)
-    check_log(server.dsn, log, Load.TABLES)
+    feed.check_rest()
 
 
-def test_stop_from_another_thread(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    log = tmp_path / "log"
+def test_stop_from_another_thread(feed: Feed) -> None:
     stop = threading.Event()
     states: list[Status] = []
 
@@ -303,29 +237,26 @@ def test_stop_from_another_thread(
         if state.rows == 3:
             stop.set()
 
-    with psycopg.connect(server.dsn, autocommit=True) as connection:
+    with psycopg.connect(feed.dsn, autocommit=True) as connection:
         connection.execute("INSERT INTO item SELECT g, 1 FROM generate_series(1, 3) g")
-    received = walrow.receive(
-        server.dsn, log=log, slot=slot, publications="p", stop=stop, status=status
-    )
+    received = feed.receive(stop=stop, status=status)
     assert (received.rows, received.transactions, received.segments) == (3, 1, 1)
     assert [state.state for state in states][-1] == "stopping"
-    assert received.position == confirmed(server, slot) == walrow.Log(log).end
-    check_log(server.dsn, log, Load.TABLES)
+    assert received.position == feed.confirmed() == walrow.Log(feed.log).end
+    feed.check()
 
 
-def test_keyboard_interrupt(server: EmbeddedServer, slot: str, tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    execute(server.dsn, "INSERT INTO item SELECT g, 1 FROM generate_series(1, 3) g")
+def test_keyboard_interrupt(feed: Feed) -> None:
+    feed.execute("INSERT INTO item SELECT g, 1 FROM generate_series(1, 3) g")
 
     def status(state: Status) -> None:
         if state.rows == 3 and state.state == "streaming":
             _thread.interrupt_main()
 
     with pytest.raises(KeyboardInterrupt):
-        receive(server, log, slot, status=status)
-    check_log(server.dsn, log, Load.TABLES)
-    assert confirmed(server, slot) == walrow.Log(log).end
+        feed.receive(status=status)
+    feed.check()
+    assert feed.confirmed() == walrow.Log(feed.log).end
     assert threads() == []
 
 
@@ -345,9 +276,7 @@ def test_keyboard_interrupt(server: EmbeddedServer, slot: str, tmp_path: Path) -
     ],
 )
 def test_stop_while_something_takes_long_at_the_end(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
+    feed: Feed,
     monkeypatch: pytest.MonkeyPatch,
     *,
     blocked: str,
@@ -368,16 +297,15 @@ def test_stop_while_something_takes_long_at_the_end(
     monkeypatch.setattr(blocked, block)
     if "create" in options:
         monkeypatch.setattr("walrow._receive.loading.TableLoad._copy", refuse)
-    execute(
-        server.dsn,
-        "INSERT INTO audit (what) SELECT repeat('x', 1000) FROM generate_series(1, 50000)",
+    feed.execute(
+        "INSERT INTO audit (what) SELECT repeat('x', 1000) FROM generate_series(1, 50000)"
     )
-    slot = f"{slot}_2" if "create" in options else slot
+    slot = f"{feed.slot}_2" if "create" in options else feed.slot
     errors: list[walrow.errors.LogError] = []
 
     def run() -> None:
         try:
-            receive(server, tmp_path / "log", slot, stop=stop, **options)
+            feed.receive(slot=slot, stop=stop, **options)
         except walrow.errors.LogError as error:
             errors.append(error)
 
@@ -390,7 +318,7 @@ def test_stop_while_something_takes_long_at_the_end(
         deadline = time.monotonic() + 20
         while not begun.wait(0.02):
             assert time.monotonic() < deadline
-            execute(server.dsn, "INSERT INTO audit (what) VALUES ('x')")
+            feed.execute("INSERT INTO audit (what) VALUES ('x')")
         # The receiver itself waits for it by now.
         time.sleep(1.5)
         stop.set()
@@ -401,53 +329,28 @@ def test_stop_while_something_takes_long_at_the_end(
         go_on.set()
         receiver.join()
     assert [error.code for error in errors] == ["load"] * ("create" in options)
-    drop_if_there(server.dsn, slot)
+    drop_if_there(feed.dsn, slot)
 
 
-def test_error_of_the_status_function(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    """It ends the receiver, and the log stays as it is after a crash."""
-    log = tmp_path / "log"
-
-    def status(state: Status) -> None:
-        if state.state == "streaming":
-            raise ZeroDivisionError
-
-    with pytest.raises(ZeroDivisionError):
-        receive(server, log, slot, status=status)
-    assert threads() == []
-    receive(server, log, slot, until="now")
-    check_log(server.dsn, log, Load.TABLES)
-
-
-def test_error_of_the_status_function_at_the_end(
-    server: EmbeddedServer, slot: str, tmp_path: Path
-) -> None:
-    """The log is free again at once, for the same process, too."""
-    log = tmp_path / "log"
+@pytest.mark.parametrize("at", ["streaming", "stopping"])
+def test_error_of_the_status_function(feed: Feed, at: str) -> None:
+    """It ends the receiver, and the log is free at once, as after a crash."""
     stop = threading.Event()
 
     def status(state: Status) -> None:
+        if state.state == at:
+            raise ZeroDivisionError
         if state.state == "streaming":
             stop.set()
-        if state.state == "stopping":
-            raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        receive(server, log, slot, status=status, stop=stop)
+        feed.receive(status=status, stop=stop)
     assert threads() == []
-    receive(server, log, slot, until="now")
-    check_log(server.dsn, log, Load.TABLES)
+    feed.receive(until="now")
+    feed.check()
 
 
-def test_error_at_the_end(
-    server: EmbeddedServer,
-    slot: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    log = tmp_path / "log"
+def test_error_at_the_end(feed: Feed, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def fail(*_: object) -> None:
         raise ZeroDivisionError
@@ -455,14 +358,10 @@ def test_error_at_the_end(
     with monkeypatch.context() as patched:
         patched.setattr(TimelineWatch, "look_now", fail)
         with pytest.raises(ZeroDivisionError):
-            receive(server, log, slot, until="now")
+            feed.receive(until="now")
     assert threads() == []
-    receive(server, log, slot, until="now")
-    check_log(server.dsn, log, Load.TABLES)
-
-
-def receive(server: EmbeddedServer, log: Path, slot: str, **options: Any) -> None:
-    walrow.receive(server.dsn, log=log, slot=slot, publications="p", **options)
+    feed.receive(until="now")
+    feed.check()
 
 
 def threads() -> list[str]:
@@ -470,12 +369,3 @@ def threads() -> list[str]:
     return [
         each.name for each in threading.enumerate() if each.name.startswith("walrow")
     ]
-
-
-def confirmed(server: EmbeddedServer, slot: str) -> int:
-    query = (
-        "SELECT confirmed_flush_lsn - '0/0' FROM pg_replication_slots "  # noqa: S608
-        f"WHERE slot_name = '{slot}'"
-    )
-    ((lsn,),) = execute(server.dsn, query)
-    return int(lsn)

@@ -21,8 +21,7 @@ pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake"
 
 import psycopg
 
-from servers.loads import until
-from servers.receiving import drop_if_there
+from servers.receiving import drop_if_there, until
 from servers.shop import Running, Shop, processes
 from walrow._log.requests import pending
 from walrow._run.status import status_of

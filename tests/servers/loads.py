@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
@@ -16,11 +15,8 @@ import pytest
 
 import walrow
 from servers import EmbeddedServer
-from servers.receiving import (
-    ReceiverProcess,
-)
+from servers.receiving import QUICK, Feed, until
 
-QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 FIRST = (*QUICK, "--create", "--snapshot")
 
 
@@ -46,67 +42,21 @@ def is_loaded(state: dict[str, object]) -> bool:
     return state["state"] == "streaming" and state["load"] is None
 
 
-def receive_rest(server: EmbeddedServer, log: Path, slot: str, *arguments: str) -> None:
-    """Receives everything that is committed now."""
-    arguments = arguments or QUICK
-    with ReceiverProcess(
-        server.dsn, log, *arguments, "--until", "now", slot=slot
-    ) as receiver:
-        code, text = receiver.wait()
-        assert code == 0, text
-
-
 @contextlib.contextmanager
 def receiving(
-    server: EmbeddedServer,
-    log: Path,
-    slot: str,
-    monkeypatch: pytest.MonkeyPatch,
-    *,
-    binary: bool = False,
+    feed: Feed, monkeypatch: pytest.MonkeyPatch, *, binary: bool = False
 ) -> Iterator[None]:
     """A receiver in a thread, which looks often at what is published."""
     monkeypatch.setattr("walrow._receive.completeness._LOOK_SECONDS", 0.2)
-    stop = threading.Event()
-    failures: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            walrow.receive(
-                server.dsn,
-                log=log,
-                slot=slot,
-                publications="p",
-                create=True,
-                snapshot=True,
-                binary=binary,
-                publish_after=0.2,
-                stop=stop,
-            )
-        except BaseException as error:
-            failures.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with feed.receiving(create=True, snapshot=True, binary=binary) as receiver:
         yield
-    finally:
-        stop.set()
-        thread.join(30)
-        assert not failures, failures
-
-
-def until(is_so: Callable[[], object], timeout: float = 30) -> None:
-    """Waits until something is so."""
-    deadline = time.monotonic() + timeout
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    assert receiver.failure is None, receiver.failure
 
 
 def until_loaded(log: Path) -> None:
-    """Waits until readers see the first load."""
+    """Waits until readers see the first load, and the receiver has looked at its tables."""
     until(lambda: (log / "_open").exists() and bool(walrow.Log(log).tables()))
+    until((log / "_load-needed").exists)
 
 
 def until_copying(server: EmbeddedServer, table: str) -> int:

@@ -15,6 +15,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import IO, Any, Literal, Self
@@ -25,8 +26,11 @@ import walrow
 from reference.fold import fold
 from servers.embedded import EmbeddedServer
 from servers.recording import create_slot
+from walrow.log import Received
 
 SOURCE = Path(__file__).with_name("faults.c")
+#: Options of a receiver that publishes early, and many segments.
+QUICK = ("--publish-after", "0.3", "--segment-size", "1MiB")
 
 
 @cache
@@ -215,6 +219,12 @@ class ReceiverProcess:
         """Waits for its end. Returns the exit code and stderr."""
         return self.process.wait(timeout), self.errors
 
+    def ended(self, code: int = 0) -> str:
+        """Waits for its end with an exit code. Returns stderr."""
+        found, text = self.wait()
+        assert found == code, text
+        return text
+
     def stop(self, number: signal.Signals = signal.SIGTERM) -> float:
         """Stops it in order. Returns the seconds that it took."""
         begin = time.monotonic()
@@ -235,9 +245,19 @@ def receive_all(
 ) -> str:
     """Receives everything that is committed now. Returns its output."""
     with ReceiverProcess(dsn, log, "--until", "now", *arguments, slot=slot) as receiver:
-        found, text = receiver.wait()
-    assert found == code, text
-    return text
+        return receiver.ended(code)
+
+
+def run_walrow(*words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs the command in a process of its own, to its end."""
+    return subprocess.run(  # noqa: S603
+        [sys.executable, "-m", "walrow", *map(str, words)],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=50,
+        env=os.environ | environment,
+    )
 
 
 class Load:
@@ -357,6 +377,148 @@ class Load:
                 "DO UPDATE SET body = wide.body || 'y'",
                 [key, "ab"],
             )
+
+
+class Receiving:
+    """A receiver in a thread, as a context manager that stops it.
+
+    Attributes:
+        states: Its states.
+        result: Its result.
+        failure: Its error.
+    """
+
+    def __init__(
+        self, receive: Callable[..., Any], *arguments: Any, **options: Any
+    ) -> None:
+        """Starts the thread."""
+        self.states: list[Any] = []
+        self.result: Any = None
+        self.failure: BaseException | None = None
+        self._stop = threading.Event()
+        options |= {"stop": self._stop, "status": self.states.append}
+
+        def run() -> None:
+            try:
+                self.result = receive(*arguments, **options)
+            except BaseException as error:
+                self.failure = error
+
+        self._thread = threading.Thread(target=run)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.stop()
+
+    @property
+    def notes(self) -> list[str]:
+        """The notes of its states."""
+        return [it.note for it in self.states if it.note is not None]
+
+    def stop(self) -> float:
+        """Stops it. Returns the seconds that it took."""
+        begin = time.monotonic()
+        self._stop.set()
+        self.wait(30)
+        return time.monotonic() - begin
+
+    def wait(self, timeout: float = 20) -> None:
+        """Waits for its end."""
+        self._thread.join(timeout)
+        assert not self._thread.is_alive(), self.states[-3:]
+
+    def until_streaming(self) -> None:
+        """Waits until it has streamed."""
+        until(
+            lambda: self.failure or any(it.state == "streaming" for it in self.states)
+        )
+        assert self.failure is None
+
+
+def until(is_so: Callable[[], object], timeout: float = 30) -> None:
+    """Waits until something is so."""
+    deadline = time.monotonic() + timeout
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@dataclass(frozen=True)
+class Feed:
+    """A slot on a server, and the log that receives it.
+
+    Attributes:
+        server: The server.
+        slot: The slot, which may be missing.
+        log: The log, which may be missing.
+    """
+
+    server: EmbeddedServer
+    slot: str
+    log: Path
+
+    @property
+    def dsn(self) -> str:
+        """The server's connection string."""
+        return self.server.dsn
+
+    def execute(self, *statements: str) -> list[Any]:
+        """Executes statements one by one. Returns the rows of the last one."""
+        return execute(self.dsn, *statements)
+
+    def receiver(self, *arguments: str, **options: Any) -> ReceiverProcess:
+        """Starts a receiver. An option may name another server, log or slot."""
+        given: dict[str, Any] = {
+            "dsn": self.dsn,
+            "log": self.log,
+            "slot": self.slot,
+        } | options
+        return ReceiverProcess(given.pop("dsn"), given.pop("log"), *arguments, **given)
+
+    def receive(self, **options: Any) -> Received:
+        """Receives in this thread. An option may name another server, log or slot."""
+        usual: dict[str, Any] = {"dsn": self.dsn, "log": self.log, "slot": self.slot}
+        given = {**usual, "publications": "p"} | options
+        return walrow.receive(given.pop("dsn"), **given)
+
+    def receive_now(self, **options: Any) -> Received:
+        """Receives everything that is committed now, in this thread."""
+        return self.receive(until="now", **options)
+
+    def receiving(self, **options: Any) -> Receiving:
+        """Receives in another thread."""
+        return Receiving(self.receive, **({"publish_after": 0.2} | options))
+
+    def receive_all(self, *arguments: str, code: int = 0, **options: Any) -> str:
+        """Receives everything that is committed now, in a process. Returns stderr."""
+        with self.receiver("--until", "now", *arguments, **options) as receiver:
+            return receiver.ended(code)
+
+    def until_all(self, receiver: ReceiverProcess, timeout: float = 30) -> None:
+        """Waits until a receiver has made durable everything that is committed now."""
+        receiver.until_streaming(after=end_of_wal(self.dsn), timeout=timeout)
+
+    def finish(self, receiver: ReceiverProcess) -> None:
+        """Stops a receiver as soon as it has everything that is committed now."""
+        self.until_all(receiver)
+        receiver.stop()
+
+    def confirmed(self) -> walrow.Lsn:
+        """The LSN up to which the slot is confirmed."""
+        query = "SELECT slot_name, confirmed_flush_lsn::text FROM pg_replication_slots"
+        return walrow.Lsn(dict(self.execute(query))[self.slot])
+
+    def check(self, tables: Iterable[str] = Load.TABLES) -> None:
+        """Checks that the log has each committed transaction once, in order."""
+        check_log(self.dsn, self.log, tables)
+
+    def check_rest(self, *arguments: str) -> None:
+        """Receives everything that is committed now, and checks the log."""
+        self.receive_all(*arguments)
+        self.check()
 
 
 @contextlib.contextmanager

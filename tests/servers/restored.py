@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -40,3 +42,27 @@ class Restored(EmbeddedServer):
                 for path in map(Path(place).joinpath, (*directories, *files)):
                     os.chown(path, user, group, follow_symlinks=False)
         self._configure(work_mem, settings)
+
+
+class Copy:
+    """A copy of a server's files, to set it back."""
+
+    def __init__(self, server: EmbeddedServer) -> None:
+        """Restarts the server for the copy."""
+        self._server = server
+        self._copy = server.data_directory.with_name("copy")
+        server.shut_down("fast")
+        copy_files(server.data_directory, self._copy)
+        server.start()
+
+    def put_back(self) -> None:
+        """Restarts the server from the copy."""
+        self._server.shut_down("fast")
+        shutil.rmtree(self._server.data_directory)
+        copy_files(self._copy, self._server.data_directory)
+        self._server.start()
+
+
+def copy_files(from_: Path, to: Path) -> None:
+    """Copies files with their owners and modes."""
+    subprocess.run(["cp", "-a", from_, to], check=True)  # noqa: S603, S607

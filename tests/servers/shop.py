@@ -18,8 +18,7 @@ import psycopg
 import pyarrow as pa
 
 import walrow
-from servers.loads import until
-from servers.receiving import execute
+from servers.receiving import execute, until
 from walrow._run.status import status_of
 
 

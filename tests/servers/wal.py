@@ -6,16 +6,14 @@ import contextlib
 import os
 import shutil
 import subprocess
-import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import walrow
 from servers.embedded import EmbeddedServer, wheel_programs
 from servers.npm import npm_programs
-from servers.receiving import ReceiverProcess, execute
+from servers.receiving import ReceiverProcess, Receiving, execute, until
 from walrow import backup
 from walrow.backup import WalStatus
 
@@ -88,59 +86,9 @@ def durable(result: WalStatus | None) -> walrow.Lsn:
     return result.flushed
 
 
-class Receiving:
-    """`receive_wal` in a thread, as a context manager that stops it.
-
-    Attributes:
-        states: Its states.
-        result: Its result.
-        failure: Its error.
-    """
-
-    def __init__(self, dsn: str, to: Path, **options: Any) -> None:
-        """Starts the thread."""
-        self.states: list[WalStatus] = []
-        self.result: WalStatus | None = None
-        self.failure: BaseException | None = None
-        self._stop = threading.Event()
-
-        def run() -> None:
-            try:
-                self.result = backup.receive_wal(
-                    dsn, to=to, stop=self._stop, status=self.states.append, **options
-                )
-            except BaseException as error:
-                self.failure = error
-
-        self._thread = threading.Thread(target=run)
-        self._thread.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self.stop()
-
-    def stop(self) -> float:
-        """Stops it. Returns the seconds that it took."""
-        begin = time.monotonic()
-        self._stop.set()
-        self._thread.join(20)
-        assert not self._thread.is_alive()
-        return time.monotonic() - begin
-
-    def wait(self, timeout: float = 20) -> None:
-        """Waits for its end."""
-        self._thread.join(timeout)
-        assert not self._thread.is_alive(), self.states[-3:]
-
-
-def until(is_so: Callable[[], object], timeout: float = 20) -> None:
-    """Waits until something is so."""
-    deadline = time.monotonic() + timeout
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+def receiving(dsn: str, to: Path, **options: Any) -> Receiving:
+    """`receive_wal` in a thread."""
+    return Receiving(backup.receive_wal, dsn, to=to, **options)
 
 
 def until_reported(server: EmbeddedServer, lsn: str, name: str = "walrow") -> None:
@@ -209,19 +157,28 @@ def base_backup(server: EmbeddedServer, to: Path) -> None:
 
 
 @contextlib.contextmanager
-def pg_receivewal(
-    server: EmbeddedServer, to: Path, slot: str, *arguments: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """PostgreSQL's own receiver."""
-    to.mkdir()
-    command = [str(_tool("pg_receivewal")), "-d", server.dsn, "-D", str(to)]
-    command += ["-S", slot, "--synchronous", *arguments]
-    process = subprocess.Popen(command)  # noqa: S603
-    try:
-        yield process
-    finally:
-        process.terminate()
-        process.wait(20)
+def side_by_side(
+    server: EmbeddedServer, ours: Path, theirs: Path
+) -> Iterator[Receiving]:
+    """`receive_wal` and PostgreSQL's own receiver, each with a slot, to the same end."""
+    create = "SELECT pg_create_physical_replication_slot('{}', true)"
+    execute(server.dsn, create.format("ours"), create.format("theirs"))
+    theirs.mkdir()
+    command = [str(_tool("pg_receivewal")), "-d", server.dsn, "-D", str(theirs)]
+    with (
+        subprocess.Popen([*command, "-S", "theirs", "--synchronous"]) as process,  # noqa: S603
+        receiving(server.dsn, ours, slot="ours") as receiver,
+    ):
+        try:
+            for name in ("walrow", "pg_receivewal"):
+                until_reported(server, "0/0", name)
+            yield receiver
+            end = end_of_wal(server)
+            for name in ("walrow", "pg_receivewal"):
+                until_reported(server, end, name)
+        finally:
+            process.terminate()
+    assert receiver.failure is None
 
 
 def receive(server: EmbeddedServer, to: Path, **options: Any) -> WalStatus:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -79,26 +79,25 @@ def seeds(fault: Fault) -> Iterator[int]:
     yield from range(first)
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_each_fault_is_found(fault: Fault) -> None:
-    disk = with_fault(fault)
+def check_found(fault: Fault, play: Callable[[int], object]) -> None:
     for seed in seeds(fault):
         try:
-            World(seed, disk).play()
+            play(seed)
         except Exception:
             return
     pytest.fail(f"{SEEDS} worlds do not find it")
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
+def test_each_fault_is_found(fault: Fault) -> None:
+    disk = with_fault(fault)
+    check_found(fault, lambda seed: World(seed, disk).play())
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_LOADS, ids=lambda fault: fault.name)
 def test_each_fault_of_loads_is_found(fault: Fault) -> None:
     module = module_with("load", fault)
-    for seed in seeds(fault):
-        try:
-            LoadWorld(seed, module).play()
-        except Exception:
-            return
-    pytest.fail(f"{SEEDS} worlds do not find it")
+    check_found(fault, lambda seed: LoadWorld(seed, module).play())
 
 
 @pytest.mark.parametrize("fault", FAULTS_OF_RECEIVERS, ids=lambda fault: fault.name)
@@ -106,9 +105,4 @@ def test_each_fault_of_receivers_is_found(fault: Fault) -> None:
     module: Any = module_with(fault.module, fault)
     core = module.Core if fault.module == "core" else Core
     link = module.Link if fault.module == "link" else Link
-    for seed in seeds(fault):
-        try:
-            ReceiverWorld(seed, core, link).play()
-        except Exception:
-            return
-    pytest.fail(f"{SEEDS} worlds do not find it")
+    check_found(fault, lambda seed: ReceiverWorld(seed, core, link).play())

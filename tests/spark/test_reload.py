@@ -16,13 +16,14 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 import walrow  # noqa: E402
 import walrow.spark  # noqa: E402
 from servers import EmbeddedServer  # noqa: E402
-from servers.loads import FIRST, is_loaded, receive_rest  # noqa: E402
+from servers.loads import FIRST, is_loaded  # noqa: E402
 from servers.receiving import (  # noqa: E402
     Load,
     ReceiverProcess,
     check_log,
     drop_if_there,
     execute,
+    receive_all,
 )
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(300)]
@@ -73,7 +74,7 @@ def test_readers_see_a_load_whole_or_not_at_all(
                 stop.set()
                 loading.join(60)
             assert not failures
-        receive_rest(server, log, slot)
+        receive_all(server.dsn, log, slot=slot)
         check_log(server.dsn, log, Load.TABLES)
         drop_if_there(server.dsn, slot)
 

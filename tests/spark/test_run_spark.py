@@ -23,8 +23,7 @@ pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
-from servers.loads import until
-from servers.receiving import drop_if_there
+from servers.receiving import drop_if_there, until
 from servers.shop import Running, Shop, children, processes
 from table_formats import table_formats
 from targets.written_tables import WrittenTables
