@@ -13,7 +13,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -261,16 +260,3 @@ def test_a_number_of_threads_is_checked(log: walrow.Log, threads: Any) -> None:
     for source in (log, b"", [b""]):
         with pytest.raises(OptionError, match="threads must be a number from 1 to 64"):
             walrow.read(source, threads=threads)
-
-
-def test_others_take_no_threads() -> None:
-    from walrow import spark
-
-    calls: list[Any] = [
-        partial(walrow.Reader, []),
-        walrow.Decoder,
-        spark.decode,
-    ]
-    for call in calls:
-        with pytest.raises(TypeError, match="threads"):
-            call(threads=2)
