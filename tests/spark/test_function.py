@@ -170,19 +170,6 @@ def test_rows_before_a_wrong_value_come_first(
         next(found)
 
 
-def test_cut_capture_is_an_error_unless_ignored(rows: bytes) -> None:
-    cut = rows[:-300]
-    with pytest.raises(
-        walrow.errors.UnfinishedError, match=r'unfinished="ignore"'
-    ) as caught:
-        run(walrow.spark.decode(table=ITEM), binary(cut))
-    assert "row 1 of the task's input" in caught.value.__notes__[0]
-    found = run(walrow.spark.decode(table=ITEM, unfinished="ignore"), binary(cut))
-    reader = walrow.read(cut, table=ITEM, profile="spark", unfinished="ignore")
-    assert len(found) == sum(batch.num_rows for batch in reader) > 0
-    assert reader.unfinished
-
-
 def test_missing_file_says_which(tmp_path: Path) -> None:
     path = str(tmp_path / "gone.wire")
     with pytest.raises(walrow.Error, match="cannot be read: No such file") as caught:
