@@ -8,12 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
 from pyspark.errors import AnalysisException, PythonException
+from pyspark.sql import SparkSession
 
 import streams
 import type_cases

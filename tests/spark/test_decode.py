@@ -7,19 +7,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-from pyspark.errors import PythonException  # noqa: E402
-from pyspark.sql.types import StructType  # noqa: E402
-
-import streams  # noqa: E402
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
-from walrow.cli import jsonlines  # noqa: E402
+import streams
+import walrow
+import walrow.spark
+from walrow.cli import jsonlines
 
 pytestmark = pytest.mark.spark
 

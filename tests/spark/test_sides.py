@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
+import walrow
+import walrow.spark
 
 pytestmark = pytest.mark.spark
 

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-from pyspark.errors import PythonException  # noqa: E402
-
-import streams  # noqa: E402
-import type_cases  # noqa: E402
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
-from spark.changes import collected, decoded  # noqa: E402
-from type_cases import TYPES, Case, Type  # noqa: E402
+import streams
+import type_cases
+import walrow
+import walrow.spark
+from spark.changes import collected, decoded
+from type_cases import TYPES, Case, Type
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
