@@ -23,16 +23,6 @@ HERE = Path(__file__).resolve().parent
 DATA = HERE.parent / "data" / "18"
 
 
-def pytest_pycollect_makemodule() -> None:
-    """Skips the folder without what its tests import."""
-    for name, package in (
-        ("pyarrow", "pyarrow"),
-        ("pyspark", "PySpark"),
-        ("psycopg", "psycopg"),
-    ):
-        pytest.importorskip(name, reason=f"needs {package}: pip install {name}")
-
-
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks what needs a session. Before 4.3, PySpark leaves its sockets to the garbage collector."""
     for item in items:
