@@ -11,6 +11,7 @@ import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from servers.s3 import S3
 
@@ -28,6 +29,18 @@ for ignored in (signal.SIGINT, signal.SIGHUP):
 # A slow machine must not fail a test.
 hypothesis.settings.register_profile("walrow", deadline=None, derandomize=True)
 hypothesis.settings.load_profile("walrow")
+
+
+#: What the tests of a folder import. Without it, the folder is skipped.
+NEEDED = {
+    "delta": ("pyarrow", "deltalake"),
+    "spark": ("pyarrow", "pyspark", "psycopg"),
+}
+
+
+def pytest_pycollect_makemodule(module_path: Path) -> None:
+    for name in NEEDED.get(module_path.parent.name, ()):
+        pytest.importorskip(name, reason=f"needs {name}: pip install {name}")
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -78,16 +78,6 @@ def log(tmp_path: Path, data: Path) -> Path:
     return tmp_path / "log"
 
 
-@pytest.mark.parametrize("target", ["nothing", "delta:", "parquet:/lake/x"])
-def test_a_wrong_target_is_refused_before_an_engine_is_named(
-    run: Callable[..., Any], log: Path, target: str
-) -> None:
-    refused = run("apply", log, "--table", "public.item", "--target", target, text=True)
-    assert refused.returncode == 2
-    (line,) = refused.stderr.splitlines()
-    assert line.startswith(f"walrow: target '{target}' is not one of ")
-
-
 def test_a_table_without_spark(run: Callable[..., Any], log: Path) -> None:
     target = f"delta:{log.parent}/t"
     given = (log, "--table", "public.item", "--target", target)

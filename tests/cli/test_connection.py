@@ -36,6 +36,7 @@ pytest.importorskip("psycopg")
         ("hunter2", "is not a connection string", 2),
         ("dbname=shop password=hunt 'hunter2", "is not a connection string", 2),
         ("hunter2=1", "is not a connection string", 2),
+        ("postgresql://me:hunter2@[db/x", "is not a connection string", 2),
     ],
 )
 def test_no_message_shows_a_password(

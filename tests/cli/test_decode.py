@@ -296,18 +296,6 @@ def test_types_catalog_and_prefix_are_passed_on(
     assert first["pg_change_type"] == "insert"
 
 
-def test_session_settings_are_passed_on(
-    data: Path, invoke: Callable[..., str], run: Any
-) -> None:
-    path = data / "types-array.text.wire"
-    blanks = json.loads(invoke("decode", path).splitlines()[0])["k"]
-    assert blanks == ["a  ", None, "abc"]
-    path = data / "types-time.text.wire"
-    found = run("decode", "--session", "DateStyle=SQL, DMY", path)
-    assert found.returncode == 2
-    assert b"only client_encoding; set DateStyle to ISO" in found.stderr
-
-
 @pytest.mark.parametrize(
     ("item", "column", "kind"),
     [
@@ -338,27 +326,6 @@ def test_types_may_have_a_time_zone(data: Path, invoke: Callable[..., str]) -> N
     assert types
     given = [word for each in types for word in ("--type", each)]
     assert invoke("decode", *options, *given, path) == wanted
-
-
-def test_parquet_says_what_it_cannot_hold(data: Path, tmp_path: Path, run: Any) -> None:
-    out = tmp_path / "out"
-    found = run(
-        *("decode", "--unrepresentable", "null", "--to", f"{out}/"),
-        data / "types-time.text.wire",
-    )
-    if found.returncode:
-        [line] = found.stderr.decode().splitlines()
-        assert "--profile spark" in line
-        assert not out.exists()
-    found = run(
-        *("decode", "--unrepresentable", "null", "--profile", "spark"),
-        *(
-            "--to",
-            f"{out}/spark/" if out.exists() else f"{out}/",
-            data / "types-time.text.wire",
-        ),
-    )
-    assert found.returncode == 0
 
 
 # --------------------------------------------------------------------- what goes wrong
@@ -531,55 +498,6 @@ def test_garbage_keeps_the_existing_file(
     assert f"{lines} rows were written before the error" in found.stderr.decode()
 
 
-def test_wrong_calls_are_usage_errors(data: Path, tmp_path: Path, run: Any) -> None:
-    path = data / "rows.text.wire"
-    for arguments in (
-        (tmp_path / "gone",),
-        (tmp_path,),
-        (),
-        ("--to", tmp_path / "out.csv", path),
-        ("--type", "amount", path),
-        ("--type", "amount=nonsense", path),
-        ("--session", "client_encoding=Klingon", path),
-        ("--session", "work_mem=4MB", path),
-        ("--session", "LATIN1", path),
-        ("--unrepresentable", "ignore", path),
-        ("--profile", "other", path),
-        ("--catalog", tmp_path / "gone.json", path),
-        ("--format", "parquet", path),
-    ):
-        found = run("decode", *arguments)
-        assert found.returncode == 2, arguments
-        assert b"Traceback" not in found.stderr
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_missing_table_is_an_error(data: Path, tmp_path: Path, run: Any) -> None:
-    for to in ("-", tmp_path / "out.parquet"):
-        found = run("decode", "--table", "none", "--to", to, data / "rows.text.wire")
-        assert found.returncode == 1
-        assert b"none" in found.stderr
-        assert len(found.stderr.splitlines()) == 1
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_broken_catalog_is_one_line(data: Path, tmp_path: Path, run: Any) -> None:
-    catalog = tmp_path / "catalog.json"
-    for content in (b"{", b"\xff"):
-        catalog.write_bytes(content)
-        found = run("decode", "--catalog", catalog, data / "rows.text.wire")
-        assert found.returncode == 2
-        assert len(found.stderr.splitlines()) == 1
-
-
-def test_file_in_no_directory_is_one_line(data: Path, tmp_path: Path, run: Any) -> None:
-    out = tmp_path / "no" / "out.parquet"
-    found = run("decode", "--table", "item", "--to", out, data / "rows.text.wire")
-    assert found.returncode == 1
-    [line] = found.stderr.decode().splitlines()
-    assert "No such file or directory" in line
-
-
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 @pytest.mark.parametrize(
     "to",
@@ -698,8 +616,8 @@ def test_a_type_that_parquet_lacks_names_column_and_option(
             assert "0 rows decoded, nothing written" in line
         assert list(tmp_path.iterdir()) == []
     stream = streams.wire(interval, [["1", "1 day"]])
-    words = ("--type", "public.t.wait=string")
-    assert run("decode", *words, "--to", out, "-", input=stream).returncode == 0
+    for words in (("--type", "public.t.wait=string"), ("--profile", "spark")):
+        assert run("decode", *words, "--to", out, "-", input=stream).returncode == 0
 
 
 def test_only_the_wanted_columns_are_written(data: Path, run: Any) -> None:
@@ -730,39 +648,35 @@ def test_closed_pipe_is_quiet(data: Path, tmp_path: Path, start: Any) -> None:
     process.stderr.close()
 
 
-@pytest.mark.parametrize("missing", ["click", "rich", "pyarrow"])
-def test_missing_extra_says_what_to_install(data: Path, run: Any, missing: str) -> None:
-    del run
-    import subprocess
-
+def without(missing: str, command: str, path: Path) -> tuple[int, str, str]:
+    """Runs a command where a library is not installed: its exit code, and what it prints."""
     program = (
         f"import sys; sys.modules[{missing!r}] = None; "
-        f"sys.argv = ['walrow', 'decode', {str(data / 'rows.text.wire')!r}]; "
+        f"sys.argv = ['walrow', {command!r}, {str(path)!r}]; "
         "from walrow.cli import main; main()"
     )
     found = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", program], capture_output=True, check=False, timeout=50
+        [sys.executable, "-c", program],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=50,
     )
-    assert found.returncode == 2
-    text = found.stderr.decode()
+    return found.returncode, found.stdout, found.stderr
+
+
+@pytest.mark.parametrize("missing", ["click", "rich", "pyarrow"])
+def test_missing_extra_says_what_to_install(data: Path, missing: str) -> None:
+    code, _, text = without(missing, "decode", data / "rows.text.wire")
+    assert code == 2
     assert f"needs {missing}: pip install 'walrow[cli]'" in text
     assert len(text.splitlines()) == 1
 
 
-@pytest.mark.parametrize("missing", ["pyarrow"])
-def test_inspect_needs_no_pyarrow(data: Path, missing: str) -> None:
-    import subprocess
-
-    program = (
-        f"import sys; sys.modules[{missing!r}] = None; "
-        f"sys.argv = ['walrow', 'inspect', {str(data / 'rows.text.wire')!r}]; "
-        "from walrow.cli import main; main()"
-    )
-    found = subprocess.run(  # noqa: S603
-        [sys.executable, "-c", program], capture_output=True, check=False, timeout=50
-    )
-    assert found.returncode == 0
-    assert found.stdout
+def test_inspect_needs_no_pyarrow(data: Path) -> None:
+    code, shown, _ = without("pyarrow", "inspect", data / "rows.text.wire")
+    assert code == 0
+    assert shown
 
 
 def test_progress_is_shown_only_on_a_terminal(

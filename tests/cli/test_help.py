@@ -87,8 +87,3 @@ METAVARS = {
     "--table": "TABLE",
     "--timeout": "DURATION",
 }
-
-
-@pytest.mark.parametrize("words", [["load"], ["log", "nothing"]])
-def test_a_wrong_word_is_a_usage_error(words: list[str]) -> None:
-    assert CliRunner().invoke(cli, words).exit_code == 2

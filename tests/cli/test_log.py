@@ -116,23 +116,6 @@ def test_a_log_is_read_like_its_capture(
     assert counts["messages"]["M"] >= len(walrow.Log(log).segments())
 
 
-@pytest.mark.parametrize("command", [["list"], ["verify"], ["retain", "--end", "0/1"]])
-def test_what_is_not_a_log_is_an_error(
-    tmp_path: Path, run: Callable[..., Any], command: list[str]
-) -> None:
-    (tmp_path / "notes.txt").touch()
-    for path, words in [
-        (tmp_path, "there is no log"),
-        (tmp_path / "none", "No such file"),
-    ]:
-        result = run("log", *command, path, text=True)
-        assert result.returncode == 1
-        assert words in result.stderr
-        assert path.name in result.stderr
-        assert "Traceback" not in result.stderr
-    assert run("log", "retain", "--end", "yesterday", tmp_path).returncode == 2
-
-
 def test_marks_are_listed_and_accepted(log: Path, run: Callable[..., Any]) -> None:
     (table,) = (it for it in walrow.Log(log).tables() if it.name == "public.item")
     mark = Mark(Why.REWRITTEN, "it was rewritten", Lsn(8))

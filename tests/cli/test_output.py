@@ -129,19 +129,6 @@ def test_stdout_by_its_name_is_stdout(data: Path, tmp_path: Path, run: Any) -> N
     assert run(*decode[:-3], "--to", "/dev/null", path).returncode == 0
 
 
-def test_error_in_a_pipe_says_what_was_written(data: Path, run: Any) -> None:
-    broken = (data / "rows.text.wire").read_bytes() + b"\xff" * 99
-    found = run("decode", "--format", "json", "--to", "/dev/stdout", "-", input=broken)
-    assert found.returncode == 1
-    count = len(found.stdout.splitlines())
-    assert f"{count} rows were written before the error" in found.stderr.decode()
-    full = ("decode", "--format", "json", "--to", "/dev/full")
-    found = run(*full, data / "rows.text.wire")
-    assert found.returncode == 1
-    [line] = found.stderr.decode().splitlines()
-    assert "No space left on device" in line
-
-
 # ------------------------------------------------------------- outputs that are inputs
 
 

@@ -74,9 +74,3 @@ def test_what_there_is_not_is_an_error(
     assert result.returncode == 1
     assert text in result.stderr
     assert not out.exists()
-
-
-def test_wrong_usage_is_code_2(log: Path, run: Callable[..., Any]) -> None:
-    assert run("state", log).returncode == 2
-    assert run("state", log, "--table", "item", "--as-of", "soon").returncode == 2
-    assert run("state", log, "--table", "item", "--to", "out.csv").returncode == 2

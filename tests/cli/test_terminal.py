@@ -251,7 +251,6 @@ def test_arguments_in_usage_errors(
         ("decode", "--session", word, "-"),
         ("decode", "--session", f"{word}=x", "-"),
         ("decode", "--start", word, "-"),
-        ("decode", "--profile", word, "-"),
         ("decode", "--catalog", directory, "-"),
         ("decode", f"wire{word}://x"),
         # Texts are UTF-8.
@@ -359,17 +358,6 @@ def test_names_in_catalogs_and_what_servers_say(run: Any) -> None:
     assert r'database "no\x1b" does not exist' in line
     [line] = said(missing, 2)
     assert f"no publication {SHOWN} in" in line
-
-
-@pytest.mark.parametrize(
-    "conninfo",
-    ["hunter2", "dbname=x password=a hunter2", "postgresql://me:hunter2@[db/x"],
-)
-def test_a_wrong_connection_string_is_not_shown(conninfo: str, run: Any) -> None:
-    pytest.importorskip("psycopg")
-    [line] = said(run("catalog", "--dsn", conninfo), 2)
-    assert "not a connection string" in line
-    assert "hunter2" not in line
 
 
 @pytest.mark.parametrize(

@@ -8,13 +8,9 @@ import time
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
-
 import deltalake
 import pyarrow as pa
+import pytest
 
 import walrow
 import walrow.delta

@@ -16,20 +16,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from servers.s3 import S3
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
-
 import deltalake
 import pyarrow as pa
+import pytest
 
 import streams
 import walrow
 import walrow.delta
-from servers.s3 import BUCKET
+from servers.s3 import BUCKET, S3
 from targets.written_log import WrittenLog
 from walrow._apply.items import Token
 from walrow._apply.targets import Conflict

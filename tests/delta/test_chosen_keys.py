@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
-
 import deltalake
+import pytest
 
 import walrow
 import walrow.delta

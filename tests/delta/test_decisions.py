@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
-
 import pyarrow as pa
+import pytest
 
 import walrow
 from walrow._apply.columns import fits

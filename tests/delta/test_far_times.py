@@ -5,13 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
-
 import deltalake
 import pyarrow as pa
+import pytest
 
 import streams
 from targets.written_log import TYPES, Told

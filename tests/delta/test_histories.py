@@ -7,13 +7,9 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
-
 import deltalake
 import pyarrow as pa
+import pytest
 
 import streams
 import walrow
@@ -577,34 +573,6 @@ def test_options_and_names_that_are_refused(tmp_path: Path) -> None:
     for options in refused:
         with pytest.raises(walrow.errors.OptionError, match="means nothing"):
             log.apply(mode="changes", **options)
-
-
-def test_keys_that_identify_nothing(tmp_path: Path) -> None:
-    log = Told(tmp_path, id="int", k="int")
-    log.insert(["1", "1"], ["2", "1"])
-    target = log.target
-    full = Told(tmp_path / "full", id="int", k="int")
-    described = [
-        streams.Column("id", 23, -1, is_key=True),
-        streams.Column("k", 23, -1, is_key=True),
-    ]
-    messages = [
-        streams.relation(described, identity="f"),
-        streams.insert(["1", "1"]),
-        streams.insert(["2", "1"]),
-    ]
-    full.lsn += 0x100
-    for message in (
-        streams.begin(lsn=full.lsn),
-        *messages,
-        streams.commit(lsn=full.lsn),
-    ):
-        full.writer.append(message)
-    full.publish()
-    with pytest.raises(walrow.errors.ApplyError) as caught:
-        full.apply(keys=["k"])
-    assert caught.value.code == "duplicate_key"
-    assert log.target == target
 
 
 def test_an_identity_that_changes(tmp_path: Path) -> None:

@@ -11,19 +11,13 @@ import random
 from pathlib import Path
 from typing import Any
 
+import deltalake
 import pytest
 
-from servers import EmbeddedServer
-from targets.modelled_rounds import Engines
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
-
-import deltalake
-
 import walrow.delta
+from servers import EmbeddedServer
 from targets.live_rounds import LiveRound
-from targets.modelled_rounds import LOCAL
+from targets.modelled_rounds import LOCAL, Engines
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 

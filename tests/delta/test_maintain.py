@@ -6,13 +6,9 @@ import datetime as dt
 import os
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
-
 import deltalake
 import pyarrow as pa
+import pytest
 
 import walrow
 import walrow.delta

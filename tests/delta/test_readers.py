@@ -12,14 +12,10 @@ import venv
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
-
 import deltalake
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import streams
 import walrow

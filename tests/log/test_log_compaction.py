@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from dataclasses import astuple
 from pathlib import Path
 from typing import Any
@@ -13,11 +11,11 @@ from click.testing import CliRunner
 
 import walrow
 from captures import Capture, with_sides
-from logs import SEALABLE, Publisher, contents, log_of, published, sampled, transactions
+from logs import SEALABLE, contents, log_of, published, sampled, transactions
 from walrow._core import LogDirectory
 from walrow.cli.app import cli
 
-pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow")
 
 
 SIDES = "transactions", "messages", "truncates", "relations"
@@ -67,58 +65,6 @@ def test_ranges_of_a_merged_log(tmp_path: Path) -> None:
     assert astuple(log.compact()) == (8, 1, log.segments()[0].bytes)
     assert [it.part for it in log.segments()] == [1_000_000, 0]
     assert ranges() == before
-
-
-def test_followers_and_a_writer_go_on_while_segments_are_merged(tmp_path: Path) -> None:
-    count = 120
-    path = tmp_path / "log"
-    with Publisher(path) as publisher:
-        first, *later = transactions(count, rows=1)
-        publisher.publish(first)
-        seen: dict[float, list[int]] = {0.001: [], 0.05: [], 0.4: []}
-
-        def follow(interval: float) -> None:
-            with walrow.Log(path).follow(poll_interval=interval) as batches:
-                for batch in batches:
-                    lsns = pa.record_batch(batch)["_commit_lsn"].to_pylist()
-                    seen[interval] += lsns
-                    if lsns[-1] == 0x1000 * count - 8:
-                        return
-
-        threads = [threading.Thread(target=follow, args=(each,)) for each in seen]
-        for thread in threads:
-            thread.start()
-        merged = 0
-        log = walrow.Log(path)
-        for number, each in enumerate(later):
-            publisher.publish(each)
-            if number % 4 == 0:
-                merged += log.compact(segment_size=20_000).segments
-            time.sleep(0.005)
-        for thread in threads:
-            thread.join(20)
-    assert merged > count
-    expected = [0x1000 * number - 8 for number in range(1, count + 1)]
-    assert list(seen.values()) == [expected] * 3
-    assert len(walrow.Log(path).segments()) < 20
-
-
-def test_a_writer_knows_what_was_merged_beside_it(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    later = transactions(20)
-    with Publisher(path) as publisher:
-        publisher.publish(*later[:9])
-        walrow.Log(path).compact()
-        publisher.publish(*later[9:15])
-        walrow.Log(path).compact()
-        publisher.publish(*later[15:])
-        # The index has all of them: it is enough to open the log.
-        index = (path / "_index").read_bytes()
-        for segment in walrow.Log(path).segments():
-            assert f'"{segment.start}"'.encode() in index
-    assert sum(it.transactions for it in walrow.Log(path).segments()) == 20
-    with Publisher(path) as publisher:
-        assert publisher.writer.position == 20 * 0x1000
 
 
 @pytest.mark.parametrize("value", [0, "0", -1, True, "many", 1.5])

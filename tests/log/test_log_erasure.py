@@ -212,27 +212,6 @@ def test_a_writer_and_a_key_column_are_refused(log: walrow.Log) -> None:
     assert b"late" not in (log.path / "_open").read_bytes()
 
 
-def test_a_reader_that_has_not_taken_a_change_keeps_it(log: walrow.Log) -> None:
-    reader = log.register("slow", start=0x2FF8)
-    before = {it.name: it.read_bytes() for it in log.path.iterdir()}
-    with pytest.raises(walrow.errors.LogError) as raised:
-        log.erase("t", keys=[{"id": 1}, {"id": 3}])
-    assert raised.value.code == "held"
-    assert str(raised.value).startswith(
-        "the reader slow is at 0/2FF8, and needs what would be removed; advance"
-    )
-    (log.path / "_upkeep").unlink()
-    assert {it.name: it.read_bytes() for it in log.path.iterdir()} == before
-    # Nothing is missing for it without a column, or without what it has taken.
-    assert log.erase("t", columns=["v"]).rewritten == 5
-    assert log.erase("t", keys=[{"id": 2}]).changes == 1
-    assert LogDirectory(log.path).erased() == {streams.TABLE: 0x2000}
-    reader.advance(0x3000)
-    assert log.erase("t", keys=[{"id": 1}, {"id": 3}]).changes == 2
-    assert log.erase("t", keys=[{"id": 5}], force=True).changes == 1
-    assert LogDirectory(log.path).erased() == {streams.TABLE: 0x5000}
-
-
 def test_values_are_in_no_error(log: walrow.Log) -> None:
     given: list[Any] = [[{"id": 1.25}], [{"absent": "personal"}]]
     for keys in given:

@@ -187,36 +187,6 @@ def test_an_old_position_of_a_quiet_table_stays_valid(tmp_path: Path) -> None:
         list(again.read(table="t9"))
 
 
-def test_an_interrupted_removal_is_completed(tmp_path: Path) -> None:
-    log = published(tmp_path / "log", transactions(5))
-    kept = {path: path.read_bytes() for path in log.path.iterdir()}
-    assert log.prune(0x3000) == 3
-    gone = [path for path in kept if not path.exists()]
-    assert len(gone) == 3
-    for count in range(4):
-        for path in gone[:count]:
-            path.write_bytes(kept[path])
-        again = walrow.Log(log.path)
-        assert (again.start, len(again.segments())) == (0x3000, 2)
-        assert contents(again.read()) == contents(walrow.read(history(5), start=0x3000))
-        with Publisher(log.path) as publisher:
-            assert publisher.writer.position == 0x5000
-        assert again.prune(0x3000) == count
-    # The record of the removal was not written: nothing was removed.
-    (log.path / "_loaded-and-removed").unlink()
-    for path in gone:
-        path.write_bytes(kept[path])
-    assert contents(walrow.read(log.path)) == contents(walrow.read(history(5)))
-
-
-def test_a_segment_that_is_pruned_while_it_is_read_says_so(tmp_path: Path) -> None:
-    log = published(tmp_path / "log", transactions(5))
-    reader = log.read(batch_rows=1)
-    next(reader)
-    walrow.Log(log.path).prune(0x4000)
-    assert fault(lambda: list(reader)) == ("pruned", None)
-
-
 def test_logs_are_pickled_and_taken_as_paths(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(3))
     again = pickle.loads(pickle.dumps(log))

@@ -5,15 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
 
 import walrow
 from captures import capture
-from logs import Publisher, contents, fault, history, published, transactions
-from walrow._core import LogObjects
+from logs import contents, fault, history, published, transactions
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links and pipes")
 
@@ -24,66 +22,6 @@ def log(tmp_path: Path) -> walrow.Log:
     log = published(tmp_path / "log", transactions(5))
     log.register("r")
     return log
-
-
-def test_an_object_is_created_once_or_replaced_by_comparison(log: walrow.Log) -> None:
-    objects = LogObjects(log.path)
-    assert objects.create("_load-a", b"1")
-    assert not objects.create("_load-a", b"2")
-    found, tag = objects.read("_load-a")
-    assert found == b"1"
-    with objects.lock():
-        assert objects.swap("_load-a", b"3", tag)
-        assert not objects.swap("_load-a", b"4", tag)
-        assert not objects.swap("_load-b", b"4", tag)
-    objects.replace("_load-a", b"5")
-    objects.replace("_load-b", b"")
-    assert objects.list("_load-") == ["_load-a", "_load-b"]
-    assert [objects.read(name)[0] for name in objects.list("_load-")] == [b"5", b""]
-    # As after an answer that was lost.
-    assert objects.create("_load-a", b"5")
-    for _ in range(2):
-        objects.remove("_load-a")
-    with pytest.raises(FileNotFoundError, match="the log has no _load-a"):
-        objects.read("_load-a")
-    with pytest.raises(FileNotFoundError):
-        LogObjects(log.path / "nothing")
-    assert not list(log.path.glob(".walrow-*"))
-
-
-def test_whoever_wants_the_lock_waits_for_it(log: walrow.Log) -> None:
-    order: list[str] = []
-    started = threading.Event()
-
-    def wait() -> None:
-        started.set()
-        with LogObjects(log.path).lock():
-            order.append("second")
-
-    waiting = threading.Thread(target=wait)
-    with LogObjects(log.path).lock():
-        waiting.start()
-        assert started.wait(10)
-        waiting.join(0.1)
-        order.append("first")
-    waiting.join(10)
-    assert order == ["first", "second"]
-
-
-def test_a_name_does_not_lead_out_of_the_log(log: walrow.Log) -> None:
-    outside = log.path.parent / "outside"
-    outside.write_text("important", "utf-8")
-    objects = LogObjects(log.path)
-    for name in ("../outside", str(outside), "", "..", "."):
-        for call in (
-            lambda name=name: objects.read(name),
-            lambda name=name: objects.create(name, b""),
-            lambda name=name: objects.replace(name, b""),
-            lambda name=name: objects.remove(name),
-            lambda name=name: log.read_object(name),
-        ):
-            assert fault(call)[0] == "store"
-    assert outside.read_text("utf-8") == "important"
 
 
 def test_no_object_is_larger_than_walrow_writes_it(log: walrow.Log) -> None:
@@ -204,27 +142,6 @@ def test_what_is_no_file_is_an_error_at_once(
         assert done.stdout.startswith(f"{name}: ")
 
 
-def test_links_are_not_followed(log: walrow.Log) -> None:
-    outside = log.path.parent / "outside"
-    outside.write_text("important", "utf-8")
-    outside.chmod(0o604)
-    changes = {
-        "_load-accepted": lambda: LogObjects(log.path).replace("_load-accepted", b""),
-        "_open": lambda: Publisher(log.path),
-        "_lock": lambda: walrow.Log(log.path).register("s"),
-        "_reader-r": lambda: walrow.Log(log.path).readers(),
-    }
-    for name, change in changes.items():
-        path = log.path / name
-        path.unlink(missing_ok=True)
-        path.symlink_to(outside)
-        code, file = fault(change)
-        assert (code, file) == ("store", name)
-        path.unlink()
-    assert outside.read_text("utf-8") == "important"
-    assert outside.stat().st_mode & 0o777 == 0o604
-
-
 def test_a_segment_that_was_moved_away_is_moved_back(log: walrow.Log) -> None:
     segment = log.segments()[2].path
     elsewhere = log.path.parent / segment.name
@@ -238,51 +155,3 @@ def test_a_segment_that_was_moved_away_is_moved_back(log: walrow.Log) -> None:
     assert fault(walrow.Log(log.path).verify) == ("store", segment.name)
     elsewhere.replace(segment)
     assert contents(walrow.read(log.path)) == contents(walrow.read(history(5)))
-
-
-def test_the_path_of_a_log_may_be_a_link(tmp_path: Path) -> None:
-    (tmp_path / "disk").mkdir()
-    link = tmp_path / "log"
-    link.symlink_to("disk")
-    log = published(link, transactions(5))
-    log.register("r")
-    assert log.compact().merged
-    assert contents(log.read()) == contents(walrow.read(history(5)))
-    with Publisher(link) as publisher:
-        link.unlink()
-        (tmp_path / "other").mkdir()
-        link.symlink_to("other")
-        # It goes on in the directory that it has opened.
-        publisher.publish(transactions(6)[5])
-    assert not list((tmp_path / "other").iterdir())
-    assert walrow.Log(tmp_path / "disk").end == 0x6000
-
-
-def test_a_writer_whose_log_is_replaced_ends(tmp_path: Path) -> None:
-    path, moved = tmp_path / "log", tmp_path / "moved"
-    with Publisher(path) as publisher:
-        publisher.publish(*transactions(2))
-        path.rename(moved)
-        path.mkdir()
-        publisher.writer.append(transactions(3)[2])
-        assert fault(publisher.writer.sync)[0] is not None
-        # Put back, it is not what the writer has seen.
-        path.rmdir()
-        moved.rename(path)
-        assert fault(publisher.writer.sync)[0] is not None
-    assert not list(path.glob(".walrow-*"))
-
-
-def test_a_writer_whose_open_file_is_removed_ends(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    with Publisher(path) as publisher:
-        publisher.publish(*transactions(2))
-        for name in ("_open", "_index"):
-            (path / name).unlink()
-        # Nothing keeps a second writer from the log now.
-        with Publisher(path) as second:
-            second.publish(transactions(3)[2])
-        publisher.writer.append(transactions(3)[2])
-        assert fault(publisher.writer.sync)[0] is not None
-        assert fault(publisher.writer.publish)[0] is not None
-    assert contents(walrow.read(path)) == contents(walrow.read(history(3)))

@@ -39,17 +39,6 @@ def test_a_missing_newest_segment_is_named(tmp_path: Path) -> None:
     assert walrow.Log(log.path).end == 0x3000
 
 
-def test_a_cut_newest_segment_is_damaged(tmp_path: Path) -> None:
-    log = published(tmp_path / "log", transactions(4))
-    newest = log.segments()[-1].path
-    newest.write_bytes(newest.read_bytes()[:-20])
-    assert refusals(log.path) == {("damaged", newest.name)}
-    with pytest.raises(walrow.errors.LogError) as raised:
-        walrow.Log(log.path)
-    assert "remove" not in str(raised.value)
-    assert "restore the file from a copy" in str(raised.value)
-
-
 def test_verify_says_what_would_be_published_and_changes_nothing(
     tmp_path: Path,
 ) -> None:
@@ -71,14 +60,6 @@ def test_verify_says_what_would_be_published_and_changes_nothing(
     whole[len(whole) // 3] ^= 1
     journal.write_bytes(whole)
     assert refusals(log.path) == {("damaged", "_open")}
-
-
-def test_a_log_of_version_1_is_to_be_received_anew(tmp_path: Path) -> None:
-    log = published(tmp_path / "log", transactions(2))
-    (log.path / "_pruned").touch()
-    assert refusals(log.path) == {("unreleased", "_pruned")}
-    with pytest.raises(walrow.errors.LogError, match="receive the log anew"):
-        walrow.Log(log.path)
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from functools import partial
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -197,68 +197,29 @@ def test_a_thread_reads_only_one_log_in_a_directory(log: walrow.Log) -> None:
     assert batches(log, 3) == expected
 
 
-def as_path(path: Path) -> Any:
-    return path
-
-
-def as_gzip(path: Path) -> Any:
+def compressed(path: Path) -> str:
     target = path.with_suffix(".gz")
     target.write_bytes(gzip.compress(path.read_bytes()))
     return str(target)
 
 
-def as_directory(path: Path) -> Any:
-    return path.parent
+#: The forms of a source, from the path of a capture.
+SOURCES: dict[str, Callable[[Path], Any]] = {
+    "path": lambda path: path,
+    "gzip": compressed,
+    "directory": lambda path: path.parent,
+    "pattern": lambda path: f"{path.parent}/*.wire",
+    "url": lambda path: f"file://{path}",
+    "url of a directory": lambda path: f"file://{path.parent}/",
+    "file": lambda path: io.BytesIO(path.read_bytes()),
+    "list": lambda path: [path],
+    "generator": lambda path: (each for each in [path]),
+    "bytes": lambda path: path.read_bytes(),
+    "chunks": lambda path: [path.read_bytes()],
+}
 
 
-def as_pattern(path: Path) -> Any:
-    return f"{path.parent}/*.wire"
-
-
-def as_url(path: Path) -> Any:
-    return f"file://{path}"
-
-
-def as_url_of_a_directory(path: Path) -> Any:
-    return f"file://{path.parent}/"
-
-
-def as_file(path: Path) -> Any:
-    return io.BytesIO(path.read_bytes())
-
-
-def as_list(path: Path) -> Any:
-    return [path]
-
-
-def as_generator(path: Path) -> Any:
-    return (each for each in [path])
-
-
-def as_bytes(path: Path) -> Any:
-    return path.read_bytes()
-
-
-def as_chunks(path: Path) -> Any:
-    return [path.read_bytes()]
-
-
-@pytest.mark.parametrize(
-    "source",
-    [
-        as_path,
-        as_gzip,
-        as_directory,
-        as_pattern,
-        as_url,
-        as_url_of_a_directory,
-        as_file,
-        as_list,
-        as_generator,
-        as_bytes,
-        as_chunks,
-    ],
-)
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_one_thread_decodes_a_capture(source: Any, tmp_path: Path) -> None:
     path = tmp_path / "a.wire"
     path.write_bytes(history())
@@ -299,16 +260,3 @@ def test_a_number_of_threads_is_checked(log: walrow.Log, threads: Any) -> None:
     for source in (log, b"", [b""]):
         with pytest.raises(OptionError, match="threads must be a number from 1 to 64"):
             walrow.read(source, threads=threads)
-
-
-def test_others_take_no_threads() -> None:
-    from walrow import spark
-
-    calls: list[Any] = [
-        partial(walrow.Reader, []),
-        walrow.Decoder,
-        spark.decode,
-    ]
-    for call in calls:
-        with pytest.raises(TypeError, match="threads"):
-            call(threads=2)

@@ -840,21 +840,12 @@ def test_it_shows_itself(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"start": "yesterday"}, "start must be an LSN"),
-        ({"start": -1}, "start must be an LSN"),
-        ({"start": True}, "start must be an LSN"),
-        ({"start": 1.5}, "start must be an LSN"),
-        ({"end": dt.datetime(2024, 1, 1)}, "end: the datetime needs a time zone"),
-        ({"end": "yesterday"}, "end must be an LSN"),
         ({"start": 0x1000, "end": 0xFFF}, "end is 0/FFF, before start, 0/1000"),
         ({"deletes": "none"}, "deletes='none' is not one of 'apply', 'soft', 'ignore'"),
         ({"truncates": "error"}, "truncates='error' is not one of 'apply', 'ignore'"),
         ({"never_sent": None}, "never_sent=None is not one of"),
         ({"allow": "erased"}, "allow is a list"),
         ({"allow": ["incomplete"]}, "allow has 'incomplete'; it takes erased"),
-        ({"spool_memory": -1}, "spool_memory"),
-        ({"profile": "none"}, "profile"),
-        ({"batch_rows": 0}, "batch_rows"),
         ({"keys": "id"}, "keys is a list"),
         ({"keys": 5}, r"keys is a list of names: .*, not int"),
         ({"keys": b""}, r"keys is a list of names: .*, not bytes"),
@@ -876,14 +867,6 @@ def test_wrong_options(options: dict[str, Any], text: str, tmp_path: Path) -> No
     log = published(tmp_path / "log", transactions(1))
     with pytest.raises(walrow.errors.OptionError, match=text):
         log.net("t", **options)
-
-
-def test_options_of_other_functions(tmp_path: Path) -> None:
-    log = published(tmp_path / "log", transactions(1))
-    for wrong in ("metadata", "as_of", "tables", "framing", "nonsense"):
-        option: Any = {wrong: None}
-        with pytest.raises(TypeError, match=f"unexpected keyword argument '{wrong}'"):
-            log.net("t", **option)
 
 
 def test_rows_beyond_memory_wait_in_a_file(tmp_path: Path) -> None:

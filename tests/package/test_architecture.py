@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import re
+from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import get_args
@@ -128,12 +129,7 @@ def imports(package: Path) -> dict[str, set[str]]:
         if name == _COMPILED:
             continue
         places, tree = set(), ast.parse(path.read_text("utf-8"))
-        of_types = {
-            id(it)
-            for block in ast.walk(tree)
-            if _is_of_types(block)
-            for it in ast.walk(block)
-        }
+        of_types = _of_types(tree)
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 places |= {each.name for each in node.names}
@@ -149,8 +145,23 @@ def imports(package: Path) -> dict[str, set[str]]:
     return graph
 
 
-def _is_of_types(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+def _of_types(tree: ast.AST) -> set[int]:
+    """The nodes that are only there for types, by their identity. What they name is not called."""
+    return {
+        id(it)
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and ast.unparse(block.test) == "TYPE_CHECKING"
+        for it in ast.walk(block)
+    }
+
+
+def _imports_at_run_time(tree: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    of_types = _of_types(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import) or (
+            isinstance(node, ast.ImportFrom) and id(node) not in of_types
+        ):
+            yield node
 
 
 @pytest.mark.parametrize(
@@ -294,30 +305,20 @@ def test_only_connections_import_psycopg_at_the_top() -> None:
 def test_what_decides_has_no_thread_no_file_and_no_clock() -> None:
     for name in _DECIDES:
         tree = ast.parse((PACKAGE / "_receive" / f"{name}.py").read_text("utf-8"))
-        # A name that is known as a type only is not called.
-        of_types = {
-            id(it)
-            for block in ast.walk(tree)
-            if _is_of_types(block)
-            for it in ast.walk(block)
-        }
         imported = set()
-        for node in ast.walk(tree):
-            if isinstance(node, ast.ImportFrom) and id(node) not in of_types:
-                is_package = node.module == "walrow._receive"
-                names = [f"{node.module}.{it.name}" for it in node.names]
-                imported |= set(names) if is_package else {node.module or ""}
-            elif isinstance(node, ast.Import):
+        for node in _imports_at_run_time(tree):
+            if isinstance(node, ast.Import):
                 imported |= {each.name for each in node.names}
+            elif node.module == "walrow._receive":
+                imported |= {f"{node.module}.{it.name}" for it in node.names}
+            else:
+                imported.add(node.module or "")
         known = {"walrow._lsn", "walrow.errors", "walrow._postgres.failures"}
         known |= {f"walrow._receive.{it}" for it in _DECIDES}
         known |= set(_KNOWN.get(name, ()))
         own = {it for it in imported if it.startswith("walrow")}
         assert own <= known, name
         assert imported - own <= {*_PURE, *_KNOWN.get(name, ())}, name
-        calls = {
-            ast.unparse(it.func) for it in ast.walk(tree) if isinstance(it, ast.Call)
-        }
         calls = {
             ast.unparse(it.func) for it in ast.walk(tree) if isinstance(it, ast.Call)
         }
@@ -335,23 +336,12 @@ def test_what_decides_for_a_file_is_pure() -> None:
         ),
     ):
         tree = ast.parse((PACKAGE / "_run" / f"{name}.py").read_text("utf-8"))
-        of_types = {
-            id(it)
-            for block in ast.walk(tree)
-            if _is_of_types(block)
-            for it in ast.walk(block)
-        }
-        imported = {
-            it.module or ""
-            for it in ast.walk(tree)
-            if isinstance(it, ast.ImportFrom) and id(it) not in of_types
-        }
-        imported |= {
-            each.name
-            for it in ast.walk(tree)
-            if isinstance(it, ast.Import)
-            for each in it.names
-        }
+        imported = set()
+        for node in _imports_at_run_time(tree):
+            if isinstance(node, ast.Import):
+                imported |= {each.name for each in node.names}
+            else:
+                imported.add(node.module or "")
         assert imported - known <= {*_PURE, "fnmatch", "posixpath", "re"}, name
 
 

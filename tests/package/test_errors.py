@@ -100,26 +100,6 @@ def test_decode_error_says_where() -> None:
     )
 
 
-@pytest.mark.parametrize("framing", ["copydata", "message", "recvlogical"])
-def test_offsets_count_the_callers_bytes(framing: str) -> None:
-    data, place, _ = broken(ROWS.data, "I", 5, ord("X"))
-    header = 5 if framing == "copydata" else 30
-    chunks: list[bytes] = []
-    fed: int | None = None
-    at = 0
-    while at < len(data):
-        size = int.from_bytes(data[at + 1 : at + 5], "big") + 1
-        if data[at : at + 1] == b"d" and data[at + 5 : at + 6] == b"w":
-            if at < place < at + size:
-                fed = sum(len(chunk) for chunk in chunks) + place - at - header
-            newline = b"\n" if framing == "recvlogical" else b""
-            chunks.append(data[at + header : at + size] + newline)
-        at += size
-    with pytest.raises(walrow.errors.DecodeError) as caught:
-        list(walrow.read(chunks))
-    assert caught.value.offset == fed
-
-
 def test_cell_error_names_table_and_column_and_never_the_value() -> None:
     secret = "12345.67secret"  # noqa: S105
     with pytest.raises(walrow.errors.DecodeError) as caught:
@@ -223,23 +203,6 @@ def test_batches_before_an_error_come_first_then_it_is_repeated() -> None:
     assert decoder.position > 0
 
 
-def test_no_row_of_a_broken_transaction_is_returned() -> None:
-    data, _, _ = broken(ROWS.data, "D", 5, ord("X"))
-    commits = [
-        frame.message.end_lsn
-        for frame in walrow.frames(ROWS.data)
-        if frame.message is not None and frame.message.kind == "C"
-    ]
-    reader = walrow.read(data, batch_rows=1)
-    batches: list[walrow.Batch] = []
-    with pytest.raises(walrow.errors.DecodeError):
-        batches.extend(reader)
-    assert batches
-    assert reader.position == commits[0]
-    # Both images of an update are in one batch.
-    assert {len(batch) for batch in batches} == {1, 2}
-
-
 @pytest.mark.parametrize(
     ("columns", "field"),
     [
@@ -288,28 +251,7 @@ def test_wrong_catalog_is_an_option_error() -> None:
         walrow.Catalog("[]")
 
 
-@pytest.mark.parametrize(
-    ("more", "text"),
-    [
-        ({"kind": "domain", "base": 1700, "typmod": 6}, 'type 20000.*no key "typmod"'),
-        ({"kind": "enum", "labels": [], "base": 23}, 'type 20000.*no key "base"'),
-        (
-            {
-                "kind": "composite",
-                "attributes": [{"name": "a", "type": 23, "typmod": 6}],
-            },
-            'type 20000: the attribute "a" has no key "typmod"',
-        ),
-        (
-            {"kind": "array", "element": 23, "delimiter": "{"},
-            'type 20000: "{" is not a valid delimiter',
-        ),
-    ],
-)
-def test_catalog_says_which_entry_is_wrong(more: dict[str, Any], text: str) -> None:
-    entry = {"oid": 20000, "schema": "public", "name": "t", **more}
-    with pytest.raises(walrow.errors.OptionError, match=text):
-        walrow.Catalog(json.dumps({"types": [entry]}))
+def test_a_catalog_has_each_oid_once() -> None:
     twice = {"oid": 20000, "schema": "public", "name": "t", "kind": "base"}
     with pytest.raises(walrow.errors.OptionError, match="two types have the OID 20000"):
         walrow.Catalog(json.dumps({"types": [twice, twice]}))
@@ -372,12 +314,6 @@ def test_changed_columns_name_the_schema_of_all_versions() -> None:
     assert list(walrow.read(path, table=table, **union.options()))
 
 
-def test_errors_of_arrow_streams_name_the_options_of_python() -> None:
-    reader = walrow.read(ROWS.data[:-60], table="public.item")
-    with pytest.raises(pa.ArrowInvalid, match=r'UnfinishedError.*unfinished="ignore"'):
-        pa.table(reader)
-
-
 def test_a_path_in_place_of_a_catalog_names_from_file() -> None:
     with pytest.raises(walrow.errors.OptionError, match=r"Catalog\.from_file"):
         walrow.Catalog("shop.json")
@@ -393,15 +329,6 @@ def test_a_schema_needs_a_table() -> None:
         ):
             walrow.schema(ROWS.path, **options)
     assert walrow.schema(ROWS.path, envelope=True)
-
-
-def test_a_message_without_those_before_it_is_named() -> None:
-    insert = next(it for it in messages(ROWS.data) if it.startswith(b"I"))
-    text = (
-        "Insert outside a transaction: the stream must begin between two transactions"
-    )
-    with pytest.raises(walrow.errors.DecodeError, match=text):
-        list(walrow.read([insert]))
 
 
 def test_a_misspelled_side_table_lists_them() -> None:

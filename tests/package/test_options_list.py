@@ -158,11 +158,6 @@ def test_tables_are_names_pairs_and_oids() -> None:
     assert option.parse(("a", "b")) == ("a", "b")
 
 
-def test_an_unknown_option_is_a_type_error() -> None:
-    with pytest.raises(TypeError, match="nonsense"):
-        walrow.receive("", log="log", slot="s", publications="p", nonsense=1)  # type: ignore[call-arg]
-
-
 @pytest.mark.parametrize(
     ("words", "name", "value"),
     [

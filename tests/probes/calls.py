@@ -35,6 +35,8 @@ CALLS = [
     Call(
         f"{_DELTA}'item', target=TARGET, mode='x')", "OptionError", ("mode", "history")
     ),
+    Call("walrow.frames(CAP, unfinished='x')", "OptionError", ("unfinished", "ignore")),
+    Call("walrow.read(CAP, tables=[-1])", "OptionError", ("tables", "OID", "32 bits")),
     Call(
         "walrow.read(CAP, types={'id': 'x'})", "OptionError", ("types", "id", "int64")
     ),

@@ -17,11 +17,13 @@ COMMANDS = [
     Command("decode CAP --start x", 2, ("--start", "LSN", "time")),
     Command("seal CAP --log NEW --segment-size x", 2, ("--segment-size", "64MiB")),
     Command("log rewrite LOG --table item --delete-key x", 2, ("--delete-key", "JSON")),
+    Command("decode CAP --session client_encoding=x", 2, ("client_encoding", "UTF8")),
     # Options that need or contradict each other.
     Command("decode - --start -1h", 2, ("standard input", "--start")),
     Command("decode CAP --to NEW.parquet", 2, ("public.item", "--table")),
     Command("decode CAP --to x.csv", 2, ("x.csv", "--format")),
     Command("inspect CAP --count --limit 1", 2, ("--limit",)),
+    Command("decode CAP --format parquet", 2, ("--to",)),
     Command("log retain LOG", 2, ("--retain",)),
     Command(
         "receive --log NEW --slot s --publication p --snapshot",

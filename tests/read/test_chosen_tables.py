@@ -80,26 +80,6 @@ def test_several_tables_are_no_arrow_stream() -> None:
     assert decoder.schema is None
 
 
-def test_rows_of_other_tables_are_not_decoded() -> None:
-    with pytest.raises(walrow.errors.DecodeError, match=r"other\.a"):
-        sizes(THREE, types={"b.day": "string"})
-    tables = ["public.a", "b"]
-    found = sizes(THREE, tables=tables, types={"b.day": "string"})
-    assert found == {"public.a": 2, "public.b": 1}
-
-
-def test_an_unqualified_name_of_two_tables_is_an_error() -> None:
-    texts = []
-    for chosen in ({"table": "a"}, {"tables": ["a"]}):
-        with pytest.raises(
-            walrow.errors.SchemaError, match="the name matches"
-        ) as caught:
-            sizes(THREE, **chosen)
-        texts.append(str(caught.value))
-    assert texts[0] == texts[1]
-    assert "public.a and other.a" in texts[0]
-
-
 def test_missing_tables_are_named_together() -> None:
     tables = ["item", "itme", ("other", "stokc"), "zebra", 7]
     with pytest.raises(walrow.errors.SchemaError) as caught:
@@ -119,45 +99,10 @@ def test_missing_tables_are_named_together() -> None:
     assert sizes(ROWS.path, tables=["yak", "zebra"], **remedy.options()) == {}
 
 
-@pytest.mark.parametrize(
-    ("options", "text"),
-    [
-        ({"tables": []}, "tables is an empty list"),
-        ({"tables": ["a", "b", "a"]}, "table a is chosen twice"),
-        ({"tables": ["x.a", ("x", "a")]}, r"table x\.a is chosen twice"),
-        ({"tables": [5, 5]}, "table with OID 5 is chosen twice"),
-        ({"tables": [-1]}, "tables: an OID has 32 bits"),
-        (
-            {"tables": ["walrow.messages", ("walrow", "messages")]},
-            r"table walrow\.messages is chosen twice",
-        ),
-        (
-            {"tables": ["walrow.messages"], "columns": ["prefix"]},
-            "side tables have fixed columns",
-        ),
-        ({"tables": ["a"], "table": "b"}, "table and tables contradict each other"),
-        (
-            {"tables": ["a"], "schema": pa.schema([])},
-            "a schema is for one table, because",
-        ),
-    ],
-)
-def test_lists_that_mean_nothing_are_refused(options: Any, text: str) -> None:
-    for target in (lambda **it: walrow.read(ROWS.path, **it), walrow.Decoder):
-        with pytest.raises(walrow.errors.OptionError, match=text):
-            target(**options)
-
-
 @pytest.mark.parametrize("tables", ["item", 5, [1.5], [None], [("a", "b", "c")], 1.5])
 def test_other_types_are_refused(tables: Any) -> None:
     with pytest.raises(TypeError):
         walrow.read(ROWS.path, tables=tables)
-
-
-def test_a_schema_takes_one_table() -> None:
-    options: Any = {"tables": ["item", "stock"]}
-    with pytest.raises(TypeError, match="unexpected keyword argument 'tables'"):
-        walrow.schema(ROWS.path, **options)
 
 
 def test_start_and_end_bound_several_tables() -> None:
@@ -198,14 +143,6 @@ def test_values_that_become_null_are_counted_by_table() -> None:
     assert reader.nulled == {"public.b.day": 1}
 
 
-def test_the_envelope_has_all_of_them() -> None:
-    reader = walrow.read(THREE, tables=["public.a", "b"], envelope=True)
-    table = pa.table(reader)
-    names = zip(table["schema_name"], table["table_name"], strict=True)
-    found = [f"{schema}.{name}" for schema, name in names]
-    assert found == ["public.a", "public.b", "public.a"]
-
-
 def test_side_tables_come_with_them() -> None:
     for side in ("walrow.transactions", ("walrow", "transactions")):
         found = sizes(ROWS.path, tables=["stock", side], columns=["note"])
@@ -232,53 +169,6 @@ def test_a_table_of_the_stream_with_the_name_of_a_side_table_has_an_oid() -> Non
         "walrow.messages": 1,
         "walrow.transactions": 1,
     }
-
-
-def test_a_renamed_table_has_both_names_by_its_oid() -> None:
-    renamed = streams.wired(
-        streams.begin(lsn=0x2000),
-        streams.relation([ID], 1, "z"),
-        streams.insert(["3"], 1),
-        streams.commit(0x2000),
-    )
-    options: Any = {"types": {"b.day": "string"}}
-    data = THREE + renamed
-    assert sizes(data, tables=[1, "b"], **options) == {
-        "public.a": 2,
-        "public.b": 1,
-        "public.z": 1,
-    }
-    assert sizes(data, tables=["public.a", "b"], **options) == {
-        "public.a": 2,
-        "public.b": 1,
-    }
-    frames = walrow.read(data, tables=[1]).to_pandas()
-    assert {name: len(frame) for name, frame in frames.items()} == {
-        "public.a": 2,
-        "public.z": 1,
-    }
-
-
-def test_restored_transactions_are_of_the_chosen_tables() -> None:
-    data = capture("two-phase").data
-    tables = [*sizes(data)]
-    assert tables
-    ends = [
-        frame.offset
-        for frame in walrow.frames(data)
-        if frame.message is not None and frame.message.kind == "K"
-    ]
-    chosen: Any = {"tables": tables}
-    first = walrow.Decoder(**chosen)
-    batches = [*first.feed(data[: ends[0]]), *first.flush()]
-    assert first.prepared
-    second = walrow.Decoder(start=first.position, **chosen)
-    second.restore_prepared(first.save_prepared())
-    batches += [*second.feed(data), *second.finish()]
-    assert outcome(batches).tables() == outcome(walrow.read(data)).tables()
-    other = walrow.Decoder(tables=["none"], start=first.position)
-    other.restore_prepared(first.save_prepared())
-    assert [*other.feed(data), *other.finish()] == []
 
 
 def test_a_table_that_was_created_again_has_the_rows_of_both() -> None:

@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
-import struct
 import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import astuple
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import walrow
 from captures import Capture, capture, captures, cut
@@ -26,7 +22,6 @@ from streams import (
     format_lsn,
     insert,
     relation,
-    wire,
     wired,
 )
 
@@ -53,21 +48,6 @@ def test_a_cut_anywhere_does_not_change_the_outcome(capture: Capture) -> None:
     for size in (1, 7, 1000):
         assert outcome(decode(walrow.Decoder(), cut(data, size))) == expected
         assert outcome(walrow.read(cut(data, size))) == expected
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.data())
-def test_random_cuts_do_not_change_the_outcome(data: st.DataObject) -> None:
-    chosen = data.draw(st.sampled_from(["rows", "alter-transaction", "sessions"]))
-    stream = capture(chosen).data
-    places = data.draw(st.lists(st.integers(0, len(stream)), max_size=12).map(sorted))
-    pieces = [
-        stream[a:b] for a, b in zip([0, *places], [*places, len(stream)], strict=True)
-    ]
-    rows = data.draw(st.integers(1, 30))
-    expected = outcome(walrow.read(stream, batch_rows=rows))
-    decoder = walrow.Decoder(batch_rows=rows)
-    assert outcome(decode(decoder, pieces)) == expected
 
 
 @pytest.mark.parametrize("capture", captures("text", "binary"), ids=str)
@@ -203,12 +183,6 @@ def test_chunks_that_are_not_bytes_are_a_type_error(wrong: Any) -> None:
         list(walrow.Decoder().feed(wrong))
 
 
-def test_unfinished_batches_are_bounded_in_memory() -> None:
-    batches = list(decode(walrow.Decoder(batch_memory=1), [ROWS.data]))
-    assert outcome(batches).tables() == outcome(walrow.read(ROWS.data)).tables()
-    assert len(batches) > 2
-
-
 def test_unresolved_types_are_listed() -> None:
     user = capture("types-user")
     reader = walrow.read(user.path)
@@ -258,76 +232,6 @@ def test_unresolved_types_are_those_of_the_chosen_tables_and_columns() -> None:
         decoder = walrow.Decoder(**options)
         list(decoder.feed(data))
         assert list(map(astuple, decoder.unresolved_types)) == expected
-
-
-def _of_composite(attributes: list[dict[str, Any]]) -> walrow.Catalog:
-    entry = {"oid": 20000, "schema": "public", "name": "t", "kind": "composite"}
-    return walrow.Catalog(json.dumps({"types": [entry | {"attributes": attributes}]}))
-
-
-def test_unresolved_types_inside_others_are_listed_by_their_own_oids() -> None:
-    catalog = _of_composite([{"name": name, "type": 29999} for name in "ab"])
-    columns = [Column("a", 20000), Column("b", 28000)]
-    reader = walrow.read(wire(columns, [["(x,)", "y"]]), catalog=catalog)
-    assert len(list(reader)) == 1
-    assert list(map(astuple, reader.unresolved_types)) == [
-        ("public.t", "a", 29999),
-        ("public.t", "b", 28000),
-    ]
-
-
-def test_recursive_types_are_text_if_asked_for() -> None:
-    names = [f"a{place}" for place in range(1600)]
-    catalog = _of_composite([{"name": name, "type": 20000} for name in names])
-    data = wire([Column("x", 20000)], [["(,)"]])
-    with pytest.raises(
-        walrow.errors.SchemaError, match="more than 64 levels"
-    ) as caught:
-        list(walrow.read(data, catalog=catalog))
-    assert (caught.value.table, caught.value.column) == ("public.t", "x")
-    assert 'types={"public.t.x": "string"}' in str(caught.value)
-    options: list[dict[str, Any]] = [
-        {"types": {"public.t.x": "string"}},
-        {"profile": "text"},
-        {"envelope": True},
-    ]
-    for option in options:
-        [batch] = walrow.read(data, catalog=catalog, **option)
-        assert len(batch) == 1
-
-
-def test_catalog_of_another_database_finds_types_by_name() -> None:
-    catalog = walrow.Catalog(
-        json.dumps(
-            {
-                "types": [
-                    {
-                        "oid": 20000,
-                        "schema": "shop",
-                        "name": "pair",
-                        "kind": "composite",
-                        "attributes": [
-                            {"name": "n", "type": 23},
-                            {"name": "m", "type": 20001},
-                        ],
-                    },
-                    {
-                        "oid": 20001,
-                        "schema": "shop",
-                        "name": "mood",
-                        "kind": "enum",
-                        "labels": ["ok"],
-                    },
-                ]
-            }
-        )
-    )
-    sent = struct.pack("!iIiiIi", 2, 23, 4, 7, 31001, 2) + b"ok"
-    column = Column("x", 31000, type_name=("shop", "pair"))
-    reader = walrow.read(wire([column], [["(7,ok)"], [sent]]), catalog=catalog)
-    [batch] = reader
-    assert pa.record_batch(batch)["x"].to_pylist() == [{"n": 7, "m": "ok"}] * 2
-    assert reader.unresolved_types == []
 
 
 class _Refers:

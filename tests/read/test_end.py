@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-import streams
 import walrow
 from captures import Capture, capture, captures
 from reference import committed, history
@@ -143,21 +142,3 @@ def test_end_applies_to_messages_outside_transactions() -> None:
         assert [
             row["lsn"] for row in found.to_pylist() if not row["transactional"]
         ] == [each for each in outside if each <= lsn]
-
-
-@pytest.mark.parametrize(
-    ("end", "error", "text"),
-    [
-        ("later", walrow.errors.OptionError, "end must be an LSN.*or a time"),
-        (-1, walrow.errors.OptionError, "end: an LSN is a number"),
-        (
-            dt.datetime(2026, 1, 1),
-            walrow.errors.OptionError,
-            "end: the datetime needs a time zone",
-        ),
-        (1.5, TypeError, "end must be an LSN"),
-    ],
-)
-def test_wrong_ends_are_refused(end: Any, error: type[Exception], text: str) -> None:
-    with pytest.raises(error, match=text):
-        walrow.read(streams.SESSION, end=end)

@@ -1,4 +1,4 @@
-"""Folded change rows are the tables of the server; text and binary agree."""
+"""Folded change rows are the tables of the server."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ import pytest
 
 import walrow
 from captures import Capture, captures
-from rows import Outcome, outcome
 
 pa = pytest.importorskip("pyarrow")
 
 FOLDABLE = [capture for capture in captures("text", "v1") if capture.meta["foldable"]]
-PAIRS = [
-    capture for capture in captures("binary") if capture.beside("text").path.exists()
-]
+
+
 METADATA = {
     "_change_type",
     "_commit_lsn",
@@ -25,10 +23,6 @@ METADATA = {
     "_key_only",
     "_unsent",
 }
-#: Types whose binary form walrow does not read: their columns are text in both records.
-TEXT_ONLY = {"money", "tsquery"}
-#: Types whose text is a name and whose binary form is a number.
-NAMES = {"regclass"}
 
 
 class Table:
@@ -104,47 +98,3 @@ def test_folded_changes_are_the_tables_of_the_server(
 
 def test_enough_captures_are_folded() -> None:
     assert len(FOLDABLE) > 70
-    assert len(PAIRS) > 60
-
-
-@pytest.mark.parametrize("capture", PAIRS, ids=str)
-@pytest.mark.parametrize("profile", ["arrow", "spark"])
-def test_text_and_binary_give_identical_batches(capture: Capture, profile: Any) -> None:
-    def read(capture: Capture) -> tuple[Outcome, walrow.Reader]:
-        reader = walrow.read(
-            capture.path,
-            profile=profile,
-            unrepresentable="null",
-            unfinished="ignore",
-        )
-        return outcome(reader), reader
-
-    found, reader = read(capture)
-    expected, text_reader = read(capture.beside("text"))
-    assert found.error is None
-    assert expected.error is None
-    assert len(found.batches) == len(expected.batches)
-    for one, other in zip(found.batches, expected.batches, strict=True):
-        keep = []
-        for at, field in enumerate(other.records.schema):
-            name = f"{other.table}.{field.name}"
-            pg_type = (field.metadata or {}).get(b"pg.type", b"").decode()
-            if pg_type in NAMES:
-                continue
-            if reader.nulled.get(name) == text_reader.nulled.get(name):
-                keep.append(at)
-                continue
-            # walrow reads only its text, so its binary cells became null and were counted.
-            pinned = int(field.metadata[b"pg.oid"]) < 16384
-            assert not pinned or pg_type.removeprefix("_") in TEXT_ONLY, pg_type
-        one.records, other.records = (
-            one.records.select(keep),
-            other.records.select(keep),
-        )
-        assert one == other
-
-
-@pytest.mark.parametrize("capture", captures("v1"), ids=str)
-def test_protocols_give_the_same_rows(capture: Capture) -> None:
-    expected = outcome(walrow.read(capture.path)).tables()
-    assert outcome(walrow.read(capture.beside("text").path)).tables() == expected

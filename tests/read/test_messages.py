@@ -336,14 +336,6 @@ def test_truncated_compressed_frames_are_unfinished(tmp_path: Path) -> None:
         assert list(function(path, unfinished="ignore"))
 
 
-@pytest.mark.parametrize("function", [walrow.frames, walrow.messages])
-def test_the_policy_of_frames_is_a_word(function: Any) -> None:
-    with pytest.raises(
-        walrow.errors.OptionError, match="unfinished must be error or ignore"
-    ):
-        function(ROWS.data, unfinished="yes")
-
-
 def test_messages_are_those_of_the_frames() -> None:
     path = capture("streaming").path
     framed = [frame.message for frame in walrow.frames(path)]

@@ -13,7 +13,6 @@ import streams
 import walrow
 from captures import Capture, capture, captures
 from rows import outcome
-from walrow import _core
 
 pa = pytest.importorskip("pyarrow")
 
@@ -55,11 +54,6 @@ def test_types_are_chosen_by_column_or_type(
     assert column("rows", "amount", types={key: wanted}) == expected
 
 
-def test_longest_key_wins() -> None:
-    types = {"amount": "binary", "item.amount": "string", "numeric": "decimal128(9, 2)"}
-    assert column("rows", "amount", types=types) == pa.string()
-
-
 @pytest.mark.parametrize(
     ("pg_type", "names"),
     [
@@ -86,52 +80,8 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
-        ({"types": {"a": "int"}}, walrow.errors.OptionError, "not an Arrow type"),
-        ({"types": {"a": "list<"}}, walrow.errors.OptionError, "not an Arrow type"),
-        (
-            {"types": {"a": "decimal128(1)"}},
-            walrow.errors.OptionError,
-            "not an Arrow type",
-        ),
-        (
-            {"types": {"a": pa.int8()}},
-            walrow.errors.OptionError,
-            "no column can have this type",
-        ),
-        (
-            {"types": {"a": pa.list_(pa.field("item", pa.int32(), nullable=False))}},
-            walrow.errors.OptionError,
-            "items of a list must be nullable",
-        ),
-        (
-            {"profile": "spark", "types": {"oid": "uint32"}},
-            walrow.errors.OptionError,
-            "Spark's schemas do not have",
-        ),
-        (
-            {"profile": "spark", "types": {"uuid": "uuid"}},
-            walrow.errors.OptionError,
-            "Spark's schemas do not have",
-        ),
-        (
-            {"profile": "spark", "types": {"time": "time64[us]"}},
-            walrow.errors.OptionError,
-            "Spark's schemas do not have",
-        ),
-        (
-            {"types": {"a": pa.struct([])}},
-            walrow.errors.OptionError,
-            "no column can have this type",
-        ),
-        (
-            {"types": {"hstore": "int64"}},
-            walrow.errors.OptionError,
-            r"hstore cannot become int64; it can become .*hstore is a type here",
-        ),
-        ({"types": {"_vector": "int32"}}, walrow.errors.OptionError, "cannot become"),
         ({"types": {"a": 5}}, TypeError, "Arrow type"),
         ({"profile": "pandas"}, walrow.errors.OptionError, "arrow, spark or text"),
-        ({"profile": 5}, TypeError, "profile must be a string"),
         (
             {"unrepresentable": "drop"},
             walrow.errors.OptionError,
@@ -147,34 +97,14 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
             "metadata must be a sequence of names, not bool",
         ),
         ({"columns": 1}, TypeError, "columns must be a sequence of names, not int"),
-        ({"columns": [1]}, TypeError, "sequence of names, not of int"),
-        ({"batch_rows": 0}, walrow.errors.OptionError, "batch_rows"),
         ({"batch_rows": -1}, walrow.errors.OptionError, "batch_rows"),
-        ({"batch_bytes": 1 << 30}, walrow.errors.OptionError, "batch_bytes"),
-        (
-            {"schema": pa.schema([])},
-            walrow.errors.OptionError,
-            "needs one table; choose table=",
-        ),
         ({"catalog": "{}"}, TypeError, r"walrow\.Catalog\.from_json"),
-        ({"catalog": 5}, TypeError, r"walrow\.postgres\.catalog"),
         ({"catalog": "/nowhere/shop.json"}, FileNotFoundError, "/nowhere/shop.json"),
-        ({"schema": ["id"]}, TypeError, "schema must be an Arrow schema.*not list"),
-        ({"schema": {"id": "int64"}}, TypeError, "schema must be.*not dict"),
         (
             {"types": [("a", "int64")]},
             TypeError,
             "types must be a dictionary, not list",
         ),
-        (
-            {"start": "1A2B"},
-            walrow.errors.OptionError,
-            "start must be an LSN",
-        ),
-        ({"start": "yesterday"}, walrow.errors.OptionError, "start"),
-        ({"start": -1}, walrow.errors.OptionError, "start: an LSN is a number from 0"),
-        ({"start": 1.5}, TypeError, "start must be an LSN"),
-        ({"start": True}, TypeError, "start must be an LSN"),
         ({"batch_rows": "many"}, TypeError, "batch_rows must be an integer"),
         ({"envelope": "yes"}, TypeError, "envelope must be True or False"),
         (
@@ -202,14 +132,7 @@ def test_every_name_of_a_type_is_known(pg_type: str, names: list[str]) -> None:
             walrow.errors.OptionError,
             '"TimeZone" cannot be chosen, only client_encoding$',
         ),
-        ({"table": 5.0}, TypeError, "table"),
         ({"table": ("a", "b", "c")}, TypeError, "table"),
-        ({"nonsense": 1}, TypeError, "nonsense"),
-        (
-            {"profile": "spark", "unrepresentable": "sentinel"},
-            walrow.errors.OptionError,
-            "sentinel",
-        ),
     ],
 )
 def test_impossible_option_values_are_refused_at_once(
@@ -217,57 +140,6 @@ def test_impossible_option_values_are_refused_at_once(
 ) -> None:
     with pytest.raises(error, match=text):
         walrow.Decoder(**options)
-
-
-def test_a_column_that_cannot_become_its_type_is_a_schema_error() -> None:
-    with pytest.raises(walrow.errors.SchemaError, match="cannot become") as caught:
-        list(walrow.read(ROWS.path, types={"label": "int64"}))
-    assert (caught.value.table, caught.value.column) == ("public.item", "label")
-
-
-def test_key_is_a_type_where_no_column_has_its_name() -> None:
-    """A conversion that a type does not support is an OptionError before any column."""
-    with pytest.raises(
-        walrow.errors.OptionError, match="types: int4 cannot become int16"
-    ):
-        walrow.Decoder(types={"int4": "int16"})
-    # The text column `label` under the name of a type, which also has five letters.
-    dates = _with_column("dates")
-    assert list(walrow.read(dates, types={"dates": "binary", "date": "string"}))
-    named = _with_column("int4")
-    batch = next(walrow.read(named, metadata=(), types={"int4": "binary"}))
-    assert pa.schema(batch.schema).field("int4").type == pa.binary()
-    with pytest.raises(walrow.errors.OptionError, match="int4 is a type here"):
-        walrow.read(named, types={"int4": "date32"})
-    read = next(walrow.read(named, types={"item.int4": "dictionary"}))
-    assert "int4" in read.column_names
-
-
-@pytest.mark.parametrize("profile", ["arrow", "spark"])
-def test_time_of_nanoseconds_and_rounded_numeric(profile: Any) -> None:
-    times = capture("types-time").path
-    types = {"time": pa.time64("ns")}
-    batch = next(
-        walrow.read(times, profile=profile, types=types, unrepresentable="null")
-    )
-    found = {field.type for field in pa.schema(batch.schema)}
-    assert pa.time64("ns") in found
-    numbers = column("rows", "amount", profile=profile, types={"numeric": "float64"})
-    assert numbers == pa.float64()
-
-
-@pytest.mark.parametrize(
-    "field",
-    [
-        pa.field("id", pa.int32(), nullable=False),
-        pa.field("none", pa.string(), nullable=False),
-    ],
-)
-def test_schema_cannot_forbid_null_in_a_tables_own_columns(field: Any) -> None:
-    with pytest.raises(walrow.errors.SchemaError, match="nullable") as caught:
-        list(walrow.read(ROWS.path, table="public.item", schema=pa.schema([field])))
-    assert caught.value.table == "public.item"
-    assert caught.value.column == field.name
 
 
 UNREPRESENTABLE = [
@@ -425,89 +297,6 @@ def test_metadata_columns_are_chosen_and_named(prefix: str) -> None:
     assert names(metadata=["xid", f"{prefix}seq"]) == [f"{prefix}xid", f"{prefix}seq"]
 
 
-def test_metadata_column_of_the_tables_own_name_is_refused() -> None:
-    with pytest.raises(walrow.errors.SchemaError, match="metadata_prefix") as caught:
-        # Without a prefix, too: `id` is the table's column, `xid` is a metadata column.
-        list(walrow.read(_with_column("_seq")))
-    assert caught.value.column == "_seq"
-    assert caught.value.table == "public.item"
-    assert list(walrow.read(_with_column("_seq"), metadata=["xid"]))
-    assert list(walrow.read(_with_column("_seq"), metadata_prefix="$"))
-
-
-def _with_column(name: str) -> bytes:
-    """The capture with `label`, of five letters, under another name."""
-    old = b"label\0"
-    new = name.encode() + b"\0"
-    out = []
-    for frame in walrow.frames(ROWS.data):
-        data = frame.to_bytes()
-        if old in data and frame.message is not None and frame.message.kind == "R":
-            data = streams.renamed(data, old, new)
-        out.append(data)
-    return b"".join(out)
-
-
-def test_types_that_the_catalog_rules_out_are_refused_at_once() -> None:
-    mood = {"oid": 20_000, "schema": "public", "name": "mood", "kind": "enum"}
-    table = {"oid": 1, "schema": "public", "name": "item"}
-    columns = [{"name": "label", "type": 25}, {"name": "amount", "type": 1700}]
-    catalog = walrow.Catalog(
-        json.dumps(
-            {
-                "types": [mood | {"labels": ["sad"]}],
-                "tables": [table | {"columns": columns}],
-            }
-        )
-    )
-    for key in ("mood", "item.label", "public.item.label", "item.amount"):
-        with pytest.raises(
-            walrow.errors.OptionError, match=f"{key} .*cannot become int64"
-        ):
-            walrow.read(ROWS.path, types={key: "int64"}, catalog=catalog)
-    types = {"item.amount": "float64", "mood": "dictionary"}
-    assert list(walrow.read(ROWS.path, types=types, catalog=catalog))
-    types["other.label"] = "int64"
-    with pytest.raises(
-        walrow.errors.SchemaError, match=r"no column or type other\.label"
-    ):
-        list(walrow.read(ROWS.path, types=types, catalog=catalog))
-
-
-def test_catalog_resolves_domains() -> None:
-    user = capture("types-user").path
-    batch = next(walrow.read(user))
-    field = pa.schema(batch.schema).field("d")
-    catalog = walrow.Catalog(
-        json.dumps(
-            {
-                "types": [
-                    {
-                        "oid": int(field.metadata[b"pg.oid"]),
-                        "schema": "public",
-                        "name": "price",
-                        "kind": "domain",
-                        "base": 1700,
-                        "type_modifier": (6 << 16 | 2) + 4,
-                    }
-                ]
-            }
-        )
-    )
-    assert field.type == pa.string()
-    typed = next(walrow.read(user, catalog=catalog))
-    assert pa.schema(typed.schema).field("d").type == pa.decimal128(6, 2)
-
-
-def test_batch_sizes_bound_batches() -> None:
-    for rows in (1, 3):
-        batches = list(walrow.read(ROWS.path, batch_rows=rows))
-        # Both images of an update are in one batch.
-        assert max(len(batch) for batch in batches) == max(rows, 2)
-    small = list(walrow.read(ROWS.path, batch_bytes=1))
-    assert {len(batch) for batch in small} == {1, 2}
-
-
 @pytest.mark.parametrize("deep", ["list<", "struct<a: ", "large_list<item: "])
 def test_deeply_nested_type_names_are_refused(deep: str) -> None:
     name = deep * 100_000 + "int32" + ">" * 100_000
@@ -599,23 +388,6 @@ def test_a_size_with_a_unit_is_as_many_bytes() -> None:
     expected = list(walrow.read(ROWS.path, batch_bytes=10))
     assert [it.num_rows for it in batches] == [it.num_rows for it in expected]
     assert len(batches) > 2
-
-
-@pytest.mark.parametrize("name", ["framing", "batch_memory"])
-def test_options_of_a_decoder_are_not_those_of_read(name: str, tmp_path: Path) -> None:
-    options: Any = {name: _core.DECODER_OPTIONS[name]}
-    calls: list[Any] = [
-        lambda: walrow.read(ROWS.path, **options),
-        lambda: walrow.Reader([], **options),
-        lambda: walrow.frames(ROWS.path, **options),
-        lambda: walrow.messages(ROWS.path, **options),
-        lambda: walrow.tables(ROWS.path, **options),
-        lambda: walrow.seal(ROWS.path, log=tmp_path / "log", **options),
-    ]
-    for call in calls:
-        with pytest.raises(TypeError, match=name):
-            call()
-    assert not (tmp_path / "log").exists()
 
 
 @pytest.mark.parametrize(

@@ -245,29 +245,6 @@ def test_streams_that_end_early_are_marked() -> None:
     assert walrow.tables(capture("error-terminated").path).server_error == "57P01"
 
 
-def test_the_result_does_not_depend_on_cuts() -> None:
-    data = capture("update-toast").data
-    whole = walrow.tables(data)
-    assert walrow.tables(data[at : at + 7] for at in range(0, len(data), 7)) == whole
-    payloads = [
-        frame.to_bytes()[5:] for frame in walrow.frames(data) if frame.kind in "wk"
-    ]
-    assert walrow.tables(payloads) == whole
-
-
-def test_damaged_rows_are_errors() -> None:
-    column = streams.Column("id", 23, is_key=True)
-    stream = streams.wired(
-        streams.begin(),
-        streams.relation([column]),
-        streams.insert(["1", "2"]),
-        streams.commit(),
-    )
-    with pytest.raises(walrow.errors.DecodeError, match="2") as caught:
-        walrow.tables(streams.SESSION + stream)
-    assert caught.value.message == "Insert"
-
-
 def test_tables_show_themselves() -> None:
     found = walrow.tables(capture("rows").path)
     assert repr(found[0]) == (

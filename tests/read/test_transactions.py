@@ -14,7 +14,6 @@ import pytest
 
 import walrow
 from captures import Capture, capture, captures, with_sides
-from rows import outcome
 from streams import Column, format_lsn, wire
 
 pa = pytest.importorskip("pyarrow")
@@ -60,16 +59,6 @@ def test_streamed_and_prepared_rows_are_the_plain_ones(capture: Capture) -> None
     assert actual == [row for row in plain.to_pylist() if row["changes"]]
     assert actual
     assert changes(capture.path) == changes(capture.beside("v1").path)
-
-
-@pytest.mark.parametrize("capture", STREAMED, ids=str)
-@pytest.mark.parametrize("memory", [0, 1000])
-def test_files_give_what_memory_gives(
-    capture: Capture, memory: int, tmp_path: Path
-) -> None:
-    spooled = walrow.read(capture.path, spool_memory=memory, spool_directory=tmp_path)
-    assert outcome(spooled) == outcome(walrow.read(capture.path))
-    assert list(tmp_path.iterdir()) == []
 
 
 # Side tables
@@ -470,21 +459,6 @@ def insert(size: int) -> bytes:
     return wire([Column("a", 25)], [["x" * size]])
 
 
-def test_a_message_past_the_limit_is_refused() -> None:
-    data = capture("rows").data + insert(100_000)
-    limited = walrow.read(data, message_limit=50_000)
-    taken: list[walrow.Batch] = []
-    with pytest.raises(walrow.errors.DecodeError, match="message_limit") as caught:
-        taken.extend(limited)
-    assert sum(len(batch) for batch in taken) == 17
-    assert caught.value.field == "length"
-    assert caught.value.offset is not None
-    sizes = pa.compute.utf8_length(
-        pa.table(walrow.read(insert(100_000), table="t"))["a"]
-    )
-    assert sizes.to_pylist() == [100_000]
-
-
 FULL_DISK = """
 import resource, signal, sys
 import walrow
@@ -516,17 +490,6 @@ def test_a_full_disk_is_an_error_after_all_earlier_rows(tmp_path: Path) -> None:
         walrow.Lsn(position) == table(first.path, "walrow.transactions")[-1]["end_lsn"]
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_missing_directory_is_an_error(tmp_path: Path) -> None:
-    data = insert(10_000)
-    pieces = [data[:9000], data[9000:]]
-    missing = tmp_path / "missing"
-    reader = walrow.read(pieces, spool_memory=0, spool_directory=missing)
-    with pytest.raises(walrow.errors.SpoolError) as caught:
-        list(reader)
-    assert caught.value.errno == errno.ENOENT
-    assert "x" * 10 not in str(caught.value)
 
 
 KILLED = """

@@ -157,22 +157,6 @@ def test_open_transactions_are_named_and_are_no_error(name: str) -> None:
     assert gids == ({True} if name.startswith("streaming") else {False})
 
 
-@pytest.mark.parametrize("option", ["unfinished", "missing_table"])
-def test_policies_are_checked(option: str) -> None:
-    with pytest.raises(
-        walrow.errors.OptionError, match=f"{option} must be error or ignore"
-    ):
-        walrow.Decoder(**{option: "never"})  # type: ignore[arg-type]
-
-
-def test_a_missing_table_may_be_ignored() -> None:
-    data = capture("rows").data
-    with pytest.raises(walrow.errors.SchemaError, match=r"no table public\.gone"):
-        list(walrow.read(data, table="public.gone"))
-    reader = walrow.read(data, table="public.gone", missing_table="ignore")
-    assert list(reader) == []
-
-
 def test_a_file_cut_inside_a_transaction_is_not_forgotten_in_the_next_file(
     tmp_path: Path,
 ) -> None:

@@ -147,15 +147,6 @@ def test_columns_and_schema_agree(options: Any, text: str) -> None:
         walrow.Decoder(table="t", schema=schema, **options)
 
 
-def test_columns_are_a_sequence_and_not_of_a_side_table() -> None:
-    with pytest.raises(TypeError, match="columns must be a sequence of names"):
-        walrow.Decoder(columns="id")
-    with pytest.raises(
-        walrow.errors.OptionError, match="side tables have fixed columns"
-    ):
-        walrow.Decoder(table="walrow.messages", columns=["lsn"])
-
-
 # ----------------------------------------------------------------------------- union
 
 
@@ -422,15 +413,6 @@ def test_keys_that_match_something_are_no_error() -> None:
     # A resumed stream may have nothing new.
     list(walrow.read(ADDED, start="0/2FFF", types={"a": "large_string"}))
     list(walrow.read(b"", types={"a": "large_string"}))
-
-
-def test_a_missing_table_says_what_it_may_be() -> None:
-    for name, meant in (("ttt", ""), ("public.y", "; did you mean public.t?")):
-        with pytest.raises(
-            walrow.errors.SchemaError, match=f"no table {name} in the stream"
-        ) as e:
-            list(walrow.read(ADDED, table=name))
-        assert meant in str(e.value)
 
 
 def test_columns_come_in_the_order_in_which_they_first_appear() -> None:

@@ -295,18 +295,6 @@ def test_empty_files_are_whole_and_have_no_rows(tmp_path: Path) -> None:
     assert outcome(walrow.read([empty, ROWS.path, empty])) == expected()
 
 
-def test_exceptions_of_a_source_come_after_its_chunks() -> None:
-    def chunks() -> Iterator[bytes]:
-        yield b"d"
-        message = "gone"
-        raise ConnectionError(message)
-
-    reader = walrow.read(chunks())
-    with pytest.raises(ConnectionError, match="gone"):
-        list(reader)
-    assert reader.unfinished
-
-
 def test_an_empty_chunk_returns_the_complete_rows() -> None:
     """A live source says with it that nothing more came for now."""
     frames = list(walrow.frames(ROWS.data))

@@ -10,15 +10,10 @@ from typing import Any
 
 import pytest
 
-from servers.live_log import History
-from spark.lakes import Lake
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
 import walrow
 from servers.churn import KEYS, Churn
+from servers.live_log import History
+from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,

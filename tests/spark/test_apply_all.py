@@ -14,15 +14,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from servers.live_log import History
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
 import walrow
 import walrow.spark
 from servers.churn import KEYS, TABLES, Churn
+from servers.live_log import History
 from spark.lakes import Lake
 from walrow._apply.tables import AppliedTable
 from walrow._apply.units import LogContents, plan

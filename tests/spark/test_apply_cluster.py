@@ -16,19 +16,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from servers.live_log import History
-from spark.lakes import Lake
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
 import pyspark
+import pytest
 
 import walrow
 import walrow.spark
+from servers.live_log import History
+from spark.lakes import Lake
 
 pytestmark = [
     pytest.mark.spark,

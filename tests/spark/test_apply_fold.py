@@ -14,34 +14,29 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
+import streams
+import walrow
 from servers import EmbeddedServer
-from servers.live_log import History
-from walrow._apply.items import Deletes
-from walrow._apply.net_table import NetTable
-
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("psycopg")
-
-import streams  # noqa: E402
-import walrow  # noqa: E402
-from servers.churn import KEYS, TABLES, Churn  # noqa: E402
-from servers.live_log import history  # noqa: E402
-from walrow._apply.items import Op, Rules  # noqa: E402
-from walrow._apply.net_table import (  # noqa: E402
+from servers.churn import KEYS, TABLES, Churn
+from servers.live_log import History, history
+from walrow._apply.items import Deletes, Op, Rules
+from walrow._apply.net_table import (
     DATA,
     GONE,
     HEAD,
     OP,
     UNSENT,
+    NetTable,
     Tally,
 )
-from walrow._apply.tables import AppliedTable, find_table  # noqa: E402
-from walrow._apply.units import plan, stretches  # noqa: E402
-from walrow._core import LogWriter  # noqa: E402
-from walrow.spark.apply_failures import from_executor, report  # noqa: E402
-from walrow.spark.net_rows import (  # noqa: E402
+from walrow._apply.tables import AppliedTable, find_table
+from walrow._apply.units import plan, stretches
+from walrow._core import LogWriter
+from walrow.spark.apply_failures import from_executor, report
+from walrow.spark.net_rows import (
     Entangled,
     Join,
     Split,

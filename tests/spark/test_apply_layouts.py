@@ -6,14 +6,9 @@ from typing import Any
 
 import pytest
 
+import walrow
 from servers.live_log import History
 from spark.lakes import Lake
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
-import walrow
 
 pytestmark = [
     pytest.mark.spark,

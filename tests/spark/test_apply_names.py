@@ -10,19 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
-
-from servers.live_log import History
-from spark.lakes import Lake
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 import walrow.spark
+from servers.live_log import History
+from spark.lakes import Lake
 from walrow.spark.sessions import OwnSessions, own_session
 from walrow.spark.targets.sql import literal, name_parts, quoted
 

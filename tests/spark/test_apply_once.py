@@ -16,13 +16,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from servers.live_log import History
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
 import walrow
+from servers.live_log import History
 from spark.lakes import Lake
 from walrow._apply.tables import keys_of
 from walrow.spark.apply_net import Net

@@ -10,14 +10,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+import walrow
 from servers.live_log import History
 from spark.lakes import Lake
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
-import walrow
 from walrow._apply.items import Op
 from walrow.spark.targets.path_values import checked, path_error
 

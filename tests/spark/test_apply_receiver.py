@@ -9,14 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from servers import EmbeddedServer
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
 import walrow
 import walrow.spark
+from servers import EmbeddedServer
 from servers.receiving import (
     Load,
     drop_if_there,

@@ -10,14 +10,9 @@ from typing import Any
 
 import pytest
 
+import walrow.spark
 from servers.live_log import History
 from spark.lakes import Lake
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
-import walrow.spark
 from walrow.spark.targets import target_of
 
 pytestmark = [

@@ -7,12 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
-from spark.sources import expected  # noqa: E402
+import walrow
+import walrow.spark
+from spark.sources import expected
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 

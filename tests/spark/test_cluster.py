@@ -9,12 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
 import pyspark
+import pytest
 
 from logs import published, transactions
 

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("grpc", reason="Spark Connect needs pyspark[connect]")
 
 from logs import published, transactions

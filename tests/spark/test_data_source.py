@@ -8,19 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-from pyspark.errors import AnalysisException, PythonException  # noqa: E402
-
-import streams  # noqa: E402
-import type_cases  # noqa: E402
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
-from logs import Publisher, published, sealed, transaction, transactions  # noqa: E402
-from spark.sources import (  # noqa: E402
+import streams
+import type_cases
+import walrow
+import walrow.spark
+from logs import Publisher, published, sealed, transaction, transactions
+from spark.sources import (
     batch_reader,
     expected,
     loaded,
@@ -28,9 +24,9 @@ from spark.sources import (  # noqa: E402
     source,
     taken,
 )
-from walrow.spark.data_source import WalrowDataSource  # noqa: E402
-from walrow.spark.log_plan import LogPlan  # noqa: E402
-from walrow.spark.source_options import SourceOptions  # noqa: E402
+from walrow.spark.data_source import WalrowDataSource
+from walrow.spark.log_plan import LogPlan
+from walrow.spark.source_options import SourceOptions
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
@@ -268,35 +264,6 @@ def test_start_and_end_are_those_of_read(tmp_path: Path) -> None:
         assert taken(batch_reader(log, "t", **found)) == wanted
     assert taken(batch_reader(log, "t", start="0/6000")) == []
     assert taken(batch_reader(log, "t", end="0/FFF")) == []
-
-
-def test_a_time_ends_before_the_first_later_commit(tmp_path: Path) -> None:
-    # Times are not in the order of the commits: the third one is late.
-    times = [0, 10, 30, 20, 40]
-    log = published(
-        tmp_path / "log",
-        [
-            transaction(0x1000 * (number + 1), (str(number), "x"), time=time)
-            for number, time in enumerate(times)
-        ],
-    )
-    begin = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
-
-    def ids(**options: int) -> list[int]:
-        points = {
-            name: (begin + dt.timedelta(seconds=seconds)).isoformat()
-            for name, seconds in options.items()
-        }
-        return [row["id"] for row in taken(batch_reader(log, "t", **points))]
-
-    assert ids(end=20) == [0, 1]
-    assert ids(start=20) == [2, 3, 4]
-    assert ids(start=0, end=30) == [1, 2, 3]
-    assert ids(end=100) == [0, 1, 2, 3, 4]
-    assert ids(start=100) == []
-    assert ids(end=-1) == []
-    log.compact()
-    assert ids(start=0, end=30) == [1, 2, 3]
 
 
 def test_a_time_is_the_same_place_as_in_the_log(tmp_path: Path) -> None:

@@ -3,25 +3,20 @@
 from __future__ import annotations
 
 import gzip
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-from pyspark.errors import PythonException  # noqa: E402
-from pyspark.sql import functions  # noqa: E402
-from pyspark.sql.types import StructType  # noqa: E402
-
-import streams  # noqa: E402
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
-from walrow.cli import jsonlines  # noqa: E402
+import streams
+import walrow
+import walrow.spark
+from walrow.cli import jsonlines
 
 pytestmark = pytest.mark.spark
 
@@ -77,10 +72,7 @@ def same(found: list[list[Any]], wanted: list[list[Any]]) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """All captures are read in make test-all only; otherwise, each type and some of the others.
-
-    The test of folded changes reads all of them.
-    """
+    """Spark's defaults read all captures. In make test-all only, the others do, too."""
     if not {"path", "table"} <= set(metafunc.fixturenames) or metafunc.cls is None:
         return
     captures = [
@@ -88,11 +80,10 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
             *it.values,
             id=it.id,
             marks=[*it.marks]
-            if str(it.id).startswith("types")
-            or (metafunc.cls is TestDefaults and number % 4 == 0)
+            if str(it.id).startswith("types") or metafunc.cls is TestDefaults
             else [*it.marks, pytest.mark.slow],
         )
-        for number, it in enumerate(READABLE)
+        for it in READABLE
     ]
     metafunc.parametrize(("path", "table"), captures)
 
@@ -215,93 +206,6 @@ class TestNewYork(Cases):
     """A session whose zone has hours that happen twice."""
 
     conf: ClassVar = {"spark.sql.session.timeZone": "America/New_York"}
-
-
-# ------------------------------------------------------------------ against PostgreSQL
-
-
-# Their key at the end differs from the key of the first changes. tests/read folds them,
-# with the key of each batch.
-IDENTITY_CHANGES = {"identity-change", "partitions-leaf"}
-
-
-def _plain(path: Path) -> bool:
-    name = path.name.split(".")[0]
-    meta = json.loads(path.with_name(f"{name}.meta.json").read_text())
-    return bool(meta["foldable"]) and name not in IDENTITY_CHANGES
-
-
-@pytest.mark.parametrize(
-    ("path", "table"),
-    [case for case in READABLE if _plain(case.values[0])],
-)
-def test_folded_changes_are_the_table_that_postgresql_has(
-    spark: SparkSession, path: Path, table: str
-) -> None:
-    name = path.name.split(".")[0]
-    tables = json.loads(path.with_name(f"{name}.tables.json").read_text())
-    if table not in tables:
-        pytest.skip("the table was gone at the end")
-    golden = tables[table]
-    schema = walrow.spark.schema(path, table)
-    # Only types whose text is the same in PostgreSQL and Spark.
-    plain = [
-        column["name"]
-        for column in golden["columns"]
-        if schema[column["name"]].dataType.simpleString().split("(")[0]
-        in {"int", "smallint", "bigint", "string", "decimal"}
-    ]
-    names = [column["name"] for column in golden["columns"]]
-    decode = walrow.spark.decode(table=table, schema=schema)
-    frame = spark.createDataFrame([(str(path),)], "p string")
-    changes = frame.mapInArrow(decode, schema).orderBy(
-        # Both images of an update share their seq, the old one is first.
-        "_commit_lsn",
-        "_seq",
-        functions.desc("_change_type"),
-    )
-    # A row does not contain the names of its key columns; a batch does.
-    keys = {
-        (lsn.as_py(), seq.as_py()): batch.key_columns
-        for batch in walrow.read(path, profile="spark")
-        if batch.table == table
-        for records in [pa.record_batch(batch)]
-        for lsn, seq in zip(records["_commit_lsn"], records["_seq"], strict=True)
-    }
-    rows: list[dict[str, Any]] = []
-    before: dict[str, Any] | None = None
-    for change in collected_dicts(changes, schema):
-        old = before or change
-        if old["_change_type"] == "update_postimage":
-            key = keys[change["_commit_lsn"], change["_seq"]]
-        else:
-            key = [n for n in names if not old["_key_only"] or old[n] is not None]
-        match change["_change_type"]:
-            case "insert":
-                rows.append({n: change[n] for n in names})
-            case "truncate":
-                rows.clear()
-            case "update_preimage":
-                before = change
-            case "update_postimage":
-                row = next(r for r in rows if all(r[n] == old[n] for n in key))
-                row.update(
-                    {n: change[n] for n in names if n not in (change["_unsent"] or ())}
-                )
-                before = None
-            case "delete":
-                rows.remove(
-                    next(r for r in rows if all(r[n] == change[n] for n in key))
-                )
-    places = [names.index(name) for name in plain]
-    wanted = [[row[at] for at in places] for row in golden["rows"]]
-    found = [[None if row[n] is None else str(row[n]) for n in plain] for row in rows]
-    assert sorted(found, key=repr) == sorted(wanted, key=repr)
-
-
-def collected_dicts(frame: DataFrame, schema: StructType) -> Iterator[dict[str, Any]]:
-    for row in collected(frame):
-        yield dict(zip(schema.names, row, strict=True))
 
 
 # ------------------------------------------------------------------------- wrong input

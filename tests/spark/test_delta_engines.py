@@ -12,8 +12,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
 import deltalake

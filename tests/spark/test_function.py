@@ -9,12 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
-pa = pytest.importorskip("pyarrow")
-
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
+import walrow
+import walrow.spark
 
 ITEM = "public.item"
 
@@ -168,19 +167,6 @@ def test_rows_before_a_wrong_value_come_first(
     assert next(found).num_rows == len(expected)
     with pytest.raises(walrow.errors.DecodeError):
         next(found)
-
-
-def test_cut_capture_is_an_error_unless_ignored(rows: bytes) -> None:
-    cut = rows[:-300]
-    with pytest.raises(
-        walrow.errors.UnfinishedError, match=r'unfinished="ignore"'
-    ) as caught:
-        run(walrow.spark.decode(table=ITEM), binary(cut))
-    assert "row 1 of the task's input" in caught.value.__notes__[0]
-    found = run(walrow.spark.decode(table=ITEM, unfinished="ignore"), binary(cut))
-    reader = walrow.read(cut, table=ITEM, profile="spark", unfinished="ignore")
-    assert len(found) == sum(batch.num_rows for batch in reader) > 0
-    assert reader.unfinished
 
 
 def test_missing_file_says_which(tmp_path: Path) -> None:

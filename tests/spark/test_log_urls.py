@@ -9,16 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from servers.s3 import S3
-from spark.lakes import Lake
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
 import walrow
 import walrow.spark
 from logs import Publisher, published, transactions
-from servers.s3 import BUCKET
+from servers.s3 import BUCKET, S3
+from spark.lakes import Lake
 from spark.sources import MY_LOG, expected, source, stream_reader
 
 pytestmark = [

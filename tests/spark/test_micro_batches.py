@@ -9,13 +9,10 @@ from typing import Any
 
 import pytest
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-import streams  # noqa: E402
-import walrow  # noqa: E402
-from logs import Publisher, published, transaction, transactions  # noqa: E402
-from spark.sources import (  # noqa: E402
+import streams
+import walrow
+from logs import Publisher, published, transaction, transactions
+from spark.sources import (
     COLUMNS,
     MY_LOG,
     altered,

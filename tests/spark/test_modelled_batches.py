@@ -8,9 +8,6 @@ import time
 import pytest
 from pyspark.sql import SparkSession
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
 from spark.modelled_batches import batches, kills
 
 SEED = int(os.environ.get("WALROW_SEED") or time.time())

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-pytest.importorskip("pyarrow")
-
 from walrow.spark.net_rows import partition_labels
 
 if TYPE_CHECKING:

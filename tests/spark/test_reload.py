@@ -7,17 +7,15 @@ import time
 import uuid
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
-from servers import EmbeddedServer  # noqa: E402
-from servers.loads import FIRST, is_loaded  # noqa: E402
-from servers.receiving import (  # noqa: E402
+import walrow
+import walrow.spark
+from servers import EmbeddedServer
+from servers.loads import FIRST, is_loaded
+from servers.receiving import (
     Load,
     ReceiverProcess,
     check_log,

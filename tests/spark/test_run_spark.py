@@ -17,10 +17,6 @@ from pyspark.sql import SparkSession
 
 from servers import EmbeddedServer
 
-pytest.importorskip("pyarrow")
-pytest.importorskip("psycopg")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
 from servers.receiving import drop_if_there, until

@@ -5,9 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
 from pyspark.errors import PySparkException
 
 from walrow.spark.sessions import OwnSessions

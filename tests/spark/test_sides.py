@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
+import walrow
+import walrow.spark
 
 pytestmark = pytest.mark.spark
 
@@ -86,17 +84,6 @@ def test_all_tables_come_in_one_envelope(spark: SparkSession, data: Path) -> Non
         "data['id'] id", "key['id'] k"
     )
     assert all(row.id == row.k for row in items.collect() if row.id is not None)
-
-
-def test_streamed_rows_are_the_plain_ones(spark: SparkSession, data: Path) -> None:
-    plain = data / "streaming-interleaved.v1.wire"
-    table = min(batch.table for batch in walrow.read(plain))
-    schema = walrow.spark.schema(plain, table)
-    decode = walrow.spark.decode(table=table, schema=schema)
-    frame = captures(spark, data, "streaming-interleaved")
-    found = frame.mapInArrow(decode, schema).toArrow()
-    wanted = pa.table(walrow.read(plain, table=table, profile="spark"))
-    assert found.to_pylist() == wanted.to_pylist()
 
 
 def test_impossible_options_are_refused_on_the_driver() -> None:

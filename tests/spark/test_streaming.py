@@ -8,19 +8,15 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-import pyspark  # noqa: E402
-from pyspark.errors import StreamingQueryException  # noqa: E402
-
-import streams  # noqa: E402
-import walrow  # noqa: E402
-from logs import Publisher, published, transactions  # noqa: E402
-from spark.sources import COLUMNS, MY_LOG, altered, expected, stream_reader, texts  # noqa: E402
+import streams
+import walrow
+from logs import Publisher, published, transactions
+from spark.sources import COLUMNS, MY_LOG, altered, expected, stream_reader, texts
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(180)]
 

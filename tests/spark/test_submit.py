@@ -11,12 +11,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
 import pyspark
+import pytest
 
 import walrow
 

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.errors import PythonException
 from pyspark.sql import SparkSession
 
-pa = pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-
-from pyspark.errors import PythonException  # noqa: E402
-
-import streams  # noqa: E402
-import type_cases  # noqa: E402
-import walrow  # noqa: E402
-import walrow.spark  # noqa: E402
-from spark.changes import collected, decoded  # noqa: E402
-from type_cases import TYPES, Case, Type  # noqa: E402
+import streams
+import type_cases
+import walrow
+import walrow.spark
+from spark.changes import collected, decoded
+from type_cases import TYPES, Case, Type
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(120)]
 
@@ -105,37 +101,6 @@ def test_years_beyond_pythons(spark: SparkSession) -> None:
     ]
 
 
-@pytest.mark.parametrize("wanted", [None, "binary"])
-def test_unknown_types_are_text_or_bytes(wanted: str | None) -> None:
-    """For an unknown type, the bytes are those that were sent."""
-    for cell in ("what it says", b"\x00\x01"):
-        if wanted is None and isinstance(cell, bytes):
-            continue
-        found = decoded_here("gone", cell, types={"c": wanted} if wanted else None)
-        sent = cell.encode() if wanted and isinstance(cell, str) else cell
-        assert found == sent
-
-
-def _wkb(kind: int, *numbers: float, srid: int | None = None) -> bytes:
-    if srid is None:
-        return struct.pack(f"<BI{len(numbers)}d", 1, kind, *numbers)
-    flagged = kind | 0x2000_0000
-    return struct.pack(f"<BII{len(numbers)}d", 1, flagged, srid, *numbers)
-
-
-IN_4326 = _wkb(1, 1, 2, srid=4326)
-
-
-@pytest.mark.parametrize("form", ["text", "binary"])
-@pytest.mark.parametrize("with_schema", [True, False])
-def test_third_coordinate_is_iso_wkb(form: str, *, with_schema: bool) -> None:
-    # EWKB has a flag for a third coordinate, ISO WKB another type.
-    sent = _wkb(0x8000_0001, 1, 2, 3)
-    cell = sent if form == "binary" else sent.hex().upper()
-    found = decoded_here("geometry", cell, with_schema=with_schema)
-    assert found == _wkb(1001, 1, 2, 3)
-
-
 def decoded_here(
     name: str,
     cell: streams.Cell,
@@ -193,6 +158,10 @@ def test_arrow_types_that_spark_lacks_are_refused(name: str, wanted: Any) -> Non
             walrow.errors.OptionError, match="which Spark's schemas do not have"
         ):
             refuse()
+
+
+#: SRID=4326;POINT(1 2)
+IN_4326 = bytes.fromhex("0101000020e6100000000000000000f03f0000000000000040")
 
 
 @pytest.mark.parametrize(

@@ -9,15 +9,10 @@ from pathlib import Path
 
 import pytest
 
+import walrow
 from servers.live_log import History
 from spark.lakes import Lake
 from walrow.typing import Profile
-
-pytest.importorskip("pyarrow")
-pytest.importorskip("pyspark", reason="needs PySpark: pip install pyspark")
-pytest.importorskip("psycopg")
-
-import walrow
 
 pytestmark = [
     pytest.mark.spark,
