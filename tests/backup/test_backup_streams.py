@@ -560,7 +560,7 @@ def test_names_with_any_bytes_and_an_old_manifest(tmp_path: Path) -> None:
 
 
 def test_a_tablespace_goes_to_its_own_directory(tmp_path: Path) -> None:
-    link = member("pg_tblspc/16385", kind=tarfile.SYMTYPE, linkname="/srv/a")
+    link = member("pg_tblspc/16385/", kind=tarfile.SYMTYPE, linkname="/srv/a")
     place = member("PG_18", kind=tarfile.DIRTYPE) + member("PG_18/5", b"five") + END
     listed = manifest(FILES | {"pg_tblspc/16385/PG_18/5": b"five"})
     spaces = head(("16385", "/srv/a"))

@@ -280,7 +280,7 @@ class Archive:
         # PostgreSQL does not split names.
         if found is None or header[257:263] != b"ustar\0" or any(header[345:500]):
             self._refuse("is cut, or not a tar archive of PostgreSQL", None)
-        name = found.name.removeprefix("./")
+        name = found.name.removeprefix("./").removesuffix("/")
         is_link = found.issym() and self._contents.add_link(f"{self.below}{name}")
         if not is_link and found.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
             kind = found.type.decode("latin-1")
