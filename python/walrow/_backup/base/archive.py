@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from walrow._backup.base.manifest import MANIFEST, ManifestFile, is_inside
-from walrow._backup.wal.segments import is_segment
 from walrow._core import crc32c
 from walrow.errors import BackupError
 
@@ -41,13 +40,11 @@ class Contents:
     Attributes:
         files: The number of files.
         bytes: Their size.
-        segments: The sizes of the segments of WAL among them, by name.
     """
 
     def __init__(self, algorithm: str, links: set[str]) -> None:
         """The server sends these links of tablespaces, and no others."""
         self.files = self.bytes = 0
-        self.segments: dict[str, int] = {}
         self._algorithm = algorithm
         self._links, self._linked = links, set[str]()
         self._directories: set[str] = set()
@@ -76,9 +73,6 @@ class Contents:
         """Adds a file that has arrived, with its path below the data directory."""
         self.files, self.bytes = self.files + 1, self.bytes + size
         self._unlisted[path] = (size, checksum)
-        directory, _, name = path.rpartition("/")
-        if directory == "pg_wal" and is_segment(name):
-            self.segments[name] = size
         self._check_number()
 
     def hash(self) -> Any:
@@ -109,6 +103,15 @@ class Contents:
         for path in self._unlisted:
             if not path.startswith(_WAL):
                 _differ(path, "is not in the manifest")
+
+    def wal(self) -> dict[str, int]:
+        """The sizes of the files of WAL, by name."""
+        found = self._unlisted.items()
+        return {
+            it.removeprefix(_WAL): size
+            for it, (size, _) in found
+            if it.startswith(_WAL)
+        }
 
     def _check_place(self, path: str, root: str) -> None:
         parent = path.rpartition("/")[0]

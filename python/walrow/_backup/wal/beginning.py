@@ -47,11 +47,8 @@ class Begun(NamedTuple):
     end: TimelineEnd | None
 
 
-class Following(NamedTuple):
-    """The next timeline: its first segment, and the connection to the server that has it."""
-
-    first: Segment
-    stream: PhysicalStream
+#: The first segment of the next timeline, and the connection to the server that has it.
+Following = tuple[Segment, PhysicalStream]
 
 
 def begin(
@@ -86,11 +83,8 @@ def begin(
             if _is_of_server(directory, name, system, size):
                 break
         kept = _kept_position(stream, options)
-        begin = (
-            first
-            or found
-            or Segment.at(*kept or (system.timeline, system.xlogpos), size)
-        )
+        timeline, lsn = kept or (system.timeline, system.xlogpos)
+        begin = first or found or Segment(timeline, lsn // size)
         if begin.timeline > system.timeline:
             path = str(directory.path)
             text = (
@@ -174,10 +168,10 @@ def _is_of_server(
         return False
     path = str(directory.path / name)
     segment = parse_segment(name.removesuffix(PARTIAL), size)
-    if page is None or segment is None or page.address != segment.start(size):
+    if page is None or segment is None or page[1] != segment.start(size):
         text = f"{path}: its contents are not those of this segment"
         raise BackupError(text, code="foreign", path=path)
-    _check_server(system, page.system_identifier, "the directory has its WAL", path)
+    _check_server(system, page[0], "the directory has its WAL", path)
     return True
 
 
