@@ -70,10 +70,12 @@ def begin(
         first = None
     else:
         first, stream = following
-    with contextlib.ExitStack() as stack:
+    failed = "the stream cannot be prepared"
+    with (
+        contextlib.ExitStack() as stack,
+        closed_after_error(stream.connection, failed),
+    ):
         stack.callback(stream.close)
-        failed = "the stream cannot be prepared"
-        stack.enter_context(closed_after_error(stream.connection, failed))
         system = identify_system(stream.connection)
         _check_server(system, known, "WAL of it was received before")
         size = checked_segment_size(stream.connection)
