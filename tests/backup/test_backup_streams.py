@@ -9,6 +9,7 @@ import tracemalloc
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -142,6 +143,25 @@ def bomb(header: bytes, size: int) -> bytes:
 )
 def test_crc32c_is_that_of_the_standard(content: bytes, expected: int) -> None:
     assert crc32c(content) == crc32c(content[7:], crc32c(content[:7])) == expected
+
+
+def test_a_result_is_taken_when_it_is_there() -> None:
+    """libpq would wait for it with the interpreter lock."""
+    from psycopg import pq
+
+    from walrow._postgres.running import _last_result
+
+    done = SimpleNamespace(status=pq.ExecStatus.TUPLES_OK)
+    busy, results = iter([True, False, True, False]), iter([done, None])
+    pgconn = SimpleNamespace(
+        is_busy=lambda: next(busy),
+        consume_input=lambda: None,
+        get_result=lambda: next(results),
+    )
+    conn: Any = SimpleNamespace(pgconn=pgconn)
+    waits: list[bool] = []
+    assert _last_result(conn, lambda: waits.append(True)) is done
+    assert (len(waits), [*busy], [*results]) == (2, [], [])
 
 
 def test_what_arrives_is_what_is_written(tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ import tarfile
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from functools import partial
+from typing import NoReturn
 
 from walrow._backup.base.manifest import MANIFEST, ManifestFile, is_inside
 from walrow._core import crc32c
@@ -46,6 +47,9 @@ class Contents:
         """The server sends these links of tablespaces, and no others."""
         self.files = self.bytes = 0
         self._algorithm = algorithm
+        is_crc = algorithm == "CRC32C"
+        #: Begins the checksum of a file.
+        self.hash = _Crc32c if is_crc else partial(hashlib.new, algorithm.lower())
         self._links, self._linked = links, set[str]()
         self._directories: set[str] = set()
         #: Files that the manifest has not listed yet, with sizes and checksums.
@@ -74,12 +78,6 @@ class Contents:
         self.files, self.bytes = self.files + 1, self.bytes + size
         self._unlisted[path] = (size, checksum)
         self._check_number()
-
-    def hash(self) -> Any:
-        """A hash of the algorithm."""
-        if self._algorithm == "CRC32C":
-            return _Crc32c()
-        return hashlib.new(self._algorithm.lower())
 
     def compare(self, listed: ManifestFile) -> None:
         """Refuses a file of the manifest that is missing, or has another size or checksum."""

@@ -201,15 +201,10 @@ def _check_places(paths: Iterable[Path]) -> None:
             )
         if path.is_symlink():
             refuse(f"{path} is a link: name the directory that it leads to")
-        try:
-            if any(path.iterdir()):
-                refuse(
-                    f"{path} is not empty: a backup needs a new or an empty directory"
-                )
-        except FileNotFoundError:
-            pass
-        except NotADirectoryError:
+        if path.exists() and not path.is_dir():
             refuse(f"{path} is not a directory")
+        if path.exists() and any(path.iterdir()):
+            refuse(f"{path} is not empty: a backup needs a new or an empty directory")
         partial = _partial(path)
         if os.path.lexists(partial):
             text = (
