@@ -25,6 +25,7 @@ from servers.receiving import (
     receive_all,
     slot_for_load,
 )
+from walrow._core import LogObjects
 from walrow._log import requests as load_requests
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
@@ -285,15 +286,15 @@ def test_load_that_is_given_up_while_the_disk_is_full(
                 state = receiver.until(lambda state: state["state"] == "degraded")
                 assert "No space left" in state["note"]
                 assert walsender(own, slot) == pid
-                assert load_requests.result_of(log, request) is None
+                assert load_requests.result_of(LogObjects(log), request) is None
                 if is_stopped:
                     assert receiver.stop() < 2
         if not is_stopped:
-            until(lambda: load_requests.result_of(log, request) is not None)
+            until(lambda: load_requests.result_of(LogObjects(log), request) is not None)
             assert walsender(own, slot) == pid
             receiver.stop()
     receive_all(own.dsn, log, *arguments, slot=slot)
-    result = load_requests.result_of(log, request)
+    result = load_requests.result_of(LogObjects(log), request)
     assert result is not None
     assert result.failure is None
     check_log(own.dsn, log, [*Load.TABLES, "big"])
