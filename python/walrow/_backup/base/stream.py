@@ -23,7 +23,6 @@ from walrow._backup.base.archive import Archive, Contents, refuse
 from walrow._backup.base.manifest import MANIFEST, ManifestReader, check_wal
 from walrow._backup.base.options import StreamOptions
 from walrow._backup.store import named
-from walrow._backup.wal.beginning import checked_segment_size
 from walrow._core import (
     base_backup_command,
     parse_backup_data,
@@ -37,6 +36,7 @@ from walrow._postgres.commands import create_physical_slot, identify_system
 from walrow._postgres.connecting import connect, parameters_of
 from walrow._postgres.running import encoding_of, major_version, row_of
 from walrow._postgres.server_errors import replication_error
+from walrow._postgres.show import wal_segment_size
 from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import (
     BackupError,
@@ -116,7 +116,7 @@ class BackupStream:
             self._major = major_version(conn)
             command = self._written(with_links=with_links)
             self.system_identifier = identify_system(conn).system_identifier
-            self._segment_bytes = checked_segment_size(conn)
+            self._segment_bytes = wal_segment_size(conn)
             if options.wal == "fetch":
                 self._reserve_wal()
             if options.incremental is not None:

@@ -86,15 +86,13 @@ def base_backup(options: BackupOptions) -> BaseBackup:
             for it in stream.tablespaces
             if it.oid is not None
         }
-        places: dict[int, Path] = {}
-        if not is_tar:
-            places = places_of(locations, options.tablespaces)
-            _check_places(places.values())
+        places = {} if is_tar else places_of(locations, options.tablespaces)
+        _check_places(places.values())
         with _named_at_end([*places.values(), options.to]):
             directory = _partial(options.to)
             roots = {f"pg_tblspc/{oid}/": path for oid, path in places.items()}
             for archive in stream.archives():
-                if options.format == "tar":
+                if is_tar:
                     write_file(directory / archive.name, archive.blocks())
                 else:
                     root = roots[archive.below] if archive.below else options.to
