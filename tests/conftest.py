@@ -33,6 +33,7 @@ hypothesis.settings.load_profile("walrow")
 
 #: What the tests of a folder import. Without it, the folder is skipped.
 NEEDED = {
+    "apply": ("pyarrow",),
     "delta": ("pyarrow", "deltalake"),
     "spark": ("pyarrow", "pyspark", "psycopg"),
 }

@@ -16,9 +16,6 @@ from walrow._log.items import LogTable
 from walrow._sources.logs import find_log
 from walrow.errors import SchemaError
 
-pytest.importorskip("pyarrow")
-
-
 #: Histories with several versions of tables, other identities, and other types.
 NAMES = {
     "alter-columns",

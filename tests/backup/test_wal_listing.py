@@ -36,7 +36,7 @@ SIZES = st.sampled_from([MIB << power for power in range(11)])
 def test_a_name_is_read_as_it_is_written(timeline: int, number: int, size: int) -> None:
     segment = Segment(timeline, number % ((1 << 64) // size))
     assert parse_segment(segment.name(size), size) == segment
-    assert Segment.at(timeline, segment.start(size) + size - 1, size) == segment
+    assert segment.following.start(size) == segment.start(size) + size
 
 
 @pytest.mark.parametrize(

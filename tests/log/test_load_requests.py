@@ -147,7 +147,7 @@ def test_deeply_nested_files_are_damaged(tmp_path: Path) -> None:
     wanted = request(log, None)
     result = log / f"_load-result-{wanted.key}"
     result.write_text(nested, encoding="utf-8")
-    found = result_of(log, wanted)
+    found = result_of(LogObjects(log), wanted)
     assert found is not None
     assert found.failure == "the result of the load cannot be read"
 
@@ -168,7 +168,7 @@ def test_a_request_that_is_renewed_and_removed_at_once_is_gone(tmp_path: Path) -
                 time.sleep(0.005)
         removing.join()
         assert not list(log.glob("_load-request-*"))
-        assert result_of(log, wanted) is not None
+        assert result_of(LogObjects(log), wanted) is not None
 
 
 def test_what_is_no_file_is_no_request(tmp_path: Path) -> None:
@@ -381,6 +381,6 @@ def test_one_that_somebody_waits_for_is_not_divided(tmp_path: Path) -> None:
     complete(log, awaited, "it failed")
     assert pending(log) == []
     assert failures(log) == {}
-    found = result_of(log, awaited)
+    found = result_of(LogObjects(log), awaited)
     assert found is not None
     assert found.failure == "it failed"

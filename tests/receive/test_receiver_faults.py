@@ -26,6 +26,7 @@ from servers.receiving import (
     slot_for_load,
     until,
 )
+from walrow._core import LogObjects
 from walrow._log import requests as load_requests
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
@@ -235,15 +236,19 @@ def test_load_that_is_given_up_while_the_disk_is_full(
                 state = receiver.until(lambda state: state["state"] == "degraded")
                 assert "No space left" in state["note"]
                 assert walsender(feed.server, feed.slot) == pid
-                assert load_requests.result_of(feed.log, request) is None
+                assert load_requests.result_of(LogObjects(feed.log), request) is None
                 if is_stopped:
                     assert receiver.stop() < 2
         if not is_stopped:
-            until(lambda: load_requests.result_of(feed.log, request) is not None)
+            until(
+                lambda: (
+                    load_requests.result_of(LogObjects(feed.log), request) is not None
+                )
+            )
             assert walsender(feed.server, feed.slot) == pid
             receiver.stop()
     feed.receive_all(*arguments)
-    result = load_requests.result_of(feed.log, request)
+    result = load_requests.result_of(LogObjects(feed.log), request)
     assert result is not None
     assert result.failure is None
     feed.check([*Load.TABLES, "big"])

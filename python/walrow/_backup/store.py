@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from walrow.errors import BackupError
@@ -35,6 +35,19 @@ def write(file: int, data: bytes | memoryview) -> None:
         rest = rest[os.write(file, rest) :]
 
 
+def write_file(path: Path, blocks: Iterable[bytes]) -> None:
+    """Writes a new file. It is durable after `sync`, and mostly before if it is large."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+    file = os.open(path, flags, FILE_MODE)
+    try:
+        for block in blocks:
+            write(file, block)
+        if os.fstat(file).st_size >= _LARGE_BYTES:
+            os.fsync(file)
+    finally:
+        os.close(file)
+
+
 def sync(path: str | os.PathLike[str]) -> None:
     """Makes a file durable, or the names in a directory."""
     file = os.open(path, os.O_RDONLY)
@@ -45,3 +58,6 @@ def sync(path: str | os.PathLike[str]) -> None:
         raise OSError(error.errno, error.strerror, path) from None
     finally:
         os.close(file)
+
+
+_LARGE_BYTES = 16 << 20

@@ -176,7 +176,7 @@ def _awaited(
     """Waits for the result of a request."""
     renewed = time.monotonic()
     said, said_at = "", -math.inf
-    while (found := _result_of(objects, wanted)) is None:
+    while (found := result_of(objects, wanted)) is None:
         now = time.monotonic()
         if now >= end:
             text = "the tables are not loaded yet: is walrow receive running?"
@@ -189,7 +189,7 @@ def _awaited(
             waits = _waits(objects, wanted)
         except FileNotFoundError:
             # The result comes before the request goes.
-            found = _result_of(objects, wanted)
+            found = result_of(objects, wanted)
             return found or LoadResult("the load was cancelled")
         if waits != said or now >= said_at + _SAY_SECONDS:
             said, said_at = waits, now
@@ -482,12 +482,8 @@ def _results(objects: LogObjects) -> Iterator[tuple[str, LoadResult]]:
             yield name, _result_at(objects, name)
 
 
-def result_of(log: Path, wanted: LoadRequest) -> LoadResult | None:
+def result_of(objects: LogObjects, wanted: LoadRequest) -> LoadResult | None:
     """The outcome of a request. None before the receiver is done with it."""
-    return _result_of(LogObjects(log), wanted)
-
-
-def _result_of(objects: LogObjects, wanted: LoadRequest) -> LoadResult | None:
     try:
         return _result_at(objects, _result(wanted))
     except FileNotFoundError:

@@ -9,6 +9,7 @@ import psycopg
 
 from walrow._core import parse_setting, show_command
 from walrow._postgres.running import row_of, run, text_of
+from walrow.errors import BackupError
 
 
 def show(conn: psycopg.Connection[Any], setting: str) -> str:
@@ -36,6 +37,18 @@ def show_amount(conn: psycopg.Connection[Any], setting: str) -> int:
     return _amount(show(conn, setting))
 
 
+def wal_segment_size(conn: psycopg.Connection[Any]) -> int:
+    """The size of the server's segments, if it is one that a server can have."""
+    try:
+        size = show_amount(conn, "wal_segment_size")
+    except (KeyError, ValueError):
+        size = 0
+    if size not in _SEGMENT_SIZES:
+        text = "the server's wal_segment_size is not a power of 2 from 1 MB to 1 GB"
+        raise BackupError(text, code="protocol")
+    return size
+
+
 def _amount(text: str) -> int:
     """A setting as SHOW writes it, in bytes or milliseconds.
 
@@ -46,6 +59,8 @@ def _amount(text: str) -> int:
     return int(number) * _UNITS[text[len(number) :]]
 
 
+#: From 1 MB to 1 GB.
+_SEGMENT_SIZES = frozenset(1 << power for power in range(20, 31))
 _UNITS = {
     "": 1,
     "B": 1,

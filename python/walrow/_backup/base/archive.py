@@ -13,10 +13,10 @@ import tarfile
 import zlib
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, NoReturn
+from functools import partial
+from typing import NoReturn
 
 from walrow._backup.base.manifest import MANIFEST, ManifestFile, is_inside
-from walrow._backup.wal.segments import is_segment
 from walrow._core import crc32c
 from walrow.errors import BackupError
 
@@ -41,14 +41,15 @@ class Contents:
     Attributes:
         files: The number of files.
         bytes: Their size.
-        segments: The sizes of the segments of WAL among them, by name.
     """
 
     def __init__(self, algorithm: str, links: set[str]) -> None:
         """The server sends these links of tablespaces, and no others."""
         self.files = self.bytes = 0
-        self.segments: dict[str, int] = {}
         self._algorithm = algorithm
+        is_crc = algorithm == "CRC32C"
+        #: Begins the checksum of a file.
+        self.hash = _Crc32c if is_crc else partial(hashlib.new, algorithm.lower())
         self._links, self._linked = links, set[str]()
         self._directories: set[str] = set()
         #: Files that the manifest has not listed yet, with sizes and checksums.
@@ -76,16 +77,7 @@ class Contents:
         """Adds a file that has arrived, with its path below the data directory."""
         self.files, self.bytes = self.files + 1, self.bytes + size
         self._unlisted[path] = (size, checksum)
-        directory, _, name = path.rpartition("/")
-        if directory == "pg_wal" and is_segment(name):
-            self.segments[name] = size
         self._check_number()
-
-    def hash(self) -> Any:
-        """A hash of the algorithm."""
-        if self._algorithm == "CRC32C":
-            return _Crc32c()
-        return hashlib.new(self._algorithm.lower())
 
     def compare(self, listed: ManifestFile) -> None:
         """Refuses a file of the manifest that is missing, or has another size or checksum."""
@@ -109,6 +101,15 @@ class Contents:
         for path in self._unlisted:
             if not path.startswith(_WAL):
                 _differ(path, "is not in the manifest")
+
+    def wal(self) -> dict[str, int]:
+        """The sizes of the files of WAL, by name."""
+        found = self._unlisted.items()
+        return {
+            it.removeprefix(_WAL): size
+            for it, (size, _) in found
+            if it.startswith(_WAL)
+        }
 
     def _check_place(self, path: str, root: str) -> None:
         parent = path.rpartition("/")[0]
@@ -280,7 +281,7 @@ class Archive:
         # PostgreSQL does not split names.
         if found is None or header[257:263] != b"ustar\0" or any(header[345:500]):
             self._refuse("is cut, or not a tar archive of PostgreSQL", None)
-        name = found.name.removeprefix("./")
+        name = found.name.removeprefix("./").removesuffix("/")
         is_link = found.issym() and self._contents.add_link(f"{self.below}{name}")
         if not is_link and found.type not in (tarfile.REGTYPE, tarfile.DIRTYPE):
             kind = found.type.decode("latin-1")

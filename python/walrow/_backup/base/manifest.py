@@ -64,8 +64,7 @@ class ManifestReader:
         if version > 1:
             found = _matched(_SYSTEM, next(lines, b""))
             self.system_identifier = str(int(found[1]))
-        for item in _items(lines, b'"Files": [', _FILE):
-            yield _file(item)
+        yield from map(_file, _items(lines, b'"Files": [', _FILE))
         for item in _items(lines, b'"WAL-Ranges": [', _RANGE):
             self.ranges.append(_range(item))
             if len(self.ranges) > _MOST_RANGES:

@@ -23,7 +23,6 @@ from walrow._backup.base.archive import Archive, Contents, refuse
 from walrow._backup.base.manifest import MANIFEST, ManifestReader, check_wal
 from walrow._backup.base.options import StreamOptions
 from walrow._backup.store import named
-from walrow._backup.wal.beginning import checked_segment_size
 from walrow._core import (
     base_backup_command,
     parse_backup_data,
@@ -34,9 +33,10 @@ from walrow._core import (
 from walrow._lsn import Lsn
 from walrow._options import takes
 from walrow._postgres.commands import create_physical_slot, identify_system
-from walrow._postgres.connecting import closed_after_error, connect, parameters_of
-from walrow._postgres.running import encoding_of, major_version
+from walrow._postgres.connecting import connect, parameters_of
+from walrow._postgres.running import encoding_of, major_version, row_of
 from walrow._postgres.server_errors import replication_error
+from walrow._postgres.show import wal_segment_size
 from walrow._waiting import READ, WRITE, Waiter
 from walrow.errors import (
     BackupError,
@@ -75,8 +75,7 @@ def stream_base_backup(options: StreamOptions) -> BackupStream:
         OptionError: The server's version lacks an option.
     """
     conn = connect(parameters_of(options.conninfo))
-    with closed_after_error(conn, "the base backup cannot begin"):
-        return BackupStream(conn, options, with_links=False)
+    return BackupStream(conn, options, with_links=False)
 
 
 class BackupStream:
@@ -107,7 +106,6 @@ class BackupStream:
         self._conn = conn
         self._pgconn = conn.pgconn
         self._options = options
-        self._major = major_version(conn)
         #: The command that runs.
         self._command = ""
         self._waiter = Waiter()
@@ -115,9 +113,10 @@ class BackupStream:
         self._counts_itself = True
         self._done = 0
         try:
+            self._major = major_version(conn)
             command = self._written(with_links=with_links)
             self.system_identifier = identify_system(conn).system_identifier
-            self._segment_bytes = checked_segment_size(conn)
+            self._segment_bytes = wal_segment_size(conn)
             if options.wal == "fetch":
                 self._reserve_wal()
             if options.incremental is not None:
@@ -246,7 +245,11 @@ class BackupStream:
         with self._broken():
             self._send(command)
             self.start_lsn, self.start_timeline = self._position()
-            rows = self._rows()
+            result = self._expect(pq.ExecStatus.TUPLES_OK)
+        columns = range(result.nfields)
+        rows = (
+            [result.get_value(at, it) for it in columns] for at in range(result.ntuples)
+        )
         self.tablespaces = tuple(Tablespace(*parse_tablespace(row)) for row in rows)
         sizes = [it.size_kb for it in self.tablespaces if it.size_kb is not None]
         self._total = sum(sizes) * 1024 if sizes else None
@@ -345,7 +348,7 @@ class BackupStream:
             text = "the manifest is of another server; take another backup"
             raise BackupError(text, code="manifest")
         if self._options.wal == "fetch":
-            check_wal(self.contents.segments, ranges, self._segment_bytes)
+            check_wal(self.contents.wal(), ranges, self._segment_bytes)
         self.end_lsn, self.end_timeline = end_lsn, end_timeline
 
     def _advance(self, done: int) -> None:
@@ -366,19 +369,9 @@ class BackupStream:
             else:
                 self._wait(READ)
 
-    def _rows(self) -> list[list[bytes | None]]:
-        result = self._expect(pq.ExecStatus.TUPLES_OK)
-        columns = range(result.nfields)
-        return [
-            [result.get_value(row, column) for column in columns]
-            for row in range(result.ntuples)
-        ]
-
     def _position(self) -> tuple[Lsn, int]:
-        rows = self._rows()
-        if len(rows) != 1:
-            refuse(f"{len(rows)} positions instead of one")
-        lsn, timeline = parse_backup_position(rows[0])
+        row = row_of(self._expect(pq.ExecStatus.TUPLES_OK))
+        lsn, timeline = parse_backup_position(row)
         return Lsn(lsn), timeline
 
     def _until_end(self) -> None:

@@ -14,10 +14,10 @@ from walrow._backup.base.archive import Archive
 from walrow._backup.base.manifest import MANIFEST
 from walrow._backup.base.options import BackupOptions, refuse
 from walrow._backup.base.stream import BackupStream
-from walrow._backup.store import DIRECTORY_MODE, FILE_MODE, named, sync, write
+from walrow._backup.store import DIRECTORY_MODE, named, sync, write_file
 from walrow._lsn import Lsn
 from walrow._options import takes
-from walrow._postgres.connecting import closed_after_error, connect, parameters_of
+from walrow._postgres.connecting import connect, parameters_of
 from walrow._results import Result, result
 from walrow.errors import BackupError
 
@@ -80,38 +80,24 @@ def base_backup(options: BackupOptions) -> BaseBackup:
     _check_places([options.to])
     conn = connect(parameters_of(options.conninfo))
     is_tar = options.format == "tar"
-    with (
-        closed_after_error(conn, "the base backup cannot begin"),
-        BackupStream(conn, options, with_links=not is_tar) as stream,
-    ):
+    with BackupStream(conn, options, with_links=not is_tar) as stream:
         locations = {
             it.oid: os.fsdecode(it.location or b"")
             for it in stream.tablespaces
             if it.oid is not None
         }
-        places: dict[int, Path] = {}
-        if not is_tar:
-            places = places_of(locations, options.tablespaces)
-            _check_places(places.values())
+        places = {} if is_tar else places_of(locations, options.tablespaces)
+        _check_places(places.values())
         with _named_at_end([*places.values(), options.to]):
-            return _write(stream, options, locations, places)
-
-
-def _write(
-    stream: BackupStream,
-    options: BackupOptions,
-    locations: Mapping[int, str],
-    places: Mapping[int, Path],
-) -> BaseBackup:
-    directory = _partial(options.to)
-    roots = {f"pg_tblspc/{oid}/": path for oid, path in places.items()}
-    for archive in stream.archives():
-        if options.format == "tar":
-            _write_file(directory / archive.name, archive.blocks())
-        else:
-            root = roots[archive.below] if archive.below else options.to
-            _unpack(archive, _partial(root), roots)
-    _write_file(directory / MANIFEST, stream.manifest())
+            directory = _partial(options.to)
+            roots = {f"pg_tblspc/{oid}/": path for oid, path in places.items()}
+            for archive in stream.archives():
+                if is_tar:
+                    write_file(directory / archive.name, archive.blocks())
+                else:
+                    root = roots[archive.below] if archive.below else options.to
+                    _unpack(archive, _partial(root), roots)
+            write_file(directory / MANIFEST, stream.manifest())
     if stream.end_lsn is None or stream.end_timeline is None:
         text = "the end of a backup is known after its manifest"
         raise RuntimeError(text)
@@ -139,7 +125,7 @@ def _unpack(archive: Archive, root: Path, roots: Mapping[str, Path]) -> None:
     for member in archive.members():
         path = root / member.name
         if member.is_file:
-            _write_file(path, member.blocks())
+            write_file(path, member.blocks())
         elif member.link is not None:
             path.symlink_to(roots[f"{member.path}/"])
         elif not path.is_dir():
@@ -213,15 +199,10 @@ def _check_places(paths: Iterable[Path]) -> None:
             )
         if path.is_symlink():
             refuse(f"{path} is a link: name the directory that it leads to")
-        try:
-            if any(path.iterdir()):
-                refuse(
-                    f"{path} is not empty: a backup needs a new or an empty directory"
-                )
-        except FileNotFoundError:
-            pass
-        except NotADirectoryError:
+        if path.exists() and not path.is_dir():
             refuse(f"{path} is not a directory")
+        if path.exists() and any(path.iterdir()):
+            refuse(f"{path} is not empty: a backup needs a new or an empty directory")
         partial = _partial(path)
         if os.path.lexists(partial):
             text = (
@@ -234,19 +215,6 @@ def _check_places(paths: Iterable[Path]) -> None:
 def _partial(path: Path) -> Path:
     """The name of a directory until the backup is done."""
     return path.with_name(f"{path.name}.partial")
-
-
-def _write_file(path: Path, blocks: Iterable[bytes]) -> None:
-    """Writes a new file, which is durable after `_sync_tree`, and mostly before if it is large."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    file = os.open(path, flags, FILE_MODE)
-    try:
-        for block in blocks:
-            write(file, block)
-        if os.fstat(file).st_size >= _LARGE_BYTES:
-            os.fsync(file)
-    finally:
-        os.close(file)
 
 
 def _sync_tree(path: Path) -> None:
@@ -269,4 +237,3 @@ def _raise(error: OSError) -> None:
 
 
 _THREADS = 16
-_LARGE_BYTES = 16 << 20

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import Any, NamedTuple
-
-import psycopg
+from typing import NamedTuple
 
 from walrow._backup.wal.files import WalDirectory
 from walrow._backup.wal.options import WalOptions
@@ -27,7 +25,7 @@ from walrow._postgres.commands import (
 )
 from walrow._postgres.connecting import closed_after_error, parameters_of
 from walrow._postgres.physical import PhysicalStream, TimelineEnd
-from walrow._postgres.show import show_amount
+from walrow._postgres.show import wal_segment_size
 from walrow.errors import BackupError, ReplicationError
 
 
@@ -47,11 +45,8 @@ class Begun(NamedTuple):
     end: TimelineEnd | None
 
 
-class Following(NamedTuple):
-    """The next timeline: its first segment, and the connection to the server that has it."""
-
-    first: Segment
-    stream: PhysicalStream
+#: The first segment of the next timeline, and the connection to the server that has it.
+Following = tuple[Segment, PhysicalStream]
 
 
 def begin(
@@ -73,24 +68,23 @@ def begin(
         first = None
     else:
         first, stream = following
-    with contextlib.ExitStack() as stack:
+    failed = "the stream cannot be prepared"
+    with (
+        contextlib.ExitStack() as stack,
+        closed_after_error(stream.connection, failed),
+    ):
         stack.callback(stream.close)
-        failed = "the stream cannot be prepared"
-        stack.enter_context(closed_after_error(stream.connection, failed))
         system = identify_system(stream.connection)
         _check_server(system, known, "WAL of it was received before")
-        size = checked_segment_size(stream.connection)
+        size = wal_segment_size(stream.connection)
         listing = directory.listing()
         found = where_to_begin(directory.path, listing, size)
         for name in segments_newest_first(listing):
             if _is_of_server(directory, name, system, size):
                 break
         kept = _kept_position(stream, options)
-        begin = (
-            first
-            or found
-            or Segment.at(*kept or (system.timeline, system.xlogpos), size)
-        )
+        timeline, lsn = kept or (system.timeline, system.xlogpos)
+        begin = first or found or Segment(timeline, lsn // size)
         if begin.timeline > system.timeline:
             path = str(directory.path)
             text = (
@@ -105,18 +99,6 @@ def begin(
         )
         stack.pop_all()
         return Begun(stream, system, size, begin, found is None, history, end)
-
-
-def checked_segment_size(conn: psycopg.Connection[Any]) -> int:
-    """The size of the server's segments, if it is one that a server can have."""
-    try:
-        size = show_amount(conn, "wal_segment_size")
-    except (KeyError, ValueError):
-        size = 0
-    if size not in _SIZES:
-        text = "the server's wal_segment_size is not a power of 2 from 1 MB to 1 GB"
-        raise BackupError(text, code="protocol")
-    return size
 
 
 def _kept_position(
@@ -174,10 +156,10 @@ def _is_of_server(
         return False
     path = str(directory.path / name)
     segment = parse_segment(name.removesuffix(PARTIAL), size)
-    if page is None or segment is None or page.address != segment.start(size):
+    if page is None or segment is None or page[1] != segment.start(size):
         text = f"{path}: its contents are not those of this segment"
         raise BackupError(text, code="foreign", path=path)
-    _check_server(system, page.system_identifier, "the directory has its WAL", path)
+    _check_server(system, page[0], "the directory has its WAL", path)
     return True
 
 
@@ -194,7 +176,6 @@ def _check_server(
     raise BackupError(text, code="other_server", path=path)
 
 
-_SIZES = frozenset(1 << power for power in range(20, 31))
 _READ_SLOT_SINCE = 15
 _DUPLICATE_OBJECT = "42710"
 _UNDEFINED_FILE = "58P01"

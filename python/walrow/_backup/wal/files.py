@@ -15,7 +15,14 @@ from functools import partial
 from pathlib import Path
 from typing import Self
 
-from walrow._backup.store import DIRECTORY_MODE, FILE_MODE, named, sync, write
+from walrow._backup.store import (
+    DIRECTORY_MODE,
+    FILE_MODE,
+    named,
+    sync,
+    write,
+    write_file,
+)
 from walrow._backup.wal.segments import (
     HEADER_BYTES,
     PARTIAL,
@@ -89,15 +96,11 @@ class WalDirectory:
     def save_history(self, timeline: int, content: bytes) -> None:
         """Saves the history of a timeline, durably."""
         name = history_name(timeline)
+        partial = self.path / f"{name}{PARTIAL}"
         with named(self.path / name):
-            file = os.open(
-                self.path / f"{name}{PARTIAL}", _CREATE | os.O_TRUNC, FILE_MODE
-            )
-            try:
-                write(file, content)
-                os.fsync(file)
-            finally:
-                os.close(file)
+            partial.unlink(missing_ok=True)
+            write_file(partial, [content])
+            sync(partial)
             self.rename_whole(name)
 
     def open_partial(self, name: str, size: int) -> int:
@@ -141,7 +144,7 @@ class WalLanding:
 
         WAL becomes durable as soon as it is written if `at_once`, otherwise each second.
         """
-        self.written = self.flushed = self._begin = begin.start(size)
+        self.written = self.flushed = begin.start(size)
         self.failure: BaseException | None = None
         self._directory = directory
         self._segment = begin
@@ -156,11 +159,6 @@ class WalLanding:
         # A disk that stalls may hold the thread longer than the receiver.
         self._lock = directory.hold()
         self._worker = Worker("walrow-wal-landing", at_end=self._close_all)
-
-    @property
-    def has_advanced(self) -> bool:
-        """Whether anything became durable."""
-        return self.flushed > self._begin
 
     @property
     def is_full(self) -> bool:

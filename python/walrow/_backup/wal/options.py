@@ -7,10 +7,10 @@ import threading
 from collections.abc import Callable
 from dataclasses import KW_ONLY
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from walrow._lsn import Lsn
-from walrow._options import DURATION, FLAG, FOLDER, LSN, TEXT, Kind, Option, options
+from walrow._options import DURATION, FLAG, FOLDER, TEXT, Kind, Option, options
 from walrow._results import Result, result
 from walrow.errors import OptionError
 from walrow.typing import Duration
@@ -35,8 +35,12 @@ class WalStatus(Result):
     note: str | None
 
 
-def _until(value: Any, name: str) -> Literal["now"] | Lsn:
-    return "now" if value == "now" else LSN.parse(value, name)
+def _until(value: int | str, name: str) -> Literal["now"] | Lsn:
+    try:
+        return "now" if value == "now" else Lsn(value)
+    except ValueError as error:
+        text = f"{name} must be 'now' or an LSN: {error}"
+        raise OptionError(text) from None
 
 
 @options

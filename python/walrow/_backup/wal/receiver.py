@@ -168,8 +168,8 @@ class WalReceiver:
                 raise ReplicationError(text, sqlstate=_PROTOCOL_VIOLATION)
             _refuse_loss(self._durable, at.timeline, end)
             # From a segment's start, as the file of the new timeline must be whole.
-            first = Segment.at(end.timeline, end.start, begun.segment_size)
-            self._following = Following(first, begun.stream)
+            first = Segment(end.timeline, end.start // begun.segment_size)
+            self._following = first, begun.stream
             stack.pop_all()
         return False
 
@@ -200,7 +200,7 @@ class WalReceiver:
             self._land(landing)
             durable = Position(self._timeline, landing.flushed)
             self._durable = max(self._durable or durable, durable)
-            if landing.has_advanced:
+            if landing.flushed > begun.begin.start(begun.segment_size):
                 self._failed = 0
         if landing.failure is not None:
             raise landing.failure

@@ -24,11 +24,6 @@ class Segment(NamedTuple):
     timeline: int
     number: int
 
-    @classmethod
-    def at(cls, timeline: int, lsn: int, size: int) -> Segment:
-        """The segment that has an LSN, for segments of a size in bytes."""
-        return cls(timeline, lsn // size)
-
     def start(self, size: int) -> Lsn:
         """Its first LSN."""
         return Lsn(self.number * size)
@@ -46,18 +41,6 @@ class Segment(NamedTuple):
     def following(self) -> Segment:
         """The next one on the same timeline."""
         return self._replace(number=self.number + 1)
-
-
-class FirstPage(NamedTuple):
-    """The header of a segment's first page, with the first LSN."""
-
-    system_identifier: str
-    address: Lsn
-
-
-def is_segment(name: str) -> bool:
-    """Whether a segment of any size may have this name."""
-    return _SEGMENT.fullmatch(name) is not None
 
 
 def parse_segment(name: str, size: int) -> Segment | None:
@@ -84,17 +67,18 @@ def history_name(timeline: int) -> str:
     return f"{timeline:08X}.history"
 
 
-def parse_first_page(page: bytes) -> FirstPage | None:
-    """Reads the header, in the byte order of the machine that wrote it.
+def parse_first_page(page: bytes) -> tuple[str, Lsn] | None:
+    """Reads the server's system identifier, and the first LSN, from the first page's header.
 
-    None if it is not there, as in a file that was only reserved.
+    It is in the byte order of the machine that wrote it. None if it is not there, as in a file
+    that was only reserved.
     """
     if len(page) < HEADER_BYTES:
         return None
     for layout in _LAYOUTS:
         magic, flags, address, identifier, block = layout.unpack_from(page)
         if magic >> 8 == _MAGIC and flags & _IS_LONG and block in _BLOCK_SIZES:
-            return FirstPage(str(identifier), Lsn(address))
+            return str(identifier), Lsn(address)
     return None
 
 
