@@ -224,6 +224,9 @@ def takes(
         def call(*args: P.args, **given: P.kwargs) -> R:
             return function(options(*args, **given))
 
+        # Python's errors of wrong arguments name the function.
+        made: Any = options.__init__
+        made.__qualname__ = function.__name__
         signed: Any = call
         signed.__signature__ = _signature(options, function)
         signed.__doc__ = described(function.__doc__ or "", options)

@@ -21,6 +21,8 @@ CALLS = [
     Call("walrow.postgres.slots(7)", "OptionError", ("conn", "int", "psycopg.connect")),
     Call(f"{_RECEIVE}stop=7)", "OptionError", ("stop", "threading.Event", "int")),
     Call("walrow.delta.apply_all(LOG, 7)", "TypeError", ("targets", "mapping", "int")),
+    # Python's own errors name the function, not the class of its options.
+    Call("walrow.seal(CAP)", "TypeError", ("seal()", "log")),
     # Ranges, choices and forms.
     Call("walrow.read(CAP, batch_rows=0)", "OptionError", ("batch_rows", "2147483647")),
     Call(f"{_RECEIVE}jobs=0)", "OptionError", ("jobs", "0", "1", "64")),

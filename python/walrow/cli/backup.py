@@ -11,7 +11,7 @@ from walrow.cli.backup_wal import wal
 
 @click.group(cls=Commands)
 def backup() -> None:
-    """Take base backups of a server, and receive its WAL.
+    """Takes base backups of a server, and receives its WAL.
 
     The role needs the attribute REPLICATION. For WAL, pg_hba.conf must let it connect to
     "replication".

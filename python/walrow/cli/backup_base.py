@@ -62,7 +62,7 @@ def _moved(
 )
 @quiet
 def base(*, dsn: str, as_json: bool, **options: Any) -> None:
-    """Take a base backup of a server into a directory, or with --to - as one tar to stdout.
+    """Takes a base backup of a server into a directory, or with --to - as one tar to stdout.
 
     The directory is called DIR.partial until it has all files of the manifest, with their
     checksums, and the WAL that it needs. Ctrl-C cancels the backup, and leaves nothing.

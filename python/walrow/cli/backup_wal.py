@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print the state as JSON lines.")
 @quiet
 def wal(*, dsn: str, as_json: bool, **options: Any) -> None:
-    """Receive WAL into a directory, until it is stopped.
+    """Receives WAL into a directory, until it is stopped.
 
     Files are named and sized as the server's, and end with .partial until they are whole
     and durable. Start the command again after a crash: it continues with the first segment
