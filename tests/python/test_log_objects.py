@@ -282,10 +282,11 @@ def test_a_writer_whose_open_file_is_removed_ends(tmp_path: Path) -> None:
         publisher.publish(*transactions(2))
         for name in ("_open", "_index"):
             (path / name).unlink()
-        # Nothing keeps a second writer from the log now.
-        with Publisher(path) as second:
-            second.publish(transactions(3)[2])
+        with pytest.raises(walrow.errors.LogError, match="another process writes"):
+            Publisher(path)
         publisher.writer.append(transactions(3)[2])
         assert fault(publisher.writer.sync)[0] is not None
         assert fault(publisher.writer.publish)[0] is not None
+    with Publisher(path) as second:
+        second.publish(transactions(3)[2])
     assert contents(walrow.read(path)) == contents(walrow.read(history(3)))
