@@ -101,7 +101,8 @@ class Scripted:
         self.commands: list[str] = []
         self._scripts = scripts
         self._socket = socket.create_server(("127.0.0.1", 0))
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     @property
     def dsn(self) -> str:
@@ -113,6 +114,9 @@ class Scripted:
         return self
 
     def __exit__(self, *_exception: object) -> None:
+        # Closing does not wake the thread, which may then take connections of the next server.
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join(10)
         self._socket.close()
 
     def _accept(self) -> None:
