@@ -12,6 +12,7 @@ from typing import Literal
 from walrow._lsn import Lsn
 from walrow._options import DURATION, FLAG, FOLDER, TEXT, Kind, Option, options
 from walrow._results import Result, result
+from walrow._secrets import brief
 from walrow.errors import OptionError
 from walrow.typing import Duration
 
