@@ -25,6 +25,7 @@ from servers.receiving import (
     end_of_wal,
     until,
 )
+from walrow._core import LogObjects
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
@@ -134,7 +135,7 @@ def test_a_full_disk_only_delays_a_load(filled: Feed) -> None:
             request = walrow._log.requests.request(filled.log, None, is_awaited=True)
             time.sleep(3)
         deadline = time.monotonic() + 60
-        while walrow._log.requests.result_of(filled.log, request) is None:
+        while walrow._log.requests.result_of(LogObjects(filled.log), request) is None:
             assert time.monotonic() < deadline, receiver.states[-3:]
             time.sleep(0.1)
     filled.check_rest()
@@ -153,8 +154,15 @@ def test_the_result_of_a_load_does_not_hold_up_the_stream(filled: Feed) -> None:
         with disk.has("stalled"):
             receiver.until(lambda it: "was given up" in (it["note"] or ""))
             receiver.until_streaming()
-            assert walrow._log.requests.result_of(filled.log, request) is None
-        until(lambda: walrow._log.requests.result_of(filled.log, request) is not None)
+            assert (
+                walrow._log.requests.result_of(LogObjects(filled.log), request) is None
+            )
+        until(
+            lambda: (
+                walrow._log.requests.result_of(LogObjects(filled.log), request)
+                is not None
+            )
+        )
         with disk.has("stalled"):
             walrow._log.requests.request(filled.log, ["public.nobody"], is_awaited=True)
             receiver.until(lambda it: "was given up" in (it["note"] or ""))
@@ -180,7 +188,7 @@ def test_a_lost_connection_only_delays_a_load(filled: Feed) -> None:
             filled.execute(end_all)
             time.sleep(0.25)
         deadline = time.monotonic() + 60
-        while walrow._log.requests.result_of(filled.log, request) is None:
+        while walrow._log.requests.result_of(LogObjects(filled.log), request) is None:
             assert time.monotonic() < deadline, receiver.states[-3:]
             time.sleep(0.1)
     filled.check_rest()
@@ -226,9 +234,16 @@ def test_a_load_that_waits_for_a_transaction_lets_the_log_go_on(
             filled.execute("INSERT INTO item VALUES (900, 1)")
             end = walrow.Lsn(end_of_wal(filled.dsn))
             until(lambda: walrow.Log(filled.log).end >= end)
-            assert walrow._log.requests.result_of(filled.log, request) is None
-        until(lambda: walrow._log.requests.result_of(filled.log, request) is not None)
-        found = walrow._log.requests.result_of(filled.log, request)
+            assert (
+                walrow._log.requests.result_of(LogObjects(filled.log), request) is None
+            )
+        until(
+            lambda: (
+                walrow._log.requests.result_of(LogObjects(filled.log), request)
+                is not None
+            )
+        )
+        found = walrow._log.requests.result_of(LogObjects(filled.log), request)
         assert found is not None
         assert found.failure is None
     filled.check()

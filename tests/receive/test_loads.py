@@ -34,6 +34,7 @@ from servers.receiving import (
     Load,
     until,
 )
+from walrow._core import LogObjects
 from walrow._postgres import copying
 from walrow._postgres.published import PublishedTable
 from walrow._receive.connector import Connector
@@ -274,10 +275,15 @@ def test_the_error_of_a_load_has_no_value_of_a_row(
         request = walrow._log.requests.request(
             filled.log, ["public.audit"], is_awaited=True
         )
-        until(lambda: walrow._log.requests.result_of(filled.log, request) is not None)
+        until(
+            lambda: (
+                walrow._log.requests.result_of(LogObjects(filled.log), request)
+                is not None
+            )
+        )
         receiver.stop()
         # It is what `walrow.load` raises, and a file of the log.
-        result = walrow._log.requests.result_of(filled.log, request)
+        result = walrow._log.requests.result_of(LogObjects(filled.log), request)
         assert "SQLSTATE 22023" in str(result)
         assert "s3cret" not in f"{result}{receiver.output}{receiver.errors}"
 
