@@ -40,7 +40,7 @@ def _until(value: int | str, name: str) -> Literal["now"] | Lsn:
     try:
         return "now" if value == "now" else Lsn(value)
     except ValueError as error:
-        text = f"{name} must be 'now' or an LSN: {error}"
+        text = f"{name} is {brief(value)}: it must be 'now' or an LSN; {error}"
         raise OptionError(text) from None
 
 
