@@ -12,6 +12,7 @@ from typing import Literal
 from walrow._lsn import Lsn
 from walrow._options import DURATION, FLAG, FOLDER, TEXT, Kind, Option, options
 from walrow._results import Result, result
+from walrow._secrets import brief
 from walrow.errors import OptionError
 from walrow.typing import Duration
 
@@ -39,7 +40,7 @@ def _until(value: int | str, name: str) -> Literal["now"] | Lsn:
     try:
         return "now" if value == "now" else Lsn(value)
     except ValueError as error:
-        text = f"{name} must be 'now' or an LSN: {error}"
+        text = f"{name} is {brief(value)}: it must be 'now' or an LSN; {error}"
         raise OptionError(text) from None
 
 
