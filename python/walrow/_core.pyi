@@ -235,6 +235,8 @@ class Decoder:
             `pg_logical_slot_get_binary_changes`.
         batch_memory: The number of bytes that the unfinished batches of all tables may take
             together. Beyond it, the fullest batch is returned.
+        trim_bpchar: Removes the trailing blanks of `character(n)`, except inside a longer text:
+            the text profile, and arrays as strings.
         **options: Those of `walrow.read`.
 
     Raises:
@@ -248,6 +250,7 @@ class Decoder:
         *,
         framing: Framing = "wire",
         batch_memory: int = ...,
+        trim_bpchar: bool = False,
         **options: Unpack[Options],
     ) -> Self: ...
     def feed(

@@ -281,3 +281,15 @@ def test_a_stream_in_use_is_not_collected() -> None:
     del source
     gc.collect()
     assert stream.read_all().num_rows == 10
+
+
+def test_a_decoder_removes_the_blanks_of_characters() -> None:
+    data = capture("text-corners").path.read_bytes()
+    found = {}
+    for trim in (False, True):
+        decoder = walrow.Decoder(table="words", trim_bpchar=trim)
+        batches = [*decoder.feed(data), *decoder.finish()]
+        found[trim] = pa.table(batches[0])["c"].to_pylist()
+    assert all(it is None or len(it) == 6 for it in found[False])
+    assert found[True] == [it and it.rstrip(" ") for it in found[False]]
+    assert found[True] != found[False]

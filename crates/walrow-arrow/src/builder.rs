@@ -105,6 +105,14 @@ impl DecoderBuilder {
         self
     }
 
+    /// Removes the trailing blanks of `character(n)`, except inside a longer text: the text profile,
+    /// and arrays as strings.
+    #[must_use]
+    pub fn with_trim_bpchar(mut self, trim: bool) -> Self {
+        self.options.trim_bpchar = trim;
+        self
+    }
+
     /// The metadata columns that follow the table's own columns, in this order. Default:
     /// [`MetadataColumn::defaults`].
     #[must_use]

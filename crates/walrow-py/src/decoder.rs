@@ -38,6 +38,8 @@ use std::sync::Mutex;
 ///         `pg_logical_slot_get_binary_changes`.
 ///     batch_memory: The number of bytes that the unfinished batches of all tables may take
 ///         together. Beyond it, the fullest batch is returned.
+///     trim_bpchar: Removes the trailing blanks of `character(n)`, except inside a longer text:
+///         the text profile, and arrays as strings.
 ///     **options: Those of `walrow.read`.
 ///
 /// Raises:

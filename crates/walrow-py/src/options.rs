@@ -83,6 +83,7 @@ const OPTIONS: &[Declared] = &[
 const OF_DECODERS: &[Declared] = &[
     option! { framing: Text("wire"), Options::read_framing },
     option! { batch_memory: Limit(limits::BATCH_MEMORY), size => with_batch_memory },
+    option! { trim_bpchar: False, flag => with_trim_bpchar },
 ];
 
 /// The options of `read` with their defaults, in the order of signatures.

@@ -101,7 +101,7 @@ pub use postgis::{Ewkb, Geometry, Wkb};
 pub use range::{Multirange, Range, RangeParts};
 pub use reg::Reg;
 pub use snapshot::Snapshot;
-pub use text::{Char, Text};
+pub use text::{Bpchar, Char, Text, TrimmedBpchar};
 pub use tid::{Tid, TidOffset};
 pub use time::{Time, TimeOfDay};
 pub use timestamp::{Micros, Timestamp, Timestamptz};

@@ -14,17 +14,36 @@ use crate::pg_type::{PgType, known, text_from_binary};
 #[derive(Clone, Copy, Debug)]
 pub struct Text;
 
+/// `character(n)`, padded with blanks (`bpchar`).
+#[derive(Clone, Copy, Debug)]
+pub struct Bpchar;
+
 /// `"char"`: one byte.
 #[derive(Clone, Copy, Debug)]
 pub struct Char;
 
-known!(Text: TEXT, VARCHAR, BPCHAR, NAME, REFCURSOR, PG_NODE_TREE; "citext");
+known!(Text: TEXT, VARCHAR, NAME, REFCURSOR, PG_NODE_TREE; "citext");
+known!(Bpchar: BPCHAR;);
 known!(Char: CHAR;);
 
 impl PgType for Text {
     fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
         out.extend_from_slice(cell);
         Ok(())
+    }
+
+    fn is_plain_text(&self) -> bool {
+        true
+    }
+
+    fn expands(&self) -> bool {
+        false
+    }
+}
+
+impl PgType for Bpchar {
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        Text.text_from_binary(cell, out)
     }
 
     fn is_plain_text(&self) -> bool {
@@ -50,6 +69,31 @@ impl PgType for Char {
 
     fn is_shaped(&self) -> bool {
         true
+    }
+}
+
+/// A `character(n)` without its padding.
+#[derive(Clone, Copy, Debug)]
+pub struct TrimmedBpchar;
+
+impl PgType for TrimmedBpchar {
+    fn text_from_binary(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        let end = cell.iter().rposition(|byte| *byte != b' ');
+        let trimmed = end.and_then(|end| cell.get(..=end));
+        out.extend_from_slice(trimmed.unwrap_or_default());
+        Ok(())
+    }
+
+    fn text_from_text(&self, cell: &[u8], out: &mut Vec<u8>) -> Result<(), CellError> {
+        self.text_from_binary(cell, out)
+    }
+
+    fn is_shaped(&self) -> bool {
+        true
+    }
+
+    fn expands(&self) -> bool {
+        false
     }
 }
 

@@ -84,7 +84,11 @@ _of_decoders = [
         name,
         inspect.Parameter.KEYWORD_ONLY,
         default=default,
-        annotation={"framing": "Framing", "batch_memory": "int"}[name],
+        annotation={
+            "framing": "Framing",
+            "batch_memory": "int",
+            "trim_bpchar": "bool",
+        }[name],
     )
     for name, default in DECODER_OPTIONS.items()
 ]

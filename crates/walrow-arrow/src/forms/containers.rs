@@ -269,6 +269,7 @@ mod tests {
     const TOO_LARGE: CellError = CellError::Unrepresentable(Unrepresentable::TooLarge);
     const TARGET: Target = Target {
         profile: Profile::Arrow,
+        trim_bpchar: false,
         encoding: Encoding::Utf8,
         ewkb: false,
     };

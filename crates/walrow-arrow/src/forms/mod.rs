@@ -24,6 +24,7 @@ use walrow_types::PgType;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
     pub(crate) profile: Profile,
+    pub(crate) trim_bpchar: bool,
     pub(crate) encoding: Encoding,
     /// Whether a geometry as bytes is EWKB: if `types` chooses bytes.
     pub(crate) ewkb: bool,

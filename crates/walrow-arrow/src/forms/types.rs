@@ -24,12 +24,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use walrow_stream::Encoding;
 use walrow_types::{
-    Bit, Bits, Bool, Bytea, Char, Cidr, Cube, Date, Decimal128, Decimal256, Ewkb, Float4, Float8,
-    Geometry, Halfvec, Hstore, Inet, Int2, Int4, Int8, IntegerDecimal, Interval, Json, Jsonb,
-    Known, Macaddr, Macaddr8, Money, MoneyDecimal, NumberVector, Numeric, NumericFloat,
+    Bit, Bits, Bool, Bpchar, Bytea, Char, Cidr, Cube, Date, Decimal128, Decimal256, Ewkb, Float4,
+    Float8, Geometry, Halfvec, Hstore, Inet, Int2, Int4, Int8, IntegerDecimal, Interval, Json,
+    Jsonb, Known, Macaddr, Macaddr8, Money, MoneyDecimal, NumberVector, Numeric, NumericFloat,
     NumericTypmod, Oid, Path, PgLsn, PgType, Polygon, Reg, Scalar, Shape, Snapshot, Sparsevec,
-    Text, Tid, TidOffset, Time, TimeOfDay, TimeTz, Timestamp, Timestamptz, TsVector, Unknown,
-    Unread, Uuid, Varbit, Versioned, Wkb, Xid8, Xml,
+    Text, Tid, TidOffset, Time, TimeOfDay, TimeTz, Timestamp, Timestamptz, TrimmedBpchar, TsVector,
+    Unknown, Unread, Uuid, Varbit, Versioned, Wkb, Xid8, Xml,
 };
 
 /// Implements [`ArrowForms`] for one type: `to` collects the forms of the type `it`.
@@ -137,6 +137,9 @@ types! {
     Money(_, to) => to.family("decimal128(p, s) with the scale of the server's lc_monetary", |data_type| {
         decimal128_of(data_type).map(|it| decimal128(MoneyDecimal(it), it))
     });
+    Bpchar(_, to) => if to.target.trim_bpchar {
+        to.text(Form::written(Arc::new(TrimmedBpchar), to.target.encoding));
+    };
     Bytea(it, to) => to.or_bytes(Form::bytes(it));
     // Bytes would lose the length of a varying number of bits.
     Bit(it, to) => match it.length {
@@ -251,6 +254,7 @@ impl<T: HasChoices> ArrowForms for T {
     fn alternatives(&self, profile: Profile) -> Vec<Cow<'static, str>> {
         let target = Target {
             profile,
+            trim_bpchar: false,
             encoding: Encoding::Utf8,
             ewkb: false,
         };

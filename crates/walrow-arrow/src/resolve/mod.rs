@@ -37,6 +37,7 @@ pub(crate) struct Resolved {
 #[derive(Debug)]
 pub(crate) struct Resolver {
     pub(crate) profile: Profile,
+    trim_bpchar: bool,
     catalog: Arc<Catalog>,
     types: HashMap<String, DataType>,
     /// The keys of the wanted columns. `None` for all columns.
@@ -49,6 +50,7 @@ impl Resolver {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             profile: options.profile,
+            trim_bpchar: options.trim_bpchar,
             catalog: Arc::clone(&options.catalog),
             types: options.types.clone(),
             columns: options.columns.clone(),
@@ -83,6 +85,7 @@ impl Resolver {
     fn target(&self, encoding: Encoding, ewkb: bool) -> Target {
         Target {
             profile: self.profile,
+            trim_bpchar: self.trim_bpchar,
             encoding,
             ewkb,
         }

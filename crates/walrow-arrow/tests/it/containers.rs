@@ -555,6 +555,48 @@ fn zeros_of_any_scale_are_floats_inside_other_types_too() {
 }
 
 #[test]
+fn trailing_blanks_are_removed_if_asked_for() {
+    let values = [text("a  "), binary(hex("612020")), text("   "), text(" b")];
+    let trimmed = column(
+        profile(Profile::Arrow).with_trim_bpchar(true),
+        (1042, 7),
+        &values,
+    )
+    .unwrap();
+    assert_eq!(
+        trimmed
+            .as_string::<i32>()
+            .iter()
+            .flatten()
+            .collect::<Vec<_>>(),
+        ["a", "a", "", " b"]
+    );
+    let kept = column(profile(Profile::Arrow), (1042, 7), &values).unwrap();
+    assert_eq!(kept.as_string::<i32>().value(0), "a  ");
+    let lists = column(
+        profile(Profile::Spark).with_trim_bpchar(true),
+        (1014, 7),
+        &[text(r#"{"a  "}"#)],
+    );
+    assert_eq!(
+        lists
+            .unwrap()
+            .as_list::<i32>()
+            .value(0)
+            .as_string::<i32>()
+            .value(0),
+        "a"
+    );
+    let text_profile = column(
+        profile(Profile::Text).with_trim_bpchar(true),
+        (1042, 7),
+        &values,
+    )
+    .unwrap();
+    assert_eq!(text_profile.as_string::<i32>().value(0), "a  ");
+}
+
+#[test]
 fn a_time_and_its_offset_are_a_struct_where_asked_for() {
     let fields = [
         ("time", DataType::Time64(TimeUnit::Nanosecond)),
