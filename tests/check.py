@@ -285,7 +285,7 @@ def table() -> list[str]:
     ]
     for crate, seconds in CRATES.items():
         lines.append(
-            f"| `crates/{crate}` | `cargo test -p {crate}`, and the same of clippy | {seconds} |"
+            f"| `crates/{crate}` | `cargo test -p {crate}`, `cargo clippy -p {crate}` | {seconds} |"
         )
     for row in TABLE:
         tests = " ".join(it.format(path="the file") for it in row.tests)

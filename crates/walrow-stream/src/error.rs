@@ -55,8 +55,8 @@ pub enum ErrorKind {
         /// Cells of the row.
         found: usize,
     },
-    /// A session reports a `client_encoding` that is not supported, or not that of what was read
-    /// before.
+    /// A session reports a `client_encoding` that is not supported, or that differs from the
+    /// encoding of earlier names.
     ClientEncoding {
         /// Its value.
         found: String,

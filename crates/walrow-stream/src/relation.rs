@@ -305,9 +305,8 @@ const MAX_NAME: usize = 256;
 const MAX_COLUMNS: usize = 1600;
 
 impl Relations {
-    /// Takes the `client_encoding` that a session reports. It applies only if it is the first
-    /// encoding in which anything is read: `has_open` says whether the stream was inside a
-    /// transaction, or has prepared ones.
+    /// Takes the `client_encoding` that a session reports. It applies only if nothing was read in
+    /// another encoding. `has_open`: whether a transaction is open or prepared.
     pub(crate) fn report(&mut self, value: PgString<'_>, has_open: bool) -> Result<(), ErrorKind> {
         let reported = match value.0 {
             // The server does not know the encoding.

@@ -74,7 +74,7 @@ pub enum Unrepresentable {
 }
 
 impl CellError {
-    /// The setting whose value must be another one, if the text may have been written under it.
+    /// The setting to change, if the server may have written the text under another value of it.
     pub fn style(self) -> Option<Style> {
         match self {
             NOT_A_DATE | NOT_A_TIMESTAMP => Some(Style::Date),

@@ -78,7 +78,7 @@ class Applied(Result):
     deleted: int | None = None
     never_sent: int = 0
     token: str | None = None
-    engine: Engine = "spark"
+    engine: Literal["spark", "delta"] = "spark"
     engine_reason: str | None = None
     mode: Mode = "current"
     since: dt.datetime | None = None

@@ -170,10 +170,10 @@ def _cancel(waiter: Waiter, conn: psycopg.Connection[Any], undo: str | None) -> 
 
 
 def _last_result(conn: psycopg.Connection[Any], poll: Callable[[], None]) -> PGresult:
-    """The last result of the command that was sent, when the server takes another one."""
+    """Waits until the command has ended, and returns its last result."""
     last = None
     while True:
-        # Otherwise `get_result` waits, without an end and with the interpreter lock.
+        # `get_result` waits with the interpreter lock held until a result is there.
         while conn.pgconn.is_busy():
             poll()
             conn.pgconn.consume_input()
@@ -182,7 +182,7 @@ def _last_result(conn: psycopg.Connection[Any], poll: Callable[[], None]) -> PGr
             break
         last = result
         if last.status in _COPIES:
-            # It would come again and again.
+            # libpq returns the same result again at each call.
             text = "the server began a COPY, which was not asked for"
             raise psycopg.OperationalError(text)
     if last is None:

@@ -84,8 +84,8 @@ def read(
             rows of other tables are skipped. So the reader is not an Arrow stream, but
             `to_pandas` and the like return a mapping by table, also for a list of
             one. Side tables are chosen by their names: `["orders", "walrow.messages"]`. A
-            table that two of the names match is read once. An empty list, a name that is
-            in it twice, and `table` or `schema` beside it are an `OptionError`. A pair in a
+            table that two of the names match is read once. An empty list, a
+            repeated name, and `table` or `schema` together with it are an `OptionError`. A pair in a
             list is a schema and a name, but `tables=("a", "b")` are two tables.
         schema: With `table`, any Arrow schema. Every version of the table is projected
             onto it, by column name. Columns that a version lacks are null and listed in

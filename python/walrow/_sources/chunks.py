@@ -127,7 +127,7 @@ class Chunks:
 
     @property
     def framing(self) -> Framing | None:
-        """The framing. None before the first chunk, from which it is recognised."""
+        """The framing, recognised from the first chunk. None before that chunk."""
         return self._state.framing
 
     @property

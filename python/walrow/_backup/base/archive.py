@@ -36,7 +36,7 @@ class _Crc32c:
 
 
 class Contents:
-    """What has arrived of a backup: its files, which its manifest is compared with.
+    """The files of a backup that have arrived, to compare with its manifest.
 
     Attributes:
         files: The number of files.
@@ -62,7 +62,7 @@ class Contents:
         return is_one
 
     def add_directory(self, path: str, root: str) -> None:
-        """Adds a directory, which may come again. A root needs no other directory."""
+        """Adds a directory, also if the archive repeats it. A root has no parent."""
         self._check_place(path, root)
         self._directories.add(path)
         self._check_number()

@@ -129,15 +129,15 @@ def _unpack(archive: Archive, root: Path, roots: Mapping[str, Path]) -> None:
         elif member.link is not None:
             path.symlink_to(roots[f"{member.path}/"])
         elif not path.is_dir():
-            # Some directories come again, for their contents.
+            # The server repeats some directories before their contents.
             path.mkdir(mode=DIRECTORY_MODE)
 
 
 @contextlib.contextmanager
 def _named_at_end(paths: Sequence[Path]) -> Iterator[None]:
-    """Makes directories with other names, gives them theirs, or removes them after an error.
+    """Makes directories under temporary names. Renames them at the end, or removes them on error.
 
-    The tablespaces are named first: their names alone are no backup.
+    Tablespaces are renamed first, because they are not a backup without the data directory.
     """
     made: list[Path] = []
     try:

@@ -32,8 +32,8 @@ from walrow.errors import BackupError, ReplicationError
 class Begun(NamedTuple):
     """A stream that has begun, with the first segment that comes.
 
-    The history is that of the segment's timeline, if the directory does not have it. The end
-    is there if the timeline ends where the segment begins.
+    `history` is the file of the segment's timeline, or None if the directory has it. `end` is
+    set if the timeline ends where the segment begins.
     """
 
     stream: PhysicalStream

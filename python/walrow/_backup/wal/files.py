@@ -126,9 +126,9 @@ class WalLanding:
     """Writes the WAL of a timeline in another thread.
 
     Attributes:
-        written: The LSN up to which everything is written.
-        flushed: The LSN up to which everything is durable.
-        failure: The error after which nothing more is written.
+        written: The LSN at the end of the written WAL.
+        flushed: The LSN at the end of the durable WAL.
+        failure: The error that ended writing.
     """
 
     def __init__(

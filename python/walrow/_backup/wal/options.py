@@ -24,8 +24,8 @@ class WalStatus(Result):
     Attributes:
         state: `connecting`, `streaming`, `stopping`, or `stopped` as a result.
         timeline: The timeline that is received. None before the first connection.
-        written: The LSN up to which WAL is written.
-        flushed: The LSN up to which WAL is durable, which the server knows.
+        written: The LSN at the end of the written WAL.
+        flushed: The LSN at the end of the durable WAL, as reported to the server.
         note: The problem, in words.
     """
 

@@ -92,10 +92,10 @@ class Entry(NamedTuple):
 def where_to_begin(
     directory: Path, listing: Iterable[Entry], size: int
 ) -> Segment | None:
-    """The segment with which the directory continues, so that no segment is missing.
+    """Finds the next segment to receive, so that none is missing. None for an empty directory.
 
-    That is on the newest timeline, its partial segment, or the one after its last whole
-    one. Other files, such as histories, do not matter. None if there is no segment.
+    On the newest timeline, this is the partial segment, or the one after the last whole
+    segment. Other files, such as histories, are ignored.
 
     Raises:
         BackupError: A segment is missing, or a file cannot be one.
