@@ -32,9 +32,10 @@ from walrow._apply.net_table import (
     NetTable,
     Tally,
 )
-from walrow._apply.tables import AppliedTable, find_table
+from walrow._apply.tables import AppliedTable
 from walrow._apply.units import plan, stretches
 from walrow._core import LogWriter
+from walrow._log.tables import find_table
 from walrow.spark.apply_failures import from_executor, report
 from walrow.spark.net_rows import (
     Entangled,

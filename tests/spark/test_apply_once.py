@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 import walrow
 from servers.live_log import History
 from spark.lakes import Lake
-from walrow._apply.tables import keys_of
+from walrow._log.tables import keys_of
 from walrow.spark.apply_net import Net
 from walrow.spark.targets import delta
 from walrow.spark.targets.delta import DeltaTarget

@@ -11,9 +11,10 @@ from walrow._apply.items import Applied, Engine, Rules, Token
 from walrow._apply.modes import check_mode
 from walrow._apply.options import ApplyOptions
 from walrow._apply.record import Record
-from walrow._apply.tables import AppliedTable, find_table, refuse_incomplete
+from walrow._apply.tables import AppliedTable, refuse_incomplete
 from walrow._apply.targets import Conflict, Found
 from walrow._apply.units import Batch, LogContents, plan, plan_all
+from walrow._log.tables import find_table
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from walrow._apply.items import Rules
     from walrow.typing import Mode
 
-__all__ = ["IS_CURRENT", "LSN", "SEQ", "VALID_FROM", "VALID_TO"]
-
 VALID_FROM, VALID_TO, IS_CURRENT = "_valid_from", "_valid_to", "_is_current"
 #: The change that began a version has these.
 LSN, SEQ = "_commit_lsn", "_seq"

@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from walrow.log import Log
 
-__all__ = ["DATA", "GONE", "HEAD", "OP", "UNSENT"]
-
 OP, UNSENT, GONE, HEAD, DATA = (
     PREFIX + name for name in ("op", "unsent", "gone", "head", "data")
 )

@@ -10,7 +10,7 @@ from walrow._apply.modes import NET_METADATA, metadata_of
 from walrow._apply.net_table import NetTable
 from walrow._core import Catalog
 from walrow._log.marks import Why
-from walrow._log.tables import KEYS, are_unique, find_table, identity, keys_of
+from walrow._log.tables import KEYS, are_unique, identity, keys_of
 from walrow._read import schemas
 from walrow.errors import ApplyError, Remedy, SchemaError
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
     from walrow.log import Log
     from walrow.typing import Mode
-
-__all__ = ["AppliedTable", "find_table", "keys_of", "refuse_incomplete"]
 
 
 class AppliedTable(NamedTuple):
