@@ -22,8 +22,10 @@ from walrow._late import late, listed
 from walrow._log.erasing import Erased, erase
 from walrow._log.following import Follower
 from walrow._log.items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
+from walrow._log.left import Ruling, split
 from walrow._log.marks import Mark, Why, needs_of
-from walrow._log.needs import accept, read_record
+from walrow._log.names import find_table, resolve
+from walrow._log.needs import accept, decide, read_record
 from walrow._log.net_range import NetRules, net_of
 from walrow._log.readers import LogReader, reader_name
 from walrow._log.requests import cancel_load
@@ -38,7 +40,7 @@ from walrow._read.signatures import with_options
 from walrow._results import Results, counted
 from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
-from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of, opened
+from walrow._sources.logs import OpenedLog, directory_of, location_of, opened
 from walrow._sources.urls import is_url
 from walrow.errors import LogError, OptionError, Remedy, SchemaError
 from walrow.typing import Options, StateOptions
@@ -255,9 +257,17 @@ class Log(OpenedLog):
 
     def tables(self) -> Results[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
-        return self._tables(self._record())
+        found = self._tables(self._record())
+        # Published tables without a change are not in the log.
+        shown = (
+            it
+            for it in found
+            if it.versions or it.needs_load or it.left is not None or it.marks
+        )
+        return Results(shown, "table")
 
-    def _tables(self, record: Published) -> Results[LogTable]:
+    def _tables(self, record: Published) -> list[LogTable]:
+        """The tables, also those that are published and have no change yet."""
         versions = self._log.versions()
         counts = [[0, 0, 0] for _ in versions]
         last: dict[int, Lsn] = {}
@@ -284,34 +294,37 @@ class Log(OpenedLog):
         for number in sorted(ends, key=lambda number: (ends[number], number)):
             oid, schema, name, columns, identity = versions[number]
             columns_ = tuple(LogColumn(*column) for column in columns)
+            rows, truncates, size = counts[number]
+            full = f"{schema}.{name}"
             version = LogVersion(
-                f"{schema}.{name}", columns_, identity, *counts[number]
+                full, columns_, identity, rows, truncates, size, schema
             )
             tables[oid].append(version)
-        pictures = record.tables or {}
-        names = {oid: versions[-1].name for oid, versions in tables.items()}
-        for oid, picture in pictures.items():
-            # A table that needs a load may have no change yet.
-            needs = needs_of(record.marks.get(oid, ()))
+        pairs = {oid: versions[-1].pair for oid, versions in tables.items()}
+        for oid in record.tables or ():
             # Changes after the look know the name better.
-            is_later = oid in names and last[oid] > record.position
-            if not is_later and (oid in names or needs is not None):
-                names[oid] = picture["name"]
-        return Results(
-            (
-                LogTable(
-                    oid,
-                    tuple(tables.get(oid, ())),
-                    last.get(oid, Lsn(0)),
-                    loads.get(oid),
-                    needs_of(record.marks.get(oid, ())),
-                    tuple(record.marks.get(oid, ())),
-                    name,
-                )
-                for oid, name in names.items()
-            ),
-            "table",
-        )
+            if last.get(oid, Lsn(0)) <= max(record.position, record.seen):
+                pairs[oid] = record.pair_of(oid)
+        for oid, left in record.left.items():
+            # One that was dropped is there as long as the log has changes of it.
+            if oid in pairs or left.needs_ruling:
+                pairs[oid] = split(left.name, left.schema)
+        marks = {oid: tuple(record.marks.get(oid, ())) for oid in pairs}
+        return [
+            LogTable(
+                oid,
+                tuple(tables.get(oid, ())),
+                last.get(oid, Lsn(0)),
+                loads.get(oid),
+                # One that left cannot be loaded.
+                None if oid in record.left else needs_of(marks[oid]),
+                marks[oid],
+                f"{schema}.{name}",
+                schema,
+                record.left.get(oid),
+            )
+            for oid, (schema, name) in pairs.items()
+        ]
 
     def _record(self) -> Published:
         """The receiver's record of published tables and marks, with the accepted ones."""
@@ -334,18 +347,13 @@ class Log(OpenedLog):
             LogError: It has no open mark with this code (`no_mark`), or the log is at a URL
                 (`read_only`).
         """
-        found = [it for it in self.tables() if is_named(table, it.oid, it.name)]
-        if len(found) != 1:
-            names = (
-                ", ".join(sorted(it.name for it in found or self.tables())) or "none"
-            )
-            text = (
-                f"the log has {'two tables' if found else 'no table'} of this name: {table}; "
-                f"its tables are {names}"
-            )
-            raise SchemaError(text, table=str(table))
-        oid, name = found[0].oid, found[0].name
-        open_ = [mark for mark in found[0].marks if mark.is_open]
+        record = self._record()
+        found = find_table(self._tables(record), table, record)
+        oid, name, left = found.oid, found.name, found.left
+        if left is not None and left.needs_ruling and reason == left.why.value:
+            decide(self.path, oid, Ruling.ACCEPTED, dt.datetime.now(dt.UTC))
+            return []
+        open_ = [mark for mark in found.marks if mark.is_open]
         if all(mark.code != reason for mark in open_):
             codes = ", ".join(sorted({mark.code.value for mark in open_})) or "none"
             text = (
@@ -466,23 +474,20 @@ class Log(OpenedLog):
         # Checks the options before anything is read.
         Decoder(table=0, metadata=(), **options)
         record = self._record()
+        at = self.end if as_of is None else self._log.lsn_of(as_of, "as_of")
         # Once: that looks at all segments.
-        tables = (
-            {it.oid: it for it in self._tables(record)}
-            if record.tables is not None and self._is_now(as_of, record)
-            else {}
-        )
-        chosen = self._now_named(table, record, tables) if tables else table
-        now = tables.get(chosen) if isinstance(chosen, int) else None
-        columns = self._columns_now(now, record)
-        if now is not None and not now.versions:
-            # It has no change in the log, and is there as it needs a load.
-            self._refuse_incomplete(now.oid, self.end, record)
+        found = resolve(self, self._tables(record), record, table, at)
+        self._refuse_incomplete(found, at)
+        if not found.versions:
+            text = f"{found.name} (OID {found.oid}) has no change in the log yet"
+            raise SchemaError(text, table=found.name)
+        columns = None
+        if at >= min(self.end, record.position):
+            columns = self._columns_now(found, record)
         # `read_values` has made a number of bytes of it.
         memory: Any = options.get("spool_memory")
         directory = options.get("spool_directory")
-        rows = self._log.state(chosen, as_of, memory, directory, columns)
-        self._refuse_incomplete(rows.oid, rows.position, record)
+        rows = self._log.state(found.oid, at, memory, directory, columns)
         return Reader(
             rows,
             table=rows.oid,
@@ -568,55 +573,25 @@ class Log(OpenedLog):
             options={**options, "metadata_prefix": metadata_prefix},
         )
 
-    def _refuse_incomplete(self, oid: int, at: Lsn, record: Published) -> None:
-        open_ = [it for it in record.marks.get(oid, ()) if it.holds_at(at)]
+    def _refuse_incomplete(self, table: LogTable, at: Lsn) -> None:
+        name, left = table.name, table.left
+        if left is not None and left.holds_at(at):
+            text = f"{name}: {left}: {left.remedy(self.location)}"
+            raise LogError(text, code="left", table=name, lsn=left.since)
+        open_ = [it for it in table.marks if it.holds_at(at)]
         if open_:
-            names = [f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == oid]
-            name = names[-1] if names else (record.tables or {})[oid]["name"]
             reasons, since = "; ".join(mark.reason for mark in open_), open_[0].since
-            text = f"{name}: {reasons}; load the table again (since {since})"
+            remedy = "load the table again"
+            if needs_of(open_) is None:
+                remedy = open_[0].remedy(self.location, name)
+            text = f"{name}: {reasons}; {remedy} (since {since})"
             raise LogError(text, code="incomplete", table=name, lsn=since)
 
-    def _now_named(
-        self, table: TableName, record: Published, tables: Mapping[int, LogTable]
-    ) -> TableName:
-        """The table that has a name now, as the receiver's last look knows: it may have no change."""
-        if isinstance(table, int) or record.tables is None:
-            return table
-        names = {oid: it.name for oid, it in tables.items()}
-        last = {oid: it.last for oid, it in tables.items()}
-        for oid, picture in record.tables.items():
-            # One without a change in the log has the name since the look.
-            names.setdefault(oid, picture["name"])
-            last.setdefault(oid, record.position)
-        found = [oid for oid, name in names.items() if is_named(table, oid, name)]
-        if len({names[oid] for oid in found}) > 1:
-            return table
-        if found:
-            return max(found, key=lambda oid: last[oid])
-        earlier = {it[0] for it in self._log.versions() if _had_name(table, it)}
-        renamed = sorted(names[oid] for oid in earlier if oid in record.tables)
-        if renamed:
-            text = f"no table has the name {table!r} now: it is {' or '.join(renamed)}"
-            raise SchemaError(text, table=str(table))
-        return table
-
-    def _is_now(self, as_of: At | None, record: Published) -> bool:
-        """Whether a state is at the last look or later."""
-        if as_of is None:
-            return True
-        try:
-            at = Lsn(as_of)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            # A time may be long before the look.
-            return False
-        return at >= min(self.end, record.position)
-
     def _columns_now(
-        self, table: LogTable | None, record: Published
+        self, table: LogTable, record: Published
     ) -> list[tuple[str, int, int]] | None:
         """The columns of the last look, if it was after the last change."""
-        if table is None or not table.versions or table.last > record.position:
+        if table.last > record.position:
             return None
         picture = (record.tables or {}).get(table.oid)
         # After an accepted rename, the rows are read as they are: under the old name.
@@ -827,8 +802,3 @@ def reopened(log: str | os.PathLike[str]) -> Log:
     if not isinstance(log, Log):
         return Log(log)
     return type(log)(log, storage_options=log._storage_options)
-
-
-def _had_name(table: TableName, version: tuple[int, str, str, Any, Any]) -> bool:
-    oid, schema, name, *_ = version
-    return is_named(table, oid, f"{schema}.{name}")

@@ -58,11 +58,11 @@ class Target:
             table = next((it for it in contents.tables if it.oid == self.oid), None)
             if table is None:
                 return False
-            marks = contents.marks.get(self.oid, [])
+            marks = contents.record.marks.get(self.oid, [])
             start = log.slot_start if self.position is None else self.position
             if start is None:
                 return False
-            refuse_incomplete(log, table, marks, start, log.end)
+            refuse_incomplete(log, table, start, log.end)
             if any(it.until is None and it.since > log.end for it in marks):
                 # It was noticed after the log's end: up to there, the rows are right.
                 return False

@@ -14,7 +14,7 @@ from walrow._apply.record import Record
 from walrow._apply.tables import AppliedTable, refuse_incomplete
 from walrow._apply.targets import Conflict, Found
 from walrow._apply.units import Batch, LogContents, plan, plan_all
-from walrow._log.tables import find_table
+from walrow._log.names import resolve
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError
 
@@ -56,7 +56,6 @@ class Call:
         """
         self.contents = log
         self.log = log.log
-        self.table = find_table(log.tables, options.table)
         self.target = options.target
         self.keys = options.keys
         self.rules = Rules(
@@ -71,6 +70,7 @@ class Call:
         self.end = self.log.end
         if options.end is not None:
             self.end = min(self.log._log.lsn_of(options.end, "end"), self.end)
+        self.table = resolve(self.log, log.tables, log.record, options.table, self.end)
         self.unit_size = unit_size
         self.record = Record(
             log, self.table, self.target, self.rules, options.resume_from
@@ -279,8 +279,7 @@ class Call:
         return token is None or token.deleted_column is None
 
     def _refuse_incomplete(self, start: Lsn) -> None:
-        marks = self.contents.marks.get(self.table.oid, [])
-        refuse_incomplete(self.log, self.table, marks, start, self.end)
+        refuse_incomplete(self.log, self.table, start, self.end)
 
     def _refuse_pruned(self, start: Lsn) -> None:
         """Refuses a log that lacks removed changes of the table after the start."""

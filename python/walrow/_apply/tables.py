@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from walrow._apply.items import Rules
     from walrow._apply.units import Batch
     from walrow._log.items import LogTable
-    from walrow._log.marks import Mark
     from walrow._lsn import Lsn
     from walrow.log import Log
     from walrow.typing import Mode
@@ -197,7 +196,6 @@ def _keys_of(log: Log, table: LogTable, keys: Sequence[str] | None) -> tuple[str
 def refuse_incomplete(
     log: Log,
     table: LogTable,
-    marks: Sequence[Mark],
     start: Lsn,
     end: Lsn,
 ) -> None:
@@ -206,20 +204,22 @@ def refuse_incomplete(
     Args:
         log: The log.
         table: The table.
-        marks: When it was not whole.
         start: The target has all changes up to this LSN, and the rows from before the slot.
         end: The point.
 
     Raises:
         ApplyError: The receiver has noticed something that only a load makes whole.
     """
-    for mark in marks:
+    if (left := table.left) is not None and left.holds_at(end):
+        text = f"{table.name}: {left}: {left.remedy(log.location)}"
+        raise ApplyError(text, code="left", table=table.name, lsn=left.since)
+    for mark in table.marks:
         if start and mark.code == Why.HAD_ROWS:
             continue
         if mark.holds_at(end):
             text = (
                 f"{table.name} is not whole since {mark.since}, because {mark.reason}: "
-                f"walrow load {log.location} {table.name}"
+                f"{mark.remedy(log.location, table.name)}"
             )
             raise ApplyError(text, code="incomplete", table=table.name, lsn=mark.since)
 

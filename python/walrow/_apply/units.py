@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.items import Barrier
 from walrow._log.erasures import counts, read_erasures
-from walrow._log.needs import incomplete_tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +80,7 @@ class LogContents:
     Attributes:
         log: The log.
         tables: Its tables.
-        marks: When tables were not whole, by OID.
+        record: The receiver's record of them.
         erased: The end of the last transaction whose rows were erased, by OID.
         erasures: How often something was erased, by OID.
     """
@@ -92,8 +91,8 @@ class LogContents:
         # First: what is erased later is noticed before it is written.
         self.erased = log._log.erased()
         self.erasures = counts(read_erasures(log.read_object))
-        self.tables = log.tables()
-        self.marks = incomplete_tables(log.read_object)
+        self.record = log._record()
+        self.tables = log._tables(self.record)
         self._stretches: dict[int, list[Stretch]] = {}
         for stretch in stretches(log):
             for oid in stretch.tables:

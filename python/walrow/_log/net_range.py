@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from walrow._core import Decoder, Reader
+from walrow._log.names import owners_at, resolve
 from walrow._log.net import EVERY_METADATA, METADATA, Chunks, Net
 from walrow._log.net_refusals import Range, allowed
-from walrow._log.tables import find_table, keys_of, named_at
+from walrow._log.tables import keys_of
 from walrow._lsn import Lsn
 from walrow._options import listed
 from walrow._read.schemas import schema
@@ -93,7 +94,7 @@ def net_of(
     # First: what is erased later is noticed before a row comes out.
     erased = directory.erased()
     first, last = _span(directory, start, end)
-    found = _named(log, tables, record, table, last)
+    found = resolve(log, tables, record, table, last)
     key = keys_of(log, found, keys)
     columns = options.get("columns")
     unchosen = [name for name in _names(found) if not _is_chosen(name, found, columns)]
@@ -102,8 +103,10 @@ def net_of(
         text = f"{found.name}: column {name} of the key is not among the columns"
         raise SchemaError(text, table=found.name, column=name)
     span = Range(location, found, first, last, accepted)
-    span.refuse_incomplete(record.marks.get(found.oid, ()))
-    before = None if isinstance(table, int) else _before(log, table, found, first)
+    span.refuse_incomplete()
+    before = (
+        None if isinstance(table, int) else _before(log, record, table, found, first)
+    )
     at = erased.get(found.oid, Lsn(0))
     missed = next(span.missed(directory.source["slot_start"], at, before), None)
 
@@ -125,7 +128,7 @@ def net_of(
         # A schema has the columns of all versions, and a version may lack some of them.
         nullable=[*unchosen, *(_partial(found) if is_declared else ())],
         never_sent=rules.never_sent,
-        allows_altered=span.allows_altered(record.marks.get(found.oid, ())),
+        allows_altered=span.allows_altered(),
         spool_memory=options.get("spool_memory"),
         spool_directory=options.get("spool_directory"),
     )
@@ -210,39 +213,15 @@ def _lsn(name: str, value: Lsn | int | str) -> Lsn:
         raise OptionError(text) from None
 
 
-def _named(
-    log: OpenedLog,
-    tables: Sequence[LogTable],
-    record: Published,
-    table: TableName,
-    end: Lsn,
-) -> LogTable:
-    """The last table that had a name at the end of the range.
-
-    Raises:
-        SchemaError: No table has it, or two in different schemas have it.
-    """
-    knows_names = record.tables is not None and end >= record.position
-    if isinstance(table, int) or knows_names or end >= log._log.end:
-        return find_table(tables, table)
-    oids = set(named_at(log, table, end).values())
-    if not oids:
-        return find_table(tables, table)
-    named = [it for it in tables if it.oid in oids]
-    if len(named) > 1:
-        # Raises an error that names both.
-        return find_table(named, table)
-    return named[0]
-
-
 def _before(
-    log: OpenedLog, table: TableName, found: LogTable, start: Lsn
+    log: OpenedLog, record: Published, table: TableName, found: LogTable, start: Lsn
 ) -> int | None:
     """The OID of the table that had the name at the start. None if it is not known."""
     if not start:
         return None
-    oids = set(named_at(log, table, start).values()) or {found.oid}
-    return found.oid if found.oid in oids else min(oids)
+    oids = set().union(*owners_at(log, record, table, start).values()) or {found.oid}
+    # If it may have been another one, the target may have the rows of that.
+    return found.oid if oids == {found.oid} else min(oids - {found.oid})
 
 
 def _names(table: LogTable) -> dict[str, None]:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from walrow._log.items import LogTable
-from walrow._log.marks import Mark, Why
+from walrow._log.left import Absence
+from walrow._log.marks import Why
 from walrow._log.tables import KEYS
 from walrow._lsn import Lsn
 from walrow._options import listed
@@ -31,26 +32,30 @@ class Range(NamedTuple):
     end: Lsn
     allow: frozenset[str]
 
-    def refuse_incomplete(self, marks: Sequence[Mark]) -> None:
+    def refuse_incomplete(self) -> None:
         """Refuses a table that only a load makes whole.
 
         Raises:
             ApplyError: The receiver has noticed something that the stream does not have.
         """
-        for mark in marks:
+        left = self.table.left
+        if left is not None and left.holds_at(self.end) and left.why not in self.allow:
+            text = f"{self.table.name}: {left}: {left.remedy(self.location)}"
+            raise self._refusal(text, "left", left.why.value, lsn=left.since)
+        for mark in self.table.marks:
             if self.start and mark.code == Why.HAD_ROWS:
                 # The target has the rows from before the log.
                 continue
             if mark.holds_at(self.end) and mark.code not in self.allow:
                 text = (
                     f"{self.table.name} is not whole since {mark.since}, because "
-                    f"{mark.reason}: {self._load()}"
+                    f"{mark.reason}: {mark.remedy(self.location, self.table.name)}"
                 )
                 raise self._refusal(text, "incomplete", mark.code.value, lsn=mark.since)
 
-    def allows_altered(self, marks: Sequence[Mark]) -> bool:
-        """Whether the caller, or somebody for all, has accepted that columns were altered."""
-        accepted = {mark.code for mark in marks if mark.accepted is not None}
+    def allows_altered(self) -> bool:
+        """Whether the caller, or a user for all, has accepted that columns were altered."""
+        accepted = {mark.code for mark in self.table.marks if mark.accepted is not None}
         return not _ALTERED.isdisjoint(self.allow | accepted)
 
     def missed(
@@ -161,4 +166,7 @@ _GAPS: dict[str | None, dict[str, Any]] = {
         "remedies": (KEYS,),
     },
 }
-_ALLOWED = ("erased", "not_received", "other_table", *(code.value for code in Why))
+_ALLOWED = (
+    *("erased", "not_received", "other_table"),
+    *(code.value for code in (*Why, *Absence)),
+)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from walrow._log.left import Left, Owner, split
 from walrow._log.marks import Mark
 from walrow._log.new_files import NewFiles
 from walrow._log.young_tables import YoungTable
@@ -20,6 +23,10 @@ class Published(NamedTuple):
         marks: When tables were not whole.
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
+        left: The tables that left, by OID.
+        owners: The tables that had a name, by schema and name, in the order of the looks: of names
+            that another table had before, or that no table has any more.
+        seen: A position of the server after the last look at the tables.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -28,3 +35,11 @@ class Published(NamedTuple):
     marks: dict[int, list[Mark]]
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
+    left: Mapping[int, Left] = MappingProxyType({})
+    owners: Mapping[tuple[str, str], list[Owner]] = MappingProxyType({})
+    seen: Lsn = Lsn(0)
+
+    def pair_of(self, oid: int) -> tuple[str, str]:
+        """The schema and the name of a published table, as the last look saw them."""
+        picture = (self.tables or {})[oid]
+        return split(picture["name"], picture.get("schema"))

@@ -1,4 +1,4 @@
-"""The table of a log that a name means, and the key of its rows."""
+"""The key of the rows of a log's table."""
 
 from __future__ import annotations
 
@@ -6,45 +6,17 @@ import json
 from typing import TYPE_CHECKING
 
 from walrow._read.reading import frames
-from walrow._sources.logs import is_named
 from walrow.errors import OptionError, Remedy, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walrow._core import LogFile
     from walrow._log.items import LogTable, LogVersion
-    from walrow._lsn import Lsn
     from walrow._sources.logs import OpenedLog
-    from walrow.typing import TableName
 
 
 #: The remedy: another key.
 KEYS = Remedy("keys", code="[...]")
-
-
-def find_table(tables: Sequence[LogTable], name: TableName) -> LogTable:
-    """The last of a log's tables that had this name.
-
-    Raises:
-        SchemaError: The log has no such table, or two in different schemas.
-    """
-    if isinstance(name, int):
-        found = [table for table in tables if table.oid == name]
-    else:
-        wanted = ".".join(name) if isinstance(name, tuple) else name
-        found = [table for table in tables if table.name == wanted] or [
-            table for table in tables if table.name.partition(".")[2] == wanted
-        ]
-    if not found:
-        names = ", ".join(sorted({table.name for table in tables})) or "none"
-        text = f"the log has no table {name!r}; its tables are {names}"
-        raise SchemaError(text, table=str(name))
-    if len({table.name for table in found}) > 1:
-        names = " and ".join(sorted({table.name for table in found}))
-        text = f"{name!r} is {names}: name one with its schema"
-        raise SchemaError(text, table=str(name))
-    return max(found, key=lambda table: table.last)
 
 
 def keys_of(
@@ -172,46 +144,3 @@ def _primary_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
                 if known["oid"] == table.oid:
                     return tuple(known.get("primary_key", ()))
     return ()
-
-
-def named_at(log: OpenedLog, name: TableName, at: Lsn) -> dict[str, int]:
-    """The tables that had a name up to an LSN, as its changes show it.
-
-    Returns:
-        The OID of the last one, by `schema.name`.
-    """
-    found: dict[str, int] = {}
-    versions = log._log.versions()
-    for place in range(len(log._log)):
-        segment = log._log.segment(place)
-        if segment is None or segment["start"] >= at:
-            break
-        last: dict[str, tuple[Lsn, int]] = {}
-        for number, *_, end, _ in segment["tables"]:
-            oid, schema, table, _, _ = versions[number]
-            full = f"{schema}.{table}"
-            if is_named(name, oid, full):
-                last[full] = max((end, oid), last.get(full, (end, oid)))
-        if segment["end"] <= at:
-            found |= {full: oid for full, (_, oid) in last.items()}
-        elif any(found.get(full) != oid for full, (_, oid) in last.items()):
-            file = log._log.open(start=segment["start"], end=segment["end"])
-            found |= _named_in(file, name, at)
-    return found
-
-
-def _named_in(file: LogFile, name: TableName, at: Lsn) -> dict[str, int]:
-    """The same, of the changes of one segment: each definition comes before them."""
-    found = {}
-    for frame in frames(file):
-        message = frame.message
-        if message is None:
-            continue
-        if message.name == "Begin" and message.fields["final_lsn"] >= at:
-            break
-        if message.name == "Relation":
-            fields = message.fields
-            full = f"{fields['namespace']}.{fields['name']}"
-            if is_named(name, fields["oid"], full):
-                found[full] = fields["oid"]
-    return found

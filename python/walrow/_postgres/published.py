@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import psycopg
@@ -36,6 +37,8 @@ class PublishedTable(NamedTuple):
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
+        schema: Its schema.
+        children: Tables that inherit from it, as SQL, by OID. None of a partitioned table.
     """
 
     oid: int
@@ -52,6 +55,20 @@ class PublishedTable(NamedTuple):
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
+    schema: str = ""
+    children: Mapping[int, str] = MappingProxyType({})
+
+
+class Remains(NamedTuple):
+    """What the server has of a table that is not published.
+
+    Attributes:
+        schema: Its schema.
+        persistence: `pg_class.relpersistence`.
+    """
+
+    schema: str
+    persistence: str
 
 
 class PublishedColumn(NamedTuple):
@@ -144,10 +161,20 @@ def published_tables(
                 "parts": [TablePart(**part) for part in it["parts"]],
                 "columns": [PublishedColumn(**column) for column in it["columns"]],
                 "memberships": [Membership(**each) for each in it["memberships"]],
+                "children": {int(oid): name for oid, name in it["children"].items()},
             }
         )
         for it in found
     ]
+
+
+def remains_of(
+    conn: psycopg.Connection[Any], oids: Collection[int]
+) -> dict[int, Remains | None]:
+    """What the server has of tables. None for one that does not exist."""
+    found = records(conn, _REMAINS, {"oids": list(oids)}) if oids else []
+    there = {int(it["oid"]): Remains(it["schema"], it["persistence"]) for it in found}
+    return {oid: there.get(oid) for oid in oids}
 
 
 def with_rows(
@@ -207,7 +234,7 @@ def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps
 def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     """A query with its parts. Version 14 has no schemas of publications."""
     has_schemas = conn.info.server_version >= _HAS_SCHEMAS
-    sql = sql.replace("{published}", PUBLISHED)
+    sql = sql.replace("{published}", PUBLISHED).replace("{children}", CHILDREN)
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
 
@@ -320,6 +347,26 @@ _END_OF_WAL = """
 SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
     ELSE pg_current_wal_flush_lsn() END)::text
 """
+_REMAINS = """
+SELECT jsonb_build_object(
+    'oid', c.oid::bigint, 'schema', n.nspname, 'persistence', c.relpersistence
+)::text
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = ANY (%(oids)s::bigint[])
+"""
+#: The tables that inherit from the plain table `c`, as SQL, by OID.
+CHILDREN = """(
+        WITH RECURSIVE child (oid) AS (
+            SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = c.oid AND c.relkind <> 'p'
+            UNION
+            SELECT i.inhrelid FROM pg_inherits i JOIN child o ON o.oid = i.inhparent
+        )
+        SELECT coalesce(jsonb_object_agg(k.oid::bigint, format('%%I.%%I', m.nspname, k.relname)), '{}')
+        FROM child o
+        JOIN pg_class k ON k.oid = o.oid
+        JOIN pg_namespace m ON m.oid = k.relnamespace
+    )"""
 #: The entries of publications, as the beginning of a query: a row for each publication of a table.
 PUBLISHED = """
 published (oid, publication, needs_identity, columns, filter) AS (
@@ -369,6 +416,8 @@ part_of (oid, part) AS (
 SELECT jsonb_build_object(
     'oid', c.oid::bigint,
     'name', n.nspname || '.' || c.relname,
+    'schema', n.nspname,
+    'children', {children},
     'identity', c.relreplident,
     'columns', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import Why
+from walrow._log.marks import Why, needs_of
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_xid, truncates
@@ -32,12 +32,14 @@ from walrow._receive.askers import Asker
 from walrow._receive.marks import (
     Look,
     Questions,
+    absent,
     after_load,
     after_look,
     at_beginning,
     settled,
 )
 from walrow._results import counted
+from walrow._sources.logs import opened
 from walrow.errors import Error, LogError
 from walrow.log import Log
 
@@ -79,6 +81,9 @@ class Completeness:
         #: The stamps of the last look. None in a new process, which looks at everything.
         self._stamps: Stamps | None = None
         self._look: Look | None = None
+        self._logged: dict[int, tuple[str, str, Lsn]] = {}
+        #: The end of the log when it was read for them.
+        self._read = Lsn(0)
 
     def look(self, durable: Lsn, catalogs: int) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
@@ -148,17 +153,23 @@ class Completeness:
         generation = self._generation
         try:
             # Before the tables: what changes meanwhile moves the next ones.
+            logged = self._read_log()
             stamps = published.stamps(conn, self._publications)
             before, look = self._stamps, None
             moved = None if before is None else stamps.moved(before)
-            if moved is None or moved:
+            record = self._record()
+            known = (record.tables or {}).keys() | record.left.keys()
+            # A table may have come and gone between two looks.
+            if moved is None or moved or not logged.keys() <= known:
                 # First: a relation that is created between them is looked at again.
                 last = published.last_oid(conn)
                 tables = published.published_tables(
                     conn, self._publications, sized=False, oids=moved
                 )
+                oids = absent(record, tables, moved, logged)
+                remains = published.remains_of(conn, oids)
                 seen = published.end_of_wal(conn)
-                look = Look(tables, last, durable, seen, moved)
+                look = Look(tables, last, durable, seen, moved, remains, logged)
             with self._lock:
                 if generation == self._generation:
                     self._take(look, durable)
@@ -172,6 +183,25 @@ class Completeness:
         except (Error, OSError):
             # The next look tries again.
             pass
+
+    def _read_log(self) -> dict[int, tuple[str, str, Lsn]]:
+        """The schema, the name and the end of the last change of each table in the log."""
+        try:
+            log = opened(str(self._log))
+        except (Error, OSError):
+            # There is none yet.
+            return self._logged
+        versions = log.versions()
+        for place in reversed(range(len(log))):
+            segment = log.segment(place)
+            if segment is None or segment["end"] <= self._read:
+                break
+            for number, *_, end, _loaded in segment["tables"]:
+                oid, schema, name = versions[number][:3]
+                if oid not in self._logged or end >= self._logged[oid][2]:
+                    self._logged[oid] = (schema, name, end)
+        self._read = log.end
+        return self._logged
 
     def _take(self, look: Look | None, durable: Lsn) -> None:
         before = self._record()
@@ -204,10 +234,18 @@ class Completeness:
             known = before.marks.get(oid, [])
             if new := [mark for mark in marks if mark not in known and mark.is_open]:
                 name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
-                reasons = "; ".join(mark.reason for mark in new)
-                by_reasons.setdefault(reasons, []).append(name)
+                if (reasons := needs_of(new)) is not None:
+                    by_reasons.setdefault(reasons, []).append(name)
+                for mark in new:
+                    if not mark.code.needs_load:
+                        remedy = mark.remedy(str(self._log), name)
+                        self._note(f"{name}: {mark.reason}: {remedy}")
                 if any(mark.code == Why.TYPE for mark in new):
                     self._aged()
+        for oid, left in after.left.items():
+            was = before.left.get(oid)
+            if left.needs_ruling and (was is None or was.why is not left.why):
+                self._note(f"{left.name}: {left}: {left.remedy(str(self._log))}")
         for reasons, names in by_reasons.items():
             self._note(_said(names, reasons, self._log))
 

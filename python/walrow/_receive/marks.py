@@ -5,10 +5,13 @@ Pure: from a record and a look comes the next record. `completeness` looks, and 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._log.marks import Reason, Why, ended, marked
+from walrow._log.left import Absence, Left, Owner
+from walrow._log.marks import Mark, Reason, Why, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
 from walrow._log.young_tables import REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from walrow._log.items import LogTable
-    from walrow._postgres.published import PublishedTable, TablePart
+    from walrow._postgres.published import PublishedTable, Remains, TablePart
 
 
 class Questions(NamedTuple):
@@ -43,6 +46,9 @@ class Look(NamedTuple):
         durable: Where the log ended before.
         seen: The server's position after.
         moved: The OIDs of the tables that may differ from the last look. None: all.
+        remains: What the server has of the tables that it does not publish now. None for a table
+            that does not exist.
+        logged: The schema, the name and the end of the last change of each table in the log.
     """
 
     tables: Sequence[PublishedTable]
@@ -50,6 +56,8 @@ class Look(NamedTuple):
     durable: Lsn
     seen: Lsn
     moved: Collection[int] | None = None
+    remains: Mapping[int, Remains | None] = MappingProxyType({})
+    logged: Mapping[int, tuple[str, str, Lsn]] = MappingProxyType({})
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""
@@ -76,17 +84,45 @@ def at_beginning(
     reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
     marks = {oid: marked([], [reason], start) for oid in lacking}
     pictures = {table.oid: _picture(table, None) for table in tables}
+    for table in tables:
+        _mark_children(marks, {}, table, start, start)
     return Published(pictures, start, last_oid, marks, {}, {})
+
+
+def absent(
+    before: Published,
+    tables: Sequence[PublishedTable],
+    moved: Collection[int] | None,
+    logged: Collection[int],
+) -> set[int]:
+    """The OIDs of known tables that a look has not found among the published ones.
+
+    Args:
+        before: The record.
+        tables: The published tables that may differ from it.
+        moved: The OIDs of those that may differ. None: all.
+        logged: The OIDs of the tables in the log.
+    """
+    pictures = set(before.tables or ())
+    known = {oid for oid, it in before.left.items() if it.why is not Absence.DROPPED}
+    known |= set(logged) - pictures - before.left.keys()
+    known |= pictures if moved is None else pictures & set(moved)
+    return known - {table.oid for table in tables}
 
 
 def after_look(before: Published, look: Look) -> Published:
     """The record after a look."""
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
+    left = _left(before, look)
     for table in look.tables:
+        oid, known = table.oid, known_tables.get(table.oid)
+        _mark_children(marks, known or {}, table, before.position, look.seen)
+        if (was := left.pop(oid, None)) is not None:
+            marks[oid] = marked(marks.get(oid, ()), [_AWAY], was.since)
+            continue
         if before.tables is None:
             continue
-        oid, known = table.oid, known_tables.get(table.oid)
         if known is not None:
             reasons = list(_differences(known, table, before.last_oid))
             if new_files := _new_files(known, table):
@@ -108,7 +144,85 @@ def after_look(before: Published, look: Look) -> Published:
     pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
     for table in look.tables:
         pictures[table.oid] = _picture(table, known_tables.get(table.oid))
-    return Published(pictures, look.durable, look.last_oid, marks, young, files)
+    after = Published(
+        pictures, look.durable, look.last_oid, marks, young, files, left, {}, look.seen
+    )
+    return after._replace(owners=_owners(before, after))
+
+
+def _left(before: Published, look: Look) -> dict[int, Left]:
+    """The tables that left, after a look. One that was dropped is kept as long as the log has it."""
+    left = {
+        oid: it
+        for oid, it in before.left.items()
+        if it.why is not Absence.DROPPED or oid in look.logged or not look.logged
+    }
+    for oid, remains in look.remains.items():
+        if (was := left.get(oid)) is not None:
+            schema, name, since = was.schema, was.name, was.since
+        elif oid in (before.tables or ()):
+            schema, table = before.pair_of(oid)
+            name, since = f"{schema}.{table}", before.position
+        else:
+            schema, table, since = look.logged[oid]
+            name = f"{schema}.{table}"
+        left[oid] = Left(schema, name, _absence(schema, remains), since)
+    return left
+
+
+def _absence(schema: str, remains: Remains | None) -> Absence:
+    if remains is None:
+        return Absence.DROPPED
+    if remains.persistence == "u":
+        return Absence.UNLOGGED
+    return Absence.UNPUBLISHED if remains.schema == schema else Absence.MOVED
+
+
+def _owners(before: Published, after: Published) -> dict[tuple[str, str], list[Owner]]:
+    """The tables that had the names which have changed their table."""
+    owners = {pair: [*found] for pair, found in before.owners.items()}
+    then = {before.pair_of(oid): oid for oid in before.tables or ()}
+    now = {after.pair_of(oid): oid for oid in after.tables or ()}
+    for pair, oid in then.items():
+        if now.get(pair) != oid:
+            found = owners.setdefault(pair, [])
+            first = found.pop().first if found and found[-1].oid == oid else Lsn(0)
+            found.append(Owner(oid, first, before.position))
+    for pair, oid in now.items():
+        if pair in owners and then.get(pair) != oid:
+            first = max(after.position, after.seen)
+            owners[pair] = [*owners[pair][-_MOST_OWNERS:], Owner(oid, first, None)]
+    return owners
+
+
+def _mark_children(
+    marks: dict[int, list[Mark]],
+    known: Mapping[str, Any],
+    table: PublishedTable,
+    since: Lsn,
+    seen: Lsn,
+) -> None:
+    """Marks a table whose children by inheritance have changed: only the server's table has their rows.
+
+    Without children, the table is whole again.
+    """
+    if known.get("children", []) == sorted(table.children):
+        return
+    found = marks.get(table.oid, [])
+    is_open = [mark.code is Why.INHERITED and mark.is_open for mark in found]
+    until, text = seen, ""
+    if table.children:
+        names = sorted(table.children.values())
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
+        text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
+    marks[table.oid] = [
+        (replace(mark, reason=text) if text else replace(mark, until=until))
+        if is_it
+        else mark
+        for mark, is_it in zip(found, is_open, strict=True)
+    ]
+    if text and not any(is_open):
+        marks[table.oid].append(Mark(Why.INHERITED, text, since))
 
 
 def settled(
@@ -193,7 +307,11 @@ def after_load(
     for table in tables:
         young.pop(table.oid, None)
         files.pop(table.oid, None)
-        picture = _picture(table, pictures.get(table.oid))
+        known = pictures.get(table.oid, {})
+        _mark_children(marks, known, table, point, point)
+        picture = _picture(table, known)
+        # Only a look may find another name.
+        picture |= {key: known[key] for key in ("name", "schema") if key in known}
         if table.oid in later:
             # Columns that the load does not have yet are no earlier ones.
             came = {_folded(column.quoted) for column in later[table.oid].columns}
@@ -211,7 +329,8 @@ def after_load(
     again = [later[table.oid] for table in tables if table.oid in later]
     if look is not None and again:
         moved = [table.oid for table in again]
-        loaded = after_look(loaded, look._replace(tables=again, moved=moved))
+        again_ = look._replace(tables=again, moved=moved, remains={}, logged={})
+        loaded = after_look(loaded, again_)
     return loaded._replace(position=before.position, last_oid=before.last_oid)
 
 
@@ -238,6 +357,8 @@ def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[st
     now = {_folded(column.quoted) for column in table.columns}
     return {
         "name": table.name,
+        "schema": table.schema,
+        "children": sorted(table.children),
         "columns": [list(column) for column in table.columns],
         "gone": sorted(_earlier_names(before or {}, table) - now),
         "last_column": table.last_column,
@@ -325,7 +446,7 @@ def _publication_differences(
     then = {tuple(each) for each in before["memberships"]}
     now = {tuple(each) for each in table.memberships}
     if then and not {each[0] for each in then} & {each[0] for each in now}:
-        yield Reason(Why.LEFT, "it was not in the publication for a while")
+        yield _AWAY
     elif len({_operations(it) for it in (then, now, then & now)}) > 1:
         text = "its publication has changed, and may have published less for a while"
         yield Reason(Why.PUBLISHES, text)
@@ -390,3 +511,8 @@ def _column_differences(
         elif has_default:
             text = f"column {name} was added with a value for existing rows"
             yield Reason(Why.DEFAULT, text)
+
+
+_AWAY = Reason(Why.LEFT, "it was not in the publication for a while")
+#: How many earlier tables of a name the record keeps.
+_MOST_OWNERS = 100
