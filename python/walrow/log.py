@@ -22,7 +22,7 @@ from walrow._late import late, listed
 from walrow._log.erasing import Erased, erase
 from walrow._log.following import Follower
 from walrow._log.items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
-from walrow._log.left import Ruling, split
+from walrow._log.left import Absence, Left, Ruling, split
 from walrow._log.marks import Mark, Why, needs_of
 from walrow._log.names import find_table, resolve
 from walrow._log.needs import accept, decide, read_record
@@ -42,7 +42,7 @@ from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
 from walrow._sources.logs import OpenedLog, directory_of, location_of, opened
 from walrow._sources.urls import is_url
-from walrow.errors import LogError, OptionError, Remedy, SchemaError
+from walrow.errors import LogError, OptionError, Remedy
 from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
@@ -67,10 +67,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Absence",
     "Compacted",
     "Erased",
     "Follower",
     "Hold",
+    "Left",
     "LoadProgress",
     "LogColumn",
     "LogReader",
@@ -83,6 +85,7 @@ __all__ = [
     "Received",
     "Retained",
     "Retention",
+    "Ruling",
     "Sealed",
     "Segment",
     "SourceIdentity",
@@ -307,7 +310,9 @@ class Log(OpenedLog):
                 pairs[oid] = record.pair_of(oid)
         for oid, left in record.left.items():
             # One that was dropped is there as long as the log has changes of it.
-            if oid in pairs or left.needs_ruling:
+            if left.is_forgotten:
+                pairs.pop(oid, None)
+            elif oid in pairs or left.needs_ruling:
                 pairs[oid] = split(left.name, left.schema)
         marks = {oid: tuple(record.marks.get(oid, ())) for oid in pairs}
         return [
@@ -330,17 +335,18 @@ class Log(OpenedLog):
         """The receiver's record of published tables and marks, with the accepted ones."""
         return read_record(self.read_object)
 
-    def accept(self, table: TableName, *, reason: str) -> list[Mark]:
-        """Accepts that a table is not whole, for one reason: it is read and applied as it is.
+    def accept(self, table: TableName, *, reason: str) -> list[Mark | Left]:
+        """Accepts the rows of a table as the log has them, although the server's may differ.
 
         Later events of the table are not accepted.
 
         Args:
             table: The table.
-            reason: The code of its open marks: see `LogTable.marks`.
+            reason: The code of its open marks, or why it left: see `LogTable.marks` and
+                `LogTable.left`.
 
         Returns:
-            The marks that are accepted now.
+            What is accepted now.
 
         Raises:
             SchemaError: The log has no such table.
@@ -349,19 +355,21 @@ class Log(OpenedLog):
         """
         record = self._record()
         found = find_table(self._tables(record), table, record)
-        oid, name, left = found.oid, found.name, found.left
-        if left is not None and left.needs_ruling and reason == left.why.value:
-            decide(self.path, oid, Ruling.ACCEPTED, dt.datetime.now(dt.UTC))
-            return []
-        open_ = [mark for mark in found.marks if mark.is_open]
-        if all(mark.code != reason for mark in open_):
-            codes = ", ".join(sorted({mark.code.value for mark in open_})) or "none"
+        oid, name, now = found.oid, found.name, dt.datetime.now(dt.UTC)
+        open_: set[str] = {it.code for it in found.marks if it.is_open}
+        if (left := found.left) is not None and left.needs_ruling:
+            if reason == left.why:
+                decide(self.path, oid, Ruling.ACCEPTED, now)
+                return [left]
+            open_.add(left.why)
+        if reason not in open_:
+            codes = ", ".join(sorted(open_)) or "none"
             text = (
                 f"{name} has no open mark with the reason {reason!r}; open are: {codes}"
             )
             remedies = (Remedy("marks"),)
             raise LogError(text, code="no_mark", table=name, remedies=remedies)
-        return accept(self.path, oid, reason, dt.datetime.now(dt.UTC))
+        return [*accept(self.path, oid, reason, now)]
 
     def schema(
         self, table: TableName | None = None, **options: Unpack[SchemaOptions]
@@ -475,19 +483,19 @@ class Log(OpenedLog):
         Decoder(table=0, metadata=(), **options)
         record = self._record()
         at = self.end if as_of is None else self._log.lsn_of(as_of, "as_of")
-        # Once: that looks at all segments.
-        found = resolve(self, self._tables(record), record, table, at)
-        self._refuse_incomplete(found, at)
-        if not found.versions:
-            text = f"{found.name} (OID {found.oid}) has no change in the log yet"
-            raise SchemaError(text, table=found.name)
-        columns = None
-        if at >= min(self.end, record.position):
-            columns = self._columns_now(found, record)
+        # Without a look, the changes alone have the names.
+        chosen, columns = table, None
+        if record.tables is not None:
+            # Once: that looks at all segments.
+            found = resolve(self, self._tables(record), record, table, at)
+            self._refuse_incomplete(found, at)
+            chosen = found.oid
+            if at >= min(self.end, record.position) and found.versions:
+                columns = self._columns_now(found, record)
         # `read_values` has made a number of bytes of it.
         memory: Any = options.get("spool_memory")
         directory = options.get("spool_directory")
-        rows = self._log.state(found.oid, at, memory, directory, columns)
+        rows = self._log.state(chosen, at, memory, directory, columns)
         return Reader(
             rows,
             table=rows.oid,
@@ -775,15 +783,27 @@ class Log(OpenedLog):
         return [self._reader(found) for found in self._log.readers()]
 
     def forget(self, name: str) -> None:
-        """Forgets a registered reader: it holds nothing back any more.
+        """Forgets a registered reader, or a table that left, which `walrow status` names no longer.
 
         Args:
-            name: Its name.
+            name: The name of the reader, which holds nothing back any more, or of the table.
 
         Raises:
-            LogError: Nobody is registered under the name (`no_reader`).
+            LogError: No reader is registered under the name, and no table of this name left
+                (`no_reader`).
         """
-        self._log.forget(reader_name(name))
+        left = {
+            it.oid: it.left.ruling
+            for it in self.tables()
+            if it.left and it.name == name
+        }
+        try:
+            self._log.forget(reader_name(name))
+        except LogError as error:
+            if error.code not in ("no_reader", "reader_name") or not left:
+                raise
+            for oid in left:
+                decide(self.path, oid, Ruling.FORGOTTEN, dt.datetime.now(dt.UTC))
 
     def _reader(self, found: tuple[str, Lsn, int | None]) -> LogReader:
         name, position, used = found

@@ -79,6 +79,10 @@ class Mark(Result):
         """Whether the table still needs a load because of it."""
         return self.until is None and self.accepted is None
 
+    def __str__(self) -> str:
+        """Returns the reason, with the LSN."""
+        return f"{self.reason} (since {self.since})"
+
     def remedy(self, log: str, table: str) -> str:
         """The command that makes the table whole, or accepts it."""
         if self.code.needs_load:

@@ -7,7 +7,7 @@ of the names that got another table.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from walrow._log.left import Absence
 from walrow._lsn import Lsn
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from walrow._log.published import Published
     from walrow._sources.logs import OpenedLog
     from walrow.typing import TableName
+
+    #: The rank of a claim to a name, the position that it is known of, the name, and the table.
+    _Claim: TypeAlias = tuple[int, int, tuple[str, str], LogTable]
 
 
 def resolve(
@@ -51,13 +54,15 @@ def resolve(
     oids = owners_at(log, record, name, at)
     if len(oids) > 1:
         raise _several(name, {pair: max(found) for pair, found in oids.items()})
-    had = {it.oid: it for it in tables if any(_had(it, name))}
     for found in oids.values():
         if len(found) > 1:
             raise _unknown(name)
-        had = {it.oid: it for it in tables if it.oid in found}
-    # Without an owner, its first change is later.
-    return had.popitem()[1] if len(had) == 1 else find_table(tables, name, record)
+        for table in tables:
+            if table.oid in found:
+                return table
+    # Its first change is later.
+    had = (it for it in tables if any(_had(it, name)))
+    return next(had, None) or find_table(tables, name, record)
 
 
 def find_table(
@@ -84,14 +89,12 @@ def find_table(
         if now:
             text = f"no table has the name {name!r} now: it is {' or '.join(now)}"
         raise SchemaError(text, table=str(name))
-    first = max(claims, key=lambda it: it[:2])
     # Those that left count only if no published table has the name.
-    claims = [it for it in claims if it[0] == first[0]]
-    pairs = {pair: table.oid for _, _, pair, table in claims}
+    highest = max(rank for rank, *_ in claims)
+    pairs = {pair: table.oid for rank, _, pair, table in claims if rank == highest}
     if len(pairs) > 1 and len(set(pairs.values())) > 1:
         raise _several(name, pairs)
-    table = first[-1]
-    if any(it[1] == first[1] and it[-1].oid != table.oid for it in claims):
+    if (table := _first(claims)) is None:
         raise _unknown(name)
     if (
         table.left is not None
@@ -101,6 +104,28 @@ def find_table(
         text = f"no table has the name {name!r} now: {table.left}; its OID, {table.oid}, names its rows"
         raise SchemaError(text, table=str(name))
     return table
+
+
+def owners(
+    tables: Iterable[LogTable], record: Published
+) -> dict[tuple[str, str], LogTable]:
+    """The table of each schema and name at the end of a log, as far as it is known."""
+    claims: dict[tuple[str, str], list[_Claim]] = {}
+    for table in tables:
+        for rank, time, pair in _claims(table, record):
+            claims.setdefault(pair, []).append((rank, time, pair, table))
+    return {
+        pair: table
+        for pair, found in claims.items()
+        if (table := _first(found)) is not None
+    }
+
+
+def _first(claims: Sequence[_Claim]) -> LogTable | None:
+    """The table of the last claim. None if two tables are that."""
+    last = max(it[:2] for it in claims)
+    found = {it[3].oid: it[3] for it in claims if it[:2] == last}
+    return found.popitem()[1] if len(found) == 1 else None
 
 
 def _claims(
@@ -202,7 +227,7 @@ def _several(name: TableName, found: dict[tuple[str, str], int]) -> SchemaError:
     names = " and ".join(
         sorted({f"{'.'.join(it)} (OID {oid})" for it, oid in found.items()})
     )
-    text = f"{name!r} is {names}: name one as (schema, name), or its OID"
+    text = f"{name!r} is {names}: name one with its schema, as a pair, or by its OID"
     return SchemaError(text, table=str(name))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from walrow._apply.engines import choose
 from walrow._apply.items import Applied, Engine, Token
+from walrow._log.left import Left
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
 from walrow._lsn import Lsn
@@ -35,6 +36,7 @@ class Report:
         applied: The result. None if the call failed, or was not made.
         problem: Why the target is not current. None if it is.
         needs_load: Whether the problem is that the table needs a load.
+        left: Why the table is not published any more. None if it is.
     """
 
     table: str
@@ -42,6 +44,7 @@ class Report:
     applied: Applied | None = None
     problem: str | None = None
     needs_load: bool = False
+    left: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +163,9 @@ class Applier:
             # Before their first commit: after a crash, their places are not new any more.
             recorded |= {it.place: _begun(targets[it.at], it) for it in anew}
             write_targets(self._loaded.log, recorded.values())
-        for refused in found.refused:
+        for refused in (*found.refused, *found.unaccepted):
             self._take(reports, refused.claim, OptionError(refused.text))
+        self._take_left(reports, found.left)
         claims = [it for it in found.apply if it.at in due]
         gone = self._apply(log, claims, reports, recorded)
         for each in found.waiting:
@@ -178,7 +182,7 @@ class Applier:
             known = recorded.get(claim.place) or _begun(targets[claim.at], claim)
             recorded[claim.place] = replace(known, load=targets[claim.at].load)
         self._record(found, facts.recorded, recorded)
-        also = [it.claim for it in found.refused]
+        also = [it.claim for it in (*found.refused, *found.unaccepted)]
         needed = [it for it in also if it.table.oid in facts.changed]
         self._advance(log, (*found.apply, *needed), recorded)
         if gone is not None:
@@ -296,6 +300,23 @@ class Applier:
             about=claim.table.name, place=claim.place, code=str(code), text=text
         )
         self._folder.note(key, failure)
+
+    def _take_left(
+        self, reports: dict[int, Report], left: Iterable[tuple[Claim, Left]]
+    ) -> None:
+        """Reports the tables that left, once to the listener."""
+        for claim, why in left:
+            oid = claim.table.oid
+            remedy = why.remedy(str(self._loaded.log))
+            reports[oid] = Report(
+                table=claim.table.name,
+                target=claim.place,
+                problem=f"{why}: {remedy}" if why.needs_ruling else None,
+                left=str(why),
+            )
+            if self._problems.get(oid) != str(why):
+                self._problems[oid] = str(why)
+                self._listener(reports[oid])
 
     def _clear_others(self, found: Plan) -> None:
         """Removes the errors of tables that the file does not mean any more."""

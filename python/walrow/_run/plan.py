@@ -13,6 +13,7 @@ from walrow._run.matching import claims
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from walrow._log.left import Left
     from walrow._lsn import Lsn
     from walrow._run.config import Loaded, Target
     from walrow._run.matching import Claim, Table
@@ -32,6 +33,8 @@ class Facts:
             tables.
         recorded: The targets that the log knows.
         identities: The key columns of tables, by OID, as far as they are known.
+        left: The tables that left, and why.
+        unaccepted: Why tables have to be accepted, by OID.
     """
 
     tables: tuple[Table, ...]
@@ -41,6 +44,8 @@ class Facts:
     requested: Collection[str] | None = ()
     recorded: tuple[Recorded, ...] = ()
     identities: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    left: Mapping[Table, Left] = field(default_factory=dict)
+    unaccepted: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,8 @@ class Plan:
         waiting: The tables that need a load.
         refused: The tables that are not applied.
         removed: The targets that the file does not mean any more. They are left as they are.
+        left: The tables of the file that left. They hold nothing back.
+        unaccepted: The tables that a user has to accept.
     """
 
     claims: tuple[Claim, ...]
@@ -90,6 +97,8 @@ class Plan:
     waiting: tuple[Waiting, ...]
     refused: tuple[Refused, ...]
     removed: tuple[Recorded, ...]
+    left: tuple[tuple[Claim, Left], ...] = ()
+    unaccepted: tuple[Refused, ...] = ()
 
 
 def doubtful(loaded: Loaded, facts: Facts) -> set[str]:
@@ -111,7 +120,7 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
     """
     found = claims(loaded, facts.tables)
     recorded = {it.place: it for it in facts.recorded}
-    apply, load, waiting, refused = [], [], [], []
+    apply, load, waiting, refused, unaccepted = [], [], [], [], []
     for claim in found:
         target = loaded.file.target[claim.at]
         text = claim.problem
@@ -119,6 +128,9 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
             text = _change(loaded, facts, claim)
         if text is not None:
             refused.append(Refused(claim, text))
+            continue
+        if (text := facts.unaccepted.get(claim.table.oid)) is not None:
+            unaccepted.append(Refused(claim, text))
             continue
         if claim.table.oid in facts.changed:
             apply.append(claim)
@@ -131,7 +143,8 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         is_requested = facts.requested is None or claim.table.name in facts.requested
         if is_auto and not is_requested:
             load.append(claim)
-    places = {claim.place for claim in found}
+    gone = claims(loaded, facts.left)
+    places = {claim.place for claim in (*found, *gone)}
     removed = tuple(it for it in facts.recorded if it.place not in places)
     return Plan(
         tuple(found),
@@ -140,6 +153,8 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         tuple(waiting),
         tuple(refused),
         removed,
+        tuple((claim, facts.left[claim.table]) for claim in gone),
+        tuple(unaccepted),
     )
 
 

@@ -74,6 +74,23 @@ class MarkStatus(Result):
 
 
 @result
+class LeftStatus(Result):
+    """A table that left.
+
+    Attributes:
+        table: The table, as `schema.name`.
+        why: The reason, as a code.
+        since: Where the log ended when it was still published.
+        ruling: What a user has decided about it.
+    """
+
+    table: str
+    why: str
+    since: Lsn
+    ruling: str
+
+
+@result
 class TargetStatus(Result):
     """A target.
 
@@ -117,6 +134,7 @@ class Status(Result):
         readers: The registered readers.
         needs_load: The tables that need a load.
         marks: Why tables are or were not whole.
+        left: The tables that are not published any more.
         targets: The targets.
         parts: The last errors of the receiver and of the applier, if they are not over.
         reasons: The reasons why somebody must do something. Empty if all is well.
@@ -134,6 +152,7 @@ class Status(Result):
     readers: tuple[ReaderStatus, ...]
     needs_load: tuple[NeedsLoad, ...]
     marks: tuple[MarkStatus, ...]
+    left: tuple[LeftStatus, ...]
     targets: tuple[TargetStatus, ...]
     parts: dict[str, str]
     reasons: tuple[str, ...]
@@ -149,7 +168,9 @@ def status_of(path: str | os.PathLike[str]) -> Status:
     log = Log(path)
     segments = log.segments()
     tables = log.tables()
-    recorded = read_targets(log.read_object)
+    left = log._record().left
+    forgotten = {oid for oid, it in left.items() if it.is_forgotten}
+    recorded = [it for it in read_targets(log.read_object) if it.oid not in forgotten]
     names = {it.oid: it.name for it in tables}
     failures: dict[str, Failure] = {}
     requested: frozenset[str] | None = frozenset()
@@ -184,7 +205,18 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         return not is_running
 
     for table in tables:
+        if table.left is not None:
+            if table.left.needs_ruling:
+                remedy = table.left.remedy(log.location)
+                reasons.append(f"{table.name}: {table.left}: {remedy}")
+            continue
         marks = [it for it in table.marks if it.is_open]
+        reasons += [
+            f"{table.name}: {it.reason}: {it.remedy(log.location, table.name)}"
+            for it in marks
+            if not it.code.needs_load
+        ]
+        marks = [it for it in marks if it.code.needs_load]
         if not marks:
             continue
         is_requested = requested is None or table.name in requested
@@ -272,6 +304,16 @@ def status_of(path: str | os.PathLike[str]) -> Status:
             )
             for table in tables
             for mark in table.marks
+        ),
+        left=tuple(
+            LeftStatus(
+                table=it.name,
+                why=it.left.why.value,
+                since=it.left.since,
+                ruling=it.left.ruling.value,
+            )
+            for it in tables
+            if it.left is not None
         ),
         targets=tuple(targets),
         parts=parts,

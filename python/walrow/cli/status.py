@@ -105,6 +105,12 @@ def _show(found: Status) -> None:
                 for it in found.marks
             ],
         )
+    if found.left:
+        click.echo()
+        grid.show(
+            ["left", "because", "since", "decided"],
+            [[it.table, it.why, str(it.since), it.ruling] for it in found.left],
+        )
     if found.targets:
         click.echo()
         grid.show(
