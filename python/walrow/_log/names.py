@@ -114,11 +114,8 @@ def owners(
     for table in tables:
         for rank, time, pair in _claims(table, record):
             claims.setdefault(pair, []).append((rank, time, pair, table))
-    return {
-        pair: table
-        for pair, found in claims.items()
-        if (table := _first(found)) is not None
-    }
+    first = {pair: _first(found) for pair, found in claims.items()}
+    return {pair: table for pair, table in first.items() if table is not None}
 
 
 def _first(claims: Sequence[_Claim]) -> LogTable | None:

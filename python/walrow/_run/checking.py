@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from walrow._run.config import Loaded
@@ -35,13 +36,14 @@ def check(loaded: Loaded) -> Checked:
     source = loaded.file.source
     problems: list[str] = []
     published: list[Table] = []
+    parents: set[int] = set()
     unasked = None
     try:
         found = published_of(source)
     except Error as error:
         unasked = str(error)
     else:
-        published = found.tables
+        published, parents = found.tables, found.parents
         problems += [
             f"the publication {it} does not exist: CREATE PUBLICATION {it} FOR TABLE …"
             for it in found.missing
@@ -58,6 +60,9 @@ def check(loaded: Loaded) -> Checked:
                 f"the slot {source.slot} does not exist: set create = true in [source]"
             )
     facts = _facts(loaded, published)
+    # The receiver has not seen the children of the others yet.
+    new = dict.fromkeys(parents - set(facts.parents), _INHERITED)
+    facts = replace(facts, unaccepted={**new, **facts.unaccepted})
     # The log alone does not know a table that has joined the publication since.
     if facts.tables and unasked is None:
         problems += unmatched(loaded, facts.tables)
@@ -72,3 +77,9 @@ def _facts(loaded: Loaded, published: list[Table]) -> Facts:
         return facts_of(opened(loaded.log), published)
     except FileNotFoundError:
         return Facts(tables=tuple(published))
+
+
+_INHERITED = (
+    "it has children by inheritance, whose rows are sent under their names: exclude it, or start, "
+    "and accept it then with walrow log accept … --reason inherited"
+)

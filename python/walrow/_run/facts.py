@@ -8,6 +8,7 @@ from pathlib import Path
 
 from walrow._apply.engines import is_path
 from walrow._log.items import LogTable
+from walrow._log.marks import Why
 from walrow._log.names import owners
 from walrow._log.requests import pending
 from walrow._log.tables import keys_of
@@ -61,6 +62,11 @@ def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
             for mark in it.marks
             if mark.is_open and not mark.code.needs_load
         },
+        parents=frozenset(
+            it.oid
+            for it in tables
+            if any(mark.code is Why.INHERITED for mark in it.marks)
+        ),
         changed=frozenset(it.oid for it in tables if it.versions),
         needs={it.oid: it.needs_load for it in tables if it.needs_load is not None},
         loaded={it.oid: it.loaded for it in tables if it.loaded is not None},

@@ -35,6 +35,7 @@ class Facts:
         identities: The key columns of tables, by OID, as far as they are known.
         left: The tables that left, and why.
         unaccepted: Why tables have to be accepted, by OID.
+        parents: The OIDs of tables that the receiver has seen with children by inheritance.
     """
 
     tables: tuple[Table, ...]
@@ -46,6 +47,7 @@ class Facts:
     identities: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     left: Mapping[Table, Left] = field(default_factory=dict)
     unaccepted: Mapping[int, str] = field(default_factory=dict)
+    parents: Collection[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,13 @@ class Published(NamedTuple):
         tables: The tables that the publications publish.
         missing: The publications that do not exist, as SQL.
         has_slot: Whether the slot exists.
+        parents: The OIDs of the tables with children by inheritance.
     """
 
     tables: list[Table]
     missing: list[str]
     has_slot: bool
+    parents: set[int]
 
 
 class Publication(NamedTuple):
@@ -34,10 +36,12 @@ class Publication(NamedTuple):
     Attributes:
         name: Its name.
         tables: Its tables.
+        parents: The OIDs of those with children by inheritance.
     """
 
     name: str
     tables: list[Table]
+    parents: set[int]
 
 
 class Server(NamedTuple):
@@ -67,13 +71,15 @@ def published_of(source: Source) -> Published:
     """
     given = {"connect_timeout": _CONNECT_SECONDS, **parameters_of(source.dsn)}
     with connect_for_sql(given) as conn:
-        found = {it.name: it.tables for it in _publications(conn)}
+        found = {it.name: it for it in _publications(conn)}
         missing = [it for it in source.publications if it not in found]
+        chosen = [found[it] for it in source.publications if it in found]
         (slots,) = records(conn, _SLOTS, {"slot": source.slot})
         return Published(
-            sorted({it for name in source.publications for it in found.get(name, [])}),
+            sorted({it for each in chosen for it in each.tables}),
             quote(conn, missing),
             slots > 0,
+            {oid for each in chosen for oid in each.parents},
         )
 
 
@@ -95,7 +101,11 @@ def server_of(conn: psycopg.Connection[Any]) -> Server:
 
 def _publications(conn: psycopg.Connection[Any]) -> list[Publication]:
     return [
-        Publication(it["name"], [_table(each) for each in it["tables"]])
+        Publication(
+            it["name"],
+            [_table(each) for each in it["tables"]],
+            {each["oid"] for each in it["tables"] if each["is_parent"]},
+        )
         for it in records(conn, _PUBLICATIONS)
     ]
 
@@ -108,7 +118,10 @@ _PUBLICATIONS = """
 SELECT jsonb_build_object(
     'name', p.pubname,
     'tables', coalesce(jsonb_agg(jsonb_build_object(
-        'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname
+        'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname,
+        'is_parent', c.relkind = 'r' AND EXISTS (
+            SELECT FROM pg_inherits i WHERE i.inhparent = c.oid
+        )
     ) ORDER BY n.nspname, c.relname) FILTER (WHERE c.oid IS NOT NULL), '[]')
 )::text
 FROM pg_publication p

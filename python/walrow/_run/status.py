@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
+from collections.abc import Iterator
 
-from walrow._log.items import Segment, SourceIdentity
+from walrow._log.items import LogTable, Segment, SourceIdentity
 from walrow._log.requests import failures as failures_of_loads
 from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
@@ -100,8 +101,9 @@ class TargetStatus(Result):
         engine: The engine that wrote it last.
         mode: The kind of target.
         end: Up to where it has all changes at least. None before the first commit.
-        is_current: Whether the log has nothing more for it.
+        is_current: Whether the log has nothing more for it, and its table did not leave.
         in_file: Whether the file still has it.
+        has_left: Whether its table left.
         error: Its last error, if it is not over.
         since: Since when it has that error.
     """
@@ -115,6 +117,7 @@ class TargetStatus(Result):
     in_file: bool
     error: str | None = None
     since: str | None = None
+    has_left: bool = False
 
 
 @result
@@ -205,19 +208,9 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         return not is_running
 
     for table in tables:
-        if table.left is not None:
-            if table.left.needs_ruling:
-                remedy = table.left.remedy(log.location)
-                reasons.append(f"{table.name}: {table.left}: {remedy}")
-            continue
-        marks = [it for it in table.marks if it.is_open]
-        reasons += [
-            f"{table.name}: {it.reason}: {it.remedy(log.location, table.name)}"
-            for it in marks
-            if not it.code.needs_load
-        ]
-        marks = [it for it in marks if it.code.needs_load]
-        if not marks:
+        reasons += _undecided(table, log.location)
+        marks = [it for it in table.marks if it.is_open and it.code.needs_load]
+        if not marks or table.left is not None:
             continue
         is_requested = requested is None or table.name in requested
         needs.append(
@@ -245,6 +238,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         failure = by_table.pop((each.table, each.place), None)
         is_current = (
             failure is None
+            and each.oid not in left
             and each.end is not None
             and each.end >= last.get(each.oid, each.end)
         )
@@ -259,6 +253,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
                 in_file=each.in_file,
                 error=None if failure is None else failure.text,
                 since=None if failure is None else failure.since,
+                has_left=each.oid in left,
             )
         )
         if failure is not None:
@@ -319,6 +314,17 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         parts=parts,
         reasons=tuple(reasons),
     )
+
+
+def _undecided(table: LogTable, location: str) -> Iterator[str]:
+    """What a user has to decide about a table, because no load makes it whole."""
+    if (left := table.left) is not None:
+        if left.needs_ruling:
+            yield f"{table.name}: {left}: {left.remedy(location)}"
+        return
+    for mark in table.marks:
+        if mark.is_open and not mark.code.needs_load:
+            yield f"{table.name}: {mark.reason}: {mark.remedy(location, table.name)}"
 
 
 def _readers(log: Log, segments: list[Segment]) -> list[ReaderStatus]:

@@ -258,8 +258,9 @@ def _summary(outcome: Outcome, *, as_json: bool) -> None:
         if each.left is not None and each.problem is None and not is_quiet():
             say(f"walrow: {each.table} has left: {each.left}")
     if not is_quiet():
-        current = len(outcome.reports) - len(outcome.behind)
-        say(f"walrow: tables that are current: {current} of {len(outcome.reports)}")
+        present = [it for it in outcome.reports if it.left is None]
+        current = sum(it.problem is None for it in present)
+        say(f"walrow: tables that are current: {current} of {len(present)}")
 
 
 _AT_WORK = ("streaming", "stopping")

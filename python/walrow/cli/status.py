@@ -134,5 +134,7 @@ def _show(found: Status) -> None:
 def _state(target: Any) -> str:
     if target.error is not None:
         return "error"
+    if target.has_left:
+        return "its table left"
     state = "current" if target.is_current else "behind"
     return state if target.in_file else f"{state}, not in the file any more"
