@@ -165,9 +165,9 @@ class Applier:
             write_targets(self._loaded.log, recorded.values())
         for refused in (*found.refused, *found.unaccepted):
             self._take(reports, refused.claim, OptionError(refused.text))
-        for each in found.unaccepted:
+        for undecided in found.unaccepted:
             # The marks of the log say it.
-            self._folder.clear(str(each.claim.table.oid))
+            self._folder.clear(str(undecided.claim.table.oid))
         self._take_left(reports, found.left)
         claims = [it for it in found.apply if it.at in due]
         gone = self._apply(log, claims, reports, recorded)
