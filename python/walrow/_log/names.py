@@ -140,9 +140,8 @@ def _claims(
             # Either the look or the change was first.
             yield 2, edge, table.versions[-1].pair
     elif table.last > record.position:
-        # It was created after the look, unless its OID was there already.
-        is_new = table.oid > record.last_oid
-        yield 2, max(table.last, edge + is_new), table.pair
+        # It came after the look, or came and went before it.
+        yield 2, max(edge, table.last), table.pair
     else:
         yield 1, table.last, table.pair
 
