@@ -590,7 +590,7 @@ class Log(OpenedLog):
         if open_:
             reasons, since = "; ".join(mark.reason for mark in open_), open_[0].since
             remedy = "load the table again"
-            if needs_of(open_) is None:
+            if not any(mark.code.needs_load for mark in open_):
                 remedy = open_[0].remedy(self.location, name)
             text = f"{name}: {reasons}; {remedy} (since {since})"
             raise LogError(text, code="incomplete", table=name, lsn=since)

@@ -65,7 +65,7 @@ def check(loaded: Loaded) -> Checked:
     facts = replace(facts, unaccepted={**new, **facts.unaccepted})
     # The log alone does not know a table that has joined the publication since.
     if facts.tables and unasked is None:
-        problems += unmatched(loaded, facts.tables)
+        problems += unmatched(loaded, (*facts.tables, *facts.left))
     places = doubtful(loaded, facts)
     made = plan(loaded, facts, existing(places) if places else ())
     problems += [f"{it.claim.table.name}: {it.text}" for it in made.refused]
