@@ -137,6 +137,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 )
                 for oid, each in found["new_files"].items()
             },
+            Lsn(found["compared"]) if "compared" in found else None,
         )
     except FileNotFoundError:
         return Published(None, Lsn(0), None, {}, {}, {})
@@ -178,6 +179,8 @@ def write_published(log: Path, value: Published) -> None:
             for oid, each in value.new_files.items()
         },
     }
+    if value.compared is not None:
+        record["compared"] = str(value.compared)
     LogObjects(log).replace(_NEEDED, json.dumps(record).encode())
 
 

@@ -20,6 +20,8 @@ class Published(NamedTuple):
         marks: When tables were not whole.
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
+        compared: The LSN up to which definitions in the log were compared with looks. None if
+            the record does not have it.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -28,3 +30,4 @@ class Published(NamedTuple):
     marks: dict[int, list[Mark]]
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
+    compared: Lsn | None = None

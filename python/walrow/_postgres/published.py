@@ -25,6 +25,8 @@ class PublishedTable(NamedTuple):
             is published. Empty without a filter.
         parts: The tables that have its rows: its partitions, or itself.
         memberships: Why it is published.
+        schema: Its entry in its schema, and those of the tables above it: SET SCHEMA makes
+            new ones.
         last_column: The greatest attribute number that it has had.
         altered: The numbers of the columns that were altered after its `pg_class` row changed
             last. `ADD COLUMN` changes both.
@@ -42,6 +44,7 @@ class PublishedTable(NamedTuple):
     filters: list[str]
     parts: list[TablePart]
     memberships: list[Membership]
+    schema: str
     last_column: int
     altered: list[int]
     dropped: list[list[int]]
@@ -259,6 +262,12 @@ expressions AS MATERIALIZED (
     FROM pg_attrdef x
     GROUP BY x.adrelid
 ),
+schemas AS MATERIALIZED (
+    SELECT d.objid, d.xmin::text AS stamp
+    FROM pg_depend d
+    WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+        AND d.refclassid = 'pg_namespace'::regclass
+),
 general AS (
     SELECT 'publications' AS part,
         sum(hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 0)) AS stamp
@@ -274,6 +283,11 @@ general AS (
         ROW(i.inhrelid, i.inhparent, i.xmin::text), 0))
     FROM pg_inherits i
     UNION ALL
+    SELECT 'schemas of partitioned tables', sum(hash_record_extended(ROW(s.objid, s.stamp), 0))
+    FROM schemas s
+    JOIN relation r ON r.oid = s.objid
+    WHERE r.relkind = 'p'
+    UNION ALL
     SELECT 'names of schemas', sum(hash_record_extended(ROW(n.oid, n.nspname), 0))
     FROM pg_namespace n
     WHERE n.nspname !~ '^pg_(toast_)?temp_'
@@ -288,17 +302,19 @@ general AS (
     FROM pg_type y
     WHERE y.oid >= 16384 AND y.typtype IN ('d', 'e', 'r', 'm')
     UNION ALL
-    SELECT 'labels', sum(hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel), 0))
+    SELECT 'labels', sum(hash_record_extended(
+        ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 0))
     FROM pg_enum e
 )
 SELECT jsonb_build_object(
     'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
     'tables', (
         SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, x.stamp), 0)), '{}')
+            ROW(r.stamp, a.stamp, x.stamp, s.stamp), 0)), '{}')
         FROM relation r
         LEFT JOIN columns a ON a.attrelid = r.oid
         LEFT JOIN expressions x ON x.adrelid = r.oid
+        LEFT JOIN schemas s ON s.objid = r.oid
         WHERE r.relkind <> 'c'
     )
 )::text
@@ -423,6 +439,13 @@ SELECT jsonb_build_object(
         JOIN pg_publication b ON b.oid = e.publication
         WHERE b.pubname = ANY (%(publications)s::text[])
     ),
+    'schema', (
+        SELECT coalesce(string_agg(d.xmin::text, ' ' ORDER BY d.objid), '')
+        FROM pg_depend d
+        WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+            AND d.refclassid = 'pg_namespace'::regclass AND d.deptype = 'n'
+            AND d.objid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
+    ),
     'last_column', c.relnatts,
     'altered', (
         SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
@@ -514,6 +537,11 @@ CROSS JOIN LATERAL (
         SELECT 'label ' || e.oid, e.enumlabel::text,
             -- A label that is younger than the table is a new one, and changes no row.
             CASE WHEN e.oid < c.oid THEN e.xmin END, e.cmin
+        FROM pg_enum e
+        WHERE e.enumtypid = y.oid
+        UNION ALL
+        -- It is new when a label gets another name, and then its own name again.
+        SELECT concat('label ', e.oid, ' written'), e.xmin::text, NULL, NULL
         FROM pg_enum e
         WHERE e.enumtypid = y.oid
         UNION ALL

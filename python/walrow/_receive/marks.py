@@ -31,10 +31,13 @@ class Questions(NamedTuple):
             in their order.
         first_row: The first transaction with a row of a table: its ID, and the LSN of its
             commit. None without one.
+        versions: The definitions of tables that the log has between two LSNs: the OID, the LSN
+            of the last use, the columns.
     """
 
     truncates: Callable[[int, Lsn], Sequence[int]]
     first_row: Callable[[int], tuple[int, Lsn] | None]
+    versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Sequence[str]]]]
 
 
 class Look(NamedTuple):
@@ -94,8 +97,8 @@ def at_beginning(
     """
     reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
     marks = {oid: marked([], [reason], start) for oid in lacking}
-    pictures = {table.oid: _picture(table, None) for table in tables}
-    return Published(pictures, start, list(publications), marks, {}, {})
+    pictures = {table.oid: _picture(table, None, start) for table in tables}
+    return Published(pictures, start, list(publications), marks, {}, {}, start)
 
 
 def after_look(before: Published, look: Look) -> Published:
@@ -135,9 +138,15 @@ def after_look(before: Published, look: Look) -> Published:
     moved = known_tables.keys() if look.moved is None else look.moved
     pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
     for table in look.tables:
-        pictures[table.oid] = _picture(table, known_tables.get(table.oid))
-    publications = list(look.publications)
-    return Published(pictures, look.durable, publications, marks, young, files)
+        pictures[table.oid] = _picture(table, known_tables.get(table.oid), look.seen)
+    return before._replace(
+        tables=pictures,
+        position=look.durable,
+        publications=list(look.publications),
+        marks=marks,
+        young=young,
+        new_files=files,
+    )
 
 
 def settled(
@@ -185,12 +194,39 @@ def settled(
             marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], since)
         else:
             files[oid] = each._replace(pending=pending)
+    # What readers see later is compared by the next look. What came after this look, too.
+    until = min(end, durable)
+    for oid, used, written in ask.versions(before.compared or until, until):
+        picture = pictures.get(oid)
+        name = None if picture is None else _renamed(picture, used, written)
+        if name is not None:
+            text = f"column {name} had another name for a while"
+            reasons = [Reason(Why.RENAMED, text)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.compared or until)
     return before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,
         young=young,
         new_files=files,
+        compared=max(until, before.compared or until),
     )
+
+
+def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str | None:
+    """A column that had another place in a definition in the log than in the looks around it.
+
+    Definitions have their columns in the order of the numbers.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    last = -1
+    # The columns have the order of the numbers.
+    for name, since in picture.get("since", {}).items():
+        if Lsn(since) < used:
+            place = places.get(name, -1)
+            if place <= last:
+                return str(name)
+            last = place
+    return None
 
 
 def _doubt(
@@ -231,7 +267,8 @@ def after_load(
     for table in tables:
         young.pop(table.oid, None)
         files.pop(table.oid, None)
-        picture = _picture(table, pictures.get(table.oid))
+        picture = _picture(table, pictures.get(table.oid), point)
+        picture["since"] = dict.fromkeys(picture["since"], str(point))
         if table.oid in later:
             # Columns that the load does not have yet are no earlier ones.
             came = {_folded(column.quoted) for column in later[table.oid].columns}
@@ -288,13 +325,25 @@ def _young(
     )
 
 
-def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[str, Any]:
+def _picture(
+    table: PublishedTable, before: Mapping[str, Any] | None, seen: Lsn
+) -> dict[str, Any]:
+    known = {} if before is None else before.get("since", {})
+    kept = {tuple(column[:2]) for column in (before or {}).get("columns", ())}
+    names = [plain_name(column.quoted) for column in table.columns]
     # A load ends no name: a target with `deletes="soft"` keeps values under it.
     now = {_folded(column.quoted) for column in table.columns}
     return {
         "name": table.name,
         "columns": [list(column) for column in table.columns],
         "gone": sorted(_earlier_names(before or {}, table) - now),
+        # Since when each column has its number and its name.
+        "since": {
+            name: known.get(name, str(seen))
+            if (column.number, column.quoted) in kept
+            else str(seen)
+            for name, column in zip(names, table.columns, strict=True)
+        },
         "last_column": table.last_column,
         "filters": list(table.filters),
         "parts": [
@@ -302,6 +351,7 @@ def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[st
             for part in table.parts
         ],
         "memberships": [list(each) for each in table.memberships],
+        "schema": table.schema,
         "definitions": dict(table.definitions),
     }
 
@@ -379,7 +429,11 @@ def _publication_differences(
         yield Reason(Why.FILTER, "its row filter has changed")
     then = {tuple(each) for each in before["memberships"]}
     now = {tuple(each) for each in table.memberships}
-    if then and not {each[0] for each in then} & {each[0] for each in now}:
+    kept = {each[0] for each in then} & {each[0] for each in now}
+    if before.get("schema", table.schema) != table.schema:
+        # It may have left the schema, and come back.
+        kept = {place for place in kept if place.split()[1] != "schema"}
+    if then and not kept:
         yield Reason(Why.LEFT, "it was not in the publication for a while")
     elif len({_operations(it) for it in (then, now, then & now)}) > 1:
         text = "its publication has changed, and may have published less for a while"
