@@ -29,7 +29,7 @@ from walrow._receive.marks import (
     settled,
 )
 
-PART = TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0)
+PART = TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0, False)
 COLUMNS = [
     PublishedColumn(1, "id", 23, -1, True, None),
     PublishedColumn(2, "v", 25, -1, False, None),

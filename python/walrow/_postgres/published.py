@@ -87,6 +87,7 @@ class TablePart(NamedTuple):
         changed_columns: The numbers of the columns that the same transaction changed.
         attached: Its entries in `pg_inherits`, which are new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
+        lacks_identity: Whether its old rows lack values that its root's identity has.
     """
 
     oid: int
@@ -99,6 +100,7 @@ class TablePart(NamedTuple):
     changed_columns: list[int]
     attached: str
     pages: int
+    lacks_identity: bool
 
 
 class Membership(NamedTuple):
@@ -172,7 +174,7 @@ def with_rows(
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 
-    Statistics, privileges, indexes and others that change no row do not move them.
+    Statistics, privileges, most indexes and others that change no row do not move them.
 
     Attributes:
         general: The digest of everything that concerns several tables.
@@ -204,6 +206,8 @@ def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     """A query with its parts. Version 14 has no schemas of publications."""
     has_schemas = conn.info.server_version >= HAS_SCHEMAS
     sql = sql.replace("{published}", PUBLISHED)
+    for table in ("c", "t"):
+        sql = sql.replace(f"{{identity({table})}}", _IDENTITY.replace("table", table))
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
 
@@ -233,6 +237,16 @@ _SCHEMAS = """
             JOIN pg_class n ON n.relnamespace = s.pnnspid
             JOIN place t ON t.oid = n.oid
 """
+# The columns of a key. Columns that an index only includes are not among them.
+_IDENTITY = """(
+    SELECT array_agg(a.attname)
+    FROM pg_index i
+    JOIN pg_attribute a ON a.attrelid = i.indrelid
+        AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+    WHERE i.indrelid = table.oid AND i.indisvalid AND i.indimmediate
+        AND (table.relreplident = 'd' AND i.indisprimary
+            OR table.relreplident = 'i' AND i.indisreplident)
+)"""
 _SCHEMA_STAMP = """
     UNION ALL
     SELECT 'schemas', sum(hash_record_extended(
@@ -261,6 +275,13 @@ expressions AS MATERIALIZED (
     SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
     FROM pg_attrdef x
     GROUP BY x.adrelid
+),
+keys AS MATERIALIZED (
+    SELECT i.indrelid, sum(hash_record_extended(ROW(
+        i.indkey::text, i.indisprimary, i.indisreplident, i.indisvalid), 0)) AS stamp
+    FROM pg_index i
+    WHERE i.indisprimary OR i.indisreplident
+    GROUP BY i.indrelid
 ),
 schemas AS MATERIALIZED (
     SELECT d.objid, d.xmin::text AS stamp
@@ -310,11 +331,12 @@ SELECT jsonb_build_object(
     'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
     'tables', (
         SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, x.stamp, s.stamp), 0)), '{}')
+            ROW(r.stamp, a.stamp, x.stamp, s.stamp, k.stamp), 0)), '{}')
         FROM relation r
         LEFT JOIN columns a ON a.attrelid = r.oid
         LEFT JOIN expressions x ON x.adrelid = r.oid
         LEFT JOIN schemas s ON s.objid = r.oid
+        LEFT JOIN keys k ON k.indrelid = r.oid
         WHERE r.relkind <> 'c'
     )
 )::text
@@ -490,7 +512,11 @@ SELECT jsonb_build_object(
             -- Other access methods may have other addresses of rows.
             'pages', CASE WHEN h.amname = 'heap' AND %(sized)s
                 THEN pg_relation_size(t.oid) / current_setting('block_size')::int
-                ELSE 0 END
+                ELSE 0 END,
+            -- The server refuses updates and deletes of a table without an identity.
+            'lacks_identity', t.oid <> c.oid AND t.relreplident <> 'f'
+                AND {identity(t)} IS NOT NULL
+                AND (c.relreplident = 'f' OR NOT coalesce({identity(c)} <@ {identity(t)}, true))
         ) ORDER BY t.oid), '[]')
         FROM part_of q
         JOIN pg_class t ON t.oid = q.part

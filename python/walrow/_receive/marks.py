@@ -128,6 +128,7 @@ def after_look(before: Published, look: Look) -> Published:
             came = _young(table, pending, look.births, is_doubted=is_doubted)
             is_rewritten = came.is_rewritten and came.has_rows
             reasons = [NEW] if has_rows else [REWRITTEN] if is_rewritten else []
+            reasons += _identity_differences((), table)
             files.pop(oid, None)
             if not reasons:
                 young[oid] = came
@@ -350,6 +351,7 @@ def _picture(
             [part.oid, part.file, part.toast, part.persistence, part.attached]
             for part in table.parts
         ],
+        "lacking": [part.oid for part in table.parts if part.lacks_identity],
         "memberships": [list(each) for each in table.memberships],
         "schema": table.schema,
         "definitions": dict(table.definitions),
@@ -418,6 +420,7 @@ def _differences(
     }:
         yield TYPE_ALTERED
     yield from _column_differences(before, table)
+    yield from _identity_differences(before.get("lacking"), table)
     if _is_rewritten(before, table):
         yield REWRITTEN
 
@@ -464,6 +467,23 @@ def _partition_differences(
         words = f": {', '.join(attached)}" if attached else ""
         text = f"partitions were attached or detached{words}"
         yield Reason(Why.PARTITIONS, text)
+
+
+def _identity_differences(
+    before: Collection[int] | None, table: PublishedTable
+) -> Iterator[Reason]:
+    """Partitions that begin to send less of old rows than their root's identity has."""
+    lacking = [
+        part.quoted
+        for part in table.parts
+        if part.lacks_identity and before is not None and part.oid not in before
+    ]
+    if lacking:
+        text = (
+            f"old rows of partitions lack values of its replica identity: {', '.join(lacking)}; "
+            "give them REPLICA IDENTITY FULL, or the identity of the table"
+        )
+        yield Reason(Why.IDENTITY, text)
 
 
 def _is_rewritten(before: Mapping[str, Any], table: PublishedTable) -> bool:
