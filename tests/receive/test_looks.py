@@ -72,7 +72,9 @@ class Looks:
         Args:
             truncates: The transactions with a TRUNCATE that the log has.
         """
-        questions = Questions(lambda _oid, _since: truncates, lambda _oid: None)
+        questions = Questions(
+            lambda _oid, _since: truncates, lambda _oid: None, lambda _since, _end: ()
+        )
         record = self.look()
         at = record.position
         self.record = settled(record, {}, at, at, questions)
@@ -520,14 +522,18 @@ LATE = {
     "moved": (
         SCHEMA,
         [],
-        ["CREATE TABLE other.t (id int)", "INSERT INTO other.t VALUES (1)"]
-        + ["ALTER TABLE other.t SET SCHEMA public"],
+        [
+            "CREATE TABLE other.t (id int)",
+            "INSERT INTO other.t VALUES (1)",
+            "ALTER TABLE other.t SET SCHEMA public",
+        ],
     ),
     "moved root": (
         f"{SCHEMA} WITH (publish_via_partition_root)",
         [],
-        [ROOT.replace("root", "other.root"), f"CREATE TABLE t {LEAF}"]
-        + [
+        [
+            ROOT.replace("root", "other.root"),
+            f"CREATE TABLE t {LEAF.replace('root', 'other.root')}",
             ROW.replace("t ", "other.root ", 1),
             "ALTER TABLE other.root SET SCHEMA public",
         ],
@@ -549,8 +555,6 @@ LATE = {
         ],
     ),
 }
-LATE["moved root"][2][1] = LATE["moved root"][2][1].replace("OF root", "OF other.root")
-
 #: A publication, what exists at the first look, and how a table comes that is whole.
 WHOLE = {
     "created": ("ALL TABLES", [], [TABLE, ROW]),
@@ -578,8 +582,11 @@ WHOLE = {
     "moved": (
         "ALL TABLES",
         [],
-        ["CREATE TABLE t (id int)", "INSERT INTO t VALUES (1)"]
-        + ["ALTER TABLE t SET SCHEMA other"],
+        [
+            "CREATE TABLE t (id int)",
+            "INSERT INTO t VALUES (1)",
+            "ALTER TABLE t SET SCHEMA other",
+        ],
     ),
     "partitions": (
         VIA_ROOT,
@@ -628,9 +635,12 @@ WHOLE = {
     "in a new schema": (
         SCHEMA,
         [],
-        [f"ALTER PUBLICATION looks DROP {SCHEMA}"]
-        + ["ALTER PUBLICATION looks ADD TABLES IN SCHEMA other"]
-        + ["CREATE TABLE other.t (id int)", "INSERT INTO other.t VALUES (1)"],
+        [
+            f"ALTER PUBLICATION looks DROP {SCHEMA}",
+            "ALTER PUBLICATION looks ADD TABLES IN SCHEMA other",
+            "CREATE TABLE other.t (id int)",
+            "INSERT INTO other.t VALUES (1)",
+        ],
     ),
 }
 

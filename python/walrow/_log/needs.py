@@ -183,6 +183,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 )
                 for oid, each in found["new_files"].items()
             },
+            Lsn(found["compared"]) if "compared" in found else None,
             {
                 int(oid): Left(schema, name, Absence(why), Lsn(since))
                 for oid, (schema, name, why, since) in found.get("left", {}).items()
@@ -251,6 +252,8 @@ def write_published(log: Path, value: Published) -> None:
         ],
         "seen": str(value.seen),
     }
+    if value.compared is not None:
+        record["compared"] = str(value.compared)
     LogObjects(log).replace(_NEEDED, json.dumps(record).encode())
 
 

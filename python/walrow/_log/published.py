@@ -23,6 +23,8 @@ class Published(NamedTuple):
         marks: When tables were not whole.
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
+        compared: The LSN up to which definitions in the log were compared with looks. None if
+            the record does not have it.
         left: The tables that left, by OID.
         owners: The tables that had a name, by schema and name, in the order of the looks: of names
             that another table had before, or that no table has any more.
@@ -35,6 +37,7 @@ class Published(NamedTuple):
     marks: dict[int, list[Mark]]
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
+    compared: Lsn | None = None
     left: Mapping[int, Left] = MappingProxyType({})
     owners: Mapping[tuple[str, str], list[Owner]] = MappingProxyType({})
     seen: Lsn = Lsn(0)
@@ -42,4 +45,4 @@ class Published(NamedTuple):
     def pair_of(self, oid: int) -> tuple[str, str]:
         """The schema and the name of a published table, as the last look saw them."""
         picture = (self.tables or {})[oid]
-        return split(picture["name"], picture.get("schema"))
+        return split(picture["name"], picture.get("namespace"))

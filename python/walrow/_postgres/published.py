@@ -26,6 +26,8 @@ class PublishedTable(NamedTuple):
             is published. Empty without a filter.
         parts: The tables that have its rows: its partitions, or itself.
         memberships: Why it is published.
+        schema: Its entry in its schema, and those of the tables above it: SET SCHEMA makes
+            new ones.
         last_column: The greatest attribute number that it has had.
         altered: The numbers of the columns that were altered after its `pg_class` row changed
             last. `ADD COLUMN` changes both.
@@ -34,7 +36,7 @@ class PublishedTable(NamedTuple):
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
-        schema: Its schema.
+        namespace: Its schema's name.
         children: Tables that inherit from it, as SQL, by OID. None of a partitioned table.
     """
 
@@ -45,12 +47,13 @@ class PublishedTable(NamedTuple):
     filters: list[str]
     parts: list[TablePart]
     memberships: list[Membership]
+    schema: str
     last_column: int
     altered: list[int]
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
-    schema: str = ""
+    namespace: str = ""
     children: Mapping[int, str] = MappingProxyType({})
 
 
@@ -101,6 +104,7 @@ class TablePart(NamedTuple):
         changed_columns: The numbers of the columns that the same transaction changed.
         attached: Its entries in `pg_inherits`, which are new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
+        lacks_identity: Whether its old rows lack values that its root's identity has.
     """
 
     oid: int
@@ -113,6 +117,7 @@ class TablePart(NamedTuple):
     changed_columns: list[int]
     attached: str
     pages: int
+    lacks_identity: bool
 
 
 class Membership(NamedTuple):
@@ -196,7 +201,7 @@ def with_rows(
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 
-    Statistics, privileges, indexes and others that change no row do not move them.
+    Statistics, privileges, most indexes and others that change no row do not move them.
 
     Attributes:
         general: The digest of everything that concerns several tables.
@@ -228,6 +233,8 @@ def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     """A query with its parts. Version 14 has no schemas of publications."""
     has_schemas = conn.info.server_version >= HAS_SCHEMAS
     sql = sql.replace("{published}", PUBLISHED).replace("{children}", CHILDREN)
+    for table in ("c", "t"):
+        sql = sql.replace(f"{{identity({table})}}", _IDENTITY.replace("table", table))
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
 
@@ -257,6 +264,16 @@ _SCHEMAS = """
             JOIN pg_class n ON n.relnamespace = s.pnnspid
             JOIN place t ON t.oid = n.oid
 """
+# The columns of a key. Columns that an index only includes are not among them.
+_IDENTITY = """(
+    SELECT array_agg(a.attname)
+    FROM pg_index i
+    JOIN pg_attribute a ON a.attrelid = i.indrelid
+        AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+    WHERE i.indrelid = table.oid AND i.indisvalid AND i.indimmediate
+        AND (table.relreplident = 'd' AND i.indisprimary
+            OR table.relreplident = 'i' AND i.indisreplident)
+)"""
 _SCHEMA_STAMP = """
     UNION ALL
     SELECT 'schemas', sum(hash_record_extended(
@@ -286,6 +303,19 @@ expressions AS MATERIALIZED (
     FROM pg_attrdef x
     GROUP BY x.adrelid
 ),
+keys AS MATERIALIZED (
+    SELECT i.indrelid, sum(hash_record_extended(ROW(
+        i.indkey::text, i.indisprimary, i.indisreplident, i.indisvalid), 0)) AS stamp
+    FROM pg_index i
+    WHERE i.indisprimary OR i.indisreplident
+    GROUP BY i.indrelid
+),
+schemas AS MATERIALIZED (
+    SELECT d.objid, d.xmin::text AS stamp
+    FROM pg_depend d
+    WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+        AND d.refclassid = 'pg_namespace'::regclass
+),
 general AS (
     SELECT 'publications' AS part,
         sum(hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 0)) AS stamp
@@ -301,6 +331,11 @@ general AS (
         ROW(i.inhrelid, i.inhparent, i.xmin::text), 0))
     FROM pg_inherits i
     UNION ALL
+    SELECT 'schemas of partitioned tables', sum(hash_record_extended(ROW(s.objid, s.stamp), 0))
+    FROM schemas s
+    JOIN relation r ON r.oid = s.objid
+    WHERE r.relkind = 'p'
+    UNION ALL
     SELECT 'names of schemas', sum(hash_record_extended(ROW(n.oid, n.nspname), 0))
     FROM pg_namespace n
     WHERE n.nspname !~ '^pg_(toast_)?temp_'
@@ -315,17 +350,20 @@ general AS (
     FROM pg_type y
     WHERE y.oid >= 16384 AND y.typtype IN ('d', 'e', 'r', 'm')
     UNION ALL
-    SELECT 'labels', sum(hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel), 0))
+    SELECT 'labels', sum(hash_record_extended(
+        ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 0))
     FROM pg_enum e
 )
 SELECT jsonb_build_object(
     'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
     'tables', (
         SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, x.stamp), 0)), '{}')
+            ROW(r.stamp, a.stamp, x.stamp, s.stamp, k.stamp), 0)), '{}')
         FROM relation r
         LEFT JOIN columns a ON a.attrelid = r.oid
         LEFT JOIN expressions x ON x.adrelid = r.oid
+        LEFT JOIN schemas s ON s.objid = r.oid
+        LEFT JOIN keys k ON k.indrelid = r.oid
         WHERE r.relkind <> 'c'
     )
 )::text
@@ -403,7 +441,7 @@ part_of (oid, part) AS (
 SELECT jsonb_build_object(
     'oid', c.oid::bigint,
     'name', n.nspname || '.' || c.relname,
-    'schema', n.nspname,
+    'namespace', n.nspname,
     'children', {children},
     'identity', c.relreplident,
     'columns', (
@@ -472,6 +510,13 @@ SELECT jsonb_build_object(
         JOIN pg_publication b ON b.oid = e.publication
         WHERE b.pubname = ANY (%(publications)s::text[])
     ),
+    'schema', (
+        SELECT coalesce(string_agg(d.xmin::text, ' ' ORDER BY d.objid), '')
+        FROM pg_depend d
+        WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+            AND d.refclassid = 'pg_namespace'::regclass AND d.deptype = 'n'
+            AND d.objid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
+    ),
     'last_column', c.relnatts,
     'altered', (
         SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
@@ -516,7 +561,11 @@ SELECT jsonb_build_object(
             -- Other access methods may have other addresses of rows.
             'pages', CASE WHEN h.amname = 'heap' AND %(sized)s
                 THEN pg_relation_size(t.oid) / current_setting('block_size')::int
-                ELSE 0 END
+                ELSE 0 END,
+            -- The server refuses updates and deletes of a table without an identity.
+            'lacks_identity', t.oid <> c.oid AND t.relreplident <> 'f'
+                AND {identity(t)} IS NOT NULL
+                AND (c.relreplident = 'f' OR NOT coalesce({identity(c)} <@ {identity(t)}, true))
         ) ORDER BY t.oid), '[]')
         FROM part_of q
         JOIN pg_class t ON t.oid = q.part
@@ -563,6 +612,11 @@ CROSS JOIN LATERAL (
         SELECT 'label ' || e.oid, e.enumlabel::text,
             -- A label that is younger than the table is a new one, and changes no row.
             CASE WHEN e.oid < c.oid THEN e.xmin END, e.cmin
+        FROM pg_enum e
+        WHERE e.enumtypid = y.oid
+        UNION ALL
+        -- It is new when a label gets another name, and then its own name again.
+        SELECT concat('label ', e.oid, ' written'), e.xmin::text, NULL, NULL
         FROM pg_enum e
         WHERE e.enumtypid = y.oid
         UNION ALL

@@ -21,7 +21,7 @@ from walrow._core import LogObjects
 from walrow._log.marks import Why, needs_of
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
-from walrow._log.questions import first_row, truncates
+from walrow._log.questions import first_row, truncates, versions_between
 from walrow._lsn import Lsn
 from walrow._postgres import published
 from walrow._postgres.births import births
@@ -215,13 +215,15 @@ class Completeness:
 
     def _tables_in_log(self, record: Published, durable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
-        if not record.young and not record.new_files:
-            return record
         try:
             log = Log(self._log)
-            tables = {table.oid: table for table in log.tables()}
+            # To count the rows of each table, all segments are read.
+            names = log.tables() if record.young else ()
+            tables = {table.oid: table for table in names}
             questions = Questions(
-                partial(truncates, log._log), partial(first_row, log._log)
+                partial(truncates, log._log),
+                partial(first_row, log._log),
+                partial(versions_between, log._log),
             )
             return settled(record, tables, log.end, durable, questions)
         except (Error, OSError):
