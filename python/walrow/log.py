@@ -29,7 +29,13 @@ from walrow._log.needs import accept, decide, read_record
 from walrow._log.net_range import NetRules, net_of
 from walrow._log.readers import LogReader, reader_name
 from walrow._log.requests import cancel_load
-from walrow._log.retention import Compacted, Hold, Retained, Retention
+from walrow._log.retention import (
+    Compacted,
+    Hold,
+    Retained,
+    Retention,
+    release_left,
+)
 from walrow._log.stopped import resume
 from walrow._log.writer_options import WriterOptions
 from walrow._log.young_tables import plain_name
@@ -669,6 +675,7 @@ class Log(OpenedLog):
             LogError: A reader or a load needs one of them (`held`): no segment is
                 removed. Or a segment cannot be removed: call it again.
         """
+        release_left(self._log)
         return self._log.prune(self._log.lsn_of(end, "end"), force)
 
     def retain(

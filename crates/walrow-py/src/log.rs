@@ -405,6 +405,14 @@ impl LogDirectory {
         lsn::new(py, found.map_err(|error| errors::log_error(py, error))?)
     }
 
+    /// Sets the tables whose loads hold no segments.
+    fn set_left(&self, py: Python<'_>, oids: Vec<u32>) -> PyResult<()> {
+        self.changed(py, |log| {
+            log.upkeep()?.set_left(oids);
+            Ok(())
+        })
+    }
+
     /// Removes segments. Returns how many.
     fn prune(&self, py: Python<'_>, until: &Bound<'_, PyAny>, force: bool) -> PyResult<usize> {
         let until = options::read_lsn(until, "until")?;

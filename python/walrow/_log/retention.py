@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from walrow._core import LogDirectory
+from walrow._log.needs import read_record
 from walrow._lsn import Lsn
 from walrow._options import DURATION, SIZE, Option, options
 from walrow._results import Result, result
@@ -100,6 +101,7 @@ class Retention:
 
     def apply(self, log: LogDirectory, *, force: bool = False) -> Retained:
         """Removes old segments. See `Log.retain`."""
+        release_left(log)
         done = log.retain(
             _micros(self.age), self.bytes, _micros(self.forget_after), force
         )
@@ -110,6 +112,11 @@ class Retention:
         return Retained(
             done["segments"], done["bytes"], tuple(held), tuple(done["forgotten"])
         )
+
+
+def release_left(log: LogDirectory) -> None:
+    """Lets the loads of tables that left hold nothing back."""
+    log.set_left([*read_record(log.read_object).left])
 
 
 class Keeper:

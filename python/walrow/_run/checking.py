@@ -36,7 +36,7 @@ def check(loaded: Loaded) -> Checked:
     source = loaded.file.source
     problems: list[str] = []
     published: list[Table] = []
-    parents: set[int] = set()
+    parents: frozenset[int] = frozenset()
     unasked = None
     try:
         found = published_of(source)

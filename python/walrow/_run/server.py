@@ -27,7 +27,7 @@ class Published(NamedTuple):
     tables: list[Table]
     missing: list[str]
     has_slot: bool
-    parents: set[int]
+    parents: frozenset[int] = frozenset()
 
 
 class Publication(NamedTuple):
@@ -41,7 +41,7 @@ class Publication(NamedTuple):
 
     name: str
     tables: list[Table]
-    parents: set[int]
+    parents: frozenset[int] = frozenset()
 
 
 class Server(NamedTuple):
@@ -79,7 +79,7 @@ def published_of(source: Source) -> Published:
             sorted({it for each in chosen for it in each.tables}),
             quote(conn, missing),
             slots > 0,
-            {oid for each in chosen for oid in each.parents},
+            frozenset(oid for each in chosen for oid in each.parents),
         )
 
 
@@ -104,7 +104,7 @@ def _publications(conn: psycopg.Connection[Any]) -> list[Publication]:
         Publication(
             it["name"],
             [_table(each) for each in it["tables"]],
-            {each["oid"] for each in it["tables"] if each["is_parent"]},
+            frozenset(each["oid"] for each in it["tables"] if each["is_parent"]),
         )
         for it in records(conn, _PUBLICATIONS)
     ]

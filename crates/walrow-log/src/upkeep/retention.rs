@@ -142,7 +142,7 @@ impl Upkeep {
     }
 
     /// The last load of each table. A load is not needed if another table has the name of its table
-    /// since.
+    /// since, or if the table left.
     fn last_loads(&self) -> Vec<Hold> {
         let mut loads: BTreeMap<Oid, Lsn> = BTreeMap::new();
         let mut names: BTreeMap<Oid, (Lsn, &str, &str)> = BTreeMap::new();
@@ -153,7 +153,7 @@ impl Upkeep {
                     continue;
                 };
                 let (oid, schema, name) = (version.oid, &*version.schema, &*version.name);
-                if table.loaded.is_some() {
+                if table.loaded.is_some() && !self.left.contains(&oid) {
                     loads.insert(oid, segment.start);
                 }
                 let known = names.entry(oid).or_insert((table.last, schema, name));
