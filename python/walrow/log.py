@@ -589,7 +589,7 @@ class Log(OpenedLog):
 
     def _refuse_incomplete(self, table: LogTable, at: Lsn) -> None:
         name, left = table.name, table.left
-        if left is not None and left.holds_at(at):
+        if left is not None and left.holds_at(at, self.end):
             text = f"{name}: {left}: {left.remedy(self.location)}"
             raise LogError(text, code="left", table=name, lsn=left.since)
         open_ = [it for it in table.marks if it.holds_at(at)]

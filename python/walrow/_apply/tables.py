@@ -210,7 +210,7 @@ def refuse_incomplete(
     Raises:
         ApplyError: The receiver has noticed something that only a load makes whole.
     """
-    if (left := table.left) is not None and left.holds_at(end):
+    if (left := table.left) is not None and left.holds_at(end, log.end):
         text = f"{table.name}: {left}: {left.remedy(log.location)}"
         raise ApplyError(text, code="left", table=table.name, lsn=left.since)
     for mark in table.marks:

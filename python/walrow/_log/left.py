@@ -56,9 +56,14 @@ class Left(Result):
         """Whether a user has forgotten it."""
         return self.ruling is Ruling.FORGOTTEN
 
-    def holds_at(self, position: Lsn) -> bool:
-        """Whether its rows may differ from the server's at a position, without a decision."""
-        return self.needs_ruling and self.since <= position
+    def holds_at(self, position: Lsn, end: Lsn) -> bool:
+        """Whether its rows may differ from the server's at a position, without a decision.
+
+        Args:
+            position: The position.
+            end: Where the log ends, which is after the look.
+        """
+        return self.needs_ruling and (position > self.since or position >= end)
 
     def __str__(self) -> str:
         """Returns the reason, with the LSN."""

@@ -102,7 +102,7 @@ def net_of(
         name = min(lacking)
         text = f"{found.name}: column {name} of the key is not among the columns"
         raise SchemaError(text, table=found.name, column=name)
-    span = Range(location, found, first, last, accepted)
+    span = Range(location, found, first, last, directory.end, accepted)
     span.refuse_incomplete()
     before = (
         None if isinstance(table, int) else _before(log, record, table, found, first)

@@ -23,6 +23,7 @@ class Range(NamedTuple):
         table: The table.
         start: Up to where the target has all changes.
         end: Up to where it gets them.
+        log_end: Where the log ends.
         allow: The codes of problems that the caller accepts.
     """
 
@@ -30,6 +31,7 @@ class Range(NamedTuple):
     table: LogTable
     start: Lsn
     end: Lsn
+    log_end: Lsn
     allow: frozenset[str]
 
     def refuse_incomplete(self) -> None:
@@ -39,7 +41,8 @@ class Range(NamedTuple):
             ApplyError: The receiver has noticed something that the stream does not have.
         """
         left = self.table.left
-        if left is not None and left.holds_at(self.end) and left.why not in self.allow:
+        is_left = left is not None and left.holds_at(self.end, self.log_end)
+        if left is not None and is_left and left.why not in self.allow:
             text = f"{self.table.name}: {left}: {left.remedy(self.location)}"
             raise self._refusal(text, "left", left.why.value, lsn=left.since)
         for mark in self.table.marks:

@@ -53,7 +53,7 @@ class PublishedTable(NamedTuple):
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
-    namespace: str = ""
+    namespace: str | None = None
     children: Mapping[int, str] = MappingProxyType({})
 
 

@@ -173,7 +173,7 @@ def _children(published: Sequence[CheckedTable]) -> Iterator[Finding]:
             f"or accept that with walrow log accept LOG {name} --reason inherited"
         )
         sql = "\n".join(
-            f"ALTER PUBLICATION {table.publications[0]} ADD TABLE {child};"
+            f"ALTER PUBLICATION {table.publications[0]} ADD TABLE ONLY {child};"
             for oid, child in table.children.items()
             if oid not in sent
         )
