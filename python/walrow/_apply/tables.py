@@ -216,7 +216,7 @@ def refuse_incomplete(
     for mark in marks:
         if start and mark.code == Why.HAD_ROWS:
             continue
-        if mark.holds_at(end):
+        if mark.holds_at(end, log.end):
             text = (
                 f"{table.name} is not whole since {mark.since}, because {mark.reason}: "
                 f"walrow load {log.location} {table.name}"

@@ -66,10 +66,16 @@ class Mark(Result):
         """Whether the table still needs a load because of it."""
         return self.until is None and self.accepted is None
 
-    def holds_at(self, position: Lsn) -> bool:
-        """Whether the table is not whole at a position because of it, and nobody accepted that."""
+    def holds_at(self, position: Lsn, end: Lsn) -> bool:
+        """Whether the table is not whole at a position because of it, and it was not accepted.
+
+        Args:
+            position: The position.
+            end: Where the log ends. Other WAL may have put `since` behind it.
+        """
+        is_since = position >= min(self.since, end)
         is_before_load = self.until is None or position < self.until
-        return self.accepted is None and self.since <= position and is_before_load
+        return self.accepted is None and is_since and is_before_load
 
 
 def marked(marks: Iterable[Mark], reasons: Iterable[Reason], since: Lsn) -> list[Mark]:
