@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from walrow._lsn import Lsn
 from walrow._postgres.session import records
 from walrow.errors import OptionError
 
@@ -218,12 +217,6 @@ def last_oid(conn: psycopg.Connection[Any]) -> int:
     return int(found)
 
 
-def end_of_wal(conn: psycopg.Connection[Any]) -> Lsn:
-    """A position behind everything that was committed and flushed."""
-    (found,) = records(conn, _END_OF_WAL)
-    return Lsn(found)
-
-
 def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
     """Refuses tables that are not published."""
     published = {table.name for table in tables}
@@ -315,10 +308,6 @@ SELECT jsonb_build_object(
         WHERE r.relkind <> 'c'
     )
 )::text
-"""
-_END_OF_WAL = """
-SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-    ELSE pg_current_wal_flush_lsn() END)::text
 """
 #: The entries of publications, as the beginning of a query: a row for each publication of a table.
 PUBLISHED = """

@@ -243,7 +243,12 @@ class Driver:
             self._tell_timeline(self._timeline_watch.look())
             if core.disk is not None and core.disk.is_compared:
                 times = core.disk.definitions.times
-                self._completeness.look(core.durable, times)
+                self._completeness.look(
+                    core.durable,
+                    times,
+                    readable=core.disk.readable,
+                    is_other=core.link.has_other_positions,
+                )
         if core.word is not None:
             self._report(*core.word)
 
@@ -328,11 +333,8 @@ class Driver:
                 dropped = dropper.do(self._drop_slot)
                 dropper.close()
                 self._answer(dropped, events.SlotDropped, events.SlotDropped)
-            case events.AskLast():
-                self._goal.find_left()
-                compared = self._completeness.compare_now(self._core.durable)
-                last = events.LastAnswered()
-                self._answer(compared, lambda _: last, lambda _: last)
+            case events.LookLast() | events.AskLast():
+                self._ask_last(action)
             case events.Say(word, note):
                 self._report(word, note, now=True)
             case load.Note(text):
@@ -458,6 +460,24 @@ class Driver:
             )
         )
 
+    def _ask_last(self, action: events.LookLast | events.AskLast) -> None:
+        core = self._core
+        if isinstance(action, events.LookLast):
+            is_other = core.link.has_other_positions
+            looked = self._completeness.look_last(core.durable, is_other=is_other)
+            self._answer(looked, events.Looked, events.Looked)
+            return
+        left = self._goal.find_left()
+
+        def settle() -> None:
+            # The log is closed, so readers see all of it.
+            self._completeness.settle(core.durable)
+            if left is not None:
+                left.exception()
+
+        settled = self._files.do(settle)
+        self._answer(settled, lambda _: events.LastAnswered(), events.LastAnswered)
+
     def _connect_to_ask(self) -> psycopg.Connection[Any]:
         return connect_to_ask(self._server.asked, f"(questions for slot {self._slot})")
 
@@ -534,7 +554,8 @@ class Driver:
             trouble = disk.trouble or disk.definitions.trouble or trouble
             if self._load is not None:
                 progress = self._load.progress(disk.held_bytes)
-        seen = Seen(core.durable, core.counts, progress, trouble)
+        is_end_known = not core.link.has_other_positions
+        seen = Seen(core.durable, core.counts, progress, trouble, is_end_known)
         self._reports.report(word, seen, note, now=now)
 
 
