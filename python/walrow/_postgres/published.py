@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import psycopg
 
 from walrow._postgres.session import records
-from walrow.errors import OptionError
+from walrow.errors import Error, OptionError
 
 
 class PublishedTable(NamedTuple):
@@ -217,15 +217,19 @@ def last_oid(conn: psycopg.Connection[Any]) -> int:
     return int(found)
 
 
-def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
-    """Refuses tables that are not published."""
+def unpublished(
+    tables: Sequence[PublishedTable], names: Sequence[str]
+) -> dict[str, Error]:
+    """The errors for names that no published table has, by name."""
     published = {table.name for table in tables}
-    if missing := [name for name in names if name not in published]:
-        text = (
-            f"no table {', '.join(missing)} in the publication: add it with"
-            " ALTER PUBLICATION, or name another one as schema.name"
+    return {
+        name: OptionError(
+            f"no table {name} in the publication: add it with ALTER PUBLICATION, or name "
+            "another one as schema.name"
         )
-        raise OptionError(text)
+        for name in names
+        if name not in published
+    }
 
 
 _HAS_SCHEMAS = 150_000

@@ -24,6 +24,7 @@ from walrow._log.retention import Keeper
 from walrow._log.stopped import refuse_stopped, stop, way_out
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
+from walrow._postgres.copying import was_busy
 from walrow._postgres.failures import deserves_reconnect
 from walrow._postgres.open_connections import OpenConnections
 from walrow._postgres.stream_options import is_streamed
@@ -41,7 +42,7 @@ from walrow._receive.disk_states import (
 from walrow._receive.goal import Goal
 from walrow._receive.link import Link
 from walrow._receive.link_states import Want, Wishes
-from walrow._receive.loading import TableLoad, was_busy
+from walrow._receive.loading import TableLoad
 from walrow._receive.log_thread import LogThread
 from walrow._receive.reports import Reports, Seen
 from walrow._receive.status import Received
@@ -431,9 +432,9 @@ class Driver:
                     current.start(self._log_thread.loads[number])
             case load.StopCopies():
                 self._stop_copies()
-            case load.Record(request, failure):
+            case load.Record(request, failure, _, culprits):
                 done = current if failure is None else None
-                record = partial(self._record, done, request, failure)
+                record = partial(self._record, done, request, failure, culprits)
                 self._answer(
                     self._files.do(record),
                     lambda _: load.Recorded(),
@@ -515,6 +516,7 @@ class Driver:
         done: TableLoad | None,
         request: load_requests.LoadRequest | load.First,
         failure: str | None,
+        culprits: load.Culprits,
     ) -> None:
         """Records an outcome. The disk may refuse it, or stall."""
         if done is not None and done.load is not None:
@@ -526,7 +528,7 @@ class Driver:
                     raise
                 self._reports.add(f"the tables are loaded, but: {error}")
         if not isinstance(request, load.First) and request.key:
-            load_requests.complete(self._log, request, failure)
+            load_requests.complete(self._log, request, failure, *culprits)
         if done is not None:
             loaded = done.progress(0)
             tables, rows = counted(loaded.tables, "table"), counted(loaded.rows, "row")
