@@ -127,7 +127,7 @@ class AppliedTable(NamedTuple):
             tuple(it for it in own.names if not all(it in each for each in versions)),
             options,
             metadata,
-            mode == "changes" or are_unique(log, table, found, chosen=keys is not None),
+            mode == "changes" or are_unique(log, table, found),
         )
 
     def changes(self, start: int, end: int) -> Iterator[pa.RecordBatch]:

@@ -35,6 +35,7 @@ class PublishedTable(NamedTuple):
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
+        primary_key: The columns of its primary key, in the key's order.
     """
 
     oid: int
@@ -51,6 +52,7 @@ class PublishedTable(NamedTuple):
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
+    primary_key: Sequence[str] = ()
 
 
 class PublishedColumn(NamedTuple):
@@ -175,7 +177,7 @@ def with_rows(
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 
-    Statistics, privileges, indexes and others that change no row do not move them.
+    Statistics, privileges, other indexes and others that change no row do not move them.
 
     Attributes:
         general: The digest of everything that concerns several tables.
@@ -264,6 +266,11 @@ columns AS MATERIALIZED (
     WHERE a.attrelid >= 16384 AND a.attnum > 0
     GROUP BY a.attrelid
 ),
+primary_keys AS MATERIALIZED (
+    SELECT i.indrelid, hash_record_extended(ROW(i.indexrelid, i.indkey::text), 0) AS stamp
+    FROM pg_index i
+    WHERE i.indisprimary AND i.indrelid >= 16384
+),
 expressions AS MATERIALIZED (
     SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
     FROM pg_attrdef x
@@ -305,9 +312,10 @@ SELECT jsonb_build_object(
     'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
     'tables', (
         SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, x.stamp), 0)), '{}')
+            ROW(r.stamp, a.stamp, k.stamp, x.stamp), 0)), '{}')
         FROM relation r
         LEFT JOIN columns a ON a.attrelid = r.oid
+        LEFT JOIN primary_keys k ON k.indrelid = r.oid
         LEFT JOIN expressions x ON x.adrelid = r.oid
         WHERE r.relkind <> 'c'
     )
@@ -440,6 +448,14 @@ SELECT jsonb_build_object(
         FROM entry e
         JOIN pg_publication b ON b.oid = e.publication
         WHERE b.pubname = ANY (%(publications)s::text[])
+    ),
+    'primary_key', (
+        SELECT coalesce(jsonb_agg(a.attname ORDER BY k.place), '[]')
+        FROM pg_index i
+        CROSS JOIN unnest((i.indkey::int2[])[0:i.indnkeyatts - 1])
+            WITH ORDINALITY AS k (number, place)
+        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+        WHERE i.indrelid = c.oid AND i.indisprimary
     ),
     'last_column', c.relnatts,
     'altered', (

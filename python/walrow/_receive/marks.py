@@ -248,6 +248,7 @@ def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[st
         ],
         "memberships": [list(each) for each in table.memberships],
         "definitions": dict(table.definitions),
+        "primary_key": list(table.primary_key),
     }
 
 
