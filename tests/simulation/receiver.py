@@ -501,6 +501,7 @@ class Life:
     def _act(self, order: Any) -> None:
         log = self.world.log
         event: Did | Refused
+        log.may_be_ahead = self.world.server.is_conflicting
         try:
             found = log.carry_out(order)
             event = Did(order, log.state(), found)
