@@ -31,9 +31,10 @@ from walrow._receive.marks import (
 
 PART = TablePart(20, "public.t", False, 20, 24, "p", 700, 600, [], "", 0)
 COLUMNS = [
-    PublishedColumn(1, "id", 23, -1, True, None),
-    PublishedColumn(2, "v", 25, -1, False, None),
+    PublishedColumn(1, "id", 23, -1, True, None, False, 600),
+    PublishedColumn(2, "v", 25, -1, False, None, False, 600),
 ]
+FILLED = PublishedColumn(3, "w", 23, -1, True, None, True, 700)
 ALL = Membership("16384 all", "700 {}", "iudt")
 TABLE = PublishedTable(
     20, "public.t", "d", COLUMNS, [], [PART], False, False, [ALL], 2, [], [], {}, False
@@ -154,9 +155,7 @@ def test_the_last_truncate_has_made_a_file_or_a_rewrite_after_it(
 
 
 def test_an_alter_after_the_snapshot_of_a_load_stays_marked() -> None:
-    wider = TABLE._replace(
-        columns=[*COLUMNS, PublishedColumn(3, "w", 23, -1, True, None)], last_column=3
-    )
+    wider = TABLE._replace(columns=[*COLUMNS, FILLED], last_column=3)
     look = Look([wider], 100, Lsn(32), Lsn(40))
     before = at_beginning([TABLE], (), 100, Lsn(8))._replace(position=Lsn(16))
     record = after_look(before, look)
@@ -202,9 +201,7 @@ CHANGES = [
     lambda table: table._replace(filters=["(id > 1)"]),
     lambda table: table._replace(parts=[table.parts[0]._replace(toast=33, file=30)]),
     lambda table: table._replace(memberships=[ALL._replace(publication="9 {}")]),
-    lambda table: table._replace(
-        columns=[*table.columns, PublishedColumn(3, "w", 23, -1, True, None)]
-    ),
+    lambda table: table._replace(columns=[*table.columns, FILLED]),
 ]
 
 

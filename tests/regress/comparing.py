@@ -58,9 +58,12 @@ def compare(dsn: str, log: Path, *, root: bool) -> list[Compared]:
     found = []
     sql = _TABLES.replace("{kinds}", _ROOTS if root else "c.relkind = 'r'")
     sql = sql.replace("{generated}", "'', 's'" if root else "''")
-    for (row,) in _rows(conn, sql):
-        table = json.loads(row)
-        verdict, why = _compared(conn, opened, table)
+    for (row,) in _rows(conn, sql) or ():
+        table = json.loads(row or b"")
+        if (wanted := _rows(conn, table["query"])) is None:
+            # A rule of the suite's refuses to read it.
+            continue
+        verdict, why = _compared(opened, table, Counter(wanted))
         if (reason := marked.get(table["oid"])) is not None:
             is_needless = verdict is Verdict.EQUAL
             verdict = Verdict.NEEDLESS if is_needless else Verdict.NEEDED
@@ -85,10 +88,9 @@ class _Once(walrow.Log):
 
 
 def _compared(
-    conn: pq.PGconn, log: walrow.Log, table: dict[str, Any]
+    log: walrow.Log, table: dict[str, Any], wanted: Counter[tuple[bytes | None, ...]]
 ) -> tuple[Verdict, str]:
     columns = table["columns"]
-    wanted = Counter(_rows(conn, table["query"]))
     try:
         state = _state(log, tuple(table["name"]))
     except errors.SchemaError as error:
@@ -127,10 +129,11 @@ def _state(log: walrow.Log, name: tuple[str, str]) -> pa.Table:
             types[error.column] = "binary"
 
 
-def _rows(conn: pq.PGconn, sql: str) -> list[tuple[bytes | None, ...]]:
-    """The rows of a query, as the server writes them."""
+def _rows(conn: pq.PGconn, sql: str) -> list[tuple[bytes | None, ...]] | None:
+    """The rows of a query, as the server writes them. None if it refuses it."""
     result = conn.exec_(sql.encode())
-    assert result.status == pq.ExecStatus.TUPLES_OK, result.error_message
+    if result.status != pq.ExecStatus.TUPLES_OK:
+        return None
     columns = range(result.nfields)
     return [
         tuple(result.get_value(row, column) for column in columns)

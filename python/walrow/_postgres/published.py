@@ -64,6 +64,9 @@ class PublishedColumn(NamedTuple):
         type_modifier: Its type modifier, or -1.
         has_default: Whether rows that exist when it is added may get a value.
         expression: The OID of its expression, if it is generated.
+        is_filled: Whether rows that existed when it was added have a value that is not in their
+            files (`atthasmissing`).
+        changed: The transaction that changed its `pg_attribute` row last.
     """
 
     number: int
@@ -72,6 +75,8 @@ class PublishedColumn(NamedTuple):
     type_modifier: int
     has_default: bool
     expression: int | None
+    is_filled: bool
+    changed: int
 
 
 class TablePart(NamedTuple):
@@ -376,14 +381,17 @@ SELECT jsonb_build_object(
             'quoted', quote_ident(a.attname),
             'type_oid', a.atttypid::bigint,
             'type_modifier', a.atttypmod,
-            'has_default', a.atthasdef OR a.atthasmissing OR a.attnotnull
-                OR a.attidentity <> '' OR y.typdefault IS NOT NULL
+            'has_default', a.atthasdef OR a.attnotnull OR a.attidentity <> ''
+                OR y.typdefault IS NOT NULL,
+            -- A new file has the value in the rows.
+            'is_filled', a.atthasmissing
                 -- Only tables with rows have the value that old rows get.
                 OR c.relkind = 'p' AND EXISTS (
                     SELECT FROM pg_partition_tree(c.oid) t
                     JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
                     WHERE m.atthasmissing
                 ),
+            'changed', a.xmin::text::bigint,
             'expression', (
                 SELECT x.oid::bigint
                 FROM pg_attrdef x

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from walrow._log.items import LogTable
-    from walrow._postgres.published import PublishedTable, TablePart
+    from walrow._postgres.published import PublishedColumn, PublishedTable, TablePart
 
 
 class Questions(NamedTuple):
@@ -88,8 +88,11 @@ def after_look(before: Published, look: Look) -> Published:
             continue
         oid, known = table.oid, known_tables.get(table.oid)
         if known is not None:
+            keeps = _keeps_values(known, table)
             reasons = list(_differences(known, table, before.last_oid))
-            if new_files := _new_files(known, table):
+            if not keeps and _is_rewritten(known, table):
+                reasons.append(REWRITTEN)
+            if not keeps and (new_files := _new_files(known, table)):
                 first = files.get(oid)
                 since = before.position if first is None else first.pending.since
                 earlier = {} if first is None else first.files
@@ -218,7 +221,7 @@ def after_load(
 def _young(table: PublishedTable, pending: Pending) -> YoungTable:
     files = [part for part in table.parts if part.file != part.oid]
     return YoungTable(
-        [list(column) for column in table.columns],
+        [_column(column) for column in table.columns],
         pending,
         table.has_altered_types,
         # ALTER TABLE makes the TOAST table after the file. TRUNCATE and VACUUM keep an older one.
@@ -233,12 +236,19 @@ def _young(table: PublishedTable, pending: Pending) -> YoungTable:
     )
 
 
+def _column(column: PublishedColumn) -> list[Any]:
+    """A column for the record: what a later look compares."""
+    number, quoted, oid, modifier, has_default, expression, is_filled, _ = column
+    return [number, quoted, oid, modifier, has_default or is_filled, expression]
+
+
 def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[str, Any]:
     # A load ends no name: a target with `deletes="soft"` keeps values under it.
     now = {_folded(column.quoted) for column in table.columns}
     return {
         "name": table.name,
-        "columns": [list(column) for column in table.columns],
+        "columns": [_column(column) for column in table.columns],
+        "changed": [column.changed for column in table.columns],
         "gone": sorted(_earlier_names(before or {}, table) - now),
         "last_column": table.last_column,
         "filters": list(table.filters),
@@ -313,8 +323,6 @@ def _differences(
     }:
         yield TYPE_ALTERED
     yield from _column_differences(before, table)
-    if _is_rewritten(before, table):
-        yield REWRITTEN
 
 
 def _publication_differences(
@@ -352,6 +360,27 @@ def _partition_differences(
         yield Reason(Why.PARTITIONS, text)
 
 
+def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
+    """Whether a new file must have the values of the old one, as after VACUUM FULL or CLUSTER.
+
+    A table that is named in a publication cannot be made unlogged, its own TRUNCATE is in the log,
+    and ALTER TABLE changes the catalog's row of a column whose values it writes.
+    """
+    then = {tuple(each) for each in before["memberships"]}
+    # A partition has the places of its ancestors, with a path to them.
+    is_named = any(
+        place.split(" ", 4)[1::3] == ["table", ""] and "t" in operations
+        for place, _, operations in then & set(table.memberships)
+    )
+    numbers = [number for number, *_ in before["columns"]]
+    changed = dict(zip(numbers, before.get("changed", ()), strict=False))
+    return (
+        is_named
+        and [part.oid for part in table.parts] == [table.oid]
+        and all(changed.get(it.number) == it.changed for it in table.columns)
+    )
+
+
 def _is_rewritten(before: Mapping[str, Any], table: PublishedTable) -> bool:
     """Whether ALTER TABLE has rewritten a table with TOAST, or has made it unlogged.
 
@@ -370,7 +399,10 @@ def _column_differences(
 ) -> Iterator[Reason]:
     known = {column[0]: column for column in before["columns"]}
     earlier = _earlier_names(before, table)
-    for number, name, *type_, has_default, expression in table.columns:
+    files = {oid: file for oid, file, *_ in before["parts"]}
+    has_new_file = any(files.get(it.oid, it.file) != it.file for it in table.parts)
+    for column in table.columns:
+        number, name, *type_, has_default, expression, is_filled, _ = column
         if number in known:
             _, old_name, *old_type, _, old_expression = known[number]
             if old_name != name:
@@ -387,6 +419,7 @@ def _column_differences(
             # Its Relation messages look like the old ones: readers keep the old values.
             text = f"column {name} was dropped and added again"
             yield Reason(Why.RETURNED, text)
-        elif has_default:
+        elif is_filled or (has_default and has_new_file):
+            # Otherwise it was NULL: a value that is not NULL was written, and is in the log.
             text = f"column {name} was added with a value for existing rows"
             yield Reason(Why.DEFAULT, text)
