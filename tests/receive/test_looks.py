@@ -14,8 +14,16 @@ from servers import EmbeddedServer
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.published import Published
 from walrow._lsn import Lsn
-from walrow._postgres.published import last_oid, published_tables, stamps
-from walrow._receive.marks import Look, Questions, after_look, at_beginning, settled
+from walrow._postgres.births import births
+from walrow._postgres.published import published_tables, stamps
+from walrow._receive.marks import (
+    Look,
+    Questions,
+    after_look,
+    at_beginning,
+    newcomers,
+    settled,
+)
 
 PUBLICATIONS = ["looks"]
 
@@ -25,7 +33,7 @@ class Looks:
 
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         self._conn = conn
-        self.record = Published(None, Lsn(0), 0, {}, {}, {})
+        self.record = Published(None, Lsn(0), None, {}, {}, {})
 
     def sql(self, *statements: str) -> None:
         for statement in statements:
@@ -43,7 +51,7 @@ class Looks:
         """The tables are whole, as after a load."""
         self.stamps = stamps(self._conn, PUBLICATIONS)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False)
-        self.record = at_beginning(tables, (), last_oid(self._conn), Lsn(8))
+        self.record = at_beginning(tables, (), PUBLICATIONS, Lsn(8))
 
     def look(self) -> Published:
         """Looks once more, before the log is compared."""
@@ -53,9 +61,10 @@ class Looks:
         at = Lsn(self.record.position + 8)
         if moved is not None and not moved:
             return self.record._replace(position=at)
-        last = last_oid(self._conn)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
-        return after_look(self.record, Look(tables, last, at, at, moved))
+        new = newcomers(self.record, tables)
+        found = births(self._conn, PUBLICATIONS, PUBLICATIONS, new)
+        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved, found))
 
     def codes(self, truncates: Sequence[int] = ()) -> dict[str, list[str]]:
         """Looks once more. Returns the codes of the open marks, by table.
@@ -258,7 +267,7 @@ def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
     assert young == {
         "public.t": (False, False),
         "public.small": (False, True),
-        "public.r": (True, False),
+        "public.r": (True, True),
     }
 
 

@@ -116,7 +116,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
         return Published(
             {int(oid): table for oid, table in found["published"].items()},
             Lsn(found["position"]),
-            int(found["last_oid"]),
+            found.get("publications"),
             {
                 int(oid): [
                     Mark(
@@ -139,7 +139,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
             },
         )
     except FileNotFoundError:
-        return Published(None, Lsn(0), 0, {}, {}, {})
+        return Published(None, Lsn(0), None, {}, {}, {})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
@@ -158,7 +158,7 @@ def write_published(log: Path, value: Published) -> None:
     record = {
         "published": value.tables,
         "position": str(value.position),
-        "last_oid": value.last_oid,
+        "publications": value.publications,
         "incomplete": {
             oid: [
                 {

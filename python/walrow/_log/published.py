@@ -16,7 +16,7 @@ class Published(NamedTuple):
     Attributes:
         tables: The tables, by OID. None if it never looked.
         position: Where the log ended.
-        last_oid: The greatest OID of a relation.
+        publications: The publications of the stream. None if the record does not have them.
         marks: When tables were not whole.
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
@@ -24,7 +24,7 @@ class Published(NamedTuple):
 
     tables: dict[int, dict[str, Any]] | None
     position: Lsn
-    last_oid: int
+    publications: list[str] | None
     marks: dict[int, list[Mark]]
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]

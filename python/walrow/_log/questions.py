@@ -49,18 +49,18 @@ def _truncates(log: LogDirectory, oid: int, since: Lsn, end: Lsn) -> list[int]:
     return found
 
 
-def first_xid(log: LogDirectory, oid: int) -> int | None:
-    """The ID of the first transaction in the log that has a row of a table."""
-    xid = None
+def first_row(log: LogDirectory, oid: int) -> tuple[int, Lsn] | None:
+    """The first transaction in the log that has a row of a table: its ID, and its commit's LSN."""
+    found = None
     with log.open(tables=[oid]) as file:
         for frame in frames(file):
             message = frame.message
             if message is None:
                 continue
             if message.name == "Begin":
-                xid = int(message.xid)
+                found = int(message.xid), message.final_lsn
             elif message.name in _ROWS and message.relation == oid:
-                return xid
+                return found
     return None
 
 

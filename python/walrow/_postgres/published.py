@@ -24,9 +24,6 @@ class PublishedTable(NamedTuple):
         filters: The row filters of its publications, as SQL: a row that one of them accepts
             is published. Empty without a filter.
         parts: The tables that have its rows: its partitions, or itself.
-        is_chosen: Whether it was chosen for a publication. Otherwise all tables, or those of
-            its schema, are published, so that a new one has no earlier rows.
-        is_partition: Whether it was created as a partition.
         memberships: Why it is published.
         last_column: The greatest attribute number that it has had.
         altered: The numbers of the columns that were altered after its `pg_class` row changed
@@ -44,8 +41,6 @@ class PublishedTable(NamedTuple):
     columns: list[PublishedColumn]
     filters: list[str]
     parts: list[TablePart]
-    is_chosen: bool
-    is_partition: bool
     memberships: list[Membership]
     last_column: int
     altered: list[int]
@@ -85,7 +80,6 @@ class TablePart(NamedTuple):
     Attributes:
         oid: Its OID.
         quoted: Its name as SQL.
-        is_born: Whether it was created as a partition.
         file: The number of its file, which changes when it is truncated or rewritten.
         toast: The OID of its TOAST table, which changes when ALTER TABLE rewrites it. None
             without one.
@@ -99,7 +93,6 @@ class TablePart(NamedTuple):
 
     oid: int
     quoted: str
-    is_born: bool
     file: int
     toast: int | None
     persistence: str
@@ -211,16 +204,10 @@ def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps
 
 def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     """A query with its parts. Version 14 has no schemas of publications."""
-    has_schemas = conn.info.server_version >= _HAS_SCHEMAS
+    has_schemas = conn.info.server_version >= HAS_SCHEMAS
     sql = sql.replace("{published}", PUBLISHED)
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
-
-
-def last_oid(conn: psycopg.Connection[Any]) -> int:
-    """The greatest OID of a relation. Later ones are greater, until OIDs wrap around."""
-    (found,) = records(conn, "SELECT to_jsonb(max(oid)::bigint)::text FROM pg_class")
-    return int(found)
 
 
 def end_of_wal(conn: psycopg.Connection[Any]) -> Lsn:
@@ -240,7 +227,7 @@ def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
         raise OptionError(text)
 
 
-_HAS_SCHEMAS = 150_000
+HAS_SCHEMAS = 150_000
 _SCHEMAS = """
             UNION ALL
             SELECT s.pnpubid, concat_ws(' ', 'schema', s.oid, s.xmin, t.path)
@@ -406,18 +393,6 @@ SELECT jsonb_build_object(
             AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
     ),
     'filters', p.filters,
-    'is_chosen', EXISTS (
-        SELECT FROM pg_publication_rel r
-        JOIN pg_publication b ON b.oid = r.prpubid
-        WHERE b.pubname = ANY (%(publications)s::text[])
-            -- From version 19 on: an excepted table is not published by its entry.
-            AND (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
-            AND r.prrelid IN (
-                SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
-    ),
-    'is_partition', coalesce((
-        SELECT i.xmin = c.xmin FROM pg_inherits i WHERE i.inhrelid = c.oid LIMIT 1
-    ), false),
     'memberships', (
         WITH place (oid, number, path) AS (
             -- An ancestor's entry counts while the table is attached to it.
@@ -476,9 +451,6 @@ SELECT jsonb_build_object(
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
             'quoted', format('%%I.%%I', m.nspname, t.relname),
-            'is_born', coalesce((
-                SELECT i.xmin = t.xmin FROM pg_inherits i WHERE i.inhrelid = t.oid LIMIT 1
-            ), false),
             'file', t.relfilenode::bigint,
             'toast', nullif(t.reltoastrelid::bigint, 0),
             'persistence', t.relpersistence,

@@ -21,9 +21,10 @@ from walrow._core import LogObjects
 from walrow._log.marks import Why
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
-from walrow._log.questions import first_xid, truncates
+from walrow._log.questions import first_row, truncates
 from walrow._lsn import Lsn
 from walrow._postgres import published
+from walrow._postgres.births import births
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.preflight.finding import listed
 from walrow._postgres.published import PublishedTable, Stamps
@@ -35,6 +36,7 @@ from walrow._receive.marks import (
     after_load,
     after_look,
     at_beginning,
+    newcomers,
     settled,
 )
 from walrow._results import counted
@@ -117,10 +119,9 @@ class Completeness:
             conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
             conn.execute("SET LOCAL lock_timeout = '2s'")
             conn.execute("SET LOCAL statement_timeout = '10s'")
-            last = published.last_oid(conn)
             tables = published.published_tables(conn, self._publications, sized=False)
             lacking = published.with_rows(conn, tables)
-        record = at_beginning(tables, lacking, last, start)
+        record = at_beginning(tables, lacking, self._publications, start)
         self._store(record._replace(marks={}), record)
 
     def compare_now(self, durable: Lsn) -> Future[None]:
@@ -152,13 +153,15 @@ class Completeness:
             before, look = self._stamps, None
             moved = None if before is None else stamps.moved(before)
             if moved is None or moved:
-                # First: a relation that is created between them is looked at again.
-                last = published.last_oid(conn)
+                names = self._publications
                 tables = published.published_tables(
-                    conn, self._publications, sized=False, oids=moved
+                    conn, names, sized=False, oids=moved
                 )
+                record = self._record()
+                new = newcomers(record, tables)
+                found = births(conn, names, record.publications or names, new)
                 seen = published.end_of_wal(conn)
-                look = Look(tables, last, durable, seen, moved)
+                look = Look(tables, names, durable, seen, moved, found)
             with self._lock:
                 if generation == self._generation:
                     self._take(look, durable)
@@ -189,7 +192,7 @@ class Completeness:
             log = Log(self._log)
             tables = {table.oid: table for table in log.tables()}
             questions = Questions(
-                partial(truncates, log._log), partial(first_xid, log._log)
+                partial(truncates, log._log), partial(first_row, log._log)
             )
             return settled(record, tables, log.end, durable, questions)
         except (Error, OSError):
