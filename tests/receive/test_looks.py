@@ -72,9 +72,13 @@ class Looks:
         Args:
             truncates: The transactions with a TRUNCATE that the log has.
         """
-        questions = Questions(lambda _oid, _since: truncates, lambda _oid: None)
         record = self.look()
         at = record.position
+        found = [(xid, Lsn(at - 1)) for xid in truncates]
+        questions = Questions(
+            lambda _oid, since: [it for it in found if it[1] >= since],
+            lambda _oid: None,
+        )
         self.record = settled(record, {}, at, at, questions)
         tables = self.record.tables or {}
         return {

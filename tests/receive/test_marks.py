@@ -106,9 +106,9 @@ def test_new_files_without_toast_are_a_rewrite_or_a_truncate() -> None:
     assert codes(record) == []
     asked: list[tuple[int, int]] = []
 
-    def truncates(oid: int, since: Lsn) -> list[int]:
+    def truncates(oid: int, since: Lsn) -> list[tuple[int, Lsn]]:
         asked.append((oid, since))
-        return [700]
+        return [(700, Lsn(12))]
 
     truncated = settled(
         record, {}, position, position, ONLY._replace(truncates=truncates)

@@ -51,7 +51,7 @@ class Mark(Result):
         code: The reason, as a code.
         reason: The event in words.
         since: Where the log ended when the receiver looked last before. It happened later.
-        until: The end of the load that made the table whole again. None before.
+        until: The end of the load, or the TRUNCATE, that made the table whole again. None before.
         accepted: When somebody accepted it. None if nobody did.
     """
 
@@ -95,6 +95,19 @@ def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
         replace(mark, until=point)
         if mark.until is None and mark.since <= point
         else mark
+        for mark in marks
+    ]
+
+
+def emptied(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
+    """Ends the marks of a table that a later TRUNCATE has emptied.
+
+    A target may keep the values of its removed rows under the name of a column.
+    """
+    return [
+        mark
+        if mark.until is not None or mark.code in {Why.RENAMED, Why.RETURNED}
+        else replace(mark, until=point)
         for mark in marks
     ]
 

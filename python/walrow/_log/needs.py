@@ -137,9 +137,10 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 )
                 for oid, each in found["new_files"].items()
             },
+            {int(oid): Lsn(lsn) for oid, lsn in found.get("noticed", {}).items()},
         )
     except FileNotFoundError:
-        return Published(None, Lsn(0), None, {}, {}, {})
+        return Published(None, Lsn(0), None, {}, {}, {}, {})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
@@ -177,6 +178,7 @@ def write_published(log: Path, value: Published) -> None:
             oid: {"pending": each.pending.record(), "files": each.files}
             for oid, each in value.new_files.items()
         },
+        "noticed": {oid: str(lsn) for oid, lsn in value.noticed.items()},
     }
     LogObjects(log).replace(_NEEDED, json.dumps(record).encode())
 

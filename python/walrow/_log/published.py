@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from walrow._log.marks import Mark
@@ -20,6 +22,7 @@ class Published(NamedTuple):
         marks: When tables were not whole.
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
+        noticed: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -28,3 +31,4 @@ class Published(NamedTuple):
     marks: dict[int, list[Mark]]
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
+    noticed: Mapping[int, Lsn] = MappingProxyType({})

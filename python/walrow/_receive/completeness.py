@@ -186,11 +186,12 @@ class Completeness:
 
     def _tables_in_log(self, record: Published, durable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
-        if not record.young and not record.new_files:
+        if not (record.young or record.new_files or record.noticed):
             return record
         try:
             log = Log(self._log)
-            tables = {table.oid: table for table in log.tables()}
+            # They look at all segments.
+            tables = {it.oid: it for it in log.tables()} if record.young else {}
             questions = Questions(
                 partial(truncates, log._log), partial(first_row, log._log)
             )

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._log.marks import Reason, Why, ended, marked
+from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
 from walrow._log.young_tables import REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
@@ -27,13 +27,13 @@ class Questions(NamedTuple):
     """Questions that only the changes in a log answer.
 
     Attributes:
-        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN,
-            in their order.
+        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN:
+            their IDs and the LSNs of their commits, in the order of these.
         first_row: The first transaction with a row of a table: its ID, and the LSN of its
             commit. None without one.
     """
 
-    truncates: Callable[[int, Lsn], Sequence[int]]
+    truncates: Callable[[int, Lsn], Sequence[tuple[int, Lsn]]]
     first_row: Callable[[int], tuple[int, Lsn] | None]
 
 
@@ -95,13 +95,16 @@ def at_beginning(
     reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
     marks = {oid: marked([], [reason], start) for oid in lacking}
     pictures = {table.oid: _picture(table, None) for table in tables}
-    return Published(pictures, start, list(publications), marks, {}, {})
+    noticed = dict.fromkeys(lacking, start)
+    return Published(pictures, start, list(publications), marks, {}, {}, noticed)
 
 
 def after_look(before: Published, look: Look) -> Published:
     """The record after a look."""
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
+    # An earlier record does not say when its marks were made: before this look.
+    noticed = dict.fromkeys(_open(marks), look.seen) | before.noticed
     for table in look.tables:
         if before.tables is None:
             continue
@@ -133,6 +136,7 @@ def after_look(before: Published, look: Look) -> Published:
                 young[oid] = came
         if reasons:
             marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+            noticed[oid] = look.seen
             if any(reason.code != Why.TYPE for reason in reasons):
                 young.pop(oid, None)
     moved = known_tables.keys() if look.moved is None else look.moved
@@ -140,7 +144,14 @@ def after_look(before: Published, look: Look) -> Published:
     for table in look.tables:
         pictures[table.oid] = _picture(table, known_tables.get(table.oid))
     publications = list(look.publications)
-    return Published(pictures, look.durable, publications, marks, young, files)
+    return Published(
+        pictures, look.durable, publications, marks, young, files, noticed
+    )
+
+
+def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
+    """The tables that are not whole."""
+    return [oid for oid, each in marks.items() if any(mark.is_open for mark in each)]
 
 
 def settled(
@@ -160,7 +171,7 @@ def settled(
         ask: Asks the log.
     """
     marks, pictures = dict(before.marks), dict(before.tables or {})
-    young, files = {}, {}
+    young, files, noticed = {}, {}, dict(before.noticed)
     for oid, table in before.young.items():
         found, picture = tables.get(oid), pictures.get(oid)
         columns = table.columns if picture is None else picture["columns"]
@@ -178,21 +189,30 @@ def settled(
             pictures[oid] = picture | {"gone": gone}
         if reason is not None:
             marks[oid] = marked(marks.get(oid, ()), [reason], table.pending.since)
+            noticed[oid] = max(table.pending.seen, noticed.get(oid, Lsn(0)))
         elif later is not None:
             young[oid] = later
     for oid, each in before.new_files.items():
         since = each.pending.since
-        if is_explained(each.files, ask.truncates(oid, since)):
+        if is_explained(each.files, [xid for xid, _ in ask.truncates(oid, since)]):
             continue
         if (pending := each.pending.later(end, durable)) is None:
             marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], since)
+            noticed[oid] = max(each.pending.seen, noticed.get(oid, Lsn(0)))
         else:
             files[oid] = each._replace(pending=pending)
+    noticed = {oid: noticed[oid] for oid in _open(marks) if oid in noticed}
+    for oid, since in noticed.items():
+        if later_ones := ask.truncates(oid, since):
+            _, commit = later_ones[-1]
+            marks[oid] = emptied(marks[oid], Lsn(commit + 1))
+        noticed[oid] = max(since, end)
     return before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,
         young=young,
         new_files=files,
+        noticed=noticed,
     )
 
 
@@ -200,7 +220,7 @@ def _doubt(
     young: YoungTable,
     found: LogTable | None,
     first_row: Callable[[], tuple[int, Lsn] | None],
-    truncates: Callable[[Lsn], Sequence[int]],
+    truncates: Callable[[Lsn], Sequence[tuple[int, Lsn]]],
 ) -> Reason | None:
     """Why a young table is not whole, once the log has everything from before the look."""
     has_rows = found is not None and found.rows > 0
@@ -208,7 +228,8 @@ def _doubt(
     if young.is_doubted and has_rows and (first := first_row()):
         return NEW if first[1] < young.pending.seen else None
     if young.files and (has_rows or young.has_rows):
-        return None if is_explained(young.files, truncates(Lsn(0))) else REWRITTEN
+        xids = [xid for xid, _ in truncates(Lsn(0))]
+        return None if is_explained(young.files, xids) else REWRITTEN
     return None
 
 
