@@ -82,8 +82,9 @@ class Looks:
         self.record = settled(record, {}, at, at, questions)
         tables = self.record.tables or {}
         return {
-            tables[oid]["name"]: [mark.code.value for mark in marks]
+            tables[oid]["name"]: codes
             for oid, marks in self.record.marks.items()
+            if (codes := [mark.code.value for mark in marks if mark.is_open])
         }
 
 
@@ -248,6 +249,92 @@ def test_a_rewrite_leaves_a_mark(looks: Looks, name: str) -> None:
         f"VACUUM FULL {name}",
     )
     assert looks.codes() == {f"public.{name}": ["rewritten"]}
+
+
+BACKFILL = ["ALTER TABLE {} ADD c int", "UPDATE {} SET c = n"]
+ADDED = [
+    "ALTER TABLE {} ADD c int NOT NULL DEFAULT 5",
+    "ALTER TABLE {} ALTER c DROP DEFAULT",
+]
+RETYPED = "ALTER TABLE {} ALTER n TYPE int USING n + 1"
+DOMAIN = ["DROP DOMAIN IF EXISTS d", "CREATE DOMAIN d AS int DEFAULT 5"]
+NAMED, INSERTS = (
+    "TABLE t, small",
+    "TABLE t, small WITH (publish = 'insert, update, delete')",
+)
+
+#: A publication, statements between two looks at a table, and the codes of its marks.
+NEEDS = [
+    ("ALL TABLES", [*BACKFILL, "ALTER TABLE {} ALTER c SET NOT NULL"], set()),
+    ("ALL TABLES", [*BACKFILL, "ALTER TABLE {} ALTER c SET DEFAULT 7"], set()),
+    ("ALL TABLES", ["ALTER TABLE {} ADD c int DEFAULT NULL"], set()),
+    ("ALL TABLES", ADDED, {"column_default"}),
+    ("ALL TABLES", [*DOMAIN, "ALTER TABLE {} ADD c d"], {"column_default"}),
+    (NAMED, ["VACUUM FULL {}"], set()),
+    (NAMED, ["CLUSTER {} USING {}_pkey"], set()),
+    (NAMED, ["ALTER TABLE {} ADD c int", "VACUUM FULL {}"], {"rewritten"}),
+    (NAMED, [RETYPED, "VACUUM FULL {}"], {"rewritten"}),
+    (NAMED, [*ADDED, "VACUUM FULL {}"], {"column_default", "rewritten"}),
+    (
+        NAMED,
+        ["ALTER PUBLICATION looks DROP TABLE {}", "ALTER TABLE {} SET UNLOGGED"]
+        + ["ALTER TABLE {} SET LOGGED", "ALTER PUBLICATION looks ADD TABLE {}"],
+        {"left_publication", "rewritten"},
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["t", "small"])
+@pytest.mark.parametrize(("scope", "statements", "codes"), NEEDS)
+def test_what_may_have_changed_rows_leaves_a_mark(
+    looks: Looks, name: str, scope: str, statements: list[str], codes: set[str]
+) -> None:
+    looks.sql(*SETUP, f"CREATE PUBLICATION looks FOR {scope}")
+    looks.begin()
+    looks.sql(*(statement.replace("{}", name) for statement in statements))
+    found = {table: set(codes) for table, codes in looks.codes().items()}
+    assert found == ({f"public.{name}": codes} if codes else {})
+
+
+def test_a_new_file_without_its_truncate_leaves_a_mark(looks: Looks) -> None:
+    """The stream does not have each TRUNCATE: a new file may have lost rows."""
+    looks.sql(*SETUP, f"CREATE PUBLICATION looks FOR {INSERTS}")
+    looks.begin()
+    looks.sql("VACUUM FULL small")
+    assert looks.codes() == {"public.small": ["rewritten"]}
+
+
+def test_an_expression_that_is_not_published(looks: Looks) -> None:
+    if looks._conn.info.server_version < 170_000:
+        # Earlier versions cannot set it.
+        return
+    looks.sql(
+        GENERATED,
+        "ALTER TABLE g ADD n int",
+        "CREATE PUBLICATION looks FOR TABLE g",
+    )
+    looks.begin()
+    looks.sql("ALTER TABLE g ALTER twice SET EXPRESSION AS (id * 3)")
+    assert looks.codes() == {}
+    looks.sql(
+        "ALTER TABLE g ALTER n TYPE int USING n + 1",
+        "ALTER TABLE g ALTER twice SET EXPRESSION AS (id * 4)",
+    )
+    assert looks.codes() == {"public.g": ["rewritten"]}
+
+
+def test_a_truncate_after_the_look_ends_the_mark(looks: Looks) -> None:
+    looks.sql(*SETUP, "CREATE PUBLICATION looks FOR ALL TABLES")
+    looks.begin()
+    # Its TRUNCATE was before the rewrite.
+    truncates = looks.truncate("TRUNCATE small")
+    looks.sql("INSERT INTO small VALUES (1, 1)", *REWRITES[0])
+    assert looks.codes(truncates) == {"public.small": ["rewritten"]}
+    looks.sql("ALTER TABLE small RENAME n TO m")
+    assert looks.codes() == {"public.small": ["rewritten", "column_renamed"]}
+    assert looks.codes(looks.truncate("TRUNCATE small")) == {
+        "public.small": ["column_renamed"]
+    }
 
 
 def test_a_young_table_that_was_rewritten(looks: Looks) -> None:

@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from walrow._lsn import Lsn
 from walrow._postgres.session import records
-from walrow.errors import OptionError
+from walrow.errors import Error, OptionError
 
 
 class PublishedTable(NamedTuple):
@@ -33,6 +32,7 @@ class PublishedTable(NamedTuple):
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
+        primary_key: The columns of its primary key, in the key's order.
     """
 
     oid: int
@@ -47,6 +47,7 @@ class PublishedTable(NamedTuple):
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
+    primary_key: Sequence[str] = ()
 
 
 class PublishedColumn(NamedTuple):
@@ -174,7 +175,7 @@ def with_rows(
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 
-    Statistics, privileges, indexes and others that change no row do not move them.
+    Statistics, privileges, other indexes and others that change no row do not move them.
 
     Attributes:
         general: The digest of everything that concerns several tables.
@@ -210,21 +211,19 @@ def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
 
 
-def end_of_wal(conn: psycopg.Connection[Any]) -> Lsn:
-    """A position behind everything that was committed and flushed."""
-    (found,) = records(conn, _END_OF_WAL)
-    return Lsn(found)
-
-
-def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
-    """Refuses tables that are not published."""
+def unpublished(
+    tables: Sequence[PublishedTable], names: Sequence[str]
+) -> dict[str, Error]:
+    """The errors for names that no published table has, by name."""
     published = {table.name for table in tables}
-    if missing := [name for name in names if name not in published]:
-        text = (
-            f"no table {', '.join(missing)} in the publication: add it with"
-            " ALTER PUBLICATION, or name another one as schema.name"
+    return {
+        name: OptionError(
+            f"no table {name} in the publication: add it with ALTER PUBLICATION, or name "
+            "another one as schema.name"
         )
-        raise OptionError(text)
+        for name in names
+        if name not in published
+    }
 
 
 HAS_SCHEMAS = 150_000
@@ -258,6 +257,11 @@ columns AS MATERIALIZED (
     FROM pg_attribute a
     WHERE a.attrelid >= 16384 AND a.attnum > 0
     GROUP BY a.attrelid
+),
+primary_keys AS MATERIALIZED (
+    SELECT i.indrelid, hash_record_extended(ROW(i.indexrelid, i.indkey::text), 0) AS stamp
+    FROM pg_index i
+    WHERE i.indisprimary AND i.indrelid >= 16384
 ),
 expressions AS MATERIALIZED (
     SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
@@ -300,17 +304,14 @@ SELECT jsonb_build_object(
     'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
     'tables', (
         SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, x.stamp), 0)), '{}')
+            ROW(r.stamp, a.stamp, k.stamp, x.stamp), 0)), '{}')
         FROM relation r
         LEFT JOIN columns a ON a.attrelid = r.oid
+        LEFT JOIN primary_keys k ON k.indrelid = r.oid
         LEFT JOIN expressions x ON x.adrelid = r.oid
         WHERE r.relkind <> 'c'
     )
 )::text
-"""
-_END_OF_WAL = """
-SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-    ELSE pg_current_wal_flush_lsn() END)::text
 """
 #: The entries of publications, as the beginning of a query: a row for each publication of a table.
 PUBLISHED = """
@@ -430,6 +431,14 @@ SELECT jsonb_build_object(
         FROM entry e
         JOIN pg_publication b ON b.oid = e.publication
         WHERE b.pubname = ANY (%(publications)s::text[])
+    ),
+    'primary_key', (
+        SELECT coalesce(jsonb_agg(a.attname ORDER BY k.place), '[]')
+        FROM pg_index i
+        CROSS JOIN unnest((i.indkey::int2[])[0:i.indnkeyatts - 1])
+            WITH ORDINALITY AS k (number, place)
+        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+        WHERE i.indrelid = c.oid AND i.indisprimary
     ),
     'last_column', c.relnatts,
     'altered', (

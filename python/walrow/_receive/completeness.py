@@ -6,6 +6,7 @@ that. A load makes a table whole again.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import threading
 import time
@@ -29,6 +30,7 @@ from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.preflight.finding import listed
 from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
+from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
 from walrow._receive.marks import (
     Look,
@@ -82,19 +84,24 @@ class Completeness:
         self._stamps: Stamps | None = None
         self._look: Look | None = None
 
-    def look(self, durable: Lsn, catalogs: int) -> None:
+    def look(
+        self, durable: Lsn, catalogs: int, *, readable: Lsn, is_other: bool
+    ) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
 
         Args:
             durable: Where the log ends.
             catalogs: How often the catalog was read.
+            readable: Readers see everything up to it.
+            is_other: Whether the server has other positions in SQL.
         """
         now = time.monotonic()
         if now < self._due and catalogs == self._seen:
             return
         if self._answer is None or self._answer.done():
             self._due, self._seen = now + _LOOK_SECONDS, catalogs
-            self._answer = self._asker.ask(partial(self._compare, durable))
+            compare = partial(self._compare_if_possible, durable, readable, is_other)
+            self._answer = self._asker.ask(compare)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
         """Records what a log lacks that begins with a slot, and not with a load.
@@ -124,9 +131,25 @@ class Completeness:
         record = at_beginning(tables, lacking, self._publications, start)
         self._store(record._replace(marks={}), record)
 
-    def compare_now(self, durable: Lsn) -> Future[None]:
-        """Compares once more, up to where the log ends. All that is durable is published."""
-        return self._asker.ask(partial(self._compare, durable))
+    def look_last(self, durable: Lsn, *, is_other: bool) -> Future[Lsn]:
+        """Compares once more. The answer is a position of the stream behind all that it has seen."""
+
+        def compare(conn: psycopg.Connection[Any]) -> Lsn:
+            while not self._compare(durable, Lsn(0), is_other, conn):
+                pass
+            return position_after(conn, self._given, is_other=is_other)
+
+        return self._asker.ask(compare)
+
+    def settle(self, durable: Lsn) -> None:
+        """Compares what the looks have left open with the log, which is published up to here.
+
+        Raises:
+            LogError: It cannot be read, or the record is damaged.
+        """
+        with self._lock:
+            before = self._record()
+            self._store(before, self._compared(before, durable, durable))
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -144,28 +167,15 @@ class Completeness:
     def _object(self, name: str) -> bytes:
         return LogObjects(self._log).read(name)[0]
 
-    def _compare(self, durable: Lsn, conn: psycopg.Connection[Any]) -> None:
-
-        generation = self._generation
+    def _compare_if_possible(
+        self,
+        durable: Lsn,
+        readable: Lsn,
+        is_other: bool,  # noqa: FBT001 -- of a partial
+        conn: psycopg.Connection[Any],
+    ) -> None:
         try:
-            # Before the tables: what changes meanwhile moves the next ones.
-            stamps = published.stamps(conn, self._publications)
-            before, look = self._stamps, None
-            moved = None if before is None else stamps.moved(before)
-            if moved is None or moved:
-                names = self._publications
-                tables = published.published_tables(
-                    conn, names, sized=False, oids=moved
-                )
-                record = self._record()
-                new = newcomers(record, tables)
-                found = births(conn, names, record.publications or names, new)
-                seen = published.end_of_wal(conn)
-                look = Look(tables, names, durable, seen, moved, found)
-            with self._lock:
-                if generation == self._generation:
-                    self._take(look, durable)
-                    self._stamps = stamps
+            self._compare(durable, readable, is_other, conn)
         except LogError as error:
             # After another error, the next look tries again.
             if error.code == "damaged" and not self._is_damaged:
@@ -176,29 +186,56 @@ class Completeness:
             # The next look tries again.
             pass
 
-    def _take(self, look: Look | None, durable: Lsn) -> None:
+    def _compare(
+        self,
+        durable: Lsn,
+        readable: Lsn,
+        is_other: bool,  # noqa: FBT001 -- as above
+        conn: psycopg.Connection[Any],
+    ) -> bool:
+        """Returns whether no load has come between."""
+        generation = self._generation
+        # Before the tables: what changes meanwhile moves the next ones.
+        stamps = published.stamps(conn, self._publications)
+        before, look = self._stamps, None
+        moved = None if before is None else stamps.moved(before)
+        if moved is None or moved:
+            names = self._publications
+            tables = published.published_tables(conn, names, sized=False, oids=moved)
+            record = self._record()
+            new = newcomers(record, tables)
+            found = births(conn, names, record.publications or names, new)
+            seen = position_after(conn, self._given, is_other=is_other)
+            look = Look(tables, names, durable, seen, moved, found)
+        with self._lock:
+            if generation != self._generation:
+                return False
+            self._take(look, durable, readable)
+            self._stamps = stamps
+        return True
+
+    def _take(self, look: Look | None, durable: Lsn, readable: Lsn) -> None:
         before = self._record()
         after = before._replace(position=durable)
         if look is not None:
             after = after_look(before, look)
             self._look = look if self._look is None else look.joined(self._look)
-        self._store(before, self._tables_in_log(after, durable))
+        # If the log cannot be read now, the next look tries again.
+        with contextlib.suppress(Error, OSError):
+            after = self._compared(after, durable, readable)
+        self._store(before, after)
 
-    def _tables_in_log(self, record: Published, durable: Lsn) -> Published:
+    def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
         if not (record.young or record.new_files or record.noticed):
             return record
-        try:
-            log = Log(self._log)
-            # They look at all segments.
-            tables = {it.oid: it for it in log.tables()} if record.young else {}
-            questions = Questions(
-                partial(truncates, log._log), partial(first_row, log._log)
-            )
-            return settled(record, tables, log.end, durable, questions)
-        except (Error, OSError):
-            # The next look tries again.
-            return record
+        log = Log(self._log)
+        # They look at all segments.
+        tables = {it.oid: it for it in log.tables()} if record.young else {}
+        questions = Questions(
+            partial(truncates, log._log), partial(first_row, log._log)
+        )
+        return settled(record, tables, max(log.end, readable), durable, questions)
 
     def _store(self, before: Published, after: Published) -> None:
         """Stores a record, and notes its new marks."""

@@ -104,7 +104,7 @@ def after_look(before: Published, look: Look) -> Published:
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
     # An earlier record does not say when its marks were made: before this look.
-    noticed = dict.fromkeys(_open(marks), look.seen) | before.noticed
+    noticed = {**dict.fromkeys(_open(marks), look.seen), **before.noticed}
     for table in look.tables:
         if before.tables is None:
             continue
@@ -144,9 +144,7 @@ def after_look(before: Published, look: Look) -> Published:
     for table in look.tables:
         pictures[table.oid] = _picture(table, known_tables.get(table.oid))
     publications = list(look.publications)
-    return Published(
-        pictures, look.durable, publications, marks, young, files, noticed
-    )
+    return Published(pictures, look.durable, publications, marks, young, files, noticed)
 
 
 def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
@@ -341,6 +339,7 @@ def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[st
         ],
         "memberships": [list(each) for each in table.memberships],
         "definitions": dict(table.definitions),
+        "primary_key": list(table.primary_key),
     }
 
 
