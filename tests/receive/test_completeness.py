@@ -236,6 +236,24 @@ def test_a_receiver_that_ends_says_which_tables_need_a_load(filled: Feed) -> Non
     assert "tables that need a load are no longer found" in receive()
 
 
+def test_an_empty_table_is_whole_again_without_a_request(filled: Feed) -> None:
+    """A snapshot of no rows needs nobody. Its target loses the rows that the log may have."""
+    filled.execute("ALTER PUBLICATION p SET (publish = 'insert, update, delete')")
+    filled.receive_all(*FIRST)
+    filled.execute(
+        "TRUNCATE item, wide",
+        "INSERT INTO wide VALUES (1, 'x')",
+        "ALTER TABLE item ALTER n TYPE bigint",
+        "ALTER TABLE wide ALTER id TYPE bigint",
+    )
+    filled.receive_all()
+    assert list(needed(filled.log)) == ["public.wide"]
+    assert walrow.Log(filled.log).state("item").to_pyarrow().num_rows == 0
+    filled.execute("INSERT INTO item VALUES (1, 1 << 30, 'x')")
+    filled.receive_all()
+    filled.check(["item"])
+
+
 def test_tables_that_have_rows_before_the_slot(filled: Feed) -> None:
     filled.execute("DELETE FROM wide")
     filled.receive_all("--create")

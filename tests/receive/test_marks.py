@@ -29,7 +29,7 @@ from walrow._receive.marks import (
     settled,
 )
 
-PART = TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0)
+PART = TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0, False)
 COLUMNS = [
     PublishedColumn(1, "id", 23, -1, True, None, False, 600),
     PublishedColumn(2, "v", 25, -1, False, None, False, 600),
@@ -37,9 +37,9 @@ COLUMNS = [
 FILLED = PublishedColumn(3, "w", 23, -1, True, None, True, 700)
 ALL = Membership("16384 all", "700 {}", "iudt")
 TABLE = PublishedTable(
-    20, "public.t", "d", COLUMNS, [], [PART], [ALL], 2, [], [], {}, False
+    20, "public.t", "d", COLUMNS, [], [PART], [ALL], "", 2, [], [], {}, False
 )
-ONLY = Questions(lambda _oid, _since: (), lambda _oid: None)
+ONLY = Questions(lambda _oid, _since: (), lambda _oid: None, lambda _since, _until: ())
 
 
 def part(**changes: Any) -> PublishedTable:

@@ -138,6 +138,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 for oid, each in found["new_files"].items()
             },
             {int(oid): Lsn(lsn) for oid, lsn in found.get("noticed", {}).items()},
+            Lsn(found["compared"]) if "compared" in found else None,
         )
     except FileNotFoundError:
         return Published(None, Lsn(0), None, {}, {}, {}, {})
@@ -180,6 +181,8 @@ def write_published(log: Path, value: Published) -> None:
         },
         "noticed": {oid: str(lsn) for oid, lsn in value.noticed.items()},
     }
+    if value.compared is not None:
+        record["compared"] = str(value.compared)
     LogObjects(log).replace(_NEEDED, json.dumps(record).encode())
 
 

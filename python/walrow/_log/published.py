@@ -23,6 +23,8 @@ class Published(NamedTuple):
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
         noticed: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
+        compared: The LSN up to which definitions in the log were compared with looks. None if
+            the record does not have it.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -32,3 +34,4 @@ class Published(NamedTuple):
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
     noticed: Mapping[int, Lsn] = MappingProxyType({})
+    compared: Lsn | None = None

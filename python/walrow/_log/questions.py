@@ -31,6 +31,26 @@ def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[tuple[int, Lsn]]:
     return found
 
 
+def versions_between(
+    log: LogDirectory, since: Lsn, until: Lsn
+) -> list[tuple[int, Lsn, list[str]]]:
+    """The definitions of tables between two LSNs: the OID, the LSN of the last use, the columns.
+
+    They are known from the index. Of each segment, they have the last transaction that used them.
+    """
+    versions = log.versions()
+    found: list[tuple[int, Lsn, list[str]]] = []
+    for place in reversed(range(len(log))):
+        segment = log.segment(place)
+        if segment is None or segment["end"] <= since:
+            break
+        for number, _, _, _, end, _ in segment["tables"]:
+            if since < end <= until:
+                oid, _, _, columns, _ = versions[number]
+                found.append((oid, end, [column[0] for column in columns]))
+    return found
+
+
 def _truncates(
     log: LogDirectory, oid: int, since: Lsn, end: Lsn
 ) -> list[tuple[int, Lsn]]:

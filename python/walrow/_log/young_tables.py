@@ -110,28 +110,34 @@ class YoungTable(NamedTuple):
         numbers: Mapping[str, int],
         first_row: Callable[[], tuple[int, Lsn] | None],
     ) -> Reason | None:
-        """Whether a column may have been dropped and added again since a version.
+        """Whether a column was renamed, or dropped and added again, since a version.
 
         A version has its columns in the order of their numbers, but not the numbers. A column that
         came later has a greater number than there were columns then.
         """
         least = 0
+        free = [number for number, _ in self.dropped]
         for column in columns:
             least += 1
             number = numbers.get(column.name)
-            if number is None:
-                continue
-            dropped = [xid for it, xid in self.dropped if least <= it < number]
+            # It was dropped, or has its number still.
+            later = (it for it in free if it >= least)
+            taken = min(later, default=0) if number is None else number
+            if taken < least:
+                text = f"column {column.name} has another place: columns were renamed"
+                return Reason(Why.RENAMED, text)
+            dropped = [xid for it, xid in self.dropped if least <= it < taken]
             # Rows that came after the column was dropped never had it.
             if (
-                number > len(columns)
+                taken > len(columns)
+                and number is not None
                 and dropped
                 and (first := first_row()) is not None
                 and any(is_before(first[0], xid) for xid in dropped)
             ):
                 text = f"column {column.name} may have been dropped and added again"
                 return Reason(Why.RETURNED, text)
-            least = number
+            least = taken
         return None
 
     def _difference(self, columns: Iterable[LogColumn]) -> Reason | None:

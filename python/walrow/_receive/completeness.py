@@ -19,10 +19,11 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import Why
+from walrow._log.marks import Mark, Why
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
-from walrow._log.questions import first_row, truncates
+from walrow._log.questions import first_row, truncates, versions_between
+from walrow._log.requests import request
 from walrow._lsn import Lsn
 from walrow._postgres import published
 from walrow._postgres.births import births
@@ -83,6 +84,8 @@ class Completeness:
         #: The stamps of the last look. None in a new process, which looks at everything.
         self._stamps: Stamps | None = None
         self._look: Look | None = None
+        #: The open marks of tables that were looked at for rows.
+        self._asked: dict[int, list[Mark]] = {}
 
     def look(
         self, durable: Lsn, catalogs: int, *, readable: Lsn, is_other: bool
@@ -212,7 +215,28 @@ class Completeness:
                 return False
             self._take(look, durable, readable)
             self._stamps = stamps
+            self._request_empty(conn)
         return True
+
+    def _request_empty(self, conn: psycopg.Connection[Any]) -> None:
+        """Requests loads of the tables that need one and are empty: no row is copied."""
+        tables = [] if self._look is None else self._look.tables
+        marks = self._record().marks
+        open_ = {
+            it.oid: [mark for mark in marks.get(it.oid, ()) if mark.is_open]
+            for it in tables
+        }
+        new = [it for it in tables if open_[it.oid] != self._asked.get(it.oid, [])]
+        if not new:
+            return
+        self._asked = open_
+        with conn.transaction():
+            conn.execute("SET LOCAL lock_timeout = '100ms'")
+            conn.execute("SET LOCAL statement_timeout = '2s'")
+            filled = published.with_rows(conn, [it for it in new if open_[it.oid]])
+        empty = [it for it in new if open_[it.oid] and it.oid not in filled]
+        if empty:
+            request(self._log, [it.name for it in empty])
 
     def _take(self, look: Look | None, durable: Lsn, readable: Lsn) -> None:
         before = self._record()
@@ -227,13 +251,13 @@ class Completeness:
 
     def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
-        if not (record.young or record.new_files or record.noticed):
-            return record
         log = Log(self._log)
-        # They look at all segments.
+        # To count the rows of each table, all segments are read.
         tables = {it.oid: it for it in log.tables()} if record.young else {}
         questions = Questions(
-            partial(truncates, log._log), partial(first_row, log._log)
+            partial(truncates, log._log),
+            partial(first_row, log._log),
+            partial(versions_between, log._log),
         )
         return settled(record, tables, max(log.end, readable), durable, questions)
 

@@ -31,10 +31,13 @@ class Questions(NamedTuple):
             their IDs and the LSNs of their commits, in the order of these.
         first_row: The first transaction with a row of a table: its ID, and the LSN of its
             commit. None without one.
+        versions: The definitions of tables that the log has between two LSNs: the OID, the LSN
+            of the last use, the columns.
     """
 
     truncates: Callable[[int, Lsn], Sequence[tuple[int, Lsn]]]
     first_row: Callable[[int], tuple[int, Lsn] | None]
+    versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Sequence[str]]]]
 
 
 class Look(NamedTuple):
@@ -94,9 +97,10 @@ def at_beginning(
     """
     reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
     marks = {oid: marked([], [reason], start) for oid in lacking}
-    pictures = {table.oid: _picture(table, None) for table in tables}
+    pictures = {table.oid: _picture(table, None, start) for table in tables}
     noticed = dict.fromkeys(lacking, start)
-    return Published(pictures, start, list(publications), marks, {}, {}, noticed)
+    names = list(publications)
+    return Published(pictures, start, names, marks, {}, {}, noticed, start)
 
 
 def after_look(before: Published, look: Look) -> Published:
@@ -131,6 +135,7 @@ def after_look(before: Published, look: Look) -> Published:
             came = _young(table, pending, look.births, is_doubted=is_doubted)
             is_rewritten = came.is_rewritten and came.has_rows
             reasons = [NEW] if has_rows else [REWRITTEN] if is_rewritten else []
+            reasons += _identity_differences((), table)
             files.pop(oid, None)
             if not reasons:
                 young[oid] = came
@@ -142,9 +147,16 @@ def after_look(before: Published, look: Look) -> Published:
     moved = known_tables.keys() if look.moved is None else look.moved
     pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
     for table in look.tables:
-        pictures[table.oid] = _picture(table, known_tables.get(table.oid))
-    publications = list(look.publications)
-    return Published(pictures, look.durable, publications, marks, young, files, noticed)
+        pictures[table.oid] = _picture(table, known_tables.get(table.oid), look.seen)
+    return before._replace(
+        tables=pictures,
+        position=look.durable,
+        publications=list(look.publications),
+        marks=marks,
+        young=young,
+        new_files=files,
+        noticed=noticed,
+    )
 
 
 def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
@@ -199,19 +211,53 @@ def settled(
             noticed[oid] = max(each.pending.seen, noticed.get(oid, Lsn(0)))
         else:
             files[oid] = each._replace(pending=pending)
-    noticed = {oid: noticed[oid] for oid in _open(marks) if oid in noticed}
-    for oid, since in noticed.items():
-        if later_ones := ask.truncates(oid, since):
-            _, commit = later_ones[-1]
-            marks[oid] = emptied(marks[oid], Lsn(commit + 1))
-        noticed[oid] = max(since, end)
-    return before._replace(
+    # What readers see later is compared by the next look. What came after this look, too.
+    until = min(end, durable)
+    for oid, used, written in ask.versions(before.compared or until, until):
+        picture = pictures.get(oid)
+        name = None if picture is None else _renamed(picture, used, written)
+        if name is not None:
+            text = f"column {name} had another name for a while"
+            reasons = [Reason(Why.RENAMED, text)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.compared or until)
+    record = before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,
         young=young,
         new_files=files,
         noticed=noticed,
+        compared=max(until, before.compared or until),
     )
+    return _emptied(record, end, ask)
+
+
+def _emptied(record: Published, end: Lsn, ask: Questions) -> Published:
+    """Ends the marks of tables that were emptied after the looks that have made them."""
+    marks, noticed = dict(record.marks), {}
+    for oid in _open(marks):
+        since = record.noticed.get(oid, end)
+        if later := ask.truncates(oid, since):
+            _, commit = later[-1]
+            marks[oid] = emptied(marks[oid], Lsn(commit + 1))
+        noticed[oid] = max(since, end)
+    return record._replace(marks=marks, noticed=noticed)
+
+
+def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str | None:
+    """A column that had another place in a definition in the log than in the looks around it.
+
+    Definitions have their columns in the order of the numbers.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    last = -1
+    # The columns have the order of the numbers.
+    for name, since in picture.get("since", {}).items():
+        if Lsn(since) < used:
+            place = places.get(name, -1)
+            if place <= last:
+                return str(name)
+            last = place
+    return None
 
 
 def _doubt(
@@ -253,7 +299,8 @@ def after_load(
     for table in tables:
         young.pop(table.oid, None)
         files.pop(table.oid, None)
-        picture = _picture(table, pictures.get(table.oid))
+        picture = _picture(table, pictures.get(table.oid), point)
+        picture["since"] = dict.fromkeys(picture["since"], str(point))
         if table.oid in later:
             # Columns that the load does not have yet are no earlier ones.
             came = {_folded(column.quoted) for column in later[table.oid].columns}
@@ -323,7 +370,12 @@ def _column(column: PublishedColumn) -> list[Any]:
     return [number, quoted, oid, modifier, has_default or is_filled, expression]
 
 
-def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[str, Any]:
+def _picture(
+    table: PublishedTable, before: Mapping[str, Any] | None, seen: Lsn
+) -> dict[str, Any]:
+    known = {} if before is None else before.get("since", {})
+    kept = {tuple(column[:2]) for column in (before or {}).get("columns", ())}
+    names = [plain_name(column.quoted) for column in table.columns]
     # A load ends no name: a target with `deletes="soft"` keeps values under it.
     now = {_folded(column.quoted) for column in table.columns}
     return {
@@ -331,13 +383,22 @@ def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[st
         "columns": [_column(column) for column in table.columns],
         "changed": [column.changed for column in table.columns],
         "gone": sorted(_earlier_names(before or {}, table) - now),
+        # Since when each column has its number and its name.
+        "since": {
+            name: known.get(name, str(seen))
+            if (column.number, column.quoted) in kept
+            else str(seen)
+            for name, column in zip(names, table.columns, strict=True)
+        },
         "last_column": table.last_column,
         "filters": list(table.filters),
         "parts": [
             [part.oid, part.file, part.toast, part.persistence, part.attached]
             for part in table.parts
         ],
+        "lacking": [part.oid for part in table.parts if part.lacks_identity],
         "memberships": [list(each) for each in table.memberships],
+        "schema": table.schema,
         "definitions": dict(table.definitions),
         "primary_key": list(table.primary_key),
     }
@@ -405,6 +466,7 @@ def _differences(
     }:
         yield TYPE_ALTERED
     yield from _column_differences(before, table)
+    yield from _identity_differences(before.get("lacking"), table)
 
 
 def _publication_differences(
@@ -414,7 +476,11 @@ def _publication_differences(
         yield Reason(Why.FILTER, "its row filter has changed")
     then = {tuple(each) for each in before["memberships"]}
     now = {tuple(each) for each in table.memberships}
-    if then and not {each[0] for each in then} & {each[0] for each in now}:
+    kept = {each[0] for each in then} & {each[0] for each in now}
+    if before.get("schema", table.schema) != table.schema:
+        # It may have left the schema, and come back.
+        kept = {place for place in kept if place.split()[1] != "schema"}
+    if then and not kept:
         yield Reason(Why.LEFT, "it was not in the publication for a while")
     elif len({_operations(it) for it in (then, now, then & now)}) > 1:
         text = "its publication has changed, and may have published less for a while"
@@ -466,6 +532,23 @@ def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
         and [part.oid for part in table.parts] == [table.oid]
         and all(changed.get(it.number) == it.changed for it in table.columns)
     )
+
+
+def _identity_differences(
+    before: Collection[int] | None, table: PublishedTable
+) -> Iterator[Reason]:
+    """Partitions that begin to send less of old rows than their root's identity has."""
+    lacking = [
+        part.quoted
+        for part in table.parts
+        if part.lacks_identity and before is not None and part.oid not in before
+    ]
+    if lacking:
+        text = (
+            f"old rows of partitions lack values of its replica identity: {', '.join(lacking)}; "
+            "give them REPLICA IDENTITY FULL, or the identity of the table"
+        )
+        yield Reason(Why.IDENTITY, text)
 
 
 def _is_rewritten(before: Mapping[str, Any], table: PublishedTable) -> bool:
