@@ -529,6 +529,12 @@ def test_a_column_of_a_new_table_that_comes_back(
         ("retyped", "id int PRIMARY KEY, v text, w int", "DROP v, ADD v int", False),
         ("same", "id int PRIMARY KEY, x text, v text", "DROP x", True),
         (
+            "fewer",
+            "id int PRIMARY KEY, x text, v text",
+            "DROP x, DROP v, ADD v text",
+            False,
+        ),
+        (
             "generated",
             "id int PRIMARY KEY, g int GENERATED ALWAYS AS (id) STORED, v text",
             "ADD w text",
@@ -540,6 +546,7 @@ def test_a_column_of_a_new_table_that_comes_back(
             f"CREATE TABLE young.{name} ({columns})",
             f"INSERT INTO young.{name} (id, v) VALUES (1, 'old')",  # noqa: S608
             f"ALTER TABLE young.{name} {change}",
+            f"INSERT INTO young.{name} (id, v) VALUES (2, NULL)",  # noqa: S608
         )
     # The first look is the one that sees it without the column.
     young.execute(

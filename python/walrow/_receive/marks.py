@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
-from walrow._log.young_tables import REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
+from walrow._log.young_tables import (
+    REWRITTEN,
+    TYPE_ALTERED,
+    FirstRow,
+    YoungTable,
+    plain_name,
+)
 from walrow._lsn import Lsn
 from walrow._postgres.births import Birth, Pair, Rows
 
@@ -29,14 +35,13 @@ class Questions(NamedTuple):
     Attributes:
         truncates: The transactions with a TRUNCATE of a table that were committed after an LSN:
             their IDs and the LSNs of their commits, in the order of these.
-        first_row: The first transaction with a row of a table: its ID, and the LSN of its
-            commit. None without one.
+        first_row: The first transaction with a row of a table. None without one.
         versions: The definitions of tables that the log has between two LSNs: the OID, the LSN
             of the last use, the columns.
     """
 
     truncates: Callable[[int, Lsn], Sequence[tuple[int, Lsn]]]
-    first_row: Callable[[int], tuple[int, Lsn] | None]
+    first_row: Callable[[int], FirstRow | None]
     versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Sequence[str]]]]
 
 
@@ -263,14 +268,14 @@ def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str
 def _doubt(
     young: YoungTable,
     found: LogTable | None,
-    first_row: Callable[[], tuple[int, Lsn] | None],
+    first_row: Callable[[], FirstRow | None],
     truncates: Callable[[Lsn], Sequence[tuple[int, Lsn]]],
 ) -> Reason | None:
     """Why a young table is not whole, once the log has everything from before the look."""
     has_rows = found is not None and found.rows > 0
     # It was empty: rows that came after the look are whole.
     if young.is_doubted and has_rows and (first := first_row()):
-        return NEW if first[1] < young.pending.seen else None
+        return NEW if first.commit < young.pending.seen else None
     if young.files and (has_rows or young.has_rows):
         xids = [xid for xid, _ in truncates(Lsn(0))]
         return None if is_explained(young.files, xids) else REWRITTEN
