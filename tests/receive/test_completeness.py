@@ -237,6 +237,24 @@ def test_a_receiver_that_ends_says_which_tables_need_a_load(filled: Feed) -> Non
         receive()
 
 
+def test_an_empty_table_is_whole_again_without_a_request(filled: Feed) -> None:
+    """A snapshot of no rows needs nobody. Its target loses the rows that the log may have."""
+    filled.execute("ALTER PUBLICATION p SET (publish = 'insert, update, delete')")
+    filled.receive_all(*FIRST)
+    filled.execute(
+        "TRUNCATE item, wide",
+        "INSERT INTO wide VALUES (1, 'x')",
+        "ALTER TABLE item ALTER n TYPE bigint",
+        "ALTER TABLE wide ALTER id TYPE bigint",
+    )
+    filled.receive_all()
+    assert list(needed(filled.log)) == ["public.wide"]
+    assert walrow.Log(filled.log).state("item").to_pyarrow().num_rows == 0
+    filled.execute("INSERT INTO item VALUES (1, 1 << 30, 'x')")
+    filled.receive_all()
+    filled.check(["item"])
+
+
 def test_tables_that_have_rows_before_the_slot(filled: Feed) -> None:
     filled.execute("DELETE FROM wide")
     filled.receive_all("--create")
@@ -512,6 +530,12 @@ def test_a_column_of_a_new_table_that_comes_back(
         ("retyped", "id int PRIMARY KEY, v text, w int", "DROP v, ADD v int", False),
         ("same", "id int PRIMARY KEY, x text, v text", "DROP x", True),
         (
+            "fewer",
+            "id int PRIMARY KEY, x text, v text",
+            "DROP x, DROP v, ADD v text",
+            False,
+        ),
+        (
             "generated",
             "id int PRIMARY KEY, g int GENERATED ALWAYS AS (id) STORED, v text",
             "ADD w text",
@@ -523,6 +547,7 @@ def test_a_column_of_a_new_table_that_comes_back(
             f"CREATE TABLE young.{name} ({columns})",
             f"INSERT INTO young.{name} (id, v) VALUES (1, 'old')",  # noqa: S608
             f"ALTER TABLE young.{name} {change}",
+            f"INSERT INTO young.{name} (id, v) VALUES (2, NULL)",  # noqa: S608
         )
     # The first look is the one that sees it without the column.
     young.execute(

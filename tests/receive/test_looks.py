@@ -14,8 +14,16 @@ from servers import EmbeddedServer
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.published import Published
 from walrow._lsn import Lsn
-from walrow._postgres.published import last_oid, published_tables, stamps
-from walrow._receive.marks import Look, Questions, after_look, at_beginning, settled
+from walrow._postgres.births import births
+from walrow._postgres.published import published_tables, stamps
+from walrow._receive.marks import (
+    Look,
+    Questions,
+    after_look,
+    at_beginning,
+    newcomers,
+    settled,
+)
 
 PUBLICATIONS = ["looks"]
 
@@ -25,7 +33,7 @@ class Looks:
 
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         self._conn = conn
-        self.record = Published(None, Lsn(0), 0, {}, {}, {})
+        self.record = Published(None, Lsn(0), None, {}, {}, {})
 
     def sql(self, *statements: str) -> None:
         for statement in statements:
@@ -43,7 +51,7 @@ class Looks:
         """The tables are whole, as after a load."""
         self.stamps = stamps(self._conn, PUBLICATIONS)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False)
-        self.record = at_beginning(tables, (), last_oid(self._conn), Lsn(8))
+        self.record = at_beginning(tables, (), PUBLICATIONS, Lsn(8))
 
     def look(self) -> Published:
         """Looks once more, before the log is compared."""
@@ -53,9 +61,10 @@ class Looks:
         at = Lsn(self.record.position + 8)
         if moved is not None and not moved:
             return self.record._replace(position=at)
-        last = last_oid(self._conn)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
-        return after_look(self.record, Look(tables, last, at, at, moved))
+        new = newcomers(self.record, tables)
+        found = births(self._conn, PUBLICATIONS, PUBLICATIONS, new)
+        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved, found))
 
     def codes(self, truncates: Sequence[int] = ()) -> dict[str, list[str]]:
         """Looks once more. Returns the codes of the open marks, by table.
@@ -63,14 +72,20 @@ class Looks:
         Args:
             truncates: The transactions with a TRUNCATE that the log has.
         """
-        questions = Questions(lambda _oid, _since: truncates, lambda _oid: None)
         record = self.look()
         at = record.position
+        found = [(xid, Lsn(at - 1)) for xid in truncates]
+        questions = Questions(
+            lambda _oid, since: [it for it in found if it[1] >= since],
+            lambda _oid: None,
+            lambda _since, _end: (),
+        )
         self.record = settled(record, {}, at, at, questions)
         tables = self.record.tables or {}
         return {
-            tables[oid]["name"]: [mark.code.value for mark in marks]
+            tables[oid]["name"]: codes
             for oid, marks in self.record.marks.items()
+            if (codes := [mark.code.value for mark in marks if mark.is_open])
         }
 
 
@@ -80,6 +95,8 @@ def looks(server: EmbeddedServer) -> Iterator[Looks]:
         server.database("looks") as database,
         psycopg.connect(server.dsn_of(database), autocommit=True) as conn,
     ):
+        # As on all connections of walrow.
+        conn.execute("SET jit = off")
         yield Looks(conn)
 
 
@@ -237,6 +254,96 @@ def test_a_rewrite_leaves_a_mark(looks: Looks, name: str) -> None:
     assert looks.codes() == {f"public.{name}": ["rewritten"]}
 
 
+BACKFILL = ["ALTER TABLE {} ADD c int", "UPDATE {} SET c = n"]
+ADDED = [
+    "ALTER TABLE {} ADD c int NOT NULL DEFAULT 5",
+    "ALTER TABLE {} ALTER c DROP DEFAULT",
+]
+RETYPED = "ALTER TABLE {} ALTER n TYPE int USING n + 1"
+DOMAIN = ["DROP DOMAIN IF EXISTS d", "CREATE DOMAIN d AS int DEFAULT 5"]
+NAMED, INSERTS = (
+    "TABLE t, small",
+    "TABLE t, small WITH (publish = 'insert, update, delete')",
+)
+
+#: A publication, statements between two looks at a table, and the codes of its marks.
+NEEDS = [
+    ("ALL TABLES", [*BACKFILL, "ALTER TABLE {} ALTER c SET NOT NULL"], set()),
+    ("ALL TABLES", [*BACKFILL, "ALTER TABLE {} ALTER c SET DEFAULT 7"], set()),
+    ("ALL TABLES", ["ALTER TABLE {} ADD c int DEFAULT NULL"], set()),
+    ("ALL TABLES", ADDED, {"column_default"}),
+    ("ALL TABLES", [*DOMAIN, "ALTER TABLE {} ADD c d"], {"column_default"}),
+    (NAMED, ["VACUUM FULL {}"], set()),
+    (NAMED, ["CLUSTER {} USING {}_pkey"], set()),
+    (NAMED, ["ALTER TABLE {} ADD c int", "VACUUM FULL {}"], {"rewritten"}),
+    (NAMED, [RETYPED, "VACUUM FULL {}"], {"rewritten"}),
+    (NAMED, [*ADDED, "VACUUM FULL {}"], {"column_default", "rewritten"}),
+    (
+        NAMED,
+        [
+            "ALTER PUBLICATION looks DROP TABLE {}",
+            "ALTER TABLE {} SET UNLOGGED",
+            "ALTER TABLE {} SET LOGGED",
+            "ALTER PUBLICATION looks ADD TABLE {}",
+        ],
+        {"left_publication", "rewritten"},
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["t", "small"])
+@pytest.mark.parametrize(("scope", "statements", "codes"), NEEDS)
+def test_what_may_have_changed_rows_leaves_a_mark(
+    looks: Looks, name: str, scope: str, statements: list[str], codes: set[str]
+) -> None:
+    looks.sql(*SETUP, f"CREATE PUBLICATION looks FOR {scope}")
+    looks.begin()
+    looks.sql(*(statement.replace("{}", name) for statement in statements))
+    found = {table: set(codes) for table, codes in looks.codes().items()}
+    assert found == ({f"public.{name}": codes} if codes else {})
+
+
+def test_a_new_file_without_its_truncate_leaves_a_mark(looks: Looks) -> None:
+    """The stream does not have each TRUNCATE: a new file may have lost rows."""
+    looks.sql(*SETUP, f"CREATE PUBLICATION looks FOR {INSERTS}")
+    looks.begin()
+    looks.sql("VACUUM FULL small")
+    assert looks.codes() == {"public.small": ["rewritten"]}
+
+
+def test_an_expression_that_is_not_published(looks: Looks) -> None:
+    if looks._conn.info.server_version < 170_000:
+        # Earlier versions cannot set it.
+        return
+    looks.sql(
+        GENERATED,
+        "ALTER TABLE g ADD n int",
+        "CREATE PUBLICATION looks FOR TABLE g",
+    )
+    looks.begin()
+    looks.sql("ALTER TABLE g ALTER twice SET EXPRESSION AS (id * 3)")
+    assert looks.codes() == {}
+    looks.sql(
+        "ALTER TABLE g ALTER n TYPE int USING n + 1",
+        "ALTER TABLE g ALTER twice SET EXPRESSION AS (id * 4)",
+    )
+    assert looks.codes() == {"public.g": ["rewritten"]}
+
+
+def test_a_truncate_after_the_look_ends_the_mark(looks: Looks) -> None:
+    looks.sql(*SETUP, "CREATE PUBLICATION looks FOR ALL TABLES")
+    looks.begin()
+    # Its TRUNCATE was before the rewrite.
+    truncates = looks.truncate("TRUNCATE small")
+    looks.sql("INSERT INTO small VALUES (1, 1)", *REWRITES[0])
+    assert looks.codes(truncates) == {"public.small": ["rewritten"]}
+    looks.sql("ALTER TABLE small RENAME n TO m")
+    assert looks.codes() == {"public.small": ["rewritten", "column_renamed"]}
+    assert looks.codes(looks.truncate("TRUNCATE small")) == {
+        "public.small": ["column_renamed"]
+    }
+
+
 def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
     looks.sql("CREATE PUBLICATION looks FOR ALL TABLES")
     looks.begin()
@@ -258,7 +365,7 @@ def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
     assert young == {
         "public.t": (False, False),
         "public.small": (False, True),
-        "public.r": (True, False),
+        "public.r": (True, True),
     }
 
 
@@ -396,3 +503,303 @@ def test_a_young_table_whose_generated_column_is_no_longer_one(looks: Looks) -> 
         code = None if reason is None else reason.code.value
         expected = "generated_column" if table["name"] == "public.g" else None
         assert (table["name"], code) == (table["name"], expected)
+
+
+ROOT = "CREATE TABLE root (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)"
+LEAF = "PARTITION OF root FOR VALUES FROM (0) TO (10)"
+ATTACH = "ALTER TABLE root ATTACH PARTITION t FOR VALUES FROM (0) TO (10)"
+TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
+ROW = "INSERT INTO t VALUES (1, 'x')"
+VIA_ROOT = "TABLE root WITH (publish_via_partition_root)"
+ALL_VIA_ROOT = "ALL TABLES WITH (publish_via_partition_root)"
+SCHEMA = "TABLES IN SCHEMA public"
+
+#: A publication, what exists at the first look, and how a table comes that had rows before it was
+#: published as it is now.
+LATE = {
+    "attached": (VIA_ROOT, [ROOT], [TABLE, ROW, ATTACH]),
+    "attached of all": (ALL_VIA_ROOT, [ROOT], [TABLE, ROW, ATTACH]),
+    "attached leaf": ("TABLE root", [ROOT], [TABLE, ROW, ATTACH]),
+    "attached like": (
+        VIA_ROOT,
+        [ROOT],
+        ["CREATE TABLE t (LIKE root INCLUDING ALL)", ROW, ATTACH],
+    ),
+    "attached from a query": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            "CREATE TABLE t AS SELECT 1 AS id, 'x'::text AS v",
+            "ALTER TABLE t ALTER id SET NOT NULL",
+            ATTACH,
+        ],
+    ),
+    "detached and attached": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            f"CREATE TABLE t {LEAF}",
+            "ALTER TABLE root DETACH PARTITION t",
+            ROW,
+            ATTACH,
+        ],
+    ),
+    "attached tree": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            "CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+            "CREATE TABLE leaf PARTITION OF t FOR VALUES FROM (0) TO (5)",
+            ROW,
+            ATTACH,
+        ],
+    ),
+    "under a new root": (
+        ALL_VIA_ROOT,
+        [TABLE, ROW],
+        [
+            "ALTER TABLE t RENAME TO old",
+            "ALTER TABLE old RENAME CONSTRAINT t_pkey TO old_pkey",
+            ROOT.replace("root", "t"),
+            "ALTER TABLE t ATTACH PARTITION old FOR VALUES FROM (0) TO (10)",
+        ],
+    ),
+    "added": (
+        "TABLE o",
+        ["CREATE TABLE o (id int)"],
+        [TABLE, ROW, "ALTER PUBLICATION looks ADD TABLE t"],
+    ),
+    "added root": (
+        VIA_ROOT.replace("root", "o", 1),
+        ["CREATE TABLE o (id int)"],
+        [
+            ROOT,
+            f"CREATE TABLE t {LEAF}",
+            ROW,
+            "ALTER PUBLICATION looks ADD TABLE root",
+        ],
+    ),
+    "added child": (
+        "TABLE o",
+        ["CREATE TABLE o (id int)"],
+        [
+            "CREATE TABLE t (v text) INHERITS (o)",
+            ROW,
+            "ALTER PUBLICATION looks ADD TABLE t",
+        ],
+    ),
+    "unlogged": (
+        "ALL TABLES",
+        [],
+        [TABLE.replace("TABLE", "UNLOGGED TABLE"), ROW, "ALTER TABLE t SET LOGGED"],
+    ),
+    "unlogged without TOAST": (
+        "ALL TABLES",
+        [],
+        [
+            "CREATE UNLOGGED TABLE t (id int)",
+            "INSERT INTO t VALUES (1)",
+            "ALTER TABLE t SET LOGGED",
+        ],
+    ),
+    "published less": (
+        "ALL TABLES",
+        [],
+        [
+            TABLE,
+            ROW,
+            "ALTER PUBLICATION looks SET (publish = 'insert')",
+            "UPDATE t SET v = 'lost'",
+            "ALTER PUBLICATION looks SET (publish = 'insert, update, delete, truncate')",
+        ],
+    ),
+    "moved": (
+        SCHEMA,
+        [],
+        [
+            "CREATE TABLE other.t (id int)",
+            "INSERT INTO other.t VALUES (1)",
+            "ALTER TABLE other.t SET SCHEMA public",
+        ],
+    ),
+    "moved root": (
+        f"{SCHEMA} WITH (publish_via_partition_root)",
+        [],
+        [
+            ROOT.replace("root", "other.root"),
+            f"CREATE TABLE t {LEAF.replace('root', 'other.root')}",
+            ROW.replace("t ", "other.root ", 1),
+            "ALTER TABLE other.root SET SCHEMA public",
+        ],
+    ),
+    "added schema": (
+        "TABLES IN SCHEMA other",
+        [],
+        [TABLE, ROW, f"ALTER PUBLICATION looks ADD {SCHEMA}"],
+    ),
+    "schema that left": (
+        SCHEMA,
+        [],
+        [
+            TABLE,
+            ROW,
+            f"ALTER PUBLICATION looks DROP {SCHEMA}",
+            "UPDATE t SET v = 'lost'",
+            f"ALTER PUBLICATION looks ADD {SCHEMA}",
+        ],
+    ),
+}
+#: A publication, what exists at the first look, and how a table comes that is whole.
+WHOLE = {
+    "created": ("ALL TABLES", [], [TABLE, ROW]),
+    "with much": (
+        "ALL TABLES",
+        ["CREATE TABLE o (id int PRIMARY KEY)"],
+        [
+            "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n serial,"
+            " v text DEFAULT 'x', o int REFERENCES o CHECK (o < 9))",
+            "INSERT INTO t DEFAULT VALUES",
+            "ALTER TABLE t ADD COLUMN later int UNIQUE",
+            "CREATE INDEX ON t (v)",
+            "GRANT SELECT (ctid, id, v), INSERT ON t TO PUBLIC",
+            "COMMENT ON TABLE t IS 'a table'",
+            "ALTER TABLE t OWNER TO pg_monitor",
+            "ALTER TABLE t REPLICA IDENTITY FULL",
+            "ALTER TABLE t RENAME TO other_name",
+        ],
+    ),
+    "from a query": (
+        "ALL TABLES",
+        [],
+        ["CREATE TABLE t AS SELECT 1 AS id, 'x'::text AS v"],
+    ),
+    "moved": (
+        "ALL TABLES",
+        [],
+        [
+            "CREATE TABLE t (id int)",
+            "INSERT INTO t VALUES (1)",
+            "ALTER TABLE t SET SCHEMA other",
+        ],
+    ),
+    "partitions": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            "CREATE TABLE tree PARTITION OF root FOR VALUES FROM (0) TO (20)"
+            " PARTITION BY RANGE (id)",
+            "CREATE TABLE t PARTITION OF tree FOR VALUES FROM (0) TO (10)",
+            ROW,
+            "ALTER TABLE root ADD COLUMN later int",
+            "ALTER TABLE root ALTER v SET NOT NULL",
+            "ALTER TABLE root RENAME v TO w",
+            "ALTER TABLE root RENAME w TO v",
+        ],
+    ),
+    "partition whose columns all have defaults": (
+        VIA_ROOT,
+        [ROOT.replace("id int", "id serial").replace("v text", "v text DEFAULT 'x'")],
+        [f"CREATE TABLE t {LEAF}", ROW],
+    ),
+    "partition that is attached without rows": (
+        VIA_ROOT,
+        [ROOT],
+        ["CREATE TABLE t (LIKE root INCLUDING ALL)", ATTACH],
+    ),
+    "tree that is attached without rows": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            "CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+            "CREATE TABLE leaf PARTITION OF t FOR VALUES FROM (0) TO (5)",
+            ATTACH,
+        ],
+    ),
+    "new root": (
+        ALL_VIA_ROOT,
+        [],
+        [ROOT, f"CREATE TABLE t {LEAF}", ROW],
+    ),
+    "added without rows": (
+        "TABLE o",
+        ["CREATE TABLE o (id int)"],
+        [TABLE, "ALTER PUBLICATION looks ADD TABLE t"],
+    ),
+    "in a schema": (SCHEMA, [], [TABLE, ROW, "ALTER TABLE t RENAME TO u"]),
+    "in a new schema": (
+        SCHEMA,
+        [],
+        [
+            f"ALTER PUBLICATION looks DROP {SCHEMA}",
+            "ALTER PUBLICATION looks ADD TABLES IN SCHEMA other",
+            "CREATE TABLE other.t (id int)",
+            "INSERT INTO other.t VALUES (1)",
+        ],
+    ),
+}
+
+
+def in_one_transaction(looks: Looks, statements: Sequence[str]) -> None:
+    looks.sql("BEGIN", *statements, "COMMIT")
+
+
+def in_savepoints(looks: Looks, statements: Sequence[str]) -> None:
+    looks.sql("BEGIN", "SELECT pg_current_xact_id()")
+    for statement in statements:
+        looks.sql("SAVEPOINT s", statement, "RELEASE s")
+    looks.sql("COMMIT")
+
+
+def in_a_savepoint(looks: Looks, statements: Sequence[str]) -> None:
+    """Later rows have an older transaction ID than the table's."""
+    first, *more = statements
+    looks.sql("BEGIN", "SELECT pg_current_xact_id()")
+    looks.sql("SAVEPOINT s", first, "RELEASE s", *more, "COMMIT")
+
+
+def in_a_function(looks: Looks, statements: Sequence[str]) -> None:
+    body = "".join(f"EXECUTE $q${statement}$q$; " for statement in statements)
+    looks.sql(f"DO $do$ BEGIN {body} END $do$")
+
+
+HOW = [
+    lambda looks, statements: looks.sql(*statements),
+    in_one_transaction,
+    in_savepoints,
+    in_a_savepoint,
+    in_a_function,
+]
+
+
+def births_of(
+    looks: Looks, cases: dict[str, tuple[str, list[str], list[str]]]
+) -> Iterator[tuple[str, int, dict[str, list[str]]]]:
+    """Each case in each way, and the marks after it."""
+    has_schemas = looks._conn.info.server_version >= 150_000
+    for name, (scope, before, statements) in cases.items():
+        if "SCHEMA" in scope and not has_schemas:
+            continue
+        for number, run in enumerate(HOW):
+            looks.sql(
+                "DROP SCHEMA IF EXISTS public, other CASCADE",
+                "DROP PUBLICATION IF EXISTS looks",
+                "CREATE SCHEMA public",
+                "CREATE SCHEMA other",
+                *before,
+                f"CREATE PUBLICATION looks FOR {scope}",
+            )
+            looks.begin()
+            run(looks, statements)
+            yield name, number, looks.codes()
+
+
+def test_a_table_that_had_rows_before_it_was_published(looks: Looks) -> None:
+    for name, number, found in births_of(looks, LATE):
+        assert (name, number, bool(found)) == (name, number, True)
+
+
+def test_a_new_table_that_is_whole(looks: Looks) -> None:
+    for name, number, found in births_of(looks, WHOLE):
+        if (name, HOW[number]) != ("in a new schema", in_savepoints):
+            # There, the catalog does not show which savepoint was earlier.
+            assert (name, number, found) == (name, number, {})

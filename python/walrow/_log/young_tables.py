@@ -16,6 +16,20 @@ from walrow._log.new_files import NewFile, Pending, is_before
 from walrow._lsn import Lsn
 
 
+class FirstRow(NamedTuple):
+    """The first row of a table in a log.
+
+    Attributes:
+        xid: Its transaction.
+        commit: The LSN of the transaction's commit.
+        columns: The number of columns that the table had.
+    """
+
+    xid: int
+    commit: Lsn
+    columns: int
+
+
 class YoungTable(NamedTuple):
     """A table at the receiver's first look at it.
 
@@ -25,11 +39,13 @@ class YoungTable(NamedTuple):
         pending: The look.
         has_altered_types: Whether a type of its columns was altered after the table was created.
         is_rewritten: Whether ALTER TABLE has rewritten it.
-        files: Files without TOAST that are younger than the table, by OID.
+        files: Files that are younger than the table, by OID.
         altered: The numbers of the columns that were altered after the table changed last: an
             added column is not among them.
         dropped: Columns that it had before the first look: the attribute number, and the
             transaction that dropped it.
+        is_doubted: Whether it was empty, but may have had rows that the log lacks.
+        has_rows: Whether one of these files has rows.
     """
 
     columns: list[list[Any]]
@@ -39,6 +55,8 @@ class YoungTable(NamedTuple):
     files: dict[int, NewFile]
     altered: list[int]
     dropped: list[list[int]]
+    is_doubted: bool = False
+    has_rows: bool = False
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Self:
@@ -52,6 +70,8 @@ class YoungTable(NamedTuple):
             {int(oid): NewFile(*file) for oid, file in found["files"].items()},
             list(found["altered"]),
             list(found["dropped"]),
+            bool(found.get("is_doubted")),
+            bool(found.get("has_rows")),
         )
 
     def record(self) -> dict[str, Any]:
@@ -73,14 +93,14 @@ class YoungTable(NamedTuple):
         self,
         versions: Iterable[LogVersion],
         columns: Iterable[Sequence[Any]],
-        first_xid: Callable[[], int | None],
+        first_row: Callable[[], FirstRow | None],
     ) -> Reason | None:
         """How rows in the log were changed without a message. None if they were not.
 
         Args:
             versions: The table's versions in the log.
             columns: Its columns now. Some may be newer than the first look.
-            first_xid: Finds the first transaction in the log that has a row of it.
+            first_row: Finds the first transaction in the log that has a row of it.
         """
         numbers = {
             plain_name(column[1]): column[0] for column in (*columns, *self.columns)
@@ -94,7 +114,7 @@ class YoungTable(NamedTuple):
                 return REWRITTEN
             if reason := self._difference(version.columns):
                 return reason
-            if reason := self._return(version.columns, numbers, first_xid):
+            if reason := self._return(version.columns, numbers, first_row):
                 return reason
         return None
 
@@ -102,30 +122,37 @@ class YoungTable(NamedTuple):
         self,
         columns: Sequence[LogColumn],
         numbers: Mapping[str, int],
-        first_xid: Callable[[], int | None],
+        first_row: Callable[[], FirstRow | None],
     ) -> Reason | None:
-        """Whether a column may have been dropped and added again since a version.
+        """Whether a column was renamed, or dropped and added again, since a version.
 
         A version has its columns in the order of their numbers, but not the numbers. A column that
-        came later has a greater number than there were columns then.
+        came later has a greater number than there were columns then, or at the first row.
         """
         least = 0
+        free = [number for number, _ in self.dropped]
         for column in columns:
             least += 1
             number = numbers.get(column.name)
-            if number is None:
-                continue
-            dropped = [xid for it, xid in self.dropped if least <= it < number]
+            # It was dropped, or has its number still.
+            later = (it for it in free if it >= least)
+            taken = min(later, default=0) if number is None else number
+            if taken < least:
+                text = f"column {column.name} has another place: columns were renamed"
+                return Reason(Why.RENAMED, text)
+            dropped = [xid for it, xid in self.dropped if least <= it < taken]
             # Rows that came after the column was dropped never had it.
             if (
-                number > len(columns)
+                taken > len(columns)
+                and number is not None
                 and dropped
-                and (first := first_xid()) is not None
-                and any(is_before(first, xid) for xid in dropped)
+                and (first := first_row()) is not None
+                and taken > first.columns
+                and any(is_before(first.xid, xid) for xid in dropped)
             ):
                 text = f"column {column.name} may have been dropped and added again"
                 return Reason(Why.RETURNED, text)
-            least = number
+            least = taken
         return None
 
     def _difference(self, columns: Iterable[LogColumn]) -> Reason | None:

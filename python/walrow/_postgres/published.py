@@ -23,10 +23,9 @@ class PublishedTable(NamedTuple):
         filters: The row filters of its publications, as SQL: a row that one of them accepts
             is published. Empty without a filter.
         parts: The tables that have its rows: its partitions, or itself.
-        is_chosen: Whether it was chosen for a publication. Otherwise all tables, or those of
-            its schema, are published, so that a new one has no earlier rows.
-        is_partition: Whether it was created as a partition.
         memberships: Why it is published.
+        schema: Its entry in its schema, and those of the tables above it: SET SCHEMA makes
+            new ones.
         last_column: The greatest attribute number that it has had.
         altered: The numbers of the columns that were altered after its `pg_class` row changed
             last. `ADD COLUMN` changes both.
@@ -44,9 +43,8 @@ class PublishedTable(NamedTuple):
     columns: list[PublishedColumn]
     filters: list[str]
     parts: list[TablePart]
-    is_chosen: bool
-    is_partition: bool
     memberships: list[Membership]
+    schema: str
     last_column: int
     altered: list[int]
     dropped: list[list[int]]
@@ -65,6 +63,9 @@ class PublishedColumn(NamedTuple):
         type_modifier: Its type modifier, or -1.
         has_default: Whether rows that exist when it is added may get a value.
         expression: The OID of its expression, if it is generated.
+        is_filled: Whether rows that existed when it was added have a value that is not in their
+            files (`atthasmissing`).
+        changed: The transaction that changed its `pg_attribute` row last.
     """
 
     number: int
@@ -73,6 +74,8 @@ class PublishedColumn(NamedTuple):
     type_modifier: int
     has_default: bool
     expression: int | None
+    is_filled: bool
+    changed: int
 
 
 class TablePart(NamedTuple):
@@ -81,7 +84,6 @@ class TablePart(NamedTuple):
     Attributes:
         oid: Its OID.
         quoted: Its name as SQL.
-        is_born: Whether it was created as a partition.
         file: The number of its file, which changes when it is truncated or rewritten.
         toast: The OID of its TOAST table, which changes when ALTER TABLE rewrites it. None
             without one.
@@ -91,11 +93,11 @@ class TablePart(NamedTuple):
         changed_columns: The numbers of the columns that the same transaction changed.
         attached: Its entries in `pg_inherits`, which are new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
+        lacks_identity: Whether its old rows lack values that its root's identity has.
     """
 
     oid: int
     quoted: str
-    is_born: bool
     file: int
     toast: int | None
     persistence: str
@@ -104,6 +106,7 @@ class TablePart(NamedTuple):
     changed_columns: list[int]
     attached: str
     pages: int
+    lacks_identity: bool
 
 
 class Membership(NamedTuple):
@@ -177,7 +180,7 @@ def with_rows(
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 
-    Statistics, privileges, other indexes and others that change no row do not move them.
+    Statistics, privileges, most indexes and others that change no row do not move them.
 
     Attributes:
         general: The digest of everything that concerns several tables.
@@ -207,16 +210,12 @@ def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps
 
 def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     """A query with its parts. Version 14 has no schemas of publications."""
-    has_schemas = conn.info.server_version >= _HAS_SCHEMAS
+    has_schemas = conn.info.server_version >= HAS_SCHEMAS
     sql = sql.replace("{published}", PUBLISHED)
+    for table in ("c", "t"):
+        sql = sql.replace(f"{{identity({table})}}", _IDENTITY.replace("table", table))
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
-
-
-def last_oid(conn: psycopg.Connection[Any]) -> int:
-    """The greatest OID of a relation. Later ones are greater, until OIDs wrap around."""
-    (found,) = records(conn, "SELECT to_jsonb(max(oid)::bigint)::text FROM pg_class")
-    return int(found)
 
 
 def unpublished(
@@ -234,7 +233,7 @@ def unpublished(
     }
 
 
-_HAS_SCHEMAS = 150_000
+HAS_SCHEMAS = 150_000
 _SCHEMAS = """
             UNION ALL
             SELECT s.pnpubid, concat_ws(' ', 'schema', s.oid, s.xmin, t.path)
@@ -242,6 +241,16 @@ _SCHEMAS = """
             JOIN pg_class n ON n.relnamespace = s.pnnspid
             JOIN place t ON t.oid = n.oid
 """
+# The columns of a key. Columns that an index only includes are not among them.
+_IDENTITY = """(
+    SELECT array_agg(a.attname)
+    FROM pg_index i
+    JOIN pg_attribute a ON a.attrelid = i.indrelid
+        AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+    WHERE i.indrelid = table.oid AND i.indisvalid AND i.indimmediate
+        AND (table.relreplident = 'd' AND i.indisprimary
+            OR table.relreplident = 'i' AND i.indisreplident)
+)"""
 _SCHEMA_STAMP = """
     UNION ALL
     SELECT 'schemas', sum(hash_record_extended(
@@ -266,15 +275,23 @@ columns AS MATERIALIZED (
     WHERE a.attrelid >= 16384 AND a.attnum > 0
     GROUP BY a.attrelid
 ),
-primary_keys AS MATERIALIZED (
-    SELECT i.indrelid, hash_record_extended(ROW(i.indexrelid, i.indkey::text), 0) AS stamp
-    FROM pg_index i
-    WHERE i.indisprimary AND i.indrelid >= 16384
-),
 expressions AS MATERIALIZED (
     SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
     FROM pg_attrdef x
     GROUP BY x.adrelid
+),
+keys AS MATERIALIZED (
+    SELECT i.indrelid, sum(hash_record_extended(ROW(
+        i.indkey::text, i.indisprimary, i.indisreplident, i.indisvalid), 0)) AS stamp
+    FROM pg_index i
+    WHERE i.indisprimary OR i.indisreplident
+    GROUP BY i.indrelid
+),
+schemas AS MATERIALIZED (
+    SELECT d.objid, d.xmin::text AS stamp
+    FROM pg_depend d
+    WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+        AND d.refclassid = 'pg_namespace'::regclass
 ),
 general AS (
     SELECT 'publications' AS part,
@@ -291,6 +308,11 @@ general AS (
         ROW(i.inhrelid, i.inhparent, i.xmin::text), 0))
     FROM pg_inherits i
     UNION ALL
+    SELECT 'schemas of partitioned tables', sum(hash_record_extended(ROW(s.objid, s.stamp), 0))
+    FROM schemas s
+    JOIN relation r ON r.oid = s.objid
+    WHERE r.relkind = 'p'
+    UNION ALL
     SELECT 'names of schemas', sum(hash_record_extended(ROW(n.oid, n.nspname), 0))
     FROM pg_namespace n
     WHERE n.nspname !~ '^pg_(toast_)?temp_'
@@ -305,18 +327,20 @@ general AS (
     FROM pg_type y
     WHERE y.oid >= 16384 AND y.typtype IN ('d', 'e', 'r', 'm')
     UNION ALL
-    SELECT 'labels', sum(hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel), 0))
+    SELECT 'labels', sum(hash_record_extended(
+        ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 0))
     FROM pg_enum e
 )
 SELECT jsonb_build_object(
     'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
     'tables', (
         SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, k.stamp, x.stamp), 0)), '{}')
+            ROW(r.stamp, a.stamp, x.stamp, s.stamp, k.stamp), 0)), '{}')
         FROM relation r
         LEFT JOIN columns a ON a.attrelid = r.oid
-        LEFT JOIN primary_keys k ON k.indrelid = r.oid
         LEFT JOIN expressions x ON x.adrelid = r.oid
+        LEFT JOIN schemas s ON s.objid = r.oid
+        LEFT JOIN keys k ON k.indrelid = r.oid
         WHERE r.relkind <> 'c'
     )
 )::text
@@ -377,14 +401,17 @@ SELECT jsonb_build_object(
             'quoted', quote_ident(a.attname),
             'type_oid', a.atttypid::bigint,
             'type_modifier', a.atttypmod,
-            'has_default', a.atthasdef OR a.atthasmissing OR a.attnotnull
-                OR a.attidentity <> '' OR y.typdefault IS NOT NULL
+            'has_default', a.atthasdef OR a.attnotnull OR a.attidentity <> ''
+                OR y.typdefault IS NOT NULL,
+            -- A new file has the value in the rows.
+            'is_filled', a.atthasmissing
                 -- Only tables with rows have the value that old rows get.
                 OR c.relkind = 'p' AND EXISTS (
                     SELECT FROM pg_partition_tree(c.oid) t
                     JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
                     WHERE m.atthasmissing
                 ),
+            'changed', a.xmin::text::bigint,
             'expression', (
                 SELECT x.oid::bigint
                 FROM pg_attrdef x
@@ -399,18 +426,6 @@ SELECT jsonb_build_object(
             AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
     ),
     'filters', p.filters,
-    'is_chosen', EXISTS (
-        SELECT FROM pg_publication_rel r
-        JOIN pg_publication b ON b.oid = r.prpubid
-        WHERE b.pubname = ANY (%(publications)s::text[])
-            -- From version 19 on: an excepted table is not published by its entry.
-            AND (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
-            AND r.prrelid IN (
-                SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
-    ),
-    'is_partition', coalesce((
-        SELECT i.xmin = c.xmin FROM pg_inherits i WHERE i.inhrelid = c.oid LIMIT 1
-    ), false),
     'memberships', (
         WITH place (oid, number, path) AS (
             -- An ancestor's entry counts while the table is attached to it.
@@ -457,6 +472,13 @@ SELECT jsonb_build_object(
         JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
         WHERE i.indrelid = c.oid AND i.indisprimary
     ),
+    'schema', (
+        SELECT coalesce(string_agg(d.xmin::text, ' ' ORDER BY d.objid), '')
+        FROM pg_depend d
+        WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+            AND d.refclassid = 'pg_namespace'::regclass AND d.deptype = 'n'
+            AND d.objid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
+    ),
     'last_column', c.relnatts,
     'altered', (
         SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
@@ -477,9 +499,6 @@ SELECT jsonb_build_object(
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
             'quoted', format('%%I.%%I', m.nspname, t.relname),
-            'is_born', coalesce((
-                SELECT i.xmin = t.xmin FROM pg_inherits i WHERE i.inhrelid = t.oid LIMIT 1
-            ), false),
             'file', t.relfilenode::bigint,
             'toast', nullif(t.reltoastrelid::bigint, 0),
             'persistence', t.relpersistence,
@@ -504,7 +523,11 @@ SELECT jsonb_build_object(
             -- Other access methods may have other addresses of rows.
             'pages', CASE WHEN h.amname = 'heap' AND %(sized)s
                 THEN pg_relation_size(t.oid) / current_setting('block_size')::int
-                ELSE 0 END
+                ELSE 0 END,
+            -- The server refuses updates and deletes of a table without an identity.
+            'lacks_identity', t.oid <> c.oid AND t.relreplident <> 'f'
+                AND {identity(t)} IS NOT NULL
+                AND (c.relreplident = 'f' OR NOT coalesce({identity(c)} <@ {identity(t)}, true))
         ) ORDER BY t.oid), '[]')
         FROM part_of q
         JOIN pg_class t ON t.oid = q.part
@@ -551,6 +574,11 @@ CROSS JOIN LATERAL (
         SELECT 'label ' || e.oid, e.enumlabel::text,
             -- A label that is younger than the table is a new one, and changes no row.
             CASE WHEN e.oid < c.oid THEN e.xmin END, e.cmin
+        FROM pg_enum e
+        WHERE e.enumtypid = y.oid
+        UNION ALL
+        -- It is new when a label gets another name, and then its own name again.
+        SELECT concat('label ', e.oid, ' written'), e.xmin::text, NULL, NULL
         FROM pg_enum e
         WHERE e.enumtypid = y.oid
         UNION ALL

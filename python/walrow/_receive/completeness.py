@@ -19,12 +19,14 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import Why
+from walrow._log.marks import Mark, Why
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
-from walrow._log.questions import first_xid, truncates
+from walrow._log.questions import first_row, truncates, versions_between
+from walrow._log.requests import request
 from walrow._lsn import Lsn
 from walrow._postgres import published
+from walrow._postgres.births import births
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.preflight.finding import listed
 from walrow._postgres.published import PublishedTable, Stamps
@@ -37,6 +39,7 @@ from walrow._receive.marks import (
     after_load,
     after_look,
     at_beginning,
+    newcomers,
     settled,
 )
 from walrow._results import counted
@@ -81,6 +84,8 @@ class Completeness:
         #: The stamps of the last look. None in a new process, which looks at everything.
         self._stamps: Stamps | None = None
         self._look: Look | None = None
+        #: The open marks of tables that were looked at for rows.
+        self._asked: dict[int, list[Mark]] = {}
 
     def look(
         self, durable: Lsn, catalogs: int, *, readable: Lsn, is_other: bool
@@ -124,10 +129,9 @@ class Completeness:
             conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
             conn.execute("SET LOCAL lock_timeout = '2s'")
             conn.execute("SET LOCAL statement_timeout = '10s'")
-            last = published.last_oid(conn)
             tables = published.published_tables(conn, self._publications, sized=False)
             lacking = published.with_rows(conn, tables)
-        record = at_beginning(tables, lacking, last, start)
+        record = at_beginning(tables, lacking, self._publications, start)
         self._store(record._replace(marks={}), record)
 
     def look_last(self, durable: Lsn, *, is_other: bool) -> Future[Lsn]:
@@ -199,19 +203,40 @@ class Completeness:
         before, look = self._stamps, None
         moved = None if before is None else stamps.moved(before)
         if moved is None or moved:
-            # First: a relation that is created between them is looked at again.
-            last = published.last_oid(conn)
-            tables = published.published_tables(
-                conn, self._publications, sized=False, oids=moved
-            )
+            names = self._publications
+            tables = published.published_tables(conn, names, sized=False, oids=moved)
+            record = self._record()
+            new = newcomers(record, tables)
+            found = births(conn, names, record.publications or names, new)
             seen = position_after(conn, self._given, is_other=is_other)
-            look = Look(tables, last, durable, seen, moved)
+            look = Look(tables, names, durable, seen, moved, found)
         with self._lock:
             if generation != self._generation:
                 return False
             self._take(look, durable, readable)
             self._stamps = stamps
+            self._request_empty(conn)
         return True
+
+    def _request_empty(self, conn: psycopg.Connection[Any]) -> None:
+        """Requests loads of the tables that need one and are empty: no row is copied."""
+        tables = [] if self._look is None else self._look.tables
+        marks = self._record().marks
+        open_ = {
+            it.oid: [mark for mark in marks.get(it.oid, ()) if mark.is_open]
+            for it in tables
+        }
+        new = [it for it in tables if open_[it.oid] != self._asked.get(it.oid, [])]
+        if not new:
+            return
+        self._asked = open_
+        with conn.transaction():
+            conn.execute("SET LOCAL lock_timeout = '100ms'")
+            conn.execute("SET LOCAL statement_timeout = '2s'")
+            filled = published.with_rows(conn, [it for it in new if open_[it.oid]])
+        empty = [it for it in new if open_[it.oid] and it.oid not in filled]
+        if empty:
+            request(self._log, [it.name for it in empty])
 
     def _take(self, look: Look | None, durable: Lsn, readable: Lsn) -> None:
         before = self._record()
@@ -226,12 +251,13 @@ class Completeness:
 
     def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
-        if not record.young and not record.new_files:
-            return record
         log = Log(self._log)
-        tables = {table.oid: table for table in log.tables()}
+        # To count the rows of each table, all segments are read.
+        tables = {it.oid: it for it in log.tables()} if record.young else {}
         questions = Questions(
-            partial(truncates, log._log), partial(first_xid, log._log)
+            partial(truncates, log._log),
+            partial(first_row, log._log),
+            partial(versions_between, log._log),
         )
         return settled(record, tables, max(log.end, readable), durable, questions)
 

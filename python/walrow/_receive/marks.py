@@ -6,32 +6,43 @@ Pure: from a record and a look comes the next record. `completeness` looks, and 
 from __future__ import annotations
 
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._log.marks import Reason, Why, ended, marked
+from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
-from walrow._log.young_tables import REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
+from walrow._log.young_tables import (
+    REWRITTEN,
+    TYPE_ALTERED,
+    FirstRow,
+    YoungTable,
+    plain_name,
+)
 from walrow._lsn import Lsn
+from walrow._postgres.births import Birth, Pair, Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from walrow._log.items import LogTable
-    from walrow._postgres.published import PublishedTable, TablePart
+    from walrow._postgres.published import PublishedColumn, PublishedTable, TablePart
 
 
 class Questions(NamedTuple):
     """Questions that only the changes in a log answer.
 
     Attributes:
-        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN,
-            in their order.
-        first_xid: The first transaction with a row of a table. None without one.
+        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN:
+            their IDs and the LSNs of their commits, in the order of these.
+        first_row: The first transaction with a row of a table. None without one.
+        versions: The definitions of tables that the log has between two LSNs: the OID, the LSN
+            of the last use, the columns.
     """
 
-    truncates: Callable[[int, Lsn], Sequence[int]]
-    first_xid: Callable[[int], int | None]
+    truncates: Callable[[int, Lsn], Sequence[tuple[int, Lsn]]]
+    first_row: Callable[[int], FirstRow | None]
+    versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Sequence[str]]]]
 
 
 class Look(NamedTuple):
@@ -39,30 +50,46 @@ class Look(NamedTuple):
 
     Attributes:
         tables: The tables.
-        last_oid: The greatest OID of a relation, read before them.
+        publications: The publications of the stream.
         durable: Where the log ended before.
         seen: The server's position after.
         moved: The OIDs of the tables that may differ from the last look. None: all.
+        births: The creation of what is new: `newcomers`.
     """
 
     tables: Sequence[PublishedTable]
-    last_oid: int
+    publications: Sequence[str]
     durable: Lsn
     seen: Lsn
     moved: Collection[int] | None = None
+    births: Mapping[Pair, Birth] = MappingProxyType({})
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""
         if self.moved is None:
             return self
         kept = [table for table in before.tables if table.oid not in self.moved]
-        return self._replace(tables=[*kept, *self.tables], moved=None)
+        births = {**before.births, **self.births}
+        return self._replace(tables=[*kept, *self.tables], moved=None, births=births)
+
+
+def newcomers(before: Published, tables: Sequence[PublishedTable]) -> list[Pair]:
+    """Published tables and their parts that the last look has not seen: their creation matters."""
+    if before.tables is None:
+        return []
+    known = {
+        (oid, part[0])
+        for oid, table in before.tables.items()
+        for part in table["parts"]
+    }
+    pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
+    return sorted(pairs - known)
 
 
 def at_beginning(
     tables: Sequence[PublishedTable],
     lacking: Collection[int],
-    last_oid: int,
+    publications: Sequence[str],
     start: Lsn,
 ) -> Published:
     """The record of a log that begins with a slot, and not with a load.
@@ -70,45 +97,76 @@ def at_beginning(
     Args:
         tables: The published tables.
         lacking: The OIDs of the tables that have rows.
-        last_oid: The greatest OID of a relation.
+        publications: The publications of the stream.
         start: The slot's start.
     """
     reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
     marks = {oid: marked([], [reason], start) for oid in lacking}
-    pictures = {table.oid: _picture(table, None) for table in tables}
-    return Published(pictures, start, last_oid, marks, {}, {})
+    pictures = {table.oid: _picture(table, None, start) for table in tables}
+    noticed = dict.fromkeys(lacking, start)
+    names = list(publications)
+    return Published(pictures, start, names, marks, {}, {}, noticed, start)
 
 
 def after_look(before: Published, look: Look) -> Published:
     """The record after a look."""
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
+    # An earlier record does not say when its marks were made: before this look.
+    noticed = {**dict.fromkeys(_open(marks), look.seen), **before.noticed}
     for table in look.tables:
         if before.tables is None:
             continue
         oid, known = table.oid, known_tables.get(table.oid)
         if known is not None:
-            reasons = list(_differences(known, table, before.last_oid))
-            if new_files := _new_files(known, table):
+            keeps = _keeps_values(known, table)
+            reasons = list(_differences(known, table, look.births))
+            if not keeps and _is_rewritten(known, table):
+                reasons.append(REWRITTEN)
+            if not keeps and (new_files := _new_files(known, table, look.births)):
                 first = files.get(oid)
                 since = before.position if first is None else first.pending.since
                 earlier = {} if first is None else first.files
                 pending = Pending(since, look.seen)
                 files[oid] = NewFiles(pending, earlier | new_files)
         else:
-            reasons = list(_newness(table, before.last_oid))
+            doubted = [
+                birth for birth in _births(look.births, table) if not birth.is_published
+            ]
+            # Later rows of an empty table are in the stream.
+            has_rows = any(birth.rows is Rows.SOME for birth in doubted)
+            is_doubted = any(birth.rows is not Rows.NEVER for birth in doubted)
+            pending = Pending(before.position, look.seen)
+            came = _young(table, pending, look.births, is_doubted=is_doubted)
+            is_rewritten = came.is_rewritten and came.has_rows
+            reasons = [NEW] if has_rows else [REWRITTEN] if is_rewritten else []
+            reasons += _identity_differences((), table)
             files.pop(oid, None)
             if not reasons:
-                young[oid] = _young(table, Pending(before.position, look.seen))
+                young[oid] = came
         if reasons:
             marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+            noticed[oid] = look.seen
             if any(reason.code != Why.TYPE for reason in reasons):
                 young.pop(oid, None)
     moved = known_tables.keys() if look.moved is None else look.moved
     pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
     for table in look.tables:
-        pictures[table.oid] = _picture(table, known_tables.get(table.oid))
-    return Published(pictures, look.durable, look.last_oid, marks, young, files)
+        pictures[table.oid] = _picture(table, known_tables.get(table.oid), look.seen)
+    return before._replace(
+        tables=pictures,
+        position=look.durable,
+        publications=list(look.publications),
+        marks=marks,
+        young=young,
+        new_files=files,
+        noticed=noticed,
+    )
+
+
+def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
+    """The tables that are not whole."""
+    return [oid for oid, each in marks.items() if any(mark.is_open for mark in each)]
 
 
 def settled(
@@ -128,47 +186,100 @@ def settled(
         ask: Asks the log.
     """
     marks, pictures = dict(before.marks), dict(before.tables or {})
-    young, files = {}, {}
+    young, files, noticed = {}, {}, dict(before.noticed)
     for oid, table in before.young.items():
         found, picture = tables.get(oid), pictures.get(oid)
         columns = table.columns if picture is None else picture["columns"]
+        later = table.later(end, durable)
+        first_row = partial(ask.first_row, oid)
         reason = None
         if found is not None:
-            first = partial(ask.first_xid, oid)
-            reason = table.alteration(found.versions, columns, first)
-            if (
-                (
-                    reason is None
-                    and table.files
-                    and any(version.rows for version in found.versions)
-                )
-                and not is_explained(table.files, ask.truncates(oid, Lsn(0)))
-                and end >= table.pending.seen
-            ):
-                reason = REWRITTEN
-            if picture is not None:
-                names = {name.lower() for name in table.names(found.versions)}
-                now = {_folded(column[1]) for column in columns}
-                gone = sorted((names | set(picture["gone"])) - now)
-                pictures[oid] = picture | {"gone": gone}
+            reason = table.alteration(found.versions, columns, first_row)
+        if later is None and reason is None:
+            reason = _doubt(table, found, first_row, partial(ask.truncates, oid))
+        if found is not None and picture is not None:
+            names = {name.lower() for name in table.names(found.versions)}
+            now = {_folded(column[1]) for column in columns}
+            gone = sorted((names | set(picture["gone"])) - now)
+            pictures[oid] = picture | {"gone": gone}
         if reason is not None:
             marks[oid] = marked(marks.get(oid, ()), [reason], table.pending.since)
-        elif (later := table.later(end, durable)) is not None:
+            noticed[oid] = max(table.pending.seen, noticed.get(oid, Lsn(0)))
+        elif later is not None:
             young[oid] = later
     for oid, each in before.new_files.items():
         since = each.pending.since
-        if is_explained(each.files, ask.truncates(oid, since)):
+        if is_explained(each.files, [xid for xid, _ in ask.truncates(oid, since)]):
             continue
         if (pending := each.pending.later(end, durable)) is None:
             marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], since)
+            noticed[oid] = max(each.pending.seen, noticed.get(oid, Lsn(0)))
         else:
             files[oid] = each._replace(pending=pending)
-    return before._replace(
+    # What readers see later is compared by the next look. What came after this look, too.
+    until = min(end, durable)
+    for oid, used, written in ask.versions(before.compared or until, until):
+        picture = pictures.get(oid)
+        name = None if picture is None else _renamed(picture, used, written)
+        if name is not None:
+            text = f"column {name} had another name for a while"
+            reasons = [Reason(Why.RENAMED, text)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.compared or until)
+    record = before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,
         young=young,
         new_files=files,
+        noticed=noticed,
+        compared=max(until, before.compared or until),
     )
+    return _emptied(record, end, ask)
+
+
+def _emptied(record: Published, end: Lsn, ask: Questions) -> Published:
+    """Ends the marks of tables that were emptied after the looks that have made them."""
+    marks, noticed = dict(record.marks), {}
+    for oid in _open(marks):
+        since = record.noticed.get(oid, end)
+        if later := ask.truncates(oid, since):
+            _, commit = later[-1]
+            marks[oid] = emptied(marks[oid], Lsn(commit + 1))
+        noticed[oid] = max(since, end)
+    return record._replace(marks=marks, noticed=noticed)
+
+
+def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str | None:
+    """A column that had another place in a definition in the log than in the looks around it.
+
+    Definitions have their columns in the order of the numbers.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    last = -1
+    # The columns have the order of the numbers.
+    for name, since in picture.get("since", {}).items():
+        if Lsn(since) < used:
+            place = places.get(name, -1)
+            if place <= last:
+                return str(name)
+            last = place
+    return None
+
+
+def _doubt(
+    young: YoungTable,
+    found: LogTable | None,
+    first_row: Callable[[], FirstRow | None],
+    truncates: Callable[[Lsn], Sequence[tuple[int, Lsn]]],
+) -> Reason | None:
+    """Why a young table is not whole, once the log has everything from before the look."""
+    has_rows = found is not None and found.rows > 0
+    # It was empty: rows that came after the look are whole.
+    if young.is_doubted and has_rows and (first := first_row()):
+        return NEW if first.commit < young.pending.seen else None
+    if young.files and (has_rows or young.has_rows):
+        xids = [xid for xid, _ in truncates(Lsn(0))]
+        return None if is_explained(young.files, xids) else REWRITTEN
+    return None
 
 
 def after_load(
@@ -193,7 +304,8 @@ def after_load(
     for table in tables:
         young.pop(table.oid, None)
         files.pop(table.oid, None)
-        picture = _picture(table, pictures.get(table.oid))
+        picture = _picture(table, pictures.get(table.oid), point)
+        picture["since"] = dict.fromkeys(picture["since"], str(point))
         if table.oid in later:
             # Columns that the load does not have yet are no earlier ones.
             came = {_folded(column.quoted) for column in later[table.oid].columns}
@@ -212,41 +324,86 @@ def after_load(
     if look is not None and again:
         moved = [table.oid for table in again]
         loaded = after_look(loaded, look._replace(tables=again, moved=moved))
-    return loaded._replace(position=before.position, last_oid=before.last_oid)
+    publications = before.publications
+    return loaded._replace(position=before.position, publications=publications)
 
 
-def _young(table: PublishedTable, pending: Pending) -> YoungTable:
-    files = [part for part in table.parts if part.file != part.oid]
+def _births(births: Mapping[Pair, Birth], table: PublishedTable) -> Iterator[Birth]:
+    """The creation of the tables that have the rows of a new table."""
+    for part in table.parts:
+        # It may have been altered while the receiver looked.
+        yield births.get((table.oid, part.oid), Birth([], keeps_file=False))
+
+
+def _young(
+    table: PublishedTable,
+    pending: Pending,
+    births: Mapping[Pair, Birth],
+    *,
+    is_doubted: bool,
+) -> YoungTable:
+    found = {
+        part.oid: birth
+        for part, birth in zip(table.parts, _births(births, table), strict=True)
+        if not birth.keeps_file and birth.rows is not Rows.NEVER
+    }
+    files = [part for part in table.parts if part.oid in found]
+    columns = [_column(column) for column in table.columns]
+    for record, column in zip(columns, table.columns, strict=True):
+        if all(part.file == part.oid for part in table.parts):
+            record[4] = column.is_filled
+        elif any(part.toast is not None for part in table.parts):
+            # VACUUM FULL has written a default into the rows, which may be gone.
+            record[4] = True
     return YoungTable(
-        [list(column) for column in table.columns],
+        columns,
         pending,
         table.has_altered_types,
         # ALTER TABLE makes the TOAST table after the file. TRUNCATE and VACUUM keep an older one.
         any(part.toast is not None and part.toast > part.file for part in files),
-        {
-            part.oid: _new_file(part, table.last_column)
-            for part in files
-            if part.toast is None
-        },
+        {part.oid: _new_file(part, table.last_column) for part in files},
         table.altered,
         table.dropped,
+        is_doubted,
+        any(birth.rows is Rows.SOME for birth in found.values()),
     )
 
 
-def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[str, Any]:
+def _column(column: PublishedColumn) -> list[Any]:
+    """A column for the record: what a later look compares."""
+    number, quoted, oid, modifier, has_default, expression, is_filled, _ = column
+    return [number, quoted, oid, modifier, has_default or is_filled, expression]
+
+
+def _picture(
+    table: PublishedTable, before: Mapping[str, Any] | None, seen: Lsn
+) -> dict[str, Any]:
+    known = {} if before is None else before.get("since", {})
+    kept = {tuple(column[:2]) for column in (before or {}).get("columns", ())}
+    names = [plain_name(column.quoted) for column in table.columns]
     # A load ends no name: a target with `deletes="soft"` keeps values under it.
     now = {_folded(column.quoted) for column in table.columns}
     return {
         "name": table.name,
-        "columns": [list(column) for column in table.columns],
+        "columns": [_column(column) for column in table.columns],
+        "changed": [column.changed for column in table.columns],
         "gone": sorted(_earlier_names(before or {}, table) - now),
+        # Since when each column has its number and its name.
+        "since": {
+            name: known.get(name, str(seen))
+            if (column.number, column.quoted) in kept
+            else str(seen)
+            for name, column in zip(names, table.columns, strict=True)
+        },
         "last_column": table.last_column,
         "filters": list(table.filters),
         "parts": [
             [part.oid, part.file, part.toast, part.persistence, part.attached]
             for part in table.parts
         ],
+        "lacking": [part.oid for part in table.parts if part.lacks_identity],
         "memberships": [list(each) for each in table.memberships],
+        "schema": table.schema,
         "definitions": dict(table.definitions),
         "primary_key": list(table.primary_key),
     }
@@ -268,30 +425,30 @@ def _folded(quoted: str) -> str:
     return plain_name(quoted).lower()
 
 
-def _newness(table: PublishedTable, last_oid: int) -> Iterator[Reason]:
-    """Why a table that was not published before is not whole."""
-    if table.oid <= last_oid or (table.is_chosen and not table.is_partition):
-        yield Reason(Why.NEW, "it is new in the publication")
-
-
-def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, NewFile]:
+def _new_files(
+    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
+) -> dict[int, NewFile]:
     """The files of a truncated or rewritten table, as far as its TOAST table does not show it.
 
     VACUUM FULL keeps the TOAST table, but writes the default of a new column into old rows: then no
-    column shows any more that they have a value.
+    column shows any more that they have a value. The stream lacks the TRUNCATE of a partition.
     """
     last_column = before["last_column"]
+    files = {oid: file for oid, file, *_ in before["parts"]}
+    toasts = {oid: toast for oid, _, toast, *_ in before["parts"]}
     is_wider = table.last_column > last_column
-    files = {
-        oid: file
-        for oid, file, toast, *_ in before["parts"]
-        if toast is None or is_wider
-    }
-    return {
-        part.oid: _new_file(part, last_column)
-        for part in table.parts
-        if files.get(part.oid, part.file) != part.file
-    }
+    found = {}
+    for part, birth in zip(table.parts, _births(births, table), strict=True):
+        is_partition = part.oid != table.oid
+        if part.oid not in files:
+            is_new = not birth.keeps_file and birth.rows is not Rows.NEVER
+        else:
+            is_new = files[part.oid] != part.file and (
+                is_partition or is_wider or toasts[part.oid] is None
+            )
+        if is_new:
+            found[part.oid] = _new_file(part, last_column)
+    return found
 
 
 def _new_file(part: TablePart, last_column: int) -> NewFile:
@@ -301,11 +458,11 @@ def _new_file(part: TablePart, last_column: int) -> NewFile:
 
 
 def _differences(
-    before: Mapping[str, Any], table: PublishedTable, last_oid: int
+    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
 ) -> Iterator[Reason]:
     """The reasons why a table is not whole since the last look."""
     yield from _publication_differences(before, table)
-    yield from _partition_differences(before, table, last_oid)
+    yield from _partition_differences(before, table, births)
     # A new label of an enum changes no row.
     if before["definitions"] != {
         key: text
@@ -314,8 +471,7 @@ def _differences(
     }:
         yield TYPE_ALTERED
     yield from _column_differences(before, table)
-    if _is_rewritten(before, table):
-        yield REWRITTEN
+    yield from _identity_differences(before.get("lacking"), table)
 
 
 def _publication_differences(
@@ -325,7 +481,11 @@ def _publication_differences(
         yield Reason(Why.FILTER, "its row filter has changed")
     then = {tuple(each) for each in before["memberships"]}
     now = {tuple(each) for each in table.memberships}
-    if then and not {each[0] for each in then} & {each[0] for each in now}:
+    kept = {each[0] for each in then} & {each[0] for each in now}
+    if before.get("schema", table.schema) != table.schema:
+        # It may have left the schema, and come back.
+        kept = {place for place in kept if place.split()[1] != "schema"}
+    if then and not kept:
         yield Reason(Why.LEFT, "it was not in the publication for a while")
     elif len({_operations(it) for it in (then, now, then & now)}) > 1:
         text = "its publication has changed, and may have published less for a while"
@@ -337,20 +497,63 @@ def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:
 
 
 def _partition_differences(
-    before: Mapping[str, Any], table: PublishedTable, last_oid: int
+    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
 ) -> Iterator[Reason]:
     then = {oid: more for oid, *more in before["parts"]}
     now = {part.oid: part for part in table.parts}
+    born = {
+        part.oid
+        for part, birth in zip(table.parts, _births(births, table), strict=True)
+        if birth.is_published or birth.rows is Rows.NEVER
+    }
     attached = [
         part.quoted
         for oid, part in now.items()
-        if (oid not in then and not (oid > last_oid and part.is_born))
+        if (oid not in then and oid not in born)
         or (oid in then and then[oid][3] != part.attached)
     ]
     if attached or then.keys() - now.keys():
         words = f": {', '.join(attached)}" if attached else ""
         text = f"partitions were attached or detached{words}"
         yield Reason(Why.PARTITIONS, text)
+
+
+def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
+    """Whether a new file must have the values of the old one, as after VACUUM FULL or CLUSTER.
+
+    A table that is named in a publication cannot be made unlogged, its own TRUNCATE is in the log,
+    and ALTER TABLE changes the catalog's row of a column whose values it writes.
+    """
+    then = {tuple(each) for each in before["memberships"]}
+    # A partition has the places of its ancestors, with a path to them.
+    is_named = any(
+        place.split(" ", 4)[1::3] == ["table", ""] and "t" in operations
+        for place, _, operations in then & set(table.memberships)
+    )
+    numbers = [number for number, *_ in before["columns"]]
+    changed = dict(zip(numbers, before.get("changed", ()), strict=False))
+    return (
+        is_named
+        and [part.oid for part in table.parts] == [table.oid]
+        and all(changed.get(it.number) == it.changed for it in table.columns)
+    )
+
+
+def _identity_differences(
+    before: Collection[int] | None, table: PublishedTable
+) -> Iterator[Reason]:
+    """Partitions that begin to send less of old rows than their root's identity has."""
+    lacking = [
+        part.quoted
+        for part in table.parts
+        if part.lacks_identity and before is not None and part.oid not in before
+    ]
+    if lacking:
+        text = (
+            f"old rows of partitions lack values of its replica identity: {', '.join(lacking)}; "
+            "give them REPLICA IDENTITY FULL, or the identity of the table"
+        )
+        yield Reason(Why.IDENTITY, text)
 
 
 def _is_rewritten(before: Mapping[str, Any], table: PublishedTable) -> bool:
@@ -371,7 +574,10 @@ def _column_differences(
 ) -> Iterator[Reason]:
     known = {column[0]: column for column in before["columns"]}
     earlier = _earlier_names(before, table)
-    for number, name, *type_, has_default, expression in table.columns:
+    files = {oid: file for oid, file, *_ in before["parts"]}
+    has_new_file = any(files.get(it.oid, it.file) != it.file for it in table.parts)
+    for column in table.columns:
+        number, name, *type_, has_default, expression, is_filled, _ = column
         if number in known:
             _, old_name, *old_type, _, old_expression = known[number]
             if old_name != name:
@@ -388,6 +594,10 @@ def _column_differences(
             # Its Relation messages look like the old ones: readers keep the old values.
             text = f"column {name} was dropped and added again"
             yield Reason(Why.RETURNED, text)
-        elif has_default:
+        elif is_filled or (has_default and has_new_file):
+            # Otherwise it was NULL: a value that is not NULL was written, and is in the log.
             text = f"column {name} was added with a value for existing rows"
             yield Reason(Why.DEFAULT, text)
+
+
+NEW = Reason(Why.NEW, "it is new in the publication")
