@@ -214,3 +214,56 @@ def test_a_server_with_other_positions_in_sql(
                 list(changes)
         finally:
             drop_if_there(dsn, slot)
+
+
+@pytest.mark.parametrize("when", ["before the slot", "between two starts"])
+def test_a_table_whose_partitions_lack_an_identity_stops_no_other(
+    server: EmbeddedServer, tmp_path: Path, when: str
+) -> None:
+    slot = f"lacking_{time.monotonic_ns()}"
+    log = tmp_path / "log"
+    with server.database("lacking") as name:
+        dsn = server.dsn_of(name)
+        options = "FOR ALL TABLES WITH (publish_via_partition_root)"
+        execute(dsn, f"CREATE PUBLICATION p {options}")
+        tables = (
+            "CREATE TABLE plain (id int PRIMARY KEY)",
+            "CREATE TABLE r (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+            "CREATE TABLE r1 PARTITION OF r FOR VALUES FROM (0) TO (10)",
+            "ALTER TABLE r REPLICA IDENTITY FULL",
+        )
+
+        def receive() -> dict[str, set[str]]:
+            walrow.receive(
+                dsn, log=log, slot=slot, publications="p", create=True, until="now"
+            )
+            return {
+                it.name: {mark.code.value for mark in it.marks if mark.is_open}
+                for it in walrow.Log(log).tables()
+            }
+
+        try:
+            if when == "between two starts":
+                receive()
+                execute(dsn, *tables)
+            else:
+                execute(dsn, *tables)
+                receive()
+            execute(
+                dsn, "INSERT INTO plain VALUES (1)", "INSERT INTO r VALUES (1, 'a')"
+            )
+            assert receive() == {
+                "public.plain": set(),
+                "public.r": {"partition_identity"},
+            }
+            assert walrow.Log(log).state("plain").to_pyarrow().num_rows == 1
+            # A load does not change what its next old rows lack.
+            request(log, ["public.r"])
+            assert receive()["public.r"] == {"partition_identity"}
+            execute(dsn, "ALTER TABLE r1 REPLICA IDENTITY FULL")
+            assert receive()["public.r"] == {"partition_identity"}
+            request(log, ["public.r"])
+            assert receive()["public.r"] == set()
+            assert walrow.Log(log).state("r").to_pyarrow().num_rows == 1
+        finally:
+            drop_if_there(dsn, slot)

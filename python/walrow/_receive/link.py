@@ -534,10 +534,12 @@ class Link:
             notes.append(Note(f"warning: {found.findings}"))
         elif found.findings is not None:
             # Its last client may be gone without the server's knowledge: that is tried again.
+            # Tables whose partitions lack an identity are marked, and do not stop the others.
             errors = [
                 _line(it)
                 for it in found.findings
-                if it.severity == "error" and it.code != "slot-active"
+                if it.severity == "error"
+                and it.code not in {"slot-active", "partition-identity"}
             ]
             if errors:
                 return [*notes, *self._refuse("; ".join(errors), log)]
@@ -545,7 +547,7 @@ class Link:
             notes += [
                 Note(f"warning: {_line(it)}")
                 for it in found.findings
-                if it.severity == "warning"
+                if it.severity == "warning" or it.code == "partition-identity"
             ]
         if found.goal is not None:
             self._due.discard(Part.GOAL)
