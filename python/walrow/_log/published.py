@@ -25,6 +25,8 @@ class Published(NamedTuple):
         noticed: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
         compared: The LSN up to which definitions in the log were compared with looks. None if
             the record does not have it.
+        last: The last transaction or message before `position`. A reader that does not see it is at
+            an earlier place than the look.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -35,3 +37,4 @@ class Published(NamedTuple):
     new_files: dict[int, NewFiles]
     noticed: Mapping[int, Lsn] = MappingProxyType({})
     compared: Lsn | None = None
+    last: Lsn = Lsn(0)

@@ -33,6 +33,7 @@ from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
+from walrow._receive.disk_states import LogEnds
 from walrow._receive.marks import (
     Look,
     Questions,
@@ -87,15 +88,12 @@ class Completeness:
         #: The open marks of tables that were looked at for rows.
         self._asked: dict[int, list[Mark]] = {}
 
-    def look(
-        self, durable: Lsn, catalogs: int, *, readable: Lsn, is_other: bool
-    ) -> None:
+    def look(self, ends: LogEnds, catalogs: int, *, is_other: bool) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
 
         Args:
-            durable: Where the log ends.
+            ends: How far the log is.
             catalogs: How often the catalog was read.
-            readable: Readers see everything up to it.
             is_other: Whether the server has other positions in SQL.
         """
         now = time.monotonic()
@@ -103,7 +101,7 @@ class Completeness:
             return
         if self._answer is None or self._answer.done():
             self._due, self._seen = now + _LOOK_SECONDS, catalogs
-            compare = partial(self._compare_if_possible, durable, readable, is_other)
+            compare = partial(self._compare_if_possible, ends, is_other)
             self._answer = self._asker.ask(compare)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
@@ -134,11 +132,11 @@ class Completeness:
         record = at_beginning(tables, lacking, self._publications, start)
         self._store(record._replace(marks={}), record)
 
-    def look_last(self, durable: Lsn, *, is_other: bool) -> Future[Lsn]:
+    def look_last(self, ends: LogEnds, *, is_other: bool) -> Future[Lsn]:
         """Compares once more. The answer is a position of the stream behind all that it has seen."""
 
         def compare(conn: psycopg.Connection[Any]) -> Lsn:
-            while not self._compare(durable, Lsn(0), is_other, conn):
+            while not self._compare(ends, is_other, conn):
                 pass
             return position_after(conn, self._given, is_other=is_other)
 
@@ -172,13 +170,12 @@ class Completeness:
 
     def _compare_if_possible(
         self,
-        durable: Lsn,
-        readable: Lsn,
+        ends: LogEnds,
         is_other: bool,  # noqa: FBT001 -- of a partial
         conn: psycopg.Connection[Any],
     ) -> None:
         try:
-            self._compare(durable, readable, is_other, conn)
+            self._compare(ends, is_other, conn)
         except LogError as error:
             # After another error, the next look tries again.
             if error.code == "damaged" and not self._is_damaged:
@@ -191,8 +188,7 @@ class Completeness:
 
     def _compare(
         self,
-        durable: Lsn,
-        readable: Lsn,
+        ends: LogEnds,
         is_other: bool,  # noqa: FBT001 -- as above
         conn: psycopg.Connection[Any],
     ) -> bool:
@@ -209,11 +205,11 @@ class Completeness:
             new = newcomers(record, tables)
             found = births(conn, names, record.publications or names, new)
             seen = position_after(conn, self._given, is_other=is_other)
-            look = Look(tables, names, durable, seen, moved, found)
+            look = Look(tables, names, ends.durable, seen, moved, found)
         with self._lock:
             if generation != self._generation:
                 return False
-            self._take(look, durable, readable)
+            self._take(look, ends)
             self._stamps = stamps
             self._request_empty(conn)
         return True
@@ -238,15 +234,15 @@ class Completeness:
         if empty:
             request(self._log, [it.name for it in empty])
 
-    def _take(self, look: Look | None, durable: Lsn, readable: Lsn) -> None:
+    def _take(self, look: Look | None, ends: LogEnds) -> None:
         before = self._record()
-        after = before._replace(position=durable)
+        after = before._replace(position=ends.durable, last=ends.last)
         if look is not None:
-            after = after_look(before, look)
+            after = after_look(before._replace(last=ends.last), look)
             self._look = look if self._look is None else look.joined(self._look)
         # If the log cannot be read now, the next look tries again.
         with contextlib.suppress(Error, OSError):
-            after = self._compared(after, durable, readable)
+            after = self._compared(after, ends.durable, ends.readable)
         self._store(before, after)
 
     def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
