@@ -155,7 +155,7 @@ def test_a_key_that_came_last_is_that_of_the_rows(feed: Feed, identity: str) -> 
         feed.execute("DROP TABLE last")
 
 
-@pytest.mark.parametrize("shift", ["+ 1000000000000", "- 20000000"])
+@pytest.mark.parametrize("shift", ["+ 1000000000000", "- 20000000", "+ (1 / 0)"])
 def test_a_server_with_other_positions_in_sql(
     server: EmbeddedServer, tmp_path: Path, shift: str
 ) -> None:
