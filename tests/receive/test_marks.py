@@ -36,7 +36,7 @@ COLUMNS = [
 ]
 ALL = Membership("16384 all", "700 {}", "iudt")
 TABLE = PublishedTable(
-    20, "public.t", "d", COLUMNS, [], [PART], [ALL], "", 2, [], [], {}, False
+    20, "public.t", "d", COLUMNS, [], [PART], [ALL], "", 2, [], [], {}, False, []
 )
 ONLY = Questions(lambda _oid, _since: (), lambda _oid: None, lambda _since, _until: ())
 

@@ -138,6 +138,10 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 for oid, each in found["new_files"].items()
             },
             Lsn(found["compared"]) if "compared" in found else None,
+            {
+                name: (int(it[0]), str(it[1]))
+                for name, it in found.get("names", {}).items()
+            },
         )
     except FileNotFoundError:
         return Published(None, Lsn(0), None, {}, {}, {})
@@ -178,6 +182,7 @@ def write_published(log: Path, value: Published) -> None:
             oid: {"pending": each.pending.record(), "files": each.files}
             for oid, each in value.new_files.items()
         },
+        "names": dict(value.names),
     }
     if value.compared is not None:
         record["compared"] = str(value.compared)

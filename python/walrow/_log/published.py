@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from walrow._log.marks import Mark
@@ -22,6 +24,8 @@ class Published(NamedTuple):
         new_files: Tables that were truncated or rewritten.
         compared: The LSN up to which definitions in the log were compared with looks. None if
             the record does not have it.
+        names: The names that values of types have, as of `regclass`, if a table has such a type:
+            the greatest OID, and a digest.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -31,3 +35,4 @@ class Published(NamedTuple):
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
     compared: Lsn | None = None
+    names: Mapping[str, tuple[int, str]] = MappingProxyType({})

@@ -35,6 +35,7 @@ class PublishedTable(NamedTuple):
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
+        names: The types in its columns whose values are names of objects, as `regclass`.
     """
 
     oid: int
@@ -50,6 +51,7 @@ class PublishedTable(NamedTuple):
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
+    names: list[str]
 
 
 class PublishedColumn(NamedTuple):
@@ -484,6 +486,7 @@ SELECT jsonb_build_object(
     ),
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
+    'names', d.names,
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
@@ -533,8 +536,10 @@ CROSS JOIN LATERAL (
     WITH RECURSIVE used (oid) AS (
         SELECT a.atttypid
         FROM pg_attribute a
+        JOIN pg_type y ON y.oid = a.atttypid
         -- Types of the server's own are never altered.
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= 16384
+        WHERE a.attrelid = c.oid AND a.attnum > 0
+            AND (y.oid >= 16384 OR y.typname ~ '^_?(reg|aclitem)')
         UNION
         SELECT v.oid
         FROM used u
@@ -547,9 +552,16 @@ CROSS JOIN LATERAL (
             FROM pg_attribute a
             WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
         ) v (oid)
-        WHERE v.oid >= 16384
+        JOIN pg_type w ON w.oid = v.oid
+        WHERE w.oid >= 16384 OR w.typname ~ '^_?(reg|aclitem)'
     )
     SELECT
+        (
+            SELECT coalesce(jsonb_agg(DISTINCT y.typname), '[]')
+            FROM used u
+            JOIN pg_type y ON y.oid = u.oid
+            WHERE y.oid < 16384 AND y.typelem = 0
+        ) AS names,
         coalesce(jsonb_object_agg(i.key, i.definition)
             FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,
         coalesce(bool_or(age(i.xmin) < age(s.xmin)

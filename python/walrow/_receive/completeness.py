@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -27,6 +27,7 @@ from walrow._postgres import published
 from walrow._postgres.births import births
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.preflight.finding import listed
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
 from walrow._receive.askers import Asker
@@ -35,6 +36,7 @@ from walrow._receive.marks import (
     Questions,
     after_load,
     after_look,
+    after_names,
     at_beginning,
     newcomers,
     settled,
@@ -151,20 +153,24 @@ class Completeness:
             # Before the tables: what changes meanwhile moves the next ones.
             stamps = published.stamps(conn, self._publications)
             before, look = self._stamps, None
+            record, tables = self._record(), []
             moved = None if before is None else stamps.moved(before)
             if moved is None or moved:
                 names = self._publications
                 tables = published.published_tables(
                     conn, names, sized=False, oids=moved
                 )
-                record = self._record()
                 new = newcomers(record, tables)
                 found = births(conn, names, record.publications or names, new)
                 seen = published.end_of_wal(conn)
                 look = Look(tables, names, durable, seen, moved, found)
+            known = (record.tables or {}).values()
+            types = {it for table in known for it in table.get("names", ())}
+            types.update(it for table in tables for it in table.names)
+            printed = printed_names(conn, types, record.names)
             with self._lock:
                 if generation == self._generation:
-                    self._take(look, durable)
+                    self._take(look, durable, *printed)
                     self._stamps = stamps
         except LogError as error:
             # After another error, the next look tries again.
@@ -176,11 +182,19 @@ class Completeness:
             # The next look tries again.
             pass
 
-    def _take(self, look: Look | None, durable: Lsn) -> None:
+    def _take(
+        self,
+        look: Look | None,
+        durable: Lsn,
+        names: Mapping[str, tuple[int, str]],
+        moved: Collection[str],
+    ) -> None:
         before = self._record()
-        after = before._replace(position=durable)
-        if look is not None:
-            after = after_look(before, look)
+        after = after_names(before, names, moved)
+        if look is None:
+            after = after._replace(position=durable)
+        else:
+            after = after_look(after, look)
             self._look = look if self._look is None else look.joined(self._look)
         self._store(before, self._tables_in_log(after, durable))
 

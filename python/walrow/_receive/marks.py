@@ -150,6 +150,28 @@ def after_look(before: Published, look: Look) -> Published:
     )
 
 
+def after_names(
+    before: Published, names: Mapping[str, tuple[int, str]], moved: Collection[str]
+) -> Published:
+    """The record after a comparison of the names that values contain.
+
+    Args:
+        before: The record.
+        names: The names now.
+        moved: The types of whose objects one was renamed, moved or dropped.
+    """
+    marks = dict(before.marks)
+    for oid, table in (before.tables or {}).items():
+        if types := sorted(set(table.get("names", ())) & set(moved)):
+            text = (
+                f"an object was renamed or dropped, and columns of {', '.join(types)} "
+                "contain names"
+            )
+            reasons = [Reason(Why.NAMES, text)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+    return before._replace(marks=marks, names=names)
+
+
 def settled(
     before: Published,
     tables: Mapping[int, LogTable],
@@ -355,6 +377,7 @@ def _picture(
         "memberships": [list(each) for each in table.memberships],
         "schema": table.schema,
         "definitions": dict(table.definitions),
+        "names": list(table.names),
     }
 
 
