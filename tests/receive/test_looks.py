@@ -14,14 +14,13 @@ from servers import EmbeddedServer
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.published import Published
 from walrow._lsn import Lsn
-from walrow._postgres.births import births
+from walrow._postgres.births import with_births
 from walrow._postgres.published import published_tables, stamps
 from walrow._receive.marks import (
     Look,
     Questions,
     after_look,
     at_beginning,
-    newcomers,
     settled,
 )
 
@@ -62,9 +61,10 @@ class Looks:
         if moved is not None and not moved:
             return self.record._replace(position=at)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
-        new = newcomers(self.record, tables)
-        found = births(self._conn, PUBLICATIONS, PUBLICATIONS, new)
-        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved, found))
+        tables = with_births(
+            self._conn, PUBLICATIONS, PUBLICATIONS, tables, self.record.parts()
+        )
+        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved))
 
     def codes(self, truncates: Sequence[int] = ()) -> dict[str, list[str]]:
         """Looks once more. Returns the codes of the open marks, by table.

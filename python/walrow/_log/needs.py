@@ -138,10 +138,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 for oid, each in found["new_files"].items()
             },
             Lsn(found["compared"]) if "compared" in found else None,
-            {
-                name: (int(it[0]), str(it[1]))
-                for name, it in found.get("names", {}).items()
-            },
+            dict(found.get("names", {})),
         )
     except FileNotFoundError:
         return Published(None, Lsn(0), None, {}, {}, {})

@@ -24,8 +24,7 @@ class Published(NamedTuple):
         new_files: Tables that were truncated or rewritten.
         compared: The LSN up to which definitions in the log were compared with looks. None if
             the record does not have it.
-        names: The names that values of types have, as of `regclass`, if a table has such a type:
-            the greatest OID, and a digest.
+        names: The hashes of names that values contain, by type and OID: see `printed_names`.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -35,4 +34,9 @@ class Published(NamedTuple):
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
     compared: Lsn | None = None
-    names: Mapping[str, tuple[int, str]] = MappingProxyType({})
+    names: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+
+    def parts(self) -> set[tuple[int, int]]:
+        """The tables, each with a table that has its rows, by their OIDs."""
+        tables = (self.tables or {}).items()
+        return {(oid, part[0]) for oid, table in tables for part in table["parts"]}

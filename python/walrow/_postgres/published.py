@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 import psycopg
@@ -11,6 +12,32 @@ import psycopg
 from walrow._lsn import Lsn
 from walrow._postgres.session import records
 from walrow.errors import OptionError
+
+
+class Rows(Enum):
+    """The rows of a table."""
+
+    NEVER = "never"  # It has never had any.
+    NONE = "none"
+    SOME = "some"
+
+
+class Birth(NamedTuple):
+    """The creation of a table that has rows.
+
+    Attributes:
+        is_published: Whether it was published since then, as it is now.
+        keeps_file: Whether its file is the one that it was created with, or a copy of it.
+        rows: Its rows. Only known if they matter.
+    """
+
+    is_published: bool
+    keeps_file: bool
+    rows: Rows = Rows.SOME
+
+
+#: It may have been altered while the receiver looked.
+UNKNOWN = Birth(is_published=False, keeps_file=False)
 
 
 class PublishedTable(NamedTuple):
@@ -90,6 +117,7 @@ class TablePart(NamedTuple):
         attached: Its entries in `pg_inherits`, which are new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
         lacks_identity: Whether its old rows lack values that its root's identity has.
+        birth: Its creation, if the last look did not see it.
     """
 
     oid: int
@@ -103,6 +131,7 @@ class TablePart(NamedTuple):
     attached: str
     pages: int
     lacks_identity: bool
+    birth: Birth = UNKNOWN
 
 
 class Membership(NamedTuple):
@@ -158,19 +187,22 @@ def with_rows(
     A table that cannot be looked at, as it is locked or must not be read, counts as one. The
     transaction's `lock_timeout` should be short.
     """
-    found = set()
-    for table in tables:
-        for part in table.parts:
-            # The server has quoted the name.
-            query = f"SELECT EXISTS (SELECT FROM ONLY {part.quoted})"  # noqa: S608
-            has_rows = True
-            with contextlib.suppress(psycopg.Error), conn.transaction():
-                row = conn.execute(query.encode()).fetchone()
-                has_rows = row is None or row[0]
-            if has_rows:
-                found.add(table.oid)
-                break
-    return found
+    return {
+        table.oid
+        for table in tables
+        if any(rows_of(conn, part.quoted) is Rows.SOME for part in table.parts)
+    }
+
+
+def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
+    """The rows of a table. One that is locked or must not be read may have some."""
+    with contextlib.suppress(psycopg.Error), conn.transaction():
+        # The server has quoted the name.
+        sql = _ROWS.replace("{table}", quoted.replace("%", "%%"))
+        row = conn.execute(sql.encode(), {"table": quoted}).fetchone()
+        if row is not None:
+            return Rows(row[0])
+    return Rows.SOME
 
 
 class Stamps(NamedTuple):
@@ -342,6 +374,15 @@ SELECT jsonb_build_object(
         WHERE r.relkind <> 'c'
     )
 )::text
+"""
+# VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before.
+_ROWS = """
+SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN 'some'
+    WHEN pg_relation_size(c.oid) = 0 AND c.reltuples = -1 AND c.relfilenode = c.oid
+        THEN 'never'
+    ELSE 'none' END
+FROM pg_class c
+WHERE c.oid = %(table)s::regclass
 """
 _END_OF_WAL = """
 SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()

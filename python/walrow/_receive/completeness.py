@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,7 @@ from walrow._log.published import Published
 from walrow._log.questions import first_row, truncates, versions_between
 from walrow._lsn import Lsn
 from walrow._postgres import published
-from walrow._postgres.births import births
+from walrow._postgres.births import with_births
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.preflight.finding import listed
 from walrow._postgres.printed_names import printed_names
@@ -38,7 +38,6 @@ from walrow._receive.marks import (
     after_look,
     after_names,
     at_beginning,
-    newcomers,
     settled,
 )
 from walrow._results import counted
@@ -160,17 +159,21 @@ class Completeness:
                 tables = published.published_tables(
                     conn, names, sized=False, oids=moved
                 )
-                new = newcomers(record, tables)
-                found = births(conn, names, record.publications or names, new)
+                if record.tables is not None:
+                    earlier = record.publications or names
+                    tables = with_births(conn, names, earlier, tables, record.parts())
                 seen = published.end_of_wal(conn)
-                look = Look(tables, names, durable, seen, moved, found)
-            known = (record.tables or {}).values()
-            types = {it for table in known for it in table.get("names", ())}
-            types.update(it for table in tables for it in table.names)
-            printed = printed_names(conn, types, record.names)
+                look = Look(tables, names, durable, seen, moved)
+            known = [
+                it
+                for table in (record.tables or {}).values()
+                for it in table.get("names", ())
+            ]
+            types = {*known, *(it for table in tables for it in table.names)}
+            printed = printed_names(conn, types)
             with self._lock:
                 if generation == self._generation:
-                    self._take(look, durable, *printed)
+                    self._take(look, durable, printed)
                     self._stamps = stamps
         except LogError as error:
             # After another error, the next look tries again.
@@ -183,14 +186,10 @@ class Completeness:
             pass
 
     def _take(
-        self,
-        look: Look | None,
-        durable: Lsn,
-        names: Mapping[str, tuple[int, str]],
-        moved: Collection[str],
+        self, look: Look | None, durable: Lsn, names: Mapping[str, Mapping[str, int]]
     ) -> None:
         before = self._record()
-        after = after_names(before, names, moved)
+        after = after_names(before, names)
         if look is None:
             after = after._replace(position=durable)
         else:
