@@ -188,7 +188,8 @@ def settled(
         if is_explained(each.files, ask.truncates(oid, since)):
             continue
         if (pending := each.pending.later(end, durable)) is None:
-            marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], since)
+            reason = REWRITTEN if oid in each.files else PARTITION_REWRITTEN
+            marks[oid] = marked(marks.get(oid, ()), [reason], since)
         else:
             files[oid] = each._replace(pending=pending)
     # What readers see later is compared by the next look. What came after this look, too.
@@ -501,3 +502,7 @@ def _column_differences(
 
 
 NEW = Reason(Why.NEW, "it is new in the publication")
+PARTITION_REWRITTEN = Reason(
+    Why.REWRITTEN,
+    "a partition was truncated or rewritten, which the stream of the table does not show",
+)
