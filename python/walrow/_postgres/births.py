@@ -83,7 +83,7 @@ WITH asked AS MATERIALIZED (
             FROM pg_attribute t
             WHERE t.attrelid = c.reltoastrelid AND t.attname = 'ctid'
                 AND t.xmin = b.xmin AND t.xmax = '0'
-                AND t.cmin::text::bigint - b.cmin::text::bigint <= 2
+                AND t.cmin::text::bigint - b.cmin::text::bigint <= 3
         ) AS keeps_file
     FROM unnest(%(roots)s::bigint[], %(parts)s::bigint[]) q (root, part)
     JOIN pg_class c ON c.oid = q.part
