@@ -139,6 +139,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
             },
             {int(oid): Lsn(lsn) for oid, lsn in found.get("noticed", {}).items()},
             Lsn(found["compared"]) if "compared" in found else None,
+            dict(found.get("names", {})),
             Lsn(found.get("last", "0/0")),
         )
     except FileNotFoundError:
@@ -182,6 +183,7 @@ def write_published(log: Path, value: Published) -> None:
             for oid, each in value.new_files.items()
         },
         "noticed": {oid: str(lsn) for oid, lsn in value.noticed.items()},
+        "names": dict(value.names),
     }
     if value.compared is not None:
         record["compared"] = str(value.compared)

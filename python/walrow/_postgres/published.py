@@ -4,12 +4,39 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 import psycopg
 
 from walrow._postgres.session import records
 from walrow.errors import Error, OptionError
+
+
+class Rows(Enum):
+    """The rows of a table."""
+
+    NEVER = "never"  # It has never had any.
+    NONE = "none"
+    SOME = "some"
+
+
+class Birth(NamedTuple):
+    """The creation of a table that has rows.
+
+    Attributes:
+        is_published: Whether it was published since then, as it is now.
+        keeps_file: Whether its file is the one that it was created with, or a copy of it.
+        rows: Its rows. Only known if they matter.
+    """
+
+    is_published: bool
+    keeps_file: bool
+    rows: Rows = Rows.SOME
+
+
+#: It may have been altered while the receiver looked.
+UNKNOWN = Birth(is_published=False, keeps_file=False)
 
 
 class PublishedTable(NamedTuple):
@@ -35,6 +62,7 @@ class PublishedTable(NamedTuple):
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
         primary_key: The columns of its primary key, in the key's order.
+        names: The types in its columns whose values are names of objects, as `regclass`.
     """
 
     oid: int
@@ -51,6 +79,7 @@ class PublishedTable(NamedTuple):
     definitions: dict[str, str]
     has_altered_types: bool
     primary_key: Sequence[str] = ()
+    names: Sequence[str] = ()
 
 
 class PublishedColumn(NamedTuple):
@@ -94,6 +123,7 @@ class TablePart(NamedTuple):
         attached: Its entries in `pg_inherits`, which are new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
         lacks_identity: Whether its old rows lack values that its root's identity has.
+        birth: Its creation, if the last look did not see it.
     """
 
     oid: int
@@ -107,6 +137,7 @@ class TablePart(NamedTuple):
     attached: str
     pages: int
     lacks_identity: bool
+    birth: Birth = UNKNOWN
 
 
 class Membership(NamedTuple):
@@ -162,19 +193,22 @@ def with_rows(
     A table that cannot be looked at, as it is locked or must not be read, counts as one. The
     transaction's `lock_timeout` should be short.
     """
-    found = set()
-    for table in tables:
-        for part in table.parts:
-            # The server has quoted the name.
-            query = f"SELECT EXISTS (SELECT FROM ONLY {part.quoted})"  # noqa: S608
-            has_rows = True
-            with contextlib.suppress(psycopg.Error), conn.transaction():
-                row = conn.execute(query.encode()).fetchone()
-                has_rows = row is None or row[0]
-            if has_rows:
-                found.add(table.oid)
-                break
-    return found
+    return {
+        table.oid
+        for table in tables
+        if any(rows_of(conn, part.quoted) is Rows.SOME for part in table.parts)
+    }
+
+
+def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
+    """The rows of a table. One that is locked or must not be read may have some."""
+    with contextlib.suppress(psycopg.Error), conn.transaction():
+        # The server has quoted the name.
+        sql = _ROWS.replace("{table}", quoted.replace("%", "%%"))
+        row = conn.execute(sql.encode(), {"table": quoted}).fetchone()
+        if row is not None:
+            return Rows(row[0])
+    return Rows.SOME
 
 
 class Stamps(NamedTuple):
@@ -345,6 +379,15 @@ SELECT jsonb_build_object(
     )
 )::text
 """
+# VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before.
+_ROWS = """
+SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN 'some'
+    WHEN pg_relation_size(c.oid) = 0 AND c.reltuples = -1 AND c.relfilenode = c.oid
+        THEN 'never'
+    ELSE 'none' END
+FROM pg_class c
+WHERE c.oid = %(table)s::regclass
+"""
 #: The entries of publications, as the beginning of a query: a row for each publication of a table.
 PUBLISHED = """
 published (oid, publication, needs_identity, columns, filter) AS (
@@ -495,6 +538,7 @@ SELECT jsonb_build_object(
     ),
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
+    'names', d.names,
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
@@ -544,8 +588,10 @@ CROSS JOIN LATERAL (
     WITH RECURSIVE used (oid) AS (
         SELECT a.atttypid
         FROM pg_attribute a
+        JOIN pg_type y ON y.oid = a.atttypid
         -- Types of the server's own are never altered.
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= 16384
+        WHERE a.attrelid = c.oid AND a.attnum > 0
+            AND (y.oid >= 16384 OR y.typname ~ '^_?(reg|aclitem)')
         UNION
         SELECT v.oid
         FROM used u
@@ -558,9 +604,16 @@ CROSS JOIN LATERAL (
             FROM pg_attribute a
             WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
         ) v (oid)
-        WHERE v.oid >= 16384
+        JOIN pg_type w ON w.oid = v.oid
+        WHERE w.oid >= 16384 OR w.typname ~ '^_?(reg|aclitem)'
     )
     SELECT
+        (
+            SELECT coalesce(jsonb_agg(DISTINCT y.typname), '[]')
+            FROM used u
+            JOIN pg_type y ON y.oid = u.oid
+            WHERE y.oid < 16384 AND y.typelem = 0
+        ) AS names,
         coalesce(jsonb_object_agg(i.key, i.definition)
             FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,
         coalesce(bool_or(age(i.xmin) < age(s.xmin)

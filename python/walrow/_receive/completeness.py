@@ -10,7 +10,7 @@ import contextlib
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -26,9 +26,10 @@ from walrow._log.questions import first_row, truncates, versions_between
 from walrow._log.requests import request
 from walrow._lsn import Lsn
 from walrow._postgres import published
-from walrow._postgres.births import births
+from walrow._postgres.births import with_births
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.preflight.finding import listed
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
@@ -39,8 +40,8 @@ from walrow._receive.marks import (
     Questions,
     after_load,
     after_look,
+    after_names,
     at_beginning,
-    newcomers,
     settled,
 )
 from walrow._results import counted
@@ -197,19 +198,27 @@ class Completeness:
         # Before the tables: what changes meanwhile moves the next ones.
         stamps = published.stamps(conn, self._publications)
         before, look = self._stamps, None
+        record, tables = self._record(), []
         moved = None if before is None else stamps.moved(before)
         if moved is None or moved:
             names = self._publications
             tables = published.published_tables(conn, names, sized=False, oids=moved)
-            record = self._record()
-            new = newcomers(record, tables)
-            found = births(conn, names, record.publications or names, new)
+            if record.tables is not None:
+                earlier = record.publications or names
+                tables = with_births(conn, names, earlier, tables, record.parts())
             seen = position_after(conn, self._given, is_other=is_other)
-            look = Look(tables, names, ends.durable, seen, moved, found)
+            look = Look(tables, names, ends.durable, seen, moved)
+        known = [
+            it
+            for table in (record.tables or {}).values()
+            for it in table.get("names", ())
+        ]
+        types = {*known, *(it for table in tables for it in table.names)}
+        printed = printed_names(conn, types)
         with self._lock:
             if generation != self._generation:
                 return False
-            self._take(look, ends)
+            self._take(look, ends, printed)
             self._stamps = stamps
             self._request_empty(conn)
         return True
@@ -234,11 +243,18 @@ class Completeness:
         if empty:
             request(self._log, [it.name for it in empty])
 
-    def _take(self, look: Look | None, ends: LogEnds) -> None:
+    def _take(
+        self,
+        look: Look | None,
+        ends: LogEnds,
+        names: Mapping[str, Mapping[str, int]],
+    ) -> None:
         before = self._record()
-        after = before._replace(position=ends.durable, last=ends.last)
-        if look is not None:
-            after = after_look(before._replace(last=ends.last), look)
+        after = after_names(before, names)._replace(last=ends.last)
+        if look is None:
+            after = after._replace(position=ends.durable)
+        else:
+            after = after_look(after, look)
             self._look = look if self._look is None else look.joined(self._look)
         # If the log cannot be read now, the next look tries again.
         with contextlib.suppress(Error, OSError):

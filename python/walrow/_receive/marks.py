@@ -6,7 +6,6 @@ Pure: from a record and a look comes the next record. `completeness` looks, and 
 from __future__ import annotations
 
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
@@ -20,7 +19,7 @@ from walrow._log.young_tables import (
     plain_name,
 )
 from walrow._lsn import Lsn
-from walrow._postgres.births import Birth, Pair, Rows
+from walrow._postgres.published import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -54,7 +53,6 @@ class Look(NamedTuple):
         durable: Where the log ended before.
         seen: The server's position after.
         moved: The OIDs of the tables that may differ from the last look. None: all.
-        births: The creation of what is new: `newcomers`.
     """
 
     tables: Sequence[PublishedTable]
@@ -62,28 +60,13 @@ class Look(NamedTuple):
     durable: Lsn
     seen: Lsn
     moved: Collection[int] | None = None
-    births: Mapping[Pair, Birth] = MappingProxyType({})
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""
         if self.moved is None:
             return self
         kept = [table for table in before.tables if table.oid not in self.moved]
-        births = {**before.births, **self.births}
-        return self._replace(tables=[*kept, *self.tables], moved=None, births=births)
-
-
-def newcomers(before: Published, tables: Sequence[PublishedTable]) -> list[Pair]:
-    """Published tables and their parts that the last look has not seen: their creation matters."""
-    if before.tables is None:
-        return []
-    known = {
-        (oid, part[0])
-        for oid, table in before.tables.items()
-        for part in table["parts"]
-    }
-    pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
-    return sorted(pairs - known)
+        return self._replace(tables=[*kept, *self.tables], moved=None)
 
 
 def at_beginning(
@@ -123,30 +106,25 @@ def after_look(before: Published, look: Look) -> Published:
             reasons = list(_identity_differences((), table))
         elif known is not None:
             keeps = _keeps_values(known, table)
-            reasons = list(_differences(known, table, look.births))
+            reasons = list(_differences(known, table))
             if not keeps and _is_rewritten(known, table):
                 reasons.append(REWRITTEN)
-            if not keeps and (new_files := _new_files(known, table, look.births)):
+            if not keeps and (new_files := _new_files(known, table)):
                 first = files.get(oid)
                 since = before.position if first is None else first.pending.since
                 earlier = {} if first is None else first.files
                 pending = Pending(since, look.seen)
                 files[oid] = NewFiles(pending, earlier | new_files)
         else:
-            doubted = [
-                birth for birth in _births(look.births, table) if not birth.is_published
-            ]
-            # Later rows of an empty table are in the stream.
-            has_rows = any(birth.rows is Rows.SOME for birth in doubted)
-            is_doubted = any(birth.rows is not Rows.NEVER for birth in doubted)
-            pending = Pending(before.position, look.seen)
-            came = _young(table, pending, look.births, is_doubted=is_doubted)
-            is_rewritten = came.is_rewritten and came.has_rows
-            reasons = [NEW] if has_rows else [REWRITTEN] if is_rewritten else []
-            reasons += _identity_differences((), table)
+            came = _young(table, Pending(before.position, look.seen))
+            doubts = {part.birth.rows for part in table.parts if _is_doubted(part)}
+            reasons = list(_identity_differences((), table))
+            if Rows.SOME in doubts:
+                reasons.append(NEW)
+            elif came.is_rewritten and came.has_rows:
+                reasons.append(REWRITTEN)
             files.pop(oid, None)
-            if not reasons:
-                young[oid] = came
+            young[oid] = came
         if reasons:
             marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
             noticed[oid] = look.seen
@@ -170,6 +148,25 @@ def after_look(before: Published, look: Look) -> Published:
 def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
     """The tables that are not whole."""
     return [oid for oid, each in marks.items() if any(mark.is_open for mark in each)]
+
+
+def after_names(before: Published, names: Mapping[str, Mapping[str, int]]) -> Published:
+    """The record after a look at the names that values contain, as of the type regclass."""
+    marks, noticed = dict(before.marks), dict(before.noticed)
+    moved = {
+        type_
+        for type_, known in before.names.items()
+        if any(
+            known.get(oid, name) != name for oid, name in names.get(type_, {}).items()
+        )
+    }
+    for oid, table in (before.tables or {}).items():
+        if types := sorted(moved.intersection(table.get("names", ()))):
+            text = f"an object was renamed that values of {', '.join(types)} may name"
+            reasons = [Reason(Why.NAMES, text)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+            noticed.pop(oid, None)
+    return before._replace(marks=marks, names=names, noticed=noticed)
 
 
 def settled(
@@ -215,7 +212,8 @@ def settled(
         if is_explained(each.files, [xid for xid, _ in ask.truncates(oid, since)]):
             continue
         if (pending := each.pending.later(end, durable)) is None:
-            marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], since)
+            reason = REWRITTEN if oid in each.files else PARTITION_REWRITTEN
+            marks[oid] = marked(marks.get(oid, ()), [reason], since)
             noticed[oid] = max(each.pending.seen, noticed.get(oid, Lsn(0)))
         else:
             files[oid] = each._replace(pending=pending)
@@ -242,8 +240,8 @@ def settled(
 def _emptied(record: Published, end: Lsn, ask: Questions) -> Published:
     """Ends the marks of tables that were emptied after the looks that have made them."""
     marks, noticed = dict(record.marks), {}
-    for oid in _open(marks):
-        since = record.noticed.get(oid, end)
+    for oid in record.noticed.keys() & _open(marks):
+        since = record.noticed[oid]
         if later := ask.truncates(oid, since):
             _, commit = later[-1]
             marks[oid] = emptied(marks[oid], Lsn(commit + 1))
@@ -334,32 +332,25 @@ def after_load(
     return loaded._replace(position=before.position, publications=publications)
 
 
-def _births(births: Mapping[Pair, Birth], table: PublishedTable) -> Iterator[Birth]:
-    """The creation of the tables that have the rows of a new table."""
-    for part in table.parts:
-        # It may have been altered while the receiver looked.
-        yield births.get((table.oid, part.oid), Birth([], keeps_file=False))
+def _is_doubted(part: TablePart) -> bool:
+    """Whether a new table may have had rows before it was published as it is now."""
+    return not part.birth.is_published and part.birth.rows is not Rows.NEVER
 
 
-def _young(
-    table: PublishedTable,
-    pending: Pending,
-    births: Mapping[Pair, Birth],
-    *,
-    is_doubted: bool,
-) -> YoungTable:
-    found = {
-        part.oid: birth
-        for part, birth in zip(table.parts, _births(births, table), strict=True)
-        if not birth.keeps_file and birth.rows is not Rows.NEVER
-    }
-    files = [part for part in table.parts if part.oid in found]
+def _has_other_file(part: TablePart) -> bool:
+    """Whether a new table was truncated or rewritten."""
+    return not part.birth.keeps_file and part.birth.rows is not Rows.NEVER
+
+
+def _young(table: PublishedTable, pending: Pending) -> YoungTable:
+    files = [part for part in table.parts if _has_other_file(part)]
     columns = [_column(column) for column in table.columns]
+    moved = [part for part in table.parts if part.file != part.oid]
     for record, column in zip(columns, table.columns, strict=True):
-        if all(part.file == part.oid for part in table.parts):
+        if not moved:
             record[4] = column.is_filled
-        elif any(part.toast is not None for part in table.parts):
-            # VACUUM FULL has written a default into the rows, which may be gone.
+        elif any(part.birth.keeps_file for part in moved):
+            # VACUUM FULL has written a default into the rows, and it may be gone.
             record[4] = True
     return YoungTable(
         columns,
@@ -370,8 +361,8 @@ def _young(
         {part.oid: _new_file(part, table.last_column) for part in files},
         table.altered,
         table.dropped,
-        is_doubted,
-        any(birth.rows is Rows.SOME for birth in found.values()),
+        any(map(_is_doubted, table.parts)),
+        any(part.birth.rows is Rows.SOME for part in files),
     )
 
 
@@ -412,6 +403,7 @@ def _picture(
         "schema": table.schema,
         "definitions": dict(table.definitions),
         "primary_key": list(table.primary_key),
+        "names": list(table.names),
     }
 
 
@@ -431,28 +423,20 @@ def _folded(quoted: str) -> str:
     return plain_name(quoted).lower()
 
 
-def _new_files(
-    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
-) -> dict[int, NewFile]:
+def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, NewFile]:
     """The files of a truncated or rewritten table, as far as its TOAST table does not show it.
 
     VACUUM FULL keeps the TOAST table, but writes the default of a new column into old rows: then no
     column shows any more that they have a value. The stream lacks the TRUNCATE of a partition.
     """
     last_column = before["last_column"]
-    files = {oid: file for oid, file, *_ in before["parts"]}
-    toasts = {oid: toast for oid, _, toast, *_ in before["parts"]}
     is_wider = table.last_column > last_column
+    known = {oid: (file, toast) for oid, file, toast, *_ in before["parts"]}
     found = {}
-    for part, birth in zip(table.parts, _births(births, table), strict=True):
-        is_partition = part.oid != table.oid
-        if part.oid not in files:
-            is_new = not birth.keeps_file and birth.rows is not Rows.NEVER
-        else:
-            is_new = files[part.oid] != part.file and (
-                is_partition or is_wider or toasts[part.oid] is None
-            )
-        if is_new:
+    for part in table.parts:
+        file, toast = known.get(part.oid, (None, None))
+        is_new = _has_other_file(part) if file is None else file != part.file
+        if is_new and (toast is None or is_wider or part.oid != table.oid):
             found[part.oid] = _new_file(part, last_column)
     return found
 
@@ -463,12 +447,10 @@ def _new_file(part: TablePart, last_column: int) -> NewFile:
     return NewFile(part.changed, part.frozen, bool(part.changed_columns), is_known)
 
 
-def _differences(
-    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
-) -> Iterator[Reason]:
+def _differences(before: Mapping[str, Any], table: PublishedTable) -> Iterator[Reason]:
     """The reasons why a table is not whole since the last look."""
     yield from _publication_differences(before, table)
-    yield from _partition_differences(before, table, births)
+    yield from _partition_differences(before, table)
     # A new label of an enum changes no row.
     if before["definitions"] != {
         key: text
@@ -503,19 +485,14 @@ def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:
 
 
 def _partition_differences(
-    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
+    before: Mapping[str, Any], table: PublishedTable
 ) -> Iterator[Reason]:
     then = {oid: more for oid, *more in before["parts"]}
     now = {part.oid: part for part in table.parts}
-    born = {
-        part.oid
-        for part, birth in zip(table.parts, _births(births, table), strict=True)
-        if birth.is_published or birth.rows is Rows.NEVER
-    }
     attached = [
         part.quoted
         for oid, part in now.items()
-        if (oid not in then and oid not in born)
+        if (oid not in then and _is_doubted(part))
         or (oid in then and then[oid][3] != part.attached)
     ]
     if attached or then.keys() - now.keys():
@@ -607,3 +584,7 @@ def _column_differences(
 
 
 NEW = Reason(Why.NEW, "it is new in the publication")
+PARTITION_REWRITTEN = Reason(
+    Why.REWRITTEN,
+    "a partition was truncated or rewritten, which the stream of the table does not show",
+)
