@@ -592,7 +592,7 @@ class Log(OpenedLog):
         if left is not None and left.holds_at(at, self.end):
             text = f"{name}: {left}: {left.remedy(self.location)}"
             raise LogError(text, code="left", table=name, lsn=left.since)
-        open_ = [it for it in table.marks if it.holds_at(at)]
+        open_ = [it for it in table.marks if it.holds_at(at, self.end)]
         if open_:
             reasons, since = "; ".join(mark.reason for mark in open_), open_[0].since
             remedy = "load the table again"
@@ -606,6 +606,9 @@ class Log(OpenedLog):
     ) -> list[tuple[str, int, int]] | None:
         """The columns of the last look, if it was after the last change."""
         if table.last > record.position:
+            return None
+        if self.end < record.last:
+            # It is opened, or published, only up to an earlier place.
             return None
         picture = (record.tables or {}).get(table.oid)
         # After an accepted rename, the rows are read as they are: under the old name.

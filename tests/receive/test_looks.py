@@ -14,14 +14,15 @@ from servers import EmbeddedServer
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.published import Published
 from walrow._lsn import Lsn
-from walrow._postgres.births import births
+from walrow._postgres.births import with_births
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import published_tables, stamps
 from walrow._receive.marks import (
     Look,
     Questions,
     after_look,
+    after_names,
     at_beginning,
-    newcomers,
     settled,
 )
 
@@ -62,9 +63,10 @@ class Looks:
         if moved is not None and not moved:
             return self.record._replace(position=at)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
-        new = newcomers(self.record, tables)
-        found = births(self._conn, PUBLICATIONS, PUBLICATIONS, new)
-        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved, found))
+        tables = with_births(
+            self._conn, PUBLICATIONS, PUBLICATIONS, tables, self.record.parts()
+        )
+        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved))
 
     def codes(self, truncates: Sequence[int] = ()) -> dict[str, list[str]]:
         """Looks once more. Returns the codes of the open marks, by table.
@@ -72,16 +74,20 @@ class Looks:
         Args:
             truncates: The transactions with a TRUNCATE that the log has.
         """
-        questions = Questions(
-            lambda _oid, _since: truncates, lambda _oid: None, lambda _since, _end: ()
-        )
         record = self.look()
         at = record.position
+        found = [(xid, Lsn(at - 1)) for xid in truncates]
+        questions = Questions(
+            lambda _oid, since: [it for it in found if it[1] >= since],
+            lambda _oid: None,
+            lambda _since, _end: (),
+        )
         self.record = settled(record, {}, at, at, questions)
         tables = self.record.tables or {}
         return {
-            tables[oid]["name"]: [mark.code.value for mark in marks]
+            tables[oid]["name"]: codes
             for oid, marks in self.record.marks.items()
+            if (codes := [mark.code.value for mark in marks if mark.is_open])
         }
 
 
@@ -95,6 +101,15 @@ def looks(server: EmbeddedServer) -> Iterator[Looks]:
         conn.execute("SET jit = off")
         yield Looks(conn)
 
+
+ROOT = "CREATE TABLE root (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)"
+LEAF = "PARTITION OF root FOR VALUES FROM (0) TO (10)"
+ATTACH = "ALTER TABLE root ATTACH PARTITION t FOR VALUES FROM (0) TO (10)"
+TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
+ROW = "INSERT INTO t VALUES (1, 'x')"
+VIA_ROOT = "TABLE root WITH (publish_via_partition_root)"
+ALL_VIA_ROOT = "ALL TABLES WITH (publish_via_partition_root)"
+SCHEMA = "TABLES IN SCHEMA public"
 
 SETUP = [
     "CREATE TABLE t (id int PRIMARY KEY, v text, n int)",
@@ -250,6 +265,96 @@ def test_a_rewrite_leaves_a_mark(looks: Looks, name: str) -> None:
     assert looks.codes() == {f"public.{name}": ["rewritten"]}
 
 
+BACKFILL = ["ALTER TABLE {} ADD c int", "UPDATE {} SET c = n"]
+ADDED = [
+    "ALTER TABLE {} ADD c int NOT NULL DEFAULT 5",
+    "ALTER TABLE {} ALTER c DROP DEFAULT",
+]
+RETYPED = "ALTER TABLE {} ALTER n TYPE int USING n + 1"
+DOMAIN = ["DROP DOMAIN IF EXISTS d", "CREATE DOMAIN d AS int DEFAULT 5"]
+NAMED, INSERTS = (
+    "TABLE t, small",
+    "TABLE t, small WITH (publish = 'insert, update, delete')",
+)
+
+#: A publication, statements between two looks at a table, and the codes of its marks.
+NEEDS = [
+    ("ALL TABLES", [*BACKFILL, "ALTER TABLE {} ALTER c SET NOT NULL"], set()),
+    ("ALL TABLES", [*BACKFILL, "ALTER TABLE {} ALTER c SET DEFAULT 7"], set()),
+    ("ALL TABLES", ["ALTER TABLE {} ADD c int DEFAULT NULL"], set()),
+    ("ALL TABLES", ADDED, {"column_default"}),
+    ("ALL TABLES", [*DOMAIN, "ALTER TABLE {} ADD c d"], {"column_default"}),
+    (NAMED, ["VACUUM FULL {}"], set()),
+    (NAMED, ["CLUSTER {} USING {}_pkey"], set()),
+    (NAMED, ["ALTER TABLE {} ADD c int", "VACUUM FULL {}"], {"rewritten"}),
+    (NAMED, [RETYPED, "VACUUM FULL {}"], {"rewritten"}),
+    (NAMED, [*ADDED, "VACUUM FULL {}"], {"column_default", "rewritten"}),
+    (
+        NAMED,
+        [
+            "ALTER PUBLICATION looks DROP TABLE {}",
+            "ALTER TABLE {} SET UNLOGGED",
+            "ALTER TABLE {} SET LOGGED",
+            "ALTER PUBLICATION looks ADD TABLE {}",
+        ],
+        {"left_publication", "rewritten"},
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["t", "small"])
+@pytest.mark.parametrize(("scope", "statements", "codes"), NEEDS)
+def test_what_may_have_changed_rows_leaves_a_mark(
+    looks: Looks, name: str, scope: str, statements: list[str], codes: set[str]
+) -> None:
+    looks.sql(*SETUP, f"CREATE PUBLICATION looks FOR {scope}")
+    looks.begin()
+    looks.sql(*(statement.replace("{}", name) for statement in statements))
+    found = {table: set(codes) for table, codes in looks.codes().items()}
+    assert found == ({f"public.{name}": codes} if codes else {})
+
+
+def test_a_new_file_without_its_truncate_leaves_a_mark(looks: Looks) -> None:
+    """The stream does not have each TRUNCATE: a new file may have lost rows."""
+    looks.sql(*SETUP, f"CREATE PUBLICATION looks FOR {INSERTS}")
+    looks.begin()
+    looks.sql("VACUUM FULL small")
+    assert looks.codes() == {"public.small": ["rewritten"]}
+
+
+def test_an_expression_that_is_not_published(looks: Looks) -> None:
+    if looks._conn.info.server_version < 170_000:
+        # Earlier versions cannot set it.
+        return
+    looks.sql(
+        GENERATED,
+        "ALTER TABLE g ADD n int",
+        "CREATE PUBLICATION looks FOR TABLE g",
+    )
+    looks.begin()
+    looks.sql("ALTER TABLE g ALTER twice SET EXPRESSION AS (id * 3)")
+    assert looks.codes() == {}
+    looks.sql(
+        "ALTER TABLE g ALTER n TYPE int USING n + 1",
+        "ALTER TABLE g ALTER twice SET EXPRESSION AS (id * 4)",
+    )
+    assert looks.codes() == {"public.g": ["rewritten"]}
+
+
+def test_a_truncate_after_the_look_ends_the_mark(looks: Looks) -> None:
+    looks.sql(*SETUP, "CREATE PUBLICATION looks FOR ALL TABLES")
+    looks.begin()
+    # Its TRUNCATE was before the rewrite.
+    truncates = looks.truncate("TRUNCATE small")
+    looks.sql("INSERT INTO small VALUES (1, 1)", *REWRITES[0])
+    assert looks.codes(truncates) == {"public.small": ["rewritten"]}
+    looks.sql("ALTER TABLE small RENAME n TO m")
+    assert looks.codes() == {"public.small": ["rewritten", "column_renamed"]}
+    assert looks.codes(looks.truncate("TRUNCATE small")) == {
+        "public.small": ["column_renamed"]
+    }
+
+
 def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
     looks.sql("CREATE PUBLICATION looks FOR ALL TABLES")
     looks.begin()
@@ -362,6 +467,123 @@ def test_a_schema_that_leaves_a_publication_and_comes_back(looks: Looks) -> None
     assert looks.codes() == left
 
 
+#: What exists at the first look, statements that change and change back, and the code of the mark.
+BACK = [
+    (
+        "TABLES IN SCHEMA public",
+        [TABLE],
+        ["ALTER TABLE t SET SCHEMA other", "ALTER TABLE other.t SET SCHEMA public"],
+        "left_publication",
+    ),
+    (
+        "TABLES IN SCHEMA public WITH (publish_via_partition_root)",
+        [ROOT, f"CREATE TABLE t {LEAF}", "ALTER TABLE t SET SCHEMA other"],
+        [
+            "ALTER TABLE root SET SCHEMA other",
+            "ALTER TABLE other.root SET SCHEMA public",
+        ],
+        "left_publication",
+    ),
+    (
+        "TABLES IN SCHEMA public",
+        [ROOT, f"CREATE TABLE t {LEAF}", "ALTER TABLE t SET SCHEMA other"],
+        [
+            "ALTER TABLE root SET SCHEMA other",
+            "ALTER TABLE other.root SET SCHEMA public",
+        ],
+        "left_publication",
+    ),
+    (
+        "ALL TABLES",
+        ["CREATE TYPE e AS ENUM ('a')", "CREATE TABLE t (v e[])"],
+        [
+            "ALTER TYPE e RENAME VALUE 'a' TO 'b'",
+            "ALTER TYPE e RENAME VALUE 'b' TO 'a'",
+        ],
+        "type_altered",
+    ),
+    ("ALL TABLES", [TABLE], ["ALTER TABLE t SET SCHEMA other"], None),
+    (
+        "ALL TABLES",
+        ["CREATE TYPE e AS ENUM ('a')", "CREATE TABLE t (v e[])"],
+        ["ALTER TYPE e ADD VALUE 'b'"],
+        None,
+    ),
+    (
+        ALL_VIA_ROOT,
+        [ROOT, f"CREATE TABLE t {LEAF}"],
+        ["ALTER TABLE root REPLICA IDENTITY FULL"],
+        "partition_identity",
+    ),
+    (
+        ALL_VIA_ROOT,
+        [ROOT, f"CREATE TABLE t {LEAF}", "ALTER TABLE t ALTER v SET NOT NULL"],
+        [
+            "CREATE UNIQUE INDEX i ON t (v)",
+            "ALTER TABLE t REPLICA IDENTITY USING INDEX i",
+        ],
+        "partition_identity",
+    ),
+    (
+        ALL_VIA_ROOT,
+        [ROOT, f"CREATE TABLE t {LEAF}"],
+        [
+            "ALTER TABLE t REPLICA IDENTITY FULL",
+            "ALTER TABLE root REPLICA IDENTITY FULL",
+        ],
+        None,
+    ),
+]
+
+
+def test_what_changed_and_changed_back(looks: Looks) -> None:
+    for scope, before, statements, code in BACK:
+        if "SCHEMA" in scope and looks._conn.info.server_version < 150_000:
+            continue
+        fresh(looks, scope, before)
+        looks.begin()
+        looks.sql(*statements)
+        found = {it for codes in looks.codes().values() for it in codes}
+        assert (statements, found) == (statements, {code} - {None})
+
+
+def test_names_of_objects_are_values(looks: Looks) -> None:
+    fresh(
+        looks,
+        "ALL TABLES",
+        [
+            "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "CREATE DOMAIN d AS regclass",
+            "CREATE TYPE c AS (a d[])",
+            "CREATE TABLE t (v c, w regproc)",
+            "CREATE TABLE u (v regclass[])",
+            "CREATE TABLE o (v text)",
+        ],
+    )
+    looks.begin()
+    tables = looks.record.tables or {}
+    named = {table["name"]: table["names"] for table in tables.values()}
+    assert named == {
+        "public.t": ["regclass", "regproc"],
+        "public.u": ["regclass"],
+        "public.o": [],
+    }
+    types = {"regclass", "regproc"}
+    record = after_names(looks.record, printed_names(looks._conn, types))
+    for statements, marked in [
+        (["CREATE TABLE n (id int)", "GRANT SELECT ON o TO PUBLIC"], []),
+        (["DROP TABLE n", "VACUUM FULL o"], []),
+        (["ALTER FUNCTION f() RENAME TO g"], ["public.t"]),
+        (["ALTER TABLE o SET SCHEMA other"], ["public.t", "public.u"]),
+        (["ALTER SCHEMA other RENAME TO another"], ["public.t", "public.u"]),
+    ]:
+        looks.sql(*statements)
+        record = after_names(record, printed_names(looks._conn, types))
+        found = sorted(tables[oid]["name"] for oid in record.marks)
+        assert (statements, found) == (statements, marked)
+        record = record._replace(marks={})
+
+
 GENERATED = (
     "CREATE TABLE g (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)"
 )
@@ -410,15 +632,6 @@ def test_a_young_table_whose_generated_column_is_no_longer_one(looks: Looks) -> 
         expected = "generated_column" if table["name"] == "public.g" else None
         assert (table["name"], code) == (table["name"], expected)
 
-
-ROOT = "CREATE TABLE root (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)"
-LEAF = "PARTITION OF root FOR VALUES FROM (0) TO (10)"
-ATTACH = "ALTER TABLE root ATTACH PARTITION t FOR VALUES FROM (0) TO (10)"
-TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
-ROW = "INSERT INTO t VALUES (1, 'x')"
-VIA_ROOT = "TABLE root WITH (publish_via_partition_root)"
-ALL_VIA_ROOT = "ALL TABLES WITH (publish_via_partition_root)"
-SCHEMA = "TABLES IN SCHEMA public"
 
 #: A publication, what exists at the first look, and how a table comes that had rows before it was
 #: published as it is now.
@@ -677,6 +890,18 @@ HOW = [
 ]
 
 
+def fresh(looks: Looks, scope: str, before: Sequence[str]) -> None:
+    """Two new schemas, and a publication."""
+    looks.sql(
+        "DROP SCHEMA IF EXISTS public, other, another CASCADE",
+        "DROP PUBLICATION IF EXISTS looks",
+        "CREATE SCHEMA public",
+        "CREATE SCHEMA other",
+        *before,
+        f"CREATE PUBLICATION looks FOR {scope}",
+    )
+
+
 def births_of(
     looks: Looks, cases: dict[str, tuple[str, list[str], list[str]]]
 ) -> Iterator[tuple[str, int, dict[str, list[str]]]]:
@@ -686,14 +911,7 @@ def births_of(
         if "SCHEMA" in scope and not has_schemas:
             continue
         for number, run in enumerate(HOW):
-            looks.sql(
-                "DROP SCHEMA IF EXISTS public, other CASCADE",
-                "DROP PUBLICATION IF EXISTS looks",
-                "CREATE SCHEMA public",
-                "CREATE SCHEMA other",
-                *before,
-                f"CREATE PUBLICATION looks FOR {scope}",
-            )
+            fresh(looks, scope, before)
             looks.begin()
             run(looks, statements)
             yield name, number, looks.codes()

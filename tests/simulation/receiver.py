@@ -173,6 +173,8 @@ class Life:
         # The connection, and up to where the stream was sent.
         self.connections: set[int] = set()
         self._number = self._sent = 0
+        #: The server's end at the last look.
+        self._looked: int | None = None
         self._is_streaming = self._may_stream = False
         self._is_dead = False
         self._orders = 0
@@ -467,7 +469,16 @@ class Life:
 
         self.later(0.01, 0.5, act)
 
+    def _looklast(self, _action: Any) -> None:
+        if self._fails(0.1):
+            self.answer(events.Looked(ConnectionLostError("reset")))
+            return
+        self._looked = self.world.server.end
+        self.answer(events.Looked(Lsn(self._looked)))
+
     def _asklast(self, _action: Any) -> None:
+        assert self._looked is not None, "it ends without its last look"
+        assert self.world.log.position >= self._looked, "it ends before its last look"
         self.answer(events.LastAnswered())
 
     def _readcatalog(self, _action: ReadCatalog) -> None:
@@ -493,6 +504,7 @@ class Life:
     def _act(self, order: Any) -> None:
         log = self.world.log
         event: Did | Refused
+        log.may_be_ahead = self.world.server.is_conflicting
         try:
             found = log.carry_out(order)
             event = Did(order, log.state(), found)

@@ -66,7 +66,7 @@ class Mark(Result):
         code: The reason, as a code.
         reason: The event in words.
         since: Where the log ended when the receiver looked last before. It happened later.
-        until: The end of the load that made the table whole again. None before.
+        until: The end of the load, or the TRUNCATE, that made the table whole again. None before.
         accepted: When somebody accepted it. None if nobody did.
     """
 
@@ -91,10 +91,16 @@ class Mark(Result):
             return shlex.join(["walrow", "load", log, table])
         return accept_command(log, table, self.code)
 
-    def holds_at(self, position: Lsn) -> bool:
-        """Whether the table is not whole at a position because of it, and nobody accepted that."""
+    def holds_at(self, position: Lsn, end: Lsn) -> bool:
+        """Whether the table is not whole at a position because of it, and it was not accepted.
+
+        Args:
+            position: The position.
+            end: Where the log ends. Other WAL may have put `since` behind it.
+        """
+        is_since = position >= min(self.since, end)
         is_before_load = self.until is None or position < self.until
-        return self.accepted is None and self.since <= position and is_before_load
+        return self.accepted is None and is_since and is_before_load
 
 
 def marked(marks: Iterable[Mark], reasons: Iterable[Reason], since: Lsn) -> list[Mark]:
@@ -124,7 +130,35 @@ def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
     ]
 
 
+def emptied(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
+    """Ends the marks of a table that a later TRUNCATE has emptied.
+
+    A target may keep the values of its removed rows under the name of a column, and old rows of
+    partitions go on to lack values.
+    """
+    return [
+        mark
+        if mark.until is not None or mark.code in _KEPT
+        else replace(mark, until=point)
+        for mark in marks
+    ]
+
+
 def needs_of(marks: Iterable[Mark]) -> str | None:
     """Why a table needs a load: the reasons of its open marks. None if it is whole."""
     reasons = (it.reason for it in marks if it.is_open and it.code.needs_load)
     return "; ".join(reasons) or None
+
+
+def is_unsure(marks: Iterable[Mark]) -> bool:
+    """Whether a load may be of no use, so that a person must ask for it.
+
+    ALTER PUBLICATION to the same options looks as if it had published less for a while: a load may
+    be of all tables. And as long as partitions lack values of old rows, the next changes need
+    another load.
+    """
+    codes = {mark.code for mark in marks if mark.is_open and mark.code.needs_load}
+    return codes == {Why.PUBLISHES} or Why.IDENTITY in codes
+
+
+_KEPT = {Why.RENAMED, Why.RETURNED, Why.IDENTITY, Why.INHERITED}

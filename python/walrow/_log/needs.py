@@ -183,7 +183,10 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 )
                 for oid, each in found["new_files"].items()
             },
+            {int(oid): Lsn(lsn) for oid, lsn in found.get("noticed", {}).items()},
             Lsn(found["compared"]) if "compared" in found else None,
+            dict(found.get("names", {})),
+            Lsn(found.get("last", "0/0")),
             {
                 int(oid): Left(schema, name, Absence(why), Lsn(since))
                 for oid, (schema, name, why, since) in found.get("left", {}).items()
@@ -198,7 +201,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
             Lsn(found.get("seen", 0)),
         )
     except FileNotFoundError:
-        return Published(None, Lsn(0), None, {}, {}, {})
+        return Published(None, Lsn(0), None, {}, {}, {}, {})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
@@ -217,6 +220,7 @@ def write_published(log: Path, value: Published) -> None:
     record = {
         "published": value.tables,
         "position": str(value.position),
+        "last": str(value.last),
         "publications": value.publications,
         "incomplete": {
             oid: [
@@ -236,6 +240,8 @@ def write_published(log: Path, value: Published) -> None:
             oid: {"pending": each.pending.record(), "files": each.files}
             for oid, each in value.new_files.items()
         },
+        "noticed": {oid: str(lsn) for oid, lsn in value.noticed.items()},
+        "names": dict(value.names),
         "left": {
             oid: [it.schema, it.name, it.why, str(it.since)]
             for oid, it in value.left.items()

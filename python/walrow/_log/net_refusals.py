@@ -49,7 +49,7 @@ class Range(NamedTuple):
             if self.start and mark.code == Why.HAD_ROWS:
                 # The target has the rows from before the log.
                 continue
-            if mark.holds_at(self.end) and mark.code not in self.allow:
+            if mark.holds_at(self.end, self.log_end) and mark.code not in self.allow:
                 text = (
                     f"{self.table.name} is not whole since {mark.since}, because "
                     f"{mark.reason}: {mark.remedy(self.location, self.table.name)}"

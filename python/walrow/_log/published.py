@@ -23,8 +23,12 @@ class Published(NamedTuple):
         marks: When tables were not whole.
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
+        noticed: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
         compared: The LSN up to which definitions in the log were compared with looks. None if
             the record does not have it.
+        names: The hashes of names that values contain, by type and OID: see `printed_names`.
+        last: The last transaction or message before `position`. A reader that does not see it is at
+            an earlier place than the look.
         left: The tables that left, by OID.
         owners: The tables that had a name, by schema and name, in the order of the looks: of names
             that another table had before, or that no table has any more.
@@ -37,7 +41,16 @@ class Published(NamedTuple):
     marks: dict[int, list[Mark]]
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
+    noticed: Mapping[int, Lsn] = MappingProxyType({})
     compared: Lsn | None = None
+    names: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    last: Lsn = Lsn(0)
+
+    def parts(self) -> set[tuple[int, int]]:
+        """The tables, each with a table that has its rows, by their OIDs."""
+        tables = (self.tables or {}).items()
+        return {(oid, part[0]) for oid, table in tables for part in table["parts"]}
+
     left: Mapping[int, Left] = MappingProxyType({})
     owners: Mapping[tuple[str, str], list[Owner]] = MappingProxyType({})
     seen: Lsn = Lsn(0)

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from walrow._log.young_tables import FirstRow
+from walrow._lsn import Lsn
 from walrow._read.reading import frames
 
 if TYPE_CHECKING:
     from walrow._core import LogDirectory
-    from walrow._lsn import Lsn
 
 
-def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[int]:
+def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[tuple[int, Lsn]]:
     """The transactions with a TRUNCATE of a table that were committed after an LSN.
 
-    They are in the order of their commits. Only segments that have a TRUNCATE are read.
+    Their IDs and the LSNs of their commits, in the order of these. Only segments that have a
+    TRUNCATE are read.
     """
     numbers = {at for at, version in enumerate(log.versions()) if version[0] == oid}
-    found: list[int] = []
+    found: list[tuple[int, Lsn]] = []
     for place in reversed(range(len(log))):
         segment = log.segment(place)
         if segment is None or segment["end"] <= since:
@@ -51,7 +53,9 @@ def versions_between(
     return found
 
 
-def _truncates(log: LogDirectory, oid: int, since: Lsn, end: Lsn) -> list[int]:
+def _truncates(
+    log: LogDirectory, oid: int, since: Lsn, end: Lsn
+) -> list[tuple[int, Lsn]]:
     found, commit, xid = [], since, 0
     with log.open(start=since, end=end) as file:
         for frame in frames(file):
@@ -65,22 +69,24 @@ def _truncates(log: LogDirectory, oid: int, since: Lsn, end: Lsn) -> list[int]:
                 and oid in message.relations
                 and since <= commit < end
             ):
-                found.append(xid)
+                found.append((xid, commit))
     return found
 
 
-def first_row(log: LogDirectory, oid: int) -> tuple[int, Lsn] | None:
-    """The first transaction in the log that has a row of a table: its ID, and its commit's LSN."""
-    found = None
+def first_row(log: LogDirectory, oid: int) -> FirstRow | None:
+    """The first transaction in the log that has a row of a table."""
+    xid, commit, columns = 0, Lsn(0), 0
     with log.open(tables=[oid]) as file:
         for frame in frames(file):
             message = frame.message
             if message is None:
                 continue
             if message.name == "Begin":
-                found = int(message.xid), message.final_lsn
+                xid, commit = int(message.xid), message.final_lsn
+            elif message.name == "Relation" and message.fields["oid"] == oid:
+                columns = len(message.fields["columns"])
             elif message.name in _ROWS and message.relation == oid:
-                return found
+                return FirstRow(xid, commit, columns)
     return None
 
 

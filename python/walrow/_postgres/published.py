@@ -4,14 +4,40 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
+from enum import Enum
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import psycopg
 
-from walrow._lsn import Lsn
 from walrow._postgres.session import records
-from walrow.errors import OptionError
+from walrow.errors import Error, OptionError
+
+
+class Rows(Enum):
+    """The rows of a table."""
+
+    NEVER = "never"  # It has never had any.
+    NONE = "none"
+    SOME = "some"
+
+
+class Birth(NamedTuple):
+    """The creation of a table that has rows.
+
+    Attributes:
+        is_published: Whether it was published since then, as it is now.
+        keeps_file: Whether its file is the one that it was created with, or a copy of it.
+        rows: Its rows. Only known if they matter.
+    """
+
+    is_published: bool
+    keeps_file: bool
+    rows: Rows = Rows.SOME
+
+
+#: It may have been altered while the receiver looked.
+UNKNOWN = Birth(is_published=False, keeps_file=False)
 
 
 class PublishedTable(NamedTuple):
@@ -36,6 +62,8 @@ class PublishedTable(NamedTuple):
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
+        primary_key: The columns of its primary key, in the key's order.
+        names: The types in its columns whose values are names of objects, as `regclass`.
         namespace: Its schema's name.
         children: Tables that inherit from it, as SQL, by OID. None of a partitioned table.
     """
@@ -53,6 +81,8 @@ class PublishedTable(NamedTuple):
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
+    primary_key: Sequence[str] = ()
+    names: Sequence[str] = ()
     namespace: str | None = None
     children: Mapping[int, str] = MappingProxyType({})
 
@@ -79,6 +109,9 @@ class PublishedColumn(NamedTuple):
         type_modifier: Its type modifier, or -1.
         has_default: Whether rows that exist when it is added may get a value.
         expression: The OID of its expression, if it is generated.
+        is_filled: Whether rows that existed when it was added have a value that is not in their
+            files (`atthasmissing`).
+        changed: The transaction that changed its `pg_attribute` row last.
     """
 
     number: int
@@ -87,6 +120,8 @@ class PublishedColumn(NamedTuple):
     type_modifier: int
     has_default: bool
     expression: int | None
+    is_filled: bool
+    changed: int
 
 
 class TablePart(NamedTuple):
@@ -105,6 +140,7 @@ class TablePart(NamedTuple):
         attached: Its entries in `pg_inherits`, which are new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
         lacks_identity: Whether its old rows lack values that its root's identity has.
+        birth: Its creation, if the last look did not see it.
     """
 
     oid: int
@@ -118,6 +154,7 @@ class TablePart(NamedTuple):
     attached: str
     pages: int
     lacks_identity: bool
+    birth: Birth = UNKNOWN
 
 
 class Membership(NamedTuple):
@@ -183,19 +220,22 @@ def with_rows(
     A table that cannot be looked at, as it is locked or must not be read, counts as one. The
     transaction's `lock_timeout` should be short.
     """
-    found = set()
-    for table in tables:
-        for part in table.parts:
-            # The server has quoted the name.
-            query = f"SELECT EXISTS (SELECT FROM ONLY {part.quoted})"  # noqa: S608
-            has_rows = True
-            with contextlib.suppress(psycopg.Error), conn.transaction():
-                row = conn.execute(query.encode()).fetchone()
-                has_rows = row is None or row[0]
-            if has_rows:
-                found.add(table.oid)
-                break
-    return found
+    return {
+        table.oid
+        for table in tables
+        if any(rows_of(conn, part.quoted) is Rows.SOME for part in table.parts)
+    }
+
+
+def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
+    """The rows of a table. One that is locked or must not be read may have some."""
+    with contextlib.suppress(psycopg.Error), conn.transaction():
+        # The server has quoted the name.
+        sql = _ROWS.replace("{table}", quoted.replace("%", "%%"))
+        row = conn.execute(sql.encode(), {"table": quoted}).fetchone()
+        if row is not None:
+            return Rows(row[0])
+    return Rows.SOME
 
 
 class Stamps(NamedTuple):
@@ -239,21 +279,19 @@ def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
 
 
-def end_of_wal(conn: psycopg.Connection[Any]) -> Lsn:
-    """A position behind everything that was committed and flushed."""
-    (found,) = records(conn, _END_OF_WAL)
-    return Lsn(found)
-
-
-def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
-    """Refuses tables that are not published."""
+def unpublished(
+    tables: Sequence[PublishedTable], names: Sequence[str]
+) -> dict[str, Error]:
+    """The errors for names that no published table has, by name."""
     published = {table.name for table in tables}
-    if missing := [name for name in names if name not in published]:
-        text = (
-            f"no table {', '.join(missing)} in the publication: add it with"
-            " ALTER PUBLICATION, or name another one as schema.name"
+    return {
+        name: OptionError(
+            f"no table {name} in the publication: add it with ALTER PUBLICATION, or name "
+            "another one as schema.name"
         )
-        raise OptionError(text)
+        for name in names
+        if name not in published
+    }
 
 
 HAS_SCHEMAS = 150_000
@@ -368,9 +406,14 @@ SELECT jsonb_build_object(
     )
 )::text
 """
-_END_OF_WAL = """
-SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-    ELSE pg_current_wal_flush_lsn() END)::text
+# VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before.
+_ROWS = """
+SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN 'some'
+    WHEN pg_relation_size(c.oid) = 0 AND c.reltuples = -1 AND c.relfilenode = c.oid
+        THEN 'never'
+    ELSE 'none' END
+FROM pg_class c
+WHERE c.oid = %(table)s::regclass
 """
 _REMAINS = """
 SELECT jsonb_build_object(
@@ -450,14 +493,17 @@ SELECT jsonb_build_object(
             'quoted', quote_ident(a.attname),
             'type_oid', a.atttypid::bigint,
             'type_modifier', a.atttypmod,
-            'has_default', a.atthasdef OR a.atthasmissing OR a.attnotnull
-                OR a.attidentity <> '' OR y.typdefault IS NOT NULL
+            'has_default', a.atthasdef OR a.attnotnull OR a.attidentity <> ''
+                OR y.typdefault IS NOT NULL,
+            -- A new file has the value in the rows.
+            'is_filled', a.atthasmissing
                 -- Only tables with rows have the value that old rows get.
                 OR c.relkind = 'p' AND EXISTS (
                     SELECT FROM pg_partition_tree(c.oid) t
                     JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
                     WHERE m.atthasmissing
                 ),
+            'changed', a.xmin::text::bigint,
             'expression', (
                 SELECT x.oid::bigint
                 FROM pg_attrdef x
@@ -510,6 +556,14 @@ SELECT jsonb_build_object(
         JOIN pg_publication b ON b.oid = e.publication
         WHERE b.pubname = ANY (%(publications)s::text[])
     ),
+    'primary_key', (
+        SELECT coalesce(jsonb_agg(a.attname ORDER BY k.place), '[]')
+        FROM pg_index i
+        CROSS JOIN unnest((i.indkey::int2[])[0:i.indnkeyatts - 1])
+            WITH ORDINALITY AS k (number, place)
+        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+        WHERE i.indrelid = c.oid AND i.indisprimary
+    ),
     'schema', (
         SELECT coalesce(string_agg(d.xmin::text, ' ' ORDER BY d.objid), '')
         FROM pg_depend d
@@ -533,6 +587,7 @@ SELECT jsonb_build_object(
     ),
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
+    'names', d.names,
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
@@ -582,8 +637,10 @@ CROSS JOIN LATERAL (
     WITH RECURSIVE used (oid) AS (
         SELECT a.atttypid
         FROM pg_attribute a
+        JOIN pg_type y ON y.oid = a.atttypid
         -- Types of the server's own are never altered.
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= 16384
+        WHERE a.attrelid = c.oid AND a.attnum > 0
+            AND (y.oid >= 16384 OR y.typname ~ '^_?(reg|aclitem)')
         UNION
         SELECT v.oid
         FROM used u
@@ -596,9 +653,16 @@ CROSS JOIN LATERAL (
             FROM pg_attribute a
             WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
         ) v (oid)
-        WHERE v.oid >= 16384
+        JOIN pg_type w ON w.oid = v.oid
+        WHERE w.oid >= 16384 OR w.typname ~ '^_?(reg|aclitem)'
     )
     SELECT
+        (
+            SELECT coalesce(jsonb_agg(DISTINCT y.typname), '[]')
+            FROM used u
+            JOIN pg_type y ON y.oid = u.oid
+            WHERE y.oid < 16384 AND y.typelem = 0
+        ) AS names,
         coalesce(jsonb_object_agg(i.key, i.definition)
             FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,
         coalesce(bool_or(age(i.xmin) < age(s.xmin)

@@ -6,10 +6,11 @@ that. A load makes a table whole again.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -18,26 +19,30 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import Why, needs_of
+from walrow._log.marks import Mark, Why, needs_of
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_row, truncates, versions_between
+from walrow._log.requests import request
 from walrow._lsn import Lsn
 from walrow._postgres import published
-from walrow._postgres.births import births
+from walrow._postgres.births import with_births
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.preflight.finding import listed
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
+from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
+from walrow._receive.disk_states import LogEnds
 from walrow._receive.marks import (
     Look,
     Questions,
     absent,
     after_load,
     after_look,
+    after_names,
     at_beginning,
-    newcomers,
     settled,
 )
 from walrow._results import counted
@@ -86,20 +91,24 @@ class Completeness:
         self._logged: dict[int, tuple[str, str, Lsn]] = {}
         #: The end of the log when it was read for them.
         self._read = Lsn(0)
+        #: The open marks of tables that were looked at for rows.
+        self._asked: dict[int, list[Mark]] = {}
 
-    def look(self, durable: Lsn, catalogs: int) -> None:
+    def look(self, ends: LogEnds, catalogs: int, *, is_other: bool) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
 
         Args:
-            durable: Where the log ends.
+            ends: How far the log is.
             catalogs: How often the catalog was read.
+            is_other: Whether the server has other positions in SQL.
         """
         now = time.monotonic()
         if now < self._due and catalogs == self._seen:
             return
         if self._answer is None or self._answer.done():
             self._due, self._seen = now + _LOOK_SECONDS, catalogs
-            self._answer = self._asker.ask(partial(self._compare, durable))
+            compare = partial(self._compare_if_possible, ends, is_other)
+            self._answer = self._asker.ask(compare)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
         """Records what a log lacks that begins with a slot, and not with a load.
@@ -129,9 +138,25 @@ class Completeness:
         record = at_beginning(tables, lacking, self._publications, start)
         self._store(record._replace(marks={}), record)
 
-    def compare_now(self, durable: Lsn) -> Future[None]:
-        """Compares once more, up to where the log ends. All that is durable is published."""
-        return self._asker.ask(partial(self._compare, durable))
+    def look_last(self, ends: LogEnds, *, is_other: bool) -> Future[Lsn]:
+        """Compares once more. The answer is a position of the stream behind all that it has seen."""
+
+        def compare(conn: psycopg.Connection[Any]) -> Lsn:
+            while not self._compare(ends, is_other, conn):
+                pass
+            return position_after(conn, self._given, is_other=is_other)
+
+        return self._asker.ask(compare)
+
+    def settle(self, durable: Lsn) -> None:
+        """Compares what the looks have left open with the log, which is published up to here.
+
+        Raises:
+            LogError: It cannot be read, or the record is damaged.
+        """
+        with self._lock:
+            before = self._record()
+            self._store(before, self._compared(before, durable, durable))
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -149,33 +174,14 @@ class Completeness:
     def _object(self, name: str) -> bytes:
         return LogObjects(self._log).read(name)[0]
 
-    def _compare(self, durable: Lsn, conn: psycopg.Connection[Any]) -> None:
-
-        generation = self._generation
+    def _compare_if_possible(
+        self,
+        ends: LogEnds,
+        is_other: bool,  # noqa: FBT001 -- of a partial
+        conn: psycopg.Connection[Any],
+    ) -> None:
         try:
-            # Before the tables: what changes meanwhile moves the next ones.
-            logged = self._read_log()
-            stamps = published.stamps(conn, self._publications)
-            before, look = self._stamps, None
-            moved = None if before is None else stamps.moved(before)
-            record = self._record()
-            known = (record.tables or {}).keys() | record.left.keys()
-            # A table may have come and gone between two looks.
-            if moved is None or moved or not logged.keys() <= known:
-                names = self._publications
-                tables = published.published_tables(
-                    conn, names, sized=False, oids=moved
-                )
-                new = newcomers(record, tables)
-                found = births(conn, names, record.publications or names, new)
-                oids = absent(record, tables, moved, logged)
-                remains = published.remains_of(conn, oids)
-                seen = published.end_of_wal(conn)
-                look = Look(tables, names, durable, seen, moved, found, remains, logged)
-            with self._lock:
-                if generation == self._generation:
-                    self._take(look, durable)
-                    self._stamps = stamps
+            self._compare(ends, is_other, conn)
         except LogError as error:
             # After another error, the next look tries again.
             if error.code == "damaged" and not self._is_damaged:
@@ -205,30 +211,100 @@ class Completeness:
         self._read = log.end
         return self._logged
 
-    def _take(self, look: Look | None, durable: Lsn) -> None:
-        before = self._record()
-        after = before._replace(position=durable)
-        if look is not None:
-            after = after_look(before, look)
-            self._look = look if self._look is None else look.joined(self._look)
-        self._store(before, self._tables_in_log(after, durable))
+    def _compare(
+        self,
+        ends: LogEnds,
+        is_other: bool,  # noqa: FBT001 -- as above
+        conn: psycopg.Connection[Any],
+    ) -> bool:
+        """Returns whether no load has come between."""
+        generation = self._generation
+        # Before the tables: what changes meanwhile moves the next ones.
+        logged = self._read_log()
+        stamps = published.stamps(conn, self._publications)
+        before, look = self._stamps, None
+        record, tables = self._record(), []
+        moved = None if before is None else stamps.moved(before)
+        come = logged.keys() - (record.tables or {}).keys() - record.left.keys()
+        # A table may have come and gone between two looks.
+        if moved is None or moved or come:
+            names = self._publications
+            tables = published.published_tables(conn, names, sized=False, oids=moved)
+            if record.tables is not None:
+                earlier = record.publications or names
+                tables = with_births(conn, names, earlier, tables, record.parts())
+            oids = absent(record, tables, moved, logged)
+            remains = published.remains_of(conn, oids)
+            seen = position_after(conn, self._given, is_other=is_other)
+            look = Look(tables, names, ends.durable, seen, moved, remains, logged)
+        known = [
+            it
+            for table in (record.tables or {}).values()
+            for it in table.get("names", ())
+        ]
+        types = {*known, *(it for table in tables for it in table.names)}
+        printed = printed_names(conn, types)
+        with self._lock:
+            if generation != self._generation:
+                return False
+            self._take(look, ends, printed)
+            self._stamps = stamps
+            self._request_empty(conn)
+        return True
 
-    def _tables_in_log(self, record: Published, durable: Lsn) -> Published:
+    def _request_empty(self, conn: psycopg.Connection[Any]) -> None:
+        """Requests loads of the tables that need one and are empty: no row is copied."""
+        tables = [] if self._look is None else self._look.tables
+        marks = self._record().marks
+        open_ = {
+            it.oid: [
+                mark
+                for mark in marks.get(it.oid, ())
+                if mark.is_open and mark.code.needs_load
+            ]
+            for it in tables
+        }
+        new = [it for it in tables if open_[it.oid] != self._asked.get(it.oid, [])]
+        if not new:
+            return
+        self._asked = open_
+        with conn.transaction():
+            conn.execute("SET LOCAL lock_timeout = '100ms'")
+            conn.execute("SET LOCAL statement_timeout = '2s'")
+            filled = published.with_rows(conn, [it for it in new if open_[it.oid]])
+        empty = [it for it in new if open_[it.oid] and it.oid not in filled]
+        if empty:
+            request(self._log, [it.name for it in empty])
+
+    def _take(
+        self,
+        look: Look | None,
+        ends: LogEnds,
+        names: Mapping[str, Mapping[str, int]],
+    ) -> None:
+        before = self._record()
+        after = after_names(before, names)._replace(last=ends.last)
+        if look is None:
+            after = after._replace(position=ends.durable)
+        else:
+            after = after_look(after, look)
+            self._look = look if self._look is None else look.joined(self._look)
+        # If the log cannot be read now, the next look tries again.
+        with contextlib.suppress(Error, OSError):
+            after = self._compared(after, ends.durable, ends.readable)
+        self._store(before, after)
+
+    def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
-        try:
-            log = Log(self._log)
-            # To count the rows of each table, all segments are read.
-            names = log.tables() if record.young else ()
-            tables = {table.oid: table for table in names}
-            questions = Questions(
-                partial(truncates, log._log),
-                partial(first_row, log._log),
-                partial(versions_between, log._log),
-            )
-            return settled(record, tables, log.end, durable, questions)
-        except (Error, OSError):
-            # The next look tries again.
-            return record
+        log = Log(self._log)
+        # To count the rows of each table, all segments are read.
+        tables = {it.oid: it for it in log.tables()} if record.young else {}
+        questions = Questions(
+            partial(truncates, log._log),
+            partial(first_row, log._log),
+            partial(versions_between, log._log),
+        )
+        return settled(record, tables, max(log.end, readable), durable, questions)
 
     def _store(self, before: Published, after: Published) -> None:
         """Stores a record, and notes its new marks."""

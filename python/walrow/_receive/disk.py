@@ -35,6 +35,7 @@ from walrow._receive.disk_states import (
     Last,
     Load,
     Loading,
+    LogEnds,
     ReadCatalog,
     Refused,
     State,
@@ -157,6 +158,15 @@ class Disk:
         and earlier prepared transactions may not be saved.
         """
         return self._confirmable if self.is_compared else Lsn(0)
+
+    @property
+    def ends(self) -> LogEnds:
+        """How far it is."""
+        is_all = self.load is None and not self._log.has_changes
+        # Readers see a prepared transaction when it is committed.
+        is_known = self.last is not None and not self.last.is_prepare
+        last = self.last.lsn if self.last is not None and is_known else Lsn(0)
+        return LogEnds(self.durable, self.durable if is_all else Lsn(0), last)
 
     @property
     def trouble(self) -> str | None:

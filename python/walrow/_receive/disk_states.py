@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._receive.orders import NewSession, SetTimeline
 from walrow.errors import LogError, SpoolError
@@ -62,6 +62,20 @@ class Trouble:
     order: Order
     error: BaseException
     since: float
+
+
+class LogEnds(NamedTuple):
+    """How far a log is.
+
+    Attributes:
+        durable: The LSN up to which everything is durable.
+        readable: The LSN up to which readers see everything. 0/0 if that is not known.
+        last: The last transaction or message up to `durable`.
+    """
+
+    durable: Lsn
+    readable: Lsn
+    last: Lsn
 
 
 @dataclass(frozen=True, slots=True)

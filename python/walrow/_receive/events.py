@@ -72,6 +72,8 @@ class Found:
         is_standby: Whether it is a standby.
         slot: The slot. None if it does not exist.
         status: The status of the log's last transaction, if the slot does not send it again.
+        has_other_positions: Whether the server's SQL functions return other LSNs than its stream
+            has.
     """
 
     number: int
@@ -80,6 +82,7 @@ class Found:
     is_standby: bool
     slot: SlotFound | None
     status: XidStatus | None
+    has_other_positions: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +191,20 @@ class CatalogAged:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """The tables were looked at, and what the look has seen was committed before this position.
+
+    Or it has failed.
+    """
+
+    position: Lsn | BaseException
+
+
+@dataclass(frozen=True, slots=True)
 class LastAnswered:
-    """The last questions before the end are answered."""
+    """The last questions before the end are answered, or why the log was not compared."""
+
+    error: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +221,7 @@ Event = (
     | Ticked
     | StopWanted
     | CatalogAged
+    | Looked
     | LastAnswered
     | SlotDropped
 )
@@ -328,8 +344,13 @@ class DropSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class LookLast:
+    """Looks at the tables once more, before the end. The answer is `Looked`."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskLast:
-    """Asks for open work, and looks at the tables once more. The answer is `LastAnswered`."""
+    """Asks for open work, and compares the looks with the log. The answer is `LastAnswered`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,6 +412,7 @@ Action = (
     | Judge
     | RecordStop
     | DropSlot
+    | LookLast
     | AskLast
     | Say
     | ReadCatalog

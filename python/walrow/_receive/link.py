@@ -112,6 +112,8 @@ class Link:
         timeline: The timeline on which it was received last.
         goal: Everything up to it is wanted. None if that is not known, or there is no end.
         useless_slot: The slot that a first load has left that failed.
+        has_other_positions: Whether the server's SQL functions return other LSNs than its stream
+            has.
     """
 
     def __init__(
@@ -133,6 +135,7 @@ class Link:
         self.timeline: int | None = None
         self.goal: Lsn | None = None
         self.useless_slot: str | None = None
+        self.has_other_positions = False
         self._numbers = 0
         #: When the attempt has begun, and when one has streamed last.
         self._since, self._streamed = now, -math.inf
@@ -371,6 +374,14 @@ class Link:
 
     def _found(self, found: Found, log: LogSeen, now: float) -> list[Action | Wish]:
         """Checks that the server has the WAL that was received."""
+        is_new = found.has_other_positions and not self.has_other_positions
+        self.has_other_positions = found.has_other_positions
+        notes: list[Action | Wish] = [Note(_OTHER_POSITIONS)] * is_new
+        return [*notes, *self._compare_timeline(found, log, now)]
+
+    def _compare_timeline(
+        self, found: Found, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
         system, before = found.system, self.timeline
         history: Sequence[Any] = ()
         if not isinstance(found.history, Error):
@@ -523,10 +534,12 @@ class Link:
             notes.append(Note(f"warning: {found.findings}"))
         elif found.findings is not None:
             # Its last client may be gone without the server's knowledge: that is tried again.
+            # Tables whose partitions lack an identity are marked, and do not stop the others.
             errors = [
                 _line(it)
                 for it in found.findings
-                if it.severity == "error" and it.code != "slot-active"
+                if it.severity == "error"
+                and it.code not in {"slot-active", "partition-identity"}
             ]
             if errors:
                 return [*notes, *self._refuse("; ".join(errors), log)]
@@ -534,7 +547,7 @@ class Link:
             notes += [
                 Note(f"warning: {_line(it)}")
                 for it in found.findings
-                if it.severity == "warning"
+                if it.severity == "warning" or it.code == "partition-identity"
             ]
         if found.goal is not None:
             self._due.discard(Part.GOAL)
@@ -643,6 +656,10 @@ def _line(finding: Finding) -> str:
 
 #: Connecting, questions and the stream's start take less than this between two answers.
 ANSWER_SECONDS = 90.0
+_OTHER_POSITIONS = (
+    "warning: the server's SQL functions return other LSNs than its stream has, so its lag "
+    "and the WAL that the slot keeps are unknown"
+)
 _WITHOUT_STREAMING = (
     "Until the log has passed this place, large transactions come at their commit"
 )

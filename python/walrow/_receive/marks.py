@@ -11,34 +11,44 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.left import Absence, Left, Owner
-from walrow._log.marks import Mark, Reason, Why, ended, marked
+from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
-from walrow._log.young_tables import REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
+from walrow._log.young_tables import (
+    REWRITTEN,
+    TYPE_ALTERED,
+    FirstRow,
+    YoungTable,
+    plain_name,
+)
 from walrow._lsn import Lsn
-from walrow._postgres.births import Birth, Pair, Rows
+from walrow._postgres.published import Rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from walrow._log.items import LogTable
-    from walrow._postgres.published import PublishedTable, Remains, TablePart
+    from walrow._postgres.published import (
+        PublishedColumn,
+        PublishedTable,
+        Remains,
+        TablePart,
+    )
 
 
 class Questions(NamedTuple):
     """Questions that only the changes in a log answer.
 
     Attributes:
-        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN,
-            in their order.
-        first_row: The first transaction with a row of a table: its ID, and the LSN of its
-            commit. None without one.
+        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN:
+            their IDs and the LSNs of their commits, in the order of these.
+        first_row: The first transaction with a row of a table. None without one.
         versions: The definitions of tables that the log has between two LSNs: the OID, the LSN
             of the last use, the columns.
     """
 
-    truncates: Callable[[int, Lsn], Sequence[int]]
-    first_row: Callable[[int], tuple[int, Lsn] | None]
+    truncates: Callable[[int, Lsn], Sequence[tuple[int, Lsn]]]
+    first_row: Callable[[int], FirstRow | None]
     versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Sequence[str]]]]
 
 
@@ -51,7 +61,6 @@ class Look(NamedTuple):
         durable: Where the log ended before.
         seen: The server's position after.
         moved: The OIDs of the tables that may differ from the last look. None: all.
-        births: The creation of what is new: `newcomers`.
         remains: What the server has of the tables that it does not publish now. None for a table
             that does not exist.
         logged: The schema, the name and the end of the last change of each table in the log.
@@ -62,7 +71,6 @@ class Look(NamedTuple):
     durable: Lsn
     seen: Lsn
     moved: Collection[int] | None = None
-    births: Mapping[Pair, Birth] = MappingProxyType({})
     remains: Mapping[int, Remains | None] = MappingProxyType({})
     logged: Mapping[int, tuple[str, str, Lsn]] = MappingProxyType({})
 
@@ -71,21 +79,7 @@ class Look(NamedTuple):
         if self.moved is None:
             return self
         kept = [table for table in before.tables if table.oid not in self.moved]
-        births = {**before.births, **self.births}
-        return self._replace(tables=[*kept, *self.tables], moved=None, births=births)
-
-
-def newcomers(before: Published, tables: Sequence[PublishedTable]) -> list[Pair]:
-    """Published tables and their parts that the last look has not seen: their creation matters."""
-    if before.tables is None:
-        return []
-    known = {
-        (oid, part[0])
-        for oid, table in before.tables.items()
-        for part in table["parts"]
-    }
-    pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
-    return sorted(pairs - known)
+        return self._replace(tables=[*kept, *self.tables], moved=None)
 
 
 def at_beginning(
@@ -104,10 +98,15 @@ def at_beginning(
     """
     reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
     marks = {oid: marked([], [reason], start) for oid in lacking}
+    for table in tables:
+        if reasons := list(_identity_differences((), table)):
+            marks[table.oid] = marked(marks.get(table.oid, ()), reasons, start)
     pictures = {table.oid: _picture(table, None, start) for table in tables}
     for table in tables:
         _mark_children(marks, {}, table, start, start)
-    return Published(pictures, start, list(publications), marks, {}, {}, start)
+    noticed = dict.fromkeys(marks, start)
+    names = list(publications)
+    return Published(pictures, start, names, marks, {}, {}, noticed, start)
 
 
 def absent(
@@ -135,6 +134,8 @@ def after_look(before: Published, look: Look) -> Published:
     """The record after a look."""
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
+    # An earlier record does not say when its marks were made: before this look.
+    noticed = {**dict.fromkeys(_open(marks), look.seen), **before.noticed}
     left = _left(before, look)
     for table in look.tables:
         oid, known = table.oid, known_tables.get(table.oid)
@@ -142,36 +143,36 @@ def after_look(before: Published, look: Look) -> Published:
         if (was := left.pop(oid, None)) is not None:
             reasons = [_AWAY, *_identity_differences((), table)]
             marks[oid] = marked(marks.get(oid, ()), reasons, was.since)
+            noticed[oid] = look.seen
             young.pop(oid, None)
             files.pop(oid, None)
             continue
         if before.tables is None:
-            continue
-        if known is not None:
-            reasons = list(_differences(known, table, look.births))
-            if new_files := _new_files(known, table, look.births):
+            reasons = list(_identity_differences((), table))
+        elif known is not None:
+            keeps = _keeps_values(known, table)
+            reasons = list(_differences(known, table))
+            if not keeps and _is_rewritten(known, table):
+                reasons.append(REWRITTEN)
+            if not keeps and (new_files := _new_files(known, table)):
                 first = files.get(oid)
                 since = before.position if first is None else first.pending.since
                 earlier = {} if first is None else first.files
                 pending = Pending(since, look.seen)
                 files[oid] = NewFiles(pending, earlier | new_files)
         else:
-            doubted = [
-                birth for birth in _births(look.births, table) if not birth.is_published
-            ]
-            # Later rows of an empty table are in the stream.
-            has_rows = any(birth.rows is Rows.SOME for birth in doubted)
-            is_doubted = any(birth.rows is not Rows.NEVER for birth in doubted)
-            pending = Pending(before.position, look.seen)
-            came = _young(table, pending, look.births, is_doubted=is_doubted)
-            is_rewritten = came.is_rewritten and came.has_rows
-            reasons = [NEW] if has_rows else [REWRITTEN] if is_rewritten else []
-            reasons += _identity_differences((), table)
+            came = _young(table, Pending(before.position, look.seen))
+            doubts = {part.birth.rows for part in table.parts if _is_doubted(part)}
+            reasons = list(_identity_differences((), table))
+            if Rows.SOME in doubts:
+                reasons.append(NEW)
+            elif came.is_rewritten and came.has_rows:
+                reasons.append(REWRITTEN)
             files.pop(oid, None)
-            if not reasons:
-                young[oid] = came
+            young[oid] = came
         if reasons:
             marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+            noticed[oid] = look.seen
             if any(reason.code != Why.TYPE for reason in reasons):
                 young.pop(oid, None)
     moved = known_tables.keys() if look.moved is None else look.moved
@@ -187,6 +188,7 @@ def after_look(before: Published, look: Look) -> Published:
         new_files=files,
         left=left,
         seen=look.seen,
+        noticed=noticed,
     )
     return after._replace(owners=_owners(before, after))
 
@@ -266,6 +268,30 @@ def _mark_children(
         marks[table.oid].append(Mark(Why.INHERITED, text, since))
 
 
+def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
+    """The tables that are not whole."""
+    return [oid for oid, each in marks.items() if any(mark.is_open for mark in each)]
+
+
+def after_names(before: Published, names: Mapping[str, Mapping[str, int]]) -> Published:
+    """The record after a look at the names that values contain, as of the type regclass."""
+    marks, noticed = dict(before.marks), dict(before.noticed)
+    moved = {
+        type_
+        for type_, known in before.names.items()
+        if any(
+            known.get(oid, name) != name for oid, name in names.get(type_, {}).items()
+        )
+    }
+    for oid, table in (before.tables or {}).items():
+        if types := sorted(moved.intersection(table.get("names", ()))):
+            text = f"an object was renamed that values of {', '.join(types)} may name"
+            reasons = [Reason(Why.NAMES, text)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+            noticed.pop(oid, None)
+    return before._replace(marks=marks, names=names, noticed=noticed)
+
+
 def settled(
     before: Published,
     tables: Mapping[int, LogTable],
@@ -283,7 +309,7 @@ def settled(
         ask: Asks the log.
     """
     marks, pictures = dict(before.marks), dict(before.tables or {})
-    young, files = {}, {}
+    young, files, noticed = {}, {}, dict(before.noticed)
     for oid, table in before.young.items():
         found, picture = tables.get(oid), pictures.get(oid)
         columns = table.columns if picture is None else picture["columns"]
@@ -301,14 +327,17 @@ def settled(
             pictures[oid] = picture | {"gone": gone}
         if reason is not None:
             marks[oid] = marked(marks.get(oid, ()), [reason], table.pending.since)
+            noticed[oid] = max(table.pending.seen, noticed.get(oid, Lsn(0)))
         elif later is not None:
             young[oid] = later
     for oid, each in before.new_files.items():
         since = each.pending.since
-        if is_explained(each.files, ask.truncates(oid, since)):
+        if is_explained(each.files, [xid for xid, _ in ask.truncates(oid, since)]):
             continue
         if (pending := each.pending.later(end, durable)) is None:
-            marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], since)
+            reason = REWRITTEN if oid in each.files else PARTITION_REWRITTEN
+            marks[oid] = marked(marks.get(oid, ()), [reason], since)
+            noticed[oid] = max(each.pending.seen, noticed.get(oid, Lsn(0)))
         else:
             files[oid] = each._replace(pending=pending)
     # What readers see later is compared by the next look. What came after this look, too.
@@ -320,13 +349,27 @@ def settled(
             text = f"column {name} had another name for a while"
             reasons = [Reason(Why.RENAMED, text)]
             marks[oid] = marked(marks.get(oid, ()), reasons, before.compared or until)
-    return before._replace(
+    record = before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,
         young=young,
         new_files=files,
+        noticed=noticed,
         compared=max(until, before.compared or until),
     )
+    return _emptied(record, end, ask)
+
+
+def _emptied(record: Published, end: Lsn, ask: Questions) -> Published:
+    """Ends the marks of tables that were emptied after the looks that have made them."""
+    marks, noticed = dict(record.marks), {}
+    for oid in record.noticed.keys() & _open(marks):
+        since = record.noticed[oid]
+        if later := ask.truncates(oid, since):
+            _, commit = later[-1]
+            marks[oid] = emptied(marks[oid], Lsn(commit + 1))
+        noticed[oid] = max(since, end)
+    return record._replace(marks=marks, noticed=noticed)
 
 
 def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str | None:
@@ -349,16 +392,17 @@ def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str
 def _doubt(
     young: YoungTable,
     found: LogTable | None,
-    first_row: Callable[[], tuple[int, Lsn] | None],
-    truncates: Callable[[Lsn], Sequence[int]],
+    first_row: Callable[[], FirstRow | None],
+    truncates: Callable[[Lsn], Sequence[tuple[int, Lsn]]],
 ) -> Reason | None:
     """Why a young table is not whole, once the log has everything from before the look."""
     has_rows = found is not None and found.rows > 0
     # It was empty: rows that came after the look are whole.
     if young.is_doubted and has_rows and (first := first_row()):
-        return NEW if first[1] < young.pending.seen else None
+        return NEW if first.commit < young.pending.seen else None
     if young.files and (has_rows or young.has_rows):
-        return None if is_explained(young.files, truncates(Lsn(0))) else REWRITTEN
+        xids = [xid for xid, _ in truncates(Lsn(0))]
+        return None if is_explained(young.files, xids) else REWRITTEN
     return None
 
 
@@ -397,6 +441,9 @@ def after_load(
         pictures[table.oid] = picture
         if table.oid in marks:
             marks[table.oid] = ended(marks[table.oid], point)
+        # Its next changes lack the same values.
+        if reasons := list(_identity_differences((), table)):
+            marks[table.oid] = marked(marks.get(table.oid, ()), reasons, point)
     loaded = before._replace(
         tables=pictures,
         position=point,
@@ -413,28 +460,28 @@ def after_load(
     return loaded._replace(position=before.position, publications=publications)
 
 
-def _births(births: Mapping[Pair, Birth], table: PublishedTable) -> Iterator[Birth]:
-    """The creation of the tables that have the rows of a new table."""
-    for part in table.parts:
-        # It may have been altered while the receiver looked.
-        yield births.get((table.oid, part.oid), Birth([], keeps_file=False))
+def _is_doubted(part: TablePart) -> bool:
+    """Whether a new table may have had rows before it was published as it is now."""
+    return not part.birth.is_published and part.birth.rows is not Rows.NEVER
 
 
-def _young(
-    table: PublishedTable,
-    pending: Pending,
-    births: Mapping[Pair, Birth],
-    *,
-    is_doubted: bool,
-) -> YoungTable:
-    found = {
-        part.oid: birth
-        for part, birth in zip(table.parts, _births(births, table), strict=True)
-        if not birth.keeps_file and birth.rows is not Rows.NEVER
-    }
-    files = [part for part in table.parts if part.oid in found]
+def _has_other_file(part: TablePart) -> bool:
+    """Whether a new table was truncated or rewritten."""
+    return not part.birth.keeps_file and part.birth.rows is not Rows.NEVER
+
+
+def _young(table: PublishedTable, pending: Pending) -> YoungTable:
+    files = [part for part in table.parts if _has_other_file(part)]
+    columns = [_column(column) for column in table.columns]
+    moved = [part for part in table.parts if part.file != part.oid]
+    for record, column in zip(columns, table.columns, strict=True):
+        if not moved:
+            record[4] = column.is_filled
+        elif any(part.birth.keeps_file for part in moved):
+            # VACUUM FULL has written a default into the rows, and it may be gone.
+            record[4] = True
     return YoungTable(
-        [list(column) for column in table.columns],
+        columns,
         pending,
         table.has_altered_types,
         # ALTER TABLE makes the TOAST table after the file. TRUNCATE and VACUUM keep an older one.
@@ -442,9 +489,15 @@ def _young(
         {part.oid: _new_file(part, table.last_column) for part in files},
         table.altered,
         table.dropped,
-        is_doubted,
-        any(birth.rows is Rows.SOME for birth in found.values()),
+        any(map(_is_doubted, table.parts)),
+        any(part.birth.rows is Rows.SOME for part in files),
     )
+
+
+def _column(column: PublishedColumn) -> list[Any]:
+    """A column for the record: what a later look compares."""
+    number, quoted, oid, modifier, has_default, expression, is_filled, _ = column
+    return [number, quoted, oid, modifier, has_default or is_filled, expression]
 
 
 def _picture(
@@ -459,7 +512,8 @@ def _picture(
         "name": table.name,
         "namespace": table.namespace,
         "children": sorted(table.children),
-        "columns": [list(column) for column in table.columns],
+        "columns": [_column(column) for column in table.columns],
+        "changed": [column.changed for column in table.columns],
         "gone": sorted(_earlier_names(before or {}, table) - now),
         # Since when each column has its number and its name.
         "since": {
@@ -478,6 +532,8 @@ def _picture(
         "memberships": [list(each) for each in table.memberships],
         "schema": table.schema,
         "definitions": dict(table.definitions),
+        "primary_key": list(table.primary_key),
+        "names": list(table.names),
     }
 
 
@@ -497,28 +553,20 @@ def _folded(quoted: str) -> str:
     return plain_name(quoted).lower()
 
 
-def _new_files(
-    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
-) -> dict[int, NewFile]:
+def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, NewFile]:
     """The files of a truncated or rewritten table, as far as its TOAST table does not show it.
 
     VACUUM FULL keeps the TOAST table, but writes the default of a new column into old rows: then no
     column shows any more that they have a value. The stream lacks the TRUNCATE of a partition.
     """
     last_column = before["last_column"]
-    files = {oid: file for oid, file, *_ in before["parts"]}
-    toasts = {oid: toast for oid, _, toast, *_ in before["parts"]}
     is_wider = table.last_column > last_column
+    known = {oid: (file, toast) for oid, file, toast, *_ in before["parts"]}
     found = {}
-    for part, birth in zip(table.parts, _births(births, table), strict=True):
-        is_partition = part.oid != table.oid
-        if part.oid not in files:
-            is_new = not birth.keeps_file and birth.rows is not Rows.NEVER
-        else:
-            is_new = files[part.oid] != part.file and (
-                is_partition or is_wider or toasts[part.oid] is None
-            )
-        if is_new:
+    for part in table.parts:
+        file, toast = known.get(part.oid, (None, None))
+        is_new = _has_other_file(part) if file is None else file != part.file
+        if is_new and (toast is None or is_wider or part.oid != table.oid):
             found[part.oid] = _new_file(part, last_column)
     return found
 
@@ -529,12 +577,10 @@ def _new_file(part: TablePart, last_column: int) -> NewFile:
     return NewFile(part.changed, part.frozen, bool(part.changed_columns), is_known)
 
 
-def _differences(
-    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
-) -> Iterator[Reason]:
+def _differences(before: Mapping[str, Any], table: PublishedTable) -> Iterator[Reason]:
     """The reasons why a table is not whole since the last look."""
     yield from _publication_differences(before, table)
-    yield from _partition_differences(before, table, births)
+    yield from _partition_differences(before, table)
     # A new label of an enum changes no row.
     if before["definitions"] != {
         key: text
@@ -544,8 +590,6 @@ def _differences(
         yield TYPE_ALTERED
     yield from _column_differences(before, table)
     yield from _identity_differences(before.get("lacking"), table)
-    if _is_rewritten(before, table):
-        yield REWRITTEN
 
 
 def _publication_differences(
@@ -571,25 +615,41 @@ def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:
 
 
 def _partition_differences(
-    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
+    before: Mapping[str, Any], table: PublishedTable
 ) -> Iterator[Reason]:
     then = {oid: more for oid, *more in before["parts"]}
     now = {part.oid: part for part in table.parts}
-    born = {
-        part.oid
-        for part, birth in zip(table.parts, _births(births, table), strict=True)
-        if birth.is_published or birth.rows is Rows.NEVER
-    }
     attached = [
         part.quoted
         for oid, part in now.items()
-        if (oid not in then and oid not in born)
+        if (oid not in then and _is_doubted(part))
         or (oid in then and then[oid][3] != part.attached)
     ]
     if attached or then.keys() - now.keys():
         words = f": {', '.join(attached)}" if attached else ""
         text = f"partitions were attached or detached{words}"
         yield Reason(Why.PARTITIONS, text)
+
+
+def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
+    """Whether a new file must have the values of the old one, as after VACUUM FULL or CLUSTER.
+
+    A table that is named in a publication cannot be made unlogged, its own TRUNCATE is in the log,
+    and ALTER TABLE changes the catalog's row of a column whose values it writes.
+    """
+    then = {tuple(each) for each in before["memberships"]}
+    # A partition has the places of its ancestors, with a path to them.
+    is_named = any(
+        place.split(" ", 4)[1::3] == ["table", ""] and "t" in operations
+        for place, _, operations in then & set(table.memberships)
+    )
+    numbers = [number for number, *_ in before["columns"]]
+    changed = dict(zip(numbers, before.get("changed", ()), strict=False))
+    return (
+        is_named
+        and [part.oid for part in table.parts] == [table.oid]
+        and all(changed.get(it.number) == it.changed for it in table.columns)
+    )
 
 
 def _identity_differences(
@@ -627,7 +687,10 @@ def _column_differences(
 ) -> Iterator[Reason]:
     known = {column[0]: column for column in before["columns"]}
     earlier = _earlier_names(before, table)
-    for number, name, *type_, has_default, expression in table.columns:
+    files = {oid: file for oid, file, *_ in before["parts"]}
+    has_new_file = any(files.get(it.oid, it.file) != it.file for it in table.parts)
+    for column in table.columns:
+        number, name, *type_, has_default, expression, is_filled, _ = column
         if number in known:
             _, old_name, *old_type, _, old_expression = known[number]
             if old_name != name:
@@ -644,7 +707,8 @@ def _column_differences(
             # Its Relation messages look like the old ones: readers keep the old values.
             text = f"column {name} was dropped and added again"
             yield Reason(Why.RETURNED, text)
-        elif has_default:
+        elif is_filled or (has_default and has_new_file):
+            # Otherwise it was NULL: a value that is not NULL was written, and is in the log.
             text = f"column {name} was added with a value for existing rows"
             yield Reason(Why.DEFAULT, text)
 
@@ -653,3 +717,7 @@ _AWAY = Reason(Why.LEFT, "it was not in the publication for a while")
 #: How many earlier tables of a name the record keeps.
 _MOST_OWNERS = 100
 NEW = Reason(Why.NEW, "it is new in the publication")
+PARTITION_REWRITTEN = Reason(
+    Why.REWRITTEN,
+    "a partition was truncated or rewritten, which the stream of the table does not show",
+)

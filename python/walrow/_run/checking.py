@@ -37,18 +37,19 @@ def check(loaded: Loaded) -> Checked:
     problems: list[str] = []
     published: list[Table] = []
     parents: frozenset[int] = frozenset()
-    unasked = None
+    unasked, grows = None, False
     try:
         found = published_of(source)
     except Error as error:
         unasked = str(error)
     else:
-        published, parents = found.tables, found.parents
+        published, grows = found.tables, found.grows
+        parents = found.parents
         problems += [
             f"the publication {it} does not exist: CREATE PUBLICATION {it} FOR TABLE …"
             for it in found.missing
         ]
-        if not published and not found.missing:
+        if not published and not found.missing and not grows:
             names = ", ".join(source.publications)
             problems.append(
                 f"no table is published by {names}: ALTER PUBLICATION … ADD TABLE …, or create "
@@ -65,7 +66,8 @@ def check(loaded: Loaded) -> Checked:
     facts = replace(facts, unaccepted={**new, **facts.unaccepted})
     # The log alone does not know a table that has joined the publication since.
     if facts.tables and unasked is None:
-        problems += unmatched(loaded, (*facts.tables, *facts.left))
+        named = (*facts.tables, *facts.left)
+        problems += unmatched(loaded, named, may_come=grows)
     places = doubtful(loaded, facts)
     made = plan(loaded, facts, existing(places) if places else ())
     problems += [f"{it.claim.table.name}: {it.text}" for it in made.refused]

@@ -21,12 +21,15 @@ class Published(NamedTuple):
         tables: The tables that the publications publish.
         missing: The publications that do not exist, as SQL.
         has_slot: Whether the slot exists.
+        grows: Whether new tables join by themselves: all tables, or those of a schema, are
+            published.
         parents: The OIDs of the tables with children by inheritance.
     """
 
     tables: list[Table]
     missing: list[str]
     has_slot: bool
+    grows: bool
     parents: frozenset[int] = frozenset()
 
 
@@ -36,11 +39,13 @@ class Publication(NamedTuple):
     Attributes:
         name: Its name.
         tables: Its tables.
+        grows: Whether new tables join it by themselves.
         parents: The OIDs of those with children by inheritance.
     """
 
     name: str
     tables: list[Table]
+    grows: bool = False
     parents: frozenset[int] = frozenset()
 
 
@@ -79,6 +84,7 @@ def published_of(source: Source) -> Published:
             sorted({it for each in chosen for it in each.tables}),
             quote(conn, missing),
             slots > 0,
+            any(each.grows for each in chosen),
             frozenset(oid for each in chosen for oid in each.parents),
         )
 
@@ -100,13 +106,16 @@ def server_of(conn: psycopg.Connection[Any]) -> Server:
 
 
 def _publications(conn: psycopg.Connection[Any]) -> list[Publication]:
+    has_schemas = conn.info.server_version >= _HAS_SCHEMAS
+    query = _PUBLICATIONS.replace("{schemas}", _OF_SCHEMAS if has_schemas else "")
     return [
         Publication(
             it["name"],
             [_table(each) for each in it["tables"]],
+            it["grows"],
             frozenset(each["oid"] for each in it["tables"] if each["is_parent"]),
         )
-        for it in records(conn, _PUBLICATIONS)
+        for it in records(conn, query)
     ]
 
 
@@ -122,14 +131,19 @@ SELECT jsonb_build_object(
         'is_parent', c.relkind = 'r' AND EXISTS (
             SELECT FROM pg_inherits i WHERE i.inhparent = c.oid
         )
-    ) ORDER BY n.nspname, c.relname) FILTER (WHERE c.oid IS NOT NULL), '[]')
+    ) ORDER BY n.nspname, c.relname) FILTER (WHERE c.oid IS NOT NULL), '[]'),
+    'grows', p.puballtables {schemas}
 )::text
 FROM pg_publication p
 LEFT JOIN pg_publication_tables t ON t.pubname = p.pubname
 LEFT JOIN pg_namespace n ON n.nspname = t.schemaname
 LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-GROUP BY p.pubname
+GROUP BY p.oid
 ORDER BY p.pubname
+"""
+_HAS_SCHEMAS = 150_000
+_OF_SCHEMAS = """
+    OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid)
 """
 # A publication has partitions or their partitioned table.
 _TABLES = """
