@@ -233,7 +233,7 @@ def plan_all(
     end: Lsn,
     *,
     unit_size: int,
-    skips: bool,
+    first: int,
 ) -> Batch:
     """Chooses the segments with all changes of a table between two LSNs, and finds its loads.
 
@@ -245,25 +245,14 @@ def plan_all(
         end: The target has all changes up to this LSN after the batch.
         unit_size: The bytes of a table's changes that one task decodes, at most, if its
             segments are not larger.
-        skips: Whether the target begins with the first load, if there is one.
+        first: The commit LSN of the load that the target begins with, or the start.
 
     Returns:
         The batch. Its barrier is the load that it begins with.
     """
-    parts = [
-        (max(it.start, start), min(it.end, end), *it.tables[table.oid])
-        for it in segments
-        if it.end > start and it.start < end and table.oid in it.tables
-    ]
-    loads = [
-        lsn
-        for begin, last, _, truncates, *_ in parts
-        if truncates
-        for lsn, _ in _truncates(log, table, begin, last)
-        if lsn % 8 == _LOAD
-    ]
-    barrier = Barrier(loads[0], 0, is_load=True) if loads and skips else None
-    first = barrier.lsn if barrier is not None else int(start)
+    parts = _parts(segments, table, start, end)
+    loads = [it for it in loads_of(log, segments, table, start, end) if it >= first]
+    barrier = Barrier(first, 0, is_load=True) if first > start else None
     sized = [
         (max(begin, first), last, size)
         for begin, last, rows, truncates, size, _ in parts
@@ -271,6 +260,30 @@ def plan_all(
     ]
     units = _units(sized, unit_size)
     return Batch(start, end, barrier, units, sized, loads=tuple(loads))
+
+
+def loads_of(
+    log: Log, segments: list[Stretch], table: LogTable, start: Lsn, end: Lsn
+) -> list[int]:
+    """The commit LSNs of all loads of a table between two LSNs."""
+    return [
+        lsn
+        for begin, last, _, truncates, *_ in _parts(segments, table, start, end)
+        if truncates
+        for lsn, _ in _truncates(log, table, begin, last)
+        if lsn % 8 == _LOAD
+    ]
+
+
+def _parts(
+    segments: list[Stretch], table: LogTable, start: Lsn, end: Lsn
+) -> list[tuple[int, int, int, int, int, int]]:
+    """The segments with changes of a table between two LSNs, cut there."""
+    return [
+        (max(it.start, start), min(it.end, end), *it.tables[table.oid])
+        for it in segments
+        if it.end > start and it.start < end and table.oid in it.tables
+    ]
 
 
 def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from walrow._core import Decoder, Reader
 from walrow._log.net import EVERY_METADATA, METADATA, Chunks, Net
 from walrow._log.net_refusals import Range, allowed
-from walrow._log.tables import find_table, keys_of, named_at
+from walrow._log.tables import begin_of, between, find_table, keys_of, named_at
 from walrow._lsn import Lsn
 from walrow._options import listed
 from walrow._read.schemas import schema
@@ -94,7 +94,11 @@ def net_of(
     erased = directory.erased()
     first, last = _span(directory, start, end)
     found = _named(log, tables, record, table, last)
-    key = keys_of(log, found, keys)
+    begin = begin_of(log, found, last)
+    if begin >= first and rules.deletes == "ignore":
+        # This load adds rows to those that the target has.
+        begin = begin_of(log, found, first)
+    key = keys_of(log, between(log, found, begin, last), keys)
     columns = options.get("columns")
     unchosen = [name for name in _names(found) if not _is_chosen(name, found, columns)]
     if lacking := set(key) & set(unchosen):
@@ -117,7 +121,7 @@ def net_of(
         start=first,
         end=last,
         keys=key,
-        text_keys=_texts(log, found, key, options),
+        text_keys=_texts(log, found, begin, key, options),
         deletes=rules.deletes,
         truncates=rules.truncates,
         columns="all" if is_declared else "last",
@@ -264,7 +268,11 @@ def _is_chosen(column: str, table: LogTable, columns: Sequence[str] | None) -> b
 
 
 def _texts(
-    log: OpenedLog, table: LogTable, keys: Sequence[str], options: Mapping[str, Any]
+    log: OpenedLog,
+    table: LogTable,
+    begin: Lsn,
+    keys: Sequence[str],
+    options: Mapping[str, Any],
 ) -> list[str]:
     """The columns of a key that are texts for the target."""
     types = {
@@ -283,7 +291,8 @@ def _texts(
             for name in ("profile", "types", "catalog", "columns", "session")
             if name in options
         }
-        found = schema(log._log.examples(table.oid), table.oid, metadata=(), **chosen)
+        examples = log._log.examples(table.oid, begin)
+        found = schema(examples, table.oid, metadata=(), start=begin, **chosen)
     kinds = dict(zip(found.names, found.types, strict=True))
     return [key for key in keys if kinds[key].endswith("string")]
 
