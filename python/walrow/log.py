@@ -288,14 +288,17 @@ class Log(OpenedLog):
                 f"{schema}.{name}", columns_, identity, *counts[number]
             )
             tables[oid].append(version)
-        pictures = record.tables or {}
+        pictures, removed = record.tables or {}, self._log.removed()
         names = {oid: versions[-1].name for oid, versions in tables.items()}
+        if record.tables is None:
+            # No look says which of them were dropped.
+            names = {oid: name for oid, (_, name) in removed.items()} | names
         for oid, picture in pictures.items():
-            # A table that needs a load may have no change yet.
+            # A table that needs a load may have no change yet, or none any more.
             needs = needs_of(record.marks.get(oid, ()))
             # Changes after the look know the name better.
             is_later = oid in names and last[oid] > record.position
-            if not is_later and (oid in names or needs is not None):
+            if not is_later and (oid in names or oid in removed or needs is not None):
                 names[oid] = picture["name"]
         return Results(
             (
@@ -454,8 +457,8 @@ class Log(OpenedLog):
 
         Raises:
             LogError: With the code `"too_early"` if the rows are known only later:
-                `LogError.lsn` is from where on. With `"not_loaded"` if changes of the
-                table were removed, and no load of it is left. With `"incomplete"` if the
+                `LogError.lsn` is from where on. With `"pruned"` if changes of the table
+                were removed, and no load of it is left. With `"incomplete"` if the
                 receiver has noticed that the table needs a load: `LogTable.needs_load`.
             SchemaError: The log has no such table, or two.
             OptionError: The options are invalid or contradict each other.
@@ -481,7 +484,13 @@ class Log(OpenedLog):
         # `read_values` has made a number of bytes of it.
         memory: Any = options.get("spool_memory")
         directory = options.get("spool_directory")
-        rows = self._log.state(chosen, as_of, memory, directory, columns)
+        try:
+            rows = self._log.state(chosen, as_of, memory, directory, columns)
+        except LogError as error:
+            if error.code != "pruned":
+                raise
+            text = f"{error.reason}: walrow load {self.location} {error.table}"
+            raise LogError(text, code="pruned", table=error.table) from None
         self._refuse_incomplete(rows.oid, rows.position, record)
         return Reader(
             rows,

@@ -747,10 +747,10 @@ def test_removed_changes(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(4, 1))
     assert log.prune(0x2000) == 2
     log = walrow.Log(log.path)
-    for start, code in ((0, "not_loaded"), (0x1000, "pruned")):
-        with pytest.raises(walrow.errors.LogError) as raised:
+    for start in (0, 0x1000):
+        with pytest.raises(walrow.errors.LogError, match="walrow load") as raised:
             _ = log.net("t", start=start).rows
-        assert raised.value.code == code
+        assert raised.value.code == "pruned"
     assert log.net("t", start=0x2000).rows == 2
 
 

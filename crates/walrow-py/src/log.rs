@@ -13,6 +13,7 @@ use crate::signals::{self, Stopped};
 use crate::upkeep;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -265,6 +266,26 @@ impl LogDirectory {
         let found = py.detach(|| log.last_load(oid, start, end));
         let found = found.map_err(|error| errors::log_error(py, error))?;
         found.map(|it| lsn::new(py, it)).transpose()
+    }
+
+    /// The tables with removed changes, by OID: the LSN where the last of these changes ends, and the
+    /// table's last name.
+    fn removed<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<BTreeMap<u32, (Bound<'py, PyAny>, String)>> {
+        let log = wait_for(&self.0)?;
+        let removed = log.removed().map(|(oid, schema, name, end)| {
+            Ok((oid, (lsn::new(py, end)?, format!("{schema}.{name}"))))
+        });
+        removed.collect()
+    }
+
+    /// The readers or loads that keep segments from being removed, the most restrictive first: kind,
+    /// name, position, last use in microseconds since 1970.
+    fn holds<'py>(&self, py: Python<'py>) -> PyResult<Vec<upkeep::Held<'py>>> {
+        let holds = self.changed(py, |log| log.upkeep()?.holds())?;
+        holds.iter().map(|hold| upkeep::held(py, hold)).collect()
     }
 
     /// The rows of a table as of an LSN or a time.

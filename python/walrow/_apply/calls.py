@@ -8,6 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from walrow._apply.columns import fits
+from walrow._apply.holding import hold
 from walrow._apply.items import Applied, Engine, Rules, Token
 from walrow._apply.modes import check_mode
 from walrow._apply.options import ApplyOptions
@@ -18,7 +19,7 @@ from walrow._apply.units import Batch, LogContents, loads_of, plan, plan_all
 from walrow._log.marks import Why
 from walrow._log.tables import begin_of, find_table
 from walrow._lsn import Lsn
-from walrow.errors import ApplyError, SchemaError
+from walrow.errors import ApplyError, LogError, SchemaError
 
 
 class Work(NamedTuple):
@@ -37,6 +38,19 @@ class Work(NamedTuple):
     found: Found | None
     line: str | None
     nothing: Applied
+
+
+class Quiet(Exception):  # noqa: N818 - it is no error
+    """The log has no change of the table, and the target needs none.
+
+    Attributes:
+        done: The result of the call.
+    """
+
+    def __init__(self, done: Applied) -> None:
+        """Stores it."""
+        super().__init__()
+        self.done = done
 
 
 class Call:
@@ -92,6 +106,8 @@ class Call:
             SchemaError: The key or the columns have changed, so it needs a load or a new target.
         """
         token = None if found is None else found.token
+        if not self.table.versions and self.table.oid in self.contents.removed:
+            raise Quiet(self._quiet(token))
         start = self.record.resume_from or (Lsn(0) if token is None else token.end)
         mode = self.rules.mode
         if mode == "current":
@@ -167,7 +183,9 @@ class Call:
         """
         for _ in range(_ATTEMPTS):
             try:
-                return attempt()
+                return self.held(attempt())
+            except Quiet as quiet:
+                return self.held(quiet.done)
             except Conflict as conflict:
                 cause = conflict.__cause__
         text = f"{self.target}: other writers were always first; call it again"
@@ -182,6 +200,12 @@ class Call:
         done = self.attempts(one)
         while done.committed and done.end < self.end:
             done = done.then(self.attempts(one))
+        return done
+
+    def held(self, done: Applied) -> Applied:
+        """A result. From now on, the log keeps what comes after it."""
+        if self.contents.is_by_hand and done.token is not None:
+            hold(self.log, self.target, done.end, is_new=done.committed)
         return done
 
     def since(self, known: Applied) -> Applied | None:
@@ -213,16 +237,35 @@ class Call:
         ):
             return None
         self._refuse_pruned(known.end)
+        return self._unchanged(token, known.end)
+
+    def _unchanged(self, token: Token, start: Lsn) -> Applied:
+        """The result for a target that the log has nothing new for."""
         return Applied(
-            known.table,
-            known.target,
-            known.end,
-            max(known.end, self.end),
-            token=known.token,
+            self.table.name,
+            self.target,
+            start,
+            max(start, self.end),
+            token=token.to_json(),
             engine=self.engine,
             mode=self.rules.mode,
             since=token.true_since,
         )
+
+    def _quiet(self, token: Token | None) -> Applied:
+        """The result for a table whose changes were all removed from the log.
+
+        Raises:
+            LogError: The target lacks some of them.
+        """
+        if (
+            token is None
+            or (token.source, token.oid) != (self.log.source, self.table.oid)
+            or token.mode != self.rules.mode
+            or token.end < self.contents.removed[self.table.oid][0]
+        ):
+            raise self._pruned(Lsn(0) if token is None else token.end)
+        return self._unchanged(token, token.end)
 
     def begin(
         self,
@@ -272,6 +315,8 @@ class Call:
         is_recorded = found is None or line is not None
         if is_recorded and (end <= start or not (batch.units or batch.barrier)):
             return nothing
+        if self.contents.is_by_hand:
+            hold(self.log, self.target, start, is_new=False)
         return Work(applied, batch, found, line, nothing)
 
     def _planned(self, start: Lsn, end: Lsn, least_units: int, begin: int) -> Batch:
@@ -367,9 +412,28 @@ class Call:
         """Refuses a log that lacks removed changes of the table after the start."""
         # 0 would mean all that is left.
         start = max(start, Lsn(1))
-        if start < self.end:
+        if start >= self.end:
+            return
+        try:
             log = self.log._log
             log.open(tables=[self.table.oid], start=start, end=self.end).close()
+        except LogError as error:
+            if error.code != "pruned":
+                raise
+            raise self._pruned(start) from None
+
+    def _pruned(self, start: Lsn) -> LogError:
+        """The error of a target that lacks changes which were removed."""
+        name = self.table.name
+        remedy = f"load the table: walrow load {self.log.location} {name}"
+        if self.rules.mode != "current" and start > 1:
+            remedy = f"use a new target, and {remedy}"
+        what = "" if start <= 1 else f" after {start}"
+        text = (
+            f"{self.target}: changes of {name}{what} that it needs were removed from the log, "
+            f"which begins at {self.log.start}: {remedy}"
+        )
+        return LogError(text, code="pruned", table=name, lsn=self.log.start)
 
 
 _ATTEMPTS = 3

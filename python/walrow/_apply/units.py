@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from walrow._apply.items import Barrier
 from walrow._log.erasures import counts, read_erasures
 from walrow._log.needs import incomplete_tables
+from walrow.log import reopened
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     from walrow._apply.items import Deletes, Truncates
@@ -84,11 +86,15 @@ class LogContents:
         marks: When tables were not whole, by OID.
         erased: The end of the last transaction whose rows were erased, by OID.
         erasures: How often something was erased, by OID.
+        removed: By OID, where the last removed change of a table ends, and its name.
+        is_by_hand: Whether no other reader holds what its targets need.
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, *, is_by_hand: bool = False) -> None:
         """Reads it."""
         self.log = log
+        self.is_by_hand = is_by_hand
+        self.removed = log._log.removed()
         # First: what is erased later is noticed before it is written.
         self.erased = log._log.erased()
         self.erasures = counts(read_erasures(log.read_object))
@@ -119,6 +125,13 @@ class LogContents:
                 if of == oid:
                     found.update(it[0] for it in columns)
         return found
+
+
+def contents_of(log: LogContents | str | os.PathLike[str]) -> LogContents:
+    """The facts of a log that a caller has named. `walrow run` has read them already."""
+    if isinstance(log, LogContents):
+        return log
+    return LogContents(reopened(log), is_by_hand=True)
 
 
 def columns_between(log: Log, oid: int, start: int, end: int) -> set[str]:

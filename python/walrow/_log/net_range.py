@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from walrow._core import Decoder, Reader
@@ -12,7 +13,7 @@ from walrow._lsn import Lsn
 from walrow._options import listed
 from walrow._read.schemas import schema
 from walrow._secrets import brief
-from walrow.errors import ApplyError, OptionError, SchemaError
+from walrow.errors import ApplyError, LogError, OptionError, SchemaError
 from walrow.typing import Deletes, NeverSent, Truncates
 
 if TYPE_CHECKING:
@@ -94,6 +95,9 @@ def net_of(
     erased = directory.erased()
     first, last = _span(directory, start, end)
     found = _named(log, tables, record, table, last)
+    pruned = Range(location, found, first, last, accepted).pruned(directory.start)
+    if not found.versions and found.oid in directory.removed():
+        raise pruned
     begin = begin_of(log, found, last)
     if begin >= first and rules.deletes == "ignore":
         # This load adds rows to those that the target has.
@@ -116,7 +120,8 @@ def net_of(
             raise span.erased_meanwhile()
 
     is_declared = options.get("schema") is not None
-    rows = directory.net(
+    net = partial(
+        directory.net,
         found.oid,
         start=first,
         end=last,
@@ -133,6 +138,10 @@ def net_of(
         spool_memory=options.get("spool_memory"),
         spool_directory=options.get("spool_directory"),
     )
+    try:
+        rows = net()
+    except LogError as error:
+        raise (pruned if error.code == "pruned" else error) from None
     chunks = Chunks(rows, check)
     if missed is not None and chunks.tally.barrier is None:
         # Only now it is known that its rows are not replaced.

@@ -89,6 +89,18 @@ class Range(NamedTuple):
             )
             yield self._refusal(text, "erased", "erased")
 
+    def pruned(self, begin: Lsn) -> LogError:
+        """The error if changes were removed that the target needs.
+
+        Args:
+            begin: Where the log begins.
+        """
+        text = (
+            f"changes of {self.table.name} after {self.start} were removed from the log, which "
+            f"begins at {begin}: {self._load()}"
+        )
+        return LogError(text, code="pruned", table=self.table.name, lsn=begin)
+
     def erased_meanwhile(self) -> ApplyError:
         """The error if changes were erased while they were read."""
         text = (

@@ -20,7 +20,7 @@ from walrow._run.engines import GoneError, Job, Tables, delta_tables, options_of
 from walrow._run.facts import existing, facts_of, opened
 from walrow._run.matching import Claim
 from walrow._run.plan import Plan, doubtful, plan
-from walrow._run.records import Failure, Recorded, RunFolder, write_targets
+from walrow._run.records import READER, Failure, Recorded, RunFolder, write_targets
 from walrow.errors import ApplyError, Error, LogError, OptionError
 from walrow.log import Log
 
@@ -95,6 +95,8 @@ class Applier:
         self._problems: dict[int, str | None] = {}
         #: The tables whose targets wait for a load.
         self._waiting: set[int] = set()
+        #: Those of them whose last load was removed: only the new target needs it.
+        self._removed: set[int] = set()
         self._asked: dict[int, _Asked] = {}
         #: The tables that the file meant when it was compared last. None before.
         self._meant: frozenset[int] | None = None
@@ -143,7 +145,7 @@ class Applier:
         places = doubtful(self._loaded, facts)
         found = plan(self._loaded, facts, existing(places) if places else ())
         try:
-            has_requested, trouble = self._request(found, now), ""
+            has_requested, trouble = self._request(found.load, now), ""
         except (Error, OSError) as error:
             has_requested = False
             trouble = f". It cannot be requested: {text_of(error)}"
@@ -161,9 +163,19 @@ class Applier:
             recorded |= {it.place: _begun(targets[it.at], it) for it in anew}
             write_targets(self._loaded.log, recorded.values())
         for refused in found.refused:
-            self._take(reports, refused.claim, OptionError(refused.text))
+            self._take(reports, refused.claim, OptionError(refused.text), recorded)
         claims = [it for it in found.apply if it.at in due]
         gone = self._apply(log, claims, reports, recorded)
+        names = facts.requested
+        new = [
+            it
+            for it in claims
+            if it.table.oid in self._removed
+            and not (names is None or it.table.name in names)
+        ]
+        if self._request(new, now):
+            has_requested = True
+            self._pauses.clear()
         for each in found.waiting:
             oid = each.claim.table.oid
             if oid not in reports or reports[oid].applied is None:
@@ -213,12 +225,12 @@ class Applier:
             try:
                 job = _job(targets[claim.at], claim)
             except Exception as error:
-                self._take(reports, claim, error)
+                self._take(reports, claim, error, recorded)
             else:
                 jobs.setdefault(job.engine, []).append(job)
 
         def done(job: Job, result: Applied | Exception) -> None:
-            self._take(reports, job.claim, result)
+            self._take(reports, job.claim, result, recorded)
             if isinstance(result, Applied):
                 place = job.claim.place
                 target = targets[job.claim.at]
@@ -233,7 +245,7 @@ class Applier:
                 # An engine that is not there is an error of each of its tables.
                 for job in its:
                     if job.claim.table.oid not in reports:
-                        self._take(reports, job.claim, error)
+                        self._take(reports, job.claim, error, recorded)
         return gone
 
     def _engine(self, engine: Engine) -> Tables:
@@ -241,10 +253,10 @@ class Applier:
             self._engines[engine] = self._spark()
         return self._engines[engine]
 
-    def _request(self, found: Plan, now: float) -> bool:
+    def _request(self, claims: Iterable[Claim], now: float) -> bool:
         """Requests the loads of tables, but not too often."""
         wanted = []
-        for claim in found.load:
+        for claim in claims:
             before = self._asked.get(claim.table.oid)
             if before is None or now >= before.again:
                 wanted.append(claim)
@@ -258,7 +270,11 @@ class Applier:
         return True
 
     def _take(
-        self, reports: dict[int, Report], claim: Claim, result: Applied | Exception
+        self,
+        reports: dict[int, Report],
+        claim: Claim,
+        result: Applied | Exception,
+        recorded: dict[str, Recorded],
     ) -> None:
         """Notes the result of a table."""
         oid, key = claim.table.oid, str(claim.table.oid)
@@ -268,6 +284,7 @@ class Applier:
                 self._folder.clear(key)
             self._problems[oid] = None
             self._waiting.discard(oid)
+            self._removed.discard(oid)
             reports[oid] = Report(
                 table=claim.table.name, target=claim.place, applied=result
             )
@@ -276,6 +293,11 @@ class Applier:
             return
         code = getattr(result, "code", None) or type(result).__name__
         needs_load = isinstance(result, ApplyError) and code == "incomplete"
+        if code == "pruned" and self._loaded.file.target[claim.at].load == "auto":
+            before = recorded.get(claim.place)
+            if before is None or before.end is None:
+                self._removed.add(oid)
+                needs_load = True
         (self._waiting.add if needs_load else self._waiting.discard)(oid)
         text = text_of(result)
         reports[oid] = Report(
@@ -440,8 +462,6 @@ def text_of(error: Exception) -> str:
     return f"{name}: its text is left out, as it may have values of rows"
 
 
-#: The registered reader of a file's targets.
-READER = "walrow run"
 _RECORD_SECONDS = 1.0
 _FIRST_LOOK = 1.0
 #: The pauses between two requests for the load of one table.

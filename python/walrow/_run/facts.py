@@ -10,7 +10,7 @@ from walrow._apply.engines import is_path
 from walrow._log.items import LogTable
 from walrow._log.needs import read_record
 from walrow._log.requests import pending
-from walrow._log.tables import keys_of
+from walrow._log.tables import begin_of, between, keys_of
 from walrow._run.matching import Table
 from walrow._run.plan import Facts
 from walrow._run.records import FOLDER, read_targets
@@ -51,6 +51,7 @@ def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
     return Facts(
         tables=tuple(tables_of(log, tables, more)),
         changed=frozenset(it.oid for it in tables if it.versions),
+        removed=log._log.removed().keys() - {it.oid for it in tables if it.versions},
         needs={it.oid: it.needs_load for it in tables if it.needs_load is not None},
         loaded={it.oid: it.loaded for it in tables if it.loaded is not None},
         requested=requested_in(log),
@@ -108,7 +109,8 @@ def _split(oid: int, name: str, schemas: Iterable[str]) -> Table:
 
 def _key(log: Log, table: LogTable) -> tuple[str, ...]:
     with contextlib.suppress(Error):
-        return keys_of(log, table, None)
+        begin = begin_of(log, table, log.end)
+        return keys_of(log, between(log, table, begin, log.end), None)
     return ()
 
 

@@ -27,6 +27,7 @@ class Facts:
         tables: The tables.
         changed: The OIDs of the tables that have changes in the log.
         needs: Why tables need a load, by OID.
+        removed: The OIDs of tables whose changes were all removed from the log.
         loaded: Where the last load of tables ends, by OID.
         requested: The names of tables with a request for their load. None after a request for all
             tables.
@@ -36,6 +37,7 @@ class Facts:
 
     tables: tuple[Table, ...]
     changed: Collection[int] = ()
+    removed: Collection[int] = ()
     needs: Mapping[int, str] = field(default_factory=dict)
     loaded: Mapping[int, Lsn] = field(default_factory=dict)
     requested: Collection[str] | None = ()
@@ -120,13 +122,18 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         if text is not None:
             refused.append(Refused(claim, text))
             continue
-        if claim.table.oid in facts.changed:
+        before = recorded.get(claim.place)
+        is_new = before is None or before.end is None
+        if claim.table.oid in facts.changed or (
+            # Only its target's record says whether it lacks them.
+            is_new and claim.table.oid in facts.removed
+        ):
             apply.append(claim)
         reason = facts.needs.get(claim.table.oid)
         is_auto = target.load == "auto"
         if reason is not None:
             waiting.append(Waiting(claim, reason, not is_auto))
-        elif not _has_earlier_rows(target, recorded.get(claim.place), facts, claim):
+        elif not _has_earlier_rows(target, before, facts, claim):
             continue
         is_requested = facts.requested is None or claim.table.name in facts.requested
         if is_auto and not is_requested:
@@ -159,7 +166,14 @@ def _change(loaded: Loaded, facts: Facts, claim: Claim) -> str | None:
         what = f'mode was "{before.mode}" so far for {claim.table.name}'
     else:
         keys = target.keys or facts.identities.get(claim.table.oid, ())
-        if not keys or not before.keys or keys == before.keys:
+        # A load replaces the rows of a current table.
+        is_replaceable = target.mode == "current" and target.deletes == "apply"
+        if (
+            not keys
+            or not before.keys
+            or keys == before.keys
+            or (is_replaceable and not target.keys)
+        ):
             return None
         what = (
             f"the key of {claim.table.name} was ({', '.join(before.keys)}) so far, not "

@@ -8,11 +8,19 @@ import shlex
 
 from walrow._log.items import Segment, SourceIdentity
 from walrow._log.requests import failures as failures_of_loads
+from walrow._log.retention import holds
 from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
-from walrow._run.records import FOLDER, Failure, RunFolder, is_locked, read_targets
+from walrow._run.records import (
+    FOLDER,
+    READER,
+    Failure,
+    RunFolder,
+    is_locked,
+    read_targets,
+)
 from walrow.log import Log
 
 
@@ -115,6 +123,7 @@ class Status(Result):
         segments: The number of segments.
         bytes: Their bytes.
         readers: The registered readers.
+        held: What keeps segments from being removed, in words. None if nothing does.
         needs_load: The tables that need a load.
         marks: Why tables are or were not whole.
         targets: The targets.
@@ -132,6 +141,7 @@ class Status(Result):
     segments: int
     bytes: int
     readers: tuple[ReaderStatus, ...]
+    held: str | None
     needs_load: tuple[NeedsLoad, ...]
     marks: tuple[MarkStatus, ...]
     targets: tuple[TargetStatus, ...]
@@ -260,6 +270,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         segments=len(segments),
         bytes=sum(it.bytes for it in segments),
         readers=tuple(_readers(log, segments)),
+        held=_held(log, segments, [it for it in targets if it.in_file]),
         needs_load=tuple(needs),
         marks=tuple(
             MarkStatus(
@@ -277,6 +288,18 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         parts=parts,
         reasons=tuple(reasons),
     )
+
+
+def _held(log: Log, segments: list[Segment], targets: list[TargetStatus]) -> str | None:
+    """What keeps segments from being removed: the slowest reader, and its slowest target."""
+    hold = next(iter(() if log._store is not None else holds(log._log)), None)
+    if hold is None or not segments or hold.position >= segments[-1].start:
+        return None
+    late = [it for it in targets if not it.is_current]
+    if hold.name != READER or not late:
+        return str(hold)
+    slowest = min(late, key=lambda it: it.end or Lsn(0))
+    return f"{hold}, because {slowest.target} is at {slowest.end or Lsn(0)}"
 
 
 def _readers(log: Log, segments: list[Segment]) -> list[ReaderStatus]:
