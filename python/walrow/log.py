@@ -517,8 +517,8 @@ class Log(OpenedLog):
         """Returns what changed in a table between two LSNs, for a target of your own.
 
         Each key that changed has one row. An update with a new key may have its old key
-        before it. docs/net.md explains how to apply each row. Write `end` to the target in the
-        transaction that writes the rows, and begin there the next time. Then each change is
+        before it. docs/net.md explains how to apply each row. Write `checkpoint` to the target in
+        the transaction that writes the rows, and begin there the next time. Then each change is
         applied exactly once.
 
         >>> import tempfile, walrow
@@ -534,7 +534,8 @@ class Log(OpenedLog):
         Args:
             table: The table, as in `walrow.read`. A name means the last table that had it
                 at `end`.
-            start: Up to where the target has all changes. Default: it is empty.
+            start: Up to where the target has all changes: the `checkpoint` of the net before, or
+                an LSN, which is not compared with the log's source. Default: it is empty.
             end: Up to where it gets them: an LSN, a time, or such as `"-1h"`. Default: all of
                 the log.
             keys: The columns that identify a row in the target: unique, and never NULL.

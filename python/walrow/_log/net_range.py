@@ -6,8 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from walrow._core import Decoder, Reader
-from walrow._log.net import EVERY_METADATA, METADATA, Chunks, Net
-from walrow._log.net_refusals import Range, allowed
+from walrow._log.items import SourceIdentity
+from walrow._log.net import EVERY_METADATA, METADATA, Checkpoint, Chunks, Net
+from walrow._log.net_refusals import Range, allowed, other_source
 from walrow._log.tables import begin_of, between, find_table, keys_of, named_at
 from walrow._lsn import Lsn
 from walrow._options import listed
@@ -93,11 +94,13 @@ def net_of(
     directory = log._log
     # First: what is erased later is noticed before a row comes out.
     erased = directory.erased()
-    first, last = _span(directory, start, end)
+    source = SourceIdentity(*map(directory.source.get, SourceIdentity.__slots__))
+    stored = _stored(start, location, source)
+    first, last = _span(directory, start if stored is None else stored.end, end)
     found = _named(log, tables, record, table, last)
-    pruned = Range(location, found, first, last, accepted).pruned(directory.start)
+    span = Range(location, found, first, last, accepted)
     if not found.versions and found.oid in directory.removed():
-        raise pruned
+        raise span.pruned(directory.start)
     begin = begin_of(log, found, last)
     if begin >= first and rules.deletes == "ignore":
         # This load adds rows to those that the target has.
@@ -109,9 +112,8 @@ def net_of(
         name = min(lacking)
         text = f"{found.name}: column {name} of the key is not among the columns"
         raise SchemaError(text, table=found.name, column=name)
-    span = Range(location, found, first, last, accepted)
     span.refuse_incomplete(record.marks.get(found.oid, ()))
-    before = None if isinstance(table, int) else _before(log, table, found, first)
+    before = _before(log, table, found, first) if stored is None else stored.oid
     at = erased.get(found.oid, Lsn(0))
     missed = next(span.missed(directory.source["slot_start"], at, before), None)
 
@@ -141,16 +143,34 @@ def net_of(
     try:
         rows = net()
     except LogError as error:
-        raise (pruned if error.code == "pruned" else error) from None
+        is_pruned = error.code == "pruned"
+        raise (span.pruned(directory.start) if is_pruned else error) from None
     chunks = Chunks(rows, check)
     if missed is not None and chunks.tally.barrier is None:
         # Only now it is known that its rows are not replaced.
         rows.close()
         raise missed
+    if stored is not None and stored.keys != key and not chunks.tally.clears:
+        rows.close()
+        raise span.other_keys(stored.keys, key)
     reader = Reader(chunks, table=found.oid, metadata=metadata, **options)
     prefix = options.get("metadata_prefix", "_")
     others = {*unchosen, *(prefix + name for name in metadata)}
-    return Net(chunks, reader, span, key, frozenset(others))
+    checkpoint = Checkpoint(source, found.oid, key, last)
+    return Net(chunks, reader, span, checkpoint, frozenset(others))
+
+
+def _stored(start: object, location: str, source: SourceIdentity) -> Checkpoint | None:
+    """The checkpoint of a target. None for an LSN.
+
+    Raises:
+        OptionError: It is damaged.
+        ApplyError: It is one of another log.
+    """
+    stored = Checkpoint.of(start)
+    if stored is not None and stored.source != source:
+        raise other_source(location, stored.source, source)
+    return stored
 
 
 def _keys(keys: Any) -> tuple[str, ...]:
@@ -252,7 +272,7 @@ def _before(
     log: OpenedLog, table: TableName, found: LogTable, start: Lsn
 ) -> int | None:
     """The OID of the table that had the name at the start. None if it is not known."""
-    if not start:
+    if not start or isinstance(table, int):
         return None
     oids = set(named_at(log, table, start).values()) or {found.oid}
     return found.oid if found.oid in oids else min(oids)
