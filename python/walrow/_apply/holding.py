@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import json
 import time
 from typing import TYPE_CHECKING
 
+from walrow._secrets import without_credentials
 from walrow.errors import LogError
 
 if TYPE_CHECKING:
@@ -19,12 +22,21 @@ def reader_of(target: str) -> str:
     >>> reader_of("delta:/lake/orders")
     'apply delta:/lake/orders'
     """
+    target = without_credentials(target)
     name = f"apply {target}"
     if len(name.encode()) <= _LONGEST and name.isprintable():
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:12]
     tail = "".join(it if it.isprintable() else "_" for it in target)[-_TAIL:]
     return f"apply {digest} {tail}".encode()[:_LONGEST].decode(errors="ignore")
+
+
+def is_kept(log: Log, target: str) -> bool:
+    """Whether `walrow run` keeps a target current: its own reader holds what the target lacks."""
+    with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
+        found = json.loads(log.read_object("_targets"))["targets"]
+        return any(it["place"] == target and it["in_file"] for it in found)
+    return False
 
 
 def hold(log: Log, target: str, end: Lsn, *, is_new: bool) -> None:
@@ -40,6 +52,8 @@ def hold(log: Log, target: str, end: Lsn, *, is_new: bool) -> None:
     if log._store is not None or (not is_new and now < _NOTED.get(key, 0.0)):
         return
     name = reader_of(target)
+    if is_kept(log, target):
+        return
     try:
         _, position, _ = log._log.register(name, None)
         if end > position:

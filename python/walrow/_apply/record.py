@@ -92,7 +92,7 @@ class Record(NamedTuple):
         token = found.token if found is not None else None
         if token is None or token.keys == applied.keys or self.resume_from is not None:
             return
-        if batch.barrier is None or not batch.barrier.is_load:
+        if batch.barrier is None:
             log = self.contents.log.location
             text = (
                 f"{_other_keys(token, applied.keys)}: load the table, which replaces them "

@@ -54,7 +54,9 @@ def begin_of(log: OpenedLog, table: LogTable, end: Lsn) -> Lsn:
 
     Its keys and types from before have no effect on these rows.
     """
-    load = log._log.last_load(table.oid, 0, end)
+    load = table.loaded
+    if load is not None and load > end:
+        load = log._log.last_load(table.oid, 0, end)
     return Lsn(0 if load is None else load - 1)
 
 

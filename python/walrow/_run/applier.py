@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from walrow._apply.engines import choose
+from walrow._apply.holding import reader_of
 from walrow._apply.items import Applied, Engine, Token
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
@@ -153,7 +154,7 @@ class Applier:
             self._pauses.clear()
         waiting = {it.claim.at for it in found.waiting}
         self._look_soon(due - ({it.at for it in found.apply} - waiting), now)
-        self._hold(log)
+        self._hold(log, found.apply)
         self._clear_others(found)
         reports: dict[int, Report] = {}
         recorded = {it.place: it for it in facts.recorded}
@@ -347,10 +348,17 @@ class Applier:
         write_targets(self._loaded.log, targets)
         self._recorded = time.monotonic()
 
-    def _hold(self, log: Log) -> None:
-        """Registers the reader that keeps the segments which targets still need."""
+    def _hold(self, log: Log, claims: Iterable[Claim]) -> None:
+        """Registers the reader that keeps the segments which targets still need.
+
+        Targets that were applied by hand before have their own readers, which nobody moves any more.
+        """
         if self._reader is None:
             self._reader = log.register(READER)
+            names = {reader_of(it.place) for it in claims}
+            for reader in log.readers():
+                if reader.name in names:
+                    reader.unregister()
 
     def _advance(
         self,

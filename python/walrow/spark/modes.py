@@ -57,7 +57,8 @@ def check_call(log: str, **options: Any) -> None:
     """Raises what `apply_changes` would refuse without a session, before one is started."""
     call = call_of(LogContents(reopened(log)), SparkApplyOptions(None, log, **options))
     check_target(call.target)
-    call.applied()
+    if call.table.versions:
+        call.applied()
 
 
 def call_of(log: LogContents, options: SparkApplyOptions) -> Call:
