@@ -374,9 +374,8 @@ class LogError(Error):
             there), `"copy"` (the rows of a load), `"store"` (the file system),
             `"not_synced"` (the contents of the disk are not known), or, of the rows of a
             table, `"no_table"`, `"ambiguous"` (two tables have the name), `"too_early"`
-            (they are known only later), `"not_loaded"` (changes were removed) or
-            `"incomplete"` (the changes do not give them), `"left"` (the table is not
-            published any more).
+            (they are known only later), `"incomplete"` (the changes do not give them)
+            or `"left"` (the table is not published any more).
         file: The name of the file in the log's directory.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full
             disk.

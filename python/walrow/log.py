@@ -267,11 +267,12 @@ class Log(OpenedLog):
     def tables(self) -> Results[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
         found = self._tables(self._record())
-        # Published tables without a change are not in the log.
+        # Published tables that never had a change are not in the log.
+        removed = self._log.removed()
         shown = (
             it
             for it in found
-            if it.versions or it.needs_load or it.left is not None or it.marks
+            if it.versions or it.marks or it.left is not None or it.oid in removed
         )
         return Results(shown, "table")
 
@@ -310,6 +311,10 @@ class Log(OpenedLog):
             )
             tables[oid].append(version)
         pairs = {oid: versions[-1].pair for oid, versions in tables.items()}
+        if record.tables is None:
+            # No look says which of them were dropped.
+            removed = self._log.removed()
+            pairs = {oid: split(it, None) for oid, (_, it) in removed.items()} | pairs
         for oid in record.tables or ():
             # Changes after the look know the name better.
             if last.get(oid, Lsn(0)) <= max(record.position, record.seen):
@@ -476,8 +481,8 @@ class Log(OpenedLog):
 
         Raises:
             LogError: With the code `"too_early"` if the rows are known only later:
-                `LogError.lsn` is from where on. With `"not_loaded"` if changes of the
-                table were removed, and no load of it is left. With `"incomplete"` if the
+                `LogError.lsn` is from where on. With `"pruned"` if changes of the table
+                were removed, and no load of it is left. With `"incomplete"` if the
                 receiver has noticed that the table needs a load: `LogTable.needs_load`.
             SchemaError: The log has no such table, or two.
             OptionError: The options are invalid or contradict each other.
@@ -501,7 +506,13 @@ class Log(OpenedLog):
         # `read_values` has made a number of bytes of it.
         memory: Any = options.get("spool_memory")
         directory = options.get("spool_directory")
-        rows = self._log.state(chosen, at, memory, directory, columns)
+        try:
+            rows = self._log.state(chosen, at, memory, directory, columns)
+        except LogError as error:
+            if error.code != "pruned":
+                raise
+            text = f"{error.reason}: walrow load {self.location} {error.table}"
+            raise LogError(text, code="pruned", table=error.table) from None
         return Reader(
             rows,
             table=rows.oid,
@@ -527,8 +538,8 @@ class Log(OpenedLog):
         """Returns what changed in a table between two LSNs, for a target of your own.
 
         Each key that changed has one row. An update with a new key may have its old key
-        before it. docs/net.md explains how to apply each row. Write `end` to the target in the
-        transaction that writes the rows, and begin there the next time. Then each change is
+        before it. docs/net.md explains how to apply each row. Write `checkpoint` to the target in
+        the transaction that writes the rows, and begin there the next time. Then each change is
         applied exactly once.
 
         >>> import tempfile, walrow
@@ -544,7 +555,8 @@ class Log(OpenedLog):
         Args:
             table: The table, as in `walrow.read`. A name means the last table that had it
                 at `end`.
-            start: Up to where the target has all changes. Default: it is empty.
+            start: Up to where the target has all changes: the `checkpoint` of the net before, or
+                an LSN, which is not compared with the log's source. Default: it is empty.
             end: Up to where it gets them: an LSN, a time, or such as `"-1h"`. Default: all of
                 the log.
             keys: The columns that identify a row in the target: unique, and never NULL.

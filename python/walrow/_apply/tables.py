@@ -10,7 +10,7 @@ from walrow._apply.modes import NET_METADATA, metadata_of
 from walrow._apply.net_table import NetTable
 from walrow._core import Catalog
 from walrow._log.marks import Why
-from walrow._log.tables import KEYS, are_unique, identity, keys_of
+from walrow._log.tables import KEYS, are_unique, between, identity, keys_of
 from walrow._read import schemas
 from walrow.errors import ApplyError, Remedy, SchemaError
 
@@ -40,6 +40,7 @@ class AppliedTable(NamedTuple):
         metadata: The metadata columns that are read.
         has_unique_keys: Whether the server keeps the key unique and not NULL. Otherwise, the rows
             of a load must be looked at.
+        begin: Where the changes begin. The table has the versions from there on.
     """
 
     log: Log
@@ -50,6 +51,7 @@ class AppliedTable(NamedTuple):
     options: dict[str, Any]
     metadata: tuple[str, ...] = NET_METADATA
     has_unique_keys: bool = True
+    begin: int = 0
 
     @property
     def columns(self) -> list[str]:
@@ -94,8 +96,20 @@ class AppliedTable(NamedTuple):
         keys: Sequence[str] | None,
         options: dict[str, Any],
         mode: Mode = "current",
+        *,
+        begin: int = 0,
+        end: int,
     ) -> AppliedTable:
         """The table with its key and its schema. A target of changes needs no key.
+
+        Args:
+            log: The log.
+            table: The table.
+            keys: The key columns. None for the default.
+            options: The options of `walrow.read` for decoding.
+            mode: The kind of target.
+            begin: Where the changes begin that the target ever gets.
+            end: Where they end.
 
         Raises:
             SchemaError: No column or index says which row a change is about, or Spark's
@@ -103,6 +117,7 @@ class AppliedTable(NamedTuple):
         """
         import pyarrow as pa
 
+        table = between(log, table, begin, end)
         found = () if mode == "changes" else _keys_of(log, table, keys)
         metadata = metadata_of(mode)
         schema = pa.schema(
@@ -112,6 +127,7 @@ class AppliedTable(NamedTuple):
                 profile="spark",
                 metadata=metadata,
                 metadata_prefix=PREFIX,
+                start=begin,
                 **options,
             )
         )
@@ -127,10 +143,11 @@ class AppliedTable(NamedTuple):
             options,
             metadata,
             mode == "changes" or are_unique(log, table, found),
+            begin,
         )
 
     def changes(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The change rows between two LSNs, as they are."""
+        """The change rows between two LSNs, as they are. The target begins at `begin`."""
         import pyarrow as pa
 
         for batch in self.log.read(
@@ -140,7 +157,7 @@ class AppliedTable(NamedTuple):
             metadata=self.metadata,
             metadata_prefix=PREFIX,
             missing_table="ignore",
-            start=start,
+            start=max(start, self.begin),
             end=end,
             **self.options,
         ):

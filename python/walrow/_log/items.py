@@ -80,7 +80,7 @@ class LogTable(Result):
     Attributes:
         oid: Its OID.
         versions: Its versions, in the order of their last changes. Empty for a table that
-            needs a load and has no changes yet.
+            needs a load and has no changes yet, or whose changes were removed.
         last: Where the last transaction with changes of it ends. 0/0 without one.
         loaded: The LSN where its last load ends. None if it was never loaded: then the
             log lacks the rows from before.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from walrow._log.items import LogTable
+from walrow._log.items import LogTable, SourceIdentity
 from walrow._log.left import Absence
 from walrow._log.marks import Why
 from walrow._log.tables import KEYS
@@ -97,6 +97,27 @@ class Range(NamedTuple):
             )
             yield self._refusal(text, "erased", "erased")
 
+    def pruned(self, begin: Lsn) -> LogError:
+        """The error if changes were removed that the target needs.
+
+        Args:
+            begin: Where the log begins.
+        """
+        text = (
+            f"changes of {self.table.name} after {self.start} were removed from the log, which "
+            f"begins at {begin}: {self._load()}"
+        )
+        return LogError(text, code="pruned", table=self.table.name, lsn=begin)
+
+    def other_keys(self, before: Sequence[str], keys: Sequence[str]) -> ApplyError:
+        """The error if the target has found its rows by another key."""
+        text = (
+            f"the target has found the rows of {self.table.name} by ({', '.join(before)}) so far, "
+            f"not by ({', '.join(keys)}): {self._load()}, which replaces them; or empty the "
+            "target, and begin at 0/0"
+        )
+        return ApplyError(text, code="other_keys", table=self.table.name)
+
     def erased_meanwhile(self) -> ApplyError:
         """The error if changes were erased while they were read."""
         text = (
@@ -119,6 +140,24 @@ class Range(NamedTuple):
             advice="; or take the changes as they are with ",
             remedies=(Remedy("allow", None, (*sorted(self.allow), name)),),
         )
+
+
+def other_source(
+    location: str, before: SourceIdentity, now: SourceIdentity
+) -> ApplyError:
+    """The error of a target that has another log's changes."""
+
+    def words(source: SourceIdentity) -> str:
+        return (
+            f"slot {source.slot} of database {source.database} of system "
+            f"{source.system_identifier}"
+        )
+
+    text = (
+        f"the target has changes of {words(before)}, and {location} those of {words(now)}: use the "
+        "right log; or empty the target, and begin at 0/0"
+    )
+    return ApplyError(text, code="other_source")
 
 
 _ALTERED = {Why.RENAMED, Why.RETYPED, Why.RETURNED}

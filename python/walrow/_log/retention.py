@@ -105,13 +105,20 @@ class Retention:
         done = log.retain(
             _micros(self.age), self.bytes, _micros(self.forget_after), force
         )
-        held = (
-            Hold(kind, name, position, None if used is None else _time(used))
-            for kind, name, position, used in done["held"]
-        )
-        return Retained(
-            done["segments"], done["bytes"], tuple(held), tuple(done["forgotten"])
-        )
+        held = tuple(map(_hold, done["held"]))
+        return Retained(done["segments"], done["bytes"], held, tuple(done["forgotten"]))
+
+
+def holds(log: LogDirectory) -> list[Hold]:
+    """The readers that need segments, or without readers, the last loads. The most restrictive is first."""
+    release_left(log)
+    return list(map(_hold, log.holds()))
+
+
+def _hold(found: tuple[str, str, Lsn, int | None]) -> Hold:
+    kind, name, position, used = found
+    when = None if used is None else _time(used)
+    return Hold("load" if kind == "load" else "reader", name, position, when)
 
 
 def release_left(log: LogDirectory) -> None:

@@ -3,20 +3,48 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from walrow._log.items import LogColumn, LogVersion
+from walrow._lsn import Lsn
 from walrow._read.reading import frames
 from walrow.errors import OptionError, Remedy, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walrow._log.items import LogTable, LogVersion
+    from walrow._log.items import LogTable
     from walrow._sources.logs import OpenedLog
 
 
 #: The remedy: another key.
 KEYS = Remedy("keys", code="[...]")
+
+
+def begin_of(log: OpenedLog, table: LogTable, end: Lsn) -> Lsn:
+    """Where the rows of a table up to an LSN begin: the LSN before its last load, or 0/0.
+
+    Its keys and types from before have no effect on these rows.
+    """
+    load = table.loaded
+    if load is not None and load > end:
+        load = log._log.last_load(table.oid, 0, end)
+    return Lsn(0 if load is None else load - 1)
+
+
+def between(log: OpenedLog, table: LogTable, start: int, end: int) -> LogTable:
+    """A table with the versions that its changes between two LSNs use."""
+    if len(table.versions) <= 1:
+        return table
+    known = log._log.versions()
+    versions = []
+    for number in log._log.versions_between(table.oid, start, end):
+        _, schema, name, columns, identity = known[number]
+        own = tuple(LogColumn(*column) for column in columns)
+        versions.append(LogVersion(f"{schema}.{name}", own, identity, 0, 0, 0, schema))
+    # All changes may come after the end.
+    return replace(table, versions=tuple(versions) or table.versions[:1])
 
 
 def keys_of(
@@ -72,11 +100,14 @@ def keys_of(
     for version in table.versions:
         known = identity(version)
         if known and not set(chosen) <= known:
+            # A load leaves the versions before it without an effect.
+            is_past = set(chosen) <= (identity(latest) or known)
+            full = f"ALTER TABLE {table.name} REPLICA IDENTITY FULL, and "
             text = (
-                f"{table.name}: the replica identity is ({', '.join(sorted(known))}) in a "
-                f"part of the log, so old images lack the key ({', '.join(chosen)}): ALTER "
-                f"TABLE {table.name} REPLICA IDENTITY FULL, load the table again, and "
-                "prune the log up to the load"
+                f"{table.name}: the replica identity {'was' if is_past else 'is'} "
+                f"({', '.join(sorted(known))}), so old images lack the key "
+                f"({', '.join(chosen)}): {'' if is_past else full}load the table: walrow load "
+                f"LOG {table.name}"
             )
             raise SchemaError(
                 text,

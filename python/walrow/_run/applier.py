@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from walrow._apply.engines import choose
+from walrow._apply.holding import reader_of
 from walrow._apply.items import Applied, Engine, Token
-from walrow._log.left import Left
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
 from walrow._lsn import Lsn
@@ -21,7 +21,7 @@ from walrow._run.engines import GoneError, Job, Tables, delta_tables, options_of
 from walrow._run.facts import existing, facts_of, opened
 from walrow._run.matching import Claim
 from walrow._run.plan import Plan, doubtful, plan
-from walrow._run.records import Failure, Recorded, RunFolder, write_targets
+from walrow._run.records import READER, Failure, Recorded, RunFolder, write_targets
 from walrow.errors import ApplyError, Error, LogError, OptionError
 from walrow.log import Log
 
@@ -98,6 +98,8 @@ class Applier:
         self._problems: dict[int, str | None] = {}
         #: The tables whose targets wait for a load.
         self._waiting: set[int] = set()
+        #: Those of them whose last load was removed: only the new target needs it.
+        self._removed: set[int] = set()
         self._asked: dict[int, _Asked] = {}
         #: The tables that the file meant when it was compared last. None before.
         self._meant: frozenset[int] | None = None
@@ -146,7 +148,7 @@ class Applier:
         places = doubtful(self._loaded, facts)
         found = plan(self._loaded, facts, existing(places) if places else ())
         try:
-            has_requested, trouble = self._request(found, now), ""
+            has_requested, trouble = self._request(found.load, now), ""
         except (Error, OSError) as error:
             has_requested = False
             trouble = f". It cannot be requested: {text_of(error)}"
@@ -154,7 +156,7 @@ class Applier:
             self._pauses.clear()
         waiting = {it.claim.at for it in found.waiting}
         self._look_soon(due - ({it.at for it in found.apply} - waiting), now)
-        self._hold(log)
+        self._hold(log, found.apply)
         self._clear_others(found)
         reports: dict[int, Report] = {}
         recorded = {it.place: it for it in facts.recorded}
@@ -163,14 +165,19 @@ class Applier:
             # Before their first commit: after a crash, their places are not new any more.
             recorded |= {it.place: _begun(targets[it.at], it) for it in anew}
             write_targets(self._loaded.log, recorded.values())
-        for refused in (*found.refused, *found.unaccepted):
-            self._take(reports, refused.claim, OptionError(refused.text))
-        for undecided in found.unaccepted:
-            # The marks of the log say it.
-            self._folder.clear(str(undecided.claim.table.oid))
-        self._take_left(reports, found.left)
+        self._take_others(reports, found, recorded)
         claims = [it for it in found.apply if it.at in due]
         gone = self._apply(log, claims, reports, recorded)
+        names = facts.requested
+        new = [
+            it
+            for it in claims
+            if it.table.oid in self._removed
+            and not (names is None or it.table.name in names)
+        ]
+        if self._request(new, now):
+            has_requested = True
+            self._pauses.clear()
         for each in found.waiting:
             oid = each.claim.table.oid
             if oid not in reports or reports[oid].applied is None:
@@ -220,12 +227,12 @@ class Applier:
             try:
                 job = _job(targets[claim.at], claim)
             except Exception as error:
-                self._take(reports, claim, error)
+                self._take(reports, claim, error, recorded)
             else:
                 jobs.setdefault(job.engine, []).append(job)
 
         def done(job: Job, result: Applied | Exception) -> None:
-            self._take(reports, job.claim, result)
+            self._take(reports, job.claim, result, recorded)
             if isinstance(result, Applied):
                 place = job.claim.place
                 target = targets[job.claim.at]
@@ -240,7 +247,7 @@ class Applier:
                 # An engine that is not there is an error of each of its tables.
                 for job in its:
                     if job.claim.table.oid not in reports:
-                        self._take(reports, job.claim, error)
+                        self._take(reports, job.claim, error, recorded)
         return gone
 
     def _engine(self, engine: Engine) -> Tables:
@@ -248,10 +255,10 @@ class Applier:
             self._engines[engine] = self._spark()
         return self._engines[engine]
 
-    def _request(self, found: Plan, now: float) -> bool:
+    def _request(self, claims: Iterable[Claim], now: float) -> bool:
         """Requests the loads of tables, but not too often."""
         wanted = []
-        for claim in found.load:
+        for claim in claims:
             before = self._asked.get(claim.table.oid)
             if before is None or now >= before.again:
                 wanted.append(claim)
@@ -265,7 +272,11 @@ class Applier:
         return True
 
     def _take(
-        self, reports: dict[int, Report], claim: Claim, result: Applied | Exception
+        self,
+        reports: dict[int, Report],
+        claim: Claim,
+        result: Applied | Exception,
+        recorded: dict[str, Recorded],
     ) -> None:
         """Notes the result of a table."""
         oid, key = claim.table.oid, str(claim.table.oid)
@@ -275,6 +286,7 @@ class Applier:
                 self._folder.clear(key)
             self._problems[oid] = None
             self._waiting.discard(oid)
+            self._removed.discard(oid)
             reports[oid] = Report(
                 table=claim.table.name, target=claim.place, applied=result
             )
@@ -283,6 +295,11 @@ class Applier:
             return
         code = getattr(result, "code", None) or type(result).__name__
         needs_load = isinstance(result, ApplyError) and code == "incomplete"
+        if code == "pruned" and self._loaded.file.target[claim.at].load == "auto":
+            before = recorded.get(claim.place)
+            if before is None or before.end is None:
+                self._removed.add(oid)
+                needs_load = True
         (self._waiting.add if needs_load else self._waiting.discard)(oid)
         text = text_of(result)
         reports[oid] = Report(
@@ -304,11 +321,16 @@ class Applier:
         )
         self._folder.note(key, failure)
 
-    def _take_left(
-        self, reports: dict[int, Report], left: Iterable[tuple[Claim, Left]]
+    def _take_others(
+        self, reports: dict[int, Report], found: Plan, recorded: dict[str, Recorded]
     ) -> None:
-        """Reports the tables that left, once to the listener."""
-        for claim, why in left:
+        """Reports the tables that are not applied, each once to the listener."""
+        for refused in (*found.refused, *found.unaccepted):
+            self._take(reports, refused.claim, OptionError(refused.text), recorded)
+        for undecided in found.unaccepted:
+            # The marks of the log say it.
+            self._folder.clear(str(undecided.claim.table.oid))
+        for claim, why in found.left:
             oid = claim.table.oid
             remedy = why.remedy(str(self._loaded.log))
             reports[oid] = Report(
@@ -349,10 +371,17 @@ class Applier:
         write_targets(self._loaded.log, targets)
         self._recorded = time.monotonic()
 
-    def _hold(self, log: Log) -> None:
-        """Registers the reader that keeps the segments which targets still need."""
+    def _hold(self, log: Log, claims: Iterable[Claim]) -> None:
+        """Registers the reader that keeps the segments which targets still need.
+
+        Targets that were applied by hand before have their own readers, which nobody moves any more.
+        """
         if self._reader is None:
             self._reader = log.register(READER)
+            names = {reader_of(it.place) for it in claims}
+            for reader in log.readers():
+                if reader.name in names:
+                    reader.unregister()
 
     def _advance(
         self,
@@ -464,8 +493,6 @@ def text_of(error: Exception) -> str:
     return f"{name}: its text is left out, as it may have values of rows"
 
 
-#: The registered reader of a file's targets.
-READER = "walrow run"
 _RECORD_SECONDS = 1.0
 _FIRST_LOOK = 1.0
 #: The pauses between two requests for the load of one table.

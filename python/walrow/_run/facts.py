@@ -11,7 +11,7 @@ from walrow._log.items import LogTable
 from walrow._log.marks import Why, is_unsure
 from walrow._log.names import owners
 from walrow._log.requests import pending
-from walrow._log.tables import keys_of
+from walrow._log.tables import begin_of, between, keys_of
 from walrow._run.matching import Table
 from walrow._run.plan import Facts
 from walrow._run.records import FOLDER, read_targets
@@ -68,6 +68,7 @@ def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
             if any(mark.code is Why.INHERITED for mark in it.marks)
         ),
         changed=frozenset(it.oid for it in tables if it.versions),
+        removed=log._log.removed().keys() - {it.oid for it in tables if it.versions},
         needs={it.oid: it.needs_load for it in tables if it.needs_load is not None},
         unsure=frozenset(it.oid for it in tables if is_unsure(it.marks)),
         loaded={it.oid: it.loaded for it in tables if it.loaded is not None},
@@ -93,7 +94,8 @@ def requested_in(log: Log) -> frozenset[str] | None:
 
 def _key(log: Log, table: LogTable) -> tuple[str, ...]:
     with contextlib.suppress(Error):
-        return keys_of(log, table, None)
+        begin = begin_of(log, table, log.end)
+        return keys_of(log, between(log, table, begin, log.end), None)
     return ()
 
 

@@ -28,6 +28,7 @@ class Facts:
         tables: The tables.
         changed: The OIDs of the tables that have changes in the log.
         needs: Why tables need a load, by OID.
+        removed: The OIDs of tables whose changes were all removed from the log.
         unsure: The OIDs of those that may need none: a person decides.
         loaded: Where the last load of tables ends, by OID.
         requested: The names of tables with a request for their load. None after a request for all
@@ -41,6 +42,7 @@ class Facts:
 
     tables: tuple[Table, ...]
     changed: Collection[int] = ()
+    removed: Collection[int] = ()
     needs: Mapping[int, str] = field(default_factory=dict)
     unsure: Collection[int] = ()
     loaded: Mapping[int, Lsn] = field(default_factory=dict)
@@ -137,13 +139,18 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         if (text := facts.unaccepted.get(claim.table.oid)) is not None:
             unaccepted.append(Refused(claim, text))
             continue
-        if claim.table.oid in facts.changed:
+        before = recorded.get(claim.place)
+        is_new = before is None or before.end is None
+        if claim.table.oid in facts.changed or (
+            # Only its target's record says whether it lacks them.
+            is_new and claim.table.oid in facts.removed
+        ):
             apply.append(claim)
         reason = facts.needs.get(claim.table.oid)
         is_auto = target.load == "auto" and claim.table.oid not in facts.unsure
         if reason is not None:
             waiting.append(Waiting(claim, reason, not is_auto))
-        elif not _has_earlier_rows(target, recorded.get(claim.place), facts, claim):
+        elif not _has_earlier_rows(target, before, facts, claim):
             continue
         is_requested = facts.requested is None or claim.table.name in facts.requested
         if is_auto and not is_requested:
@@ -179,7 +186,14 @@ def _change(loaded: Loaded, facts: Facts, claim: Claim) -> str | None:
         what = f'mode was "{before.mode}" so far for {claim.table.name}'
     else:
         keys = target.keys or facts.identities.get(claim.table.oid, ())
-        if not keys or not before.keys or keys == before.keys:
+        # A load replaces the rows of a current table.
+        is_replaceable = target.mode == "current" and target.deletes == "apply"
+        if (
+            not keys
+            or not before.keys
+            or keys == before.keys
+            or (is_replaceable and not target.keys)
+        ):
             return None
         what = (
             f"the key of {claim.table.name} was ({', '.join(before.keys)}) so far, not "

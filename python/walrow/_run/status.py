@@ -10,11 +10,19 @@ from collections.abc import Iterator, Sequence
 from walrow._log.items import LogTable, Segment, SourceIdentity
 from walrow._log.marks import Mark, is_unsure
 from walrow._log.requests import failures as failures_of_loads
+from walrow._log.retention import holds
 from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
-from walrow._run.records import FOLDER, Failure, RunFolder, is_locked, read_targets
+from walrow._run.records import (
+    FOLDER,
+    READER,
+    Failure,
+    RunFolder,
+    is_locked,
+    read_targets,
+)
 from walrow.log import Log
 
 
@@ -136,6 +144,7 @@ class Status(Result):
         segments: The number of segments.
         bytes: Their bytes.
         readers: The registered readers.
+        held: What keeps segments from being removed, in words. None if nothing does.
         needs_load: The tables that need a load.
         marks: Why tables are or were not whole.
         left: The tables that are not published any more.
@@ -154,6 +163,7 @@ class Status(Result):
     segments: int
     bytes: int
     readers: tuple[ReaderStatus, ...]
+    held: str | None
     needs_load: tuple[NeedsLoad, ...]
     marks: tuple[MarkStatus, ...]
     left: tuple[LeftStatus, ...]
@@ -289,6 +299,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         segments=len(segments),
         bytes=sum(it.bytes for it in segments),
         readers=tuple(_readers(log, segments)),
+        held=_held(log, segments, [it for it in targets if it.in_file]),
         needs_load=tuple(needs),
         marks=tuple(
             MarkStatus(
@@ -327,6 +338,18 @@ def _undecided(table: LogTable, location: str) -> Iterator[str]:
     for mark in table.marks:
         if mark.is_open and not mark.code.needs_load:
             yield f"{table.name}: {mark.reason}: {mark.remedy(location, table.name)}"
+
+
+def _held(log: Log, segments: list[Segment], targets: list[TargetStatus]) -> str | None:
+    """What keeps segments from being removed: the slowest reader, and its slowest target."""
+    hold = next(iter(() if log._store is not None else holds(log._log)), None)
+    if hold is None or not segments or hold.position >= segments[-1].start:
+        return None
+    late = [it for it in targets if not it.is_current]
+    if hold.name != READER or not late:
+        return str(hold)
+    slowest = min(late, key=lambda it: it.end or Lsn(0))
+    return f"{hold}, because {slowest.target} is at {slowest.end or Lsn(0)}"
 
 
 def _readers(log: Log, segments: list[Segment]) -> list[ReaderStatus]:

@@ -73,6 +73,8 @@ def _show(found: Status) -> None:
             ],
             numbers={3},
         )
+    if found.held is not None:
+        click.echo(f"held back: {printable(found.held)}")
     if found.needs_load:
         click.echo()
         grid.show(

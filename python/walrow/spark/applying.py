@@ -67,9 +67,12 @@ class Call(calls.Call):
         Raises:
             ApplyError: As in `apply_changes`.
         """
-        applied = self.applied()
         target = target_of(session, self.target)
         found = target.look()
+        try:
+            applied = self.applied(found)
+        except calls.Quiet as quiet:
+            return quiet.done
         work = self.begin(applied, found, least_units=parallelism(session))
         if found is None and isinstance(work, Applied):
             evolve(target, applied, self.rules, self.layout)

@@ -5,7 +5,8 @@
 //! segments   ─┬────────┬────────┬────────┬────────┬─►
 //!             │  old   │  old   │  old   │        │
 //!            start     ▲                 ▲        end
-//!                      │ a hold: a reader's position, or the segment before a table's last load
+//!                      │ a hold: a reader's position, or without one, the segment before a table's
+//!                      │ last load
 //!                      └─ removed segments end here, and not here ─┘ where age and size say
 //! ```
 
@@ -130,13 +131,18 @@ impl Upkeep {
         Ok(holds)
     }
 
-    /// The readers and loads that need segments, the most restrictive first.
+    /// The readers that need segments, the most restrictive first. Without a reader, the last load
+    /// of each table. Readers that are past a load have its rows, and a new reader loads the
+    /// table again.
     ///
     /// # Errors
     /// A record of a reader is damaged, or the store failed.
     pub fn holds(&self) -> Result<Vec<Hold>, Error> {
-        let readers = self.readers()?.into_iter().map(Hold::from);
-        let mut holds: Vec<_> = readers.chain(self.last_loads()).collect();
+        let readers = self.readers()?.into_iter();
+        let mut holds: Vec<_> = readers.map(Hold::from).collect();
+        if holds.is_empty() {
+            holds = self.last_loads();
+        }
         holds.sort_by_key(Hold::position);
         Ok(holds)
     }
