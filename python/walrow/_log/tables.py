@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from walrow._log.items import LogColumn, LogVersion
+from walrow._log.needs import read_record
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
 from walrow.errors import OptionError, Remedy, SchemaError
@@ -15,9 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from walrow._log.items import LogTable
+    from walrow._log.published import Published
     from walrow._sources.logs import OpenedLog
 
 
+#: The records of logs, as they were when a key was first looked for in them. They may be large.
+_LOOKS: WeakKeyDictionary[OpenedLog, Published] = WeakKeyDictionary()
 #: The remedy: another key.
 KEYS = Remedy("keys", code="[...]")
 
@@ -178,7 +183,8 @@ def _primary_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
 
 def _late_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
     """The primary key at the receiver's last look, if that was after the last change."""
-    record = log._last_look
+    if (record := _LOOKS.get(log)) is None:
+        record = _LOOKS[log] = read_record(log._log.read_object)
     if table.last > record.position:
         return ()
     key = (record.tables or {}).get(table.oid, {}).get("primary_key", ())
