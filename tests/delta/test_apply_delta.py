@@ -884,3 +884,29 @@ def test_an_object_store(s3: S3, tmp_path: Path) -> None:
     assert apply() == "0 1\n"
     commits = s3.files.ls(f"{BUCKET}/t/t/_delta_log")
     assert sum(it.endswith(".json") for it in commits) == 3
+
+
+@pytest.mark.parametrize("mode", ["current", "history"])
+def test_a_key_of_many_columns_keeps_large_values(tmp_path: Path, mode: str) -> None:
+    """The numbers of distinct values, multiplied, would exceed every integer."""
+    log = WrittenLog(tmp_path, **{f"k{at}": "int" for at in range(8)}, big="text")
+    log.key_columns = 8
+    keys = [[str(row + 1000 * at) for at in range(8)] for row in range(300)]
+    log.insert(*([*key, key[0]] for key in keys))
+    log.apply(mode=mode)
+    moved = [[*key[:7], f"-{key[7]}"] for key in keys]
+    rows = zip(keys, moved, strict=True)
+    log.take(
+        *(streams.update([*new, UNSENT], key=[*old, None]) for old, new in rows),
+        streams.insert([*keys[1], "other"]),
+    )
+    log.apply(mode=mode)
+    found = log.rows("k7", "big") if mode == "current" else current(log, "k7", "big")
+    wanted = [(int(new[7]), new[0]) for new in moved] + [(int(keys[1][7]), "other")]
+    assert sorted(found) == sorted(wanted)
+
+
+def current(log: WrittenLog, *columns: str) -> list[tuple[Any, ...]]:
+    """The open versions of a history."""
+    found = log.rows(*columns, "_is_current")
+    return [row[:-1] for row in found if row[-1]]
