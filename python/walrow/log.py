@@ -29,6 +29,7 @@ from walrow._log.readers import LogReader, reader_name
 from walrow._log.requests import cancel_load
 from walrow._log.retention import Compacted, Hold, Retained, Retention
 from walrow._log.stopped import resume
+from walrow._log.tables import key_columns
 from walrow._log.writer_options import WriterOptions
 from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
@@ -483,12 +484,13 @@ class Log(OpenedLog):
         directory = options.get("spool_directory")
         rows = self._log.state(chosen, as_of, memory, directory, columns)
         self._refuse_incomplete(rows.oid, rows.position, record)
-        return Reader(
-            rows,
-            table=rows.oid,
-            metadata=(),
-            **options,
-        )
+        given: dict[str, Any] = {**options, "metadata": ()}
+        if given.keys() & {"types", "schema", "unrepresentable"}:
+            known = tables.values() or self._tables(record)
+            given["_keys"] = key_columns(
+                self, next(it for it in known if it.oid == rows.oid)
+            )
+        return Reader(rows, table=rows.oid, **given)
 
     @with_options(StateOptions)
     def net(

@@ -113,6 +113,7 @@ class AppliedTable(NamedTuple):
                 profile="spark",
                 metadata=metadata,
                 metadata_prefix=PREFIX,
+                _keys=found,
                 **options,
             )
         )
@@ -143,6 +144,7 @@ class AppliedTable(NamedTuple):
             missing_table="ignore",
             start=start,
             end=end,
+            _keys=self.keys,
             **self.options,
         ):
             yield pa.record_batch(batch)

@@ -134,7 +134,9 @@ def net_of(
         # Only now it is known that its rows are not replaced.
         rows.close()
         raise missed
-    reader = Reader(chunks, table=found.oid, metadata=metadata, **options)
+    reader = Reader(
+        chunks, table=found.oid, metadata=metadata, **{**options, "_keys": key}
+    )
     prefix = options.get("metadata_prefix", "_")
     others = {*unchosen, *(prefix + name for name in metadata)}
     return Net(chunks, reader, span, key, frozenset(others))
@@ -283,7 +285,8 @@ def _texts(
             for name in ("profile", "types", "catalog", "columns", "session")
             if name in options
         }
-        found = schema(log._log.examples(table.oid), table.oid, metadata=(), **chosen)
+        chosen |= {"metadata": (), "_keys": keys}
+        found = schema(log._log.examples(table.oid), table.oid, **chosen)
     kinds = dict(zip(found.names, found.types, strict=True))
     return [key for key in keys if kinds[key].endswith("string")]
 
