@@ -55,7 +55,9 @@ def erase(
                     f"{', '.join(sorted(known))}"
                 )
                 raise SchemaError(text)
-        rows = _merged(_matches(log, oids, [key for key in wanted if key]))
+        wanted = [key for key in wanted if key]
+        _refuse_other_keys(log, oids, wanted)
+        rows = _merged(_matches(log, oids, wanted))
         before = _names(log, oids)
         # The given columns are noted first: after a crash, another call may not find them.
         begun = {oid: before[oid] & {*columns} for oid in oids}
@@ -141,6 +143,41 @@ def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
         if oid in oids:
             oids[oid].update(name for name, *_ in columns)
     return [*oids], set().union(*oids.values())
+
+
+def _refuse_other_keys(
+    log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
+) -> None:
+    """Refuses keys that are not found in old images: a row would lose only some of its changes.
+
+    Old images have the columns of the replica identity. If that changed, one key for each is enough.
+
+    Raises:
+        SchemaError: A key has other columns.
+    """
+    known = [
+        (f"{schema}.{name}", {column for column, *_, is_key in columns if is_key})
+        for oid, schema, name, columns, _ in log.versions()
+        if oid in oids
+    ]
+    # A version without an identity has inserts only.
+    identities = [(table, own) for table, own in known if own]
+    for key in keys:
+        if identities and not any(key.keys() <= own for _, own in identities):
+            raise _other_key(*identities[-1], key)
+    for table, own in identities:
+        if keys and not any(key.keys() <= own for key in keys):
+            raise _other_key(table, own, keys[0])
+
+
+def _other_key(table: str, own: set[str], key: Mapping[str, str]) -> SchemaError:
+    names = ", ".join(sorted(own))
+    text = (
+        f"{table}: a part of the log has only ({names}) of old rows, so a row's deletes and "
+        f"updates are not found by ({', '.join(sorted(key))}), and the table would be damaged: "
+        f"find the rows in the database or with walrow.read, and erase them by ({names})"
+    )
+    return SchemaError(text, table=table)
 
 
 def _matches(
