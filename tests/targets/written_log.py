@@ -95,9 +95,7 @@ class WrittenLog:
             self.writer.append(message)
 
     def _is_key(self, at: int) -> bool:
-        return self.identity == "f" or (
-            self.identity == "d" and at < self.key_columns
-        )
+        return self.identity == "f" or (self.identity == "d" and at < self.key_columns)
 
     def load(self, *rows: Sequence[str]) -> None:
         """Loads rows, as COPY writes their values, at the time `time`."""

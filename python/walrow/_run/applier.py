@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from walrow._apply.engines import choose
 from walrow._apply.items import Applied, Engine, Token
+from walrow._apply.many import failure_of
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
 from walrow._lsn import Lsn
@@ -212,8 +213,8 @@ class Applier:
         for claim in claims:
             try:
                 job = _job(targets[claim.at], claim)
-            except Exception as error:
-                self._take(reports, claim, error)
+            except BaseException as error:
+                self._take(reports, claim, failure_of(error))
             else:
                 jobs.setdefault(job.engine, []).append(job)
 
@@ -228,7 +229,8 @@ class Applier:
         for engine, its in jobs.items():
             try:
                 self._engine(engine).apply(log, its, done)
-            except Exception as error:
+            except BaseException as caught:
+                error = failure_of(caught)
                 gone = error if isinstance(error, GoneError) else gone
                 # An engine that is not there is an error of each of its tables.
                 for job in its:

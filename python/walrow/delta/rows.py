@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from walrow._apply.items import PREFIX, Op
 from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally, integers
-from walrow._apply.targets import LOST_TEXTS, lost_in_path, never_sent
+from walrow._apply.targets import (
+    LOST_TEXTS,
+    NAME_BYTES,
+    lost_in_path,
+    never_sent,
+    too_long_in_path,
+)
+from walrow._sources.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -305,7 +313,7 @@ def refuse_lost_texts(
     applied: AppliedTable,
     target: str,
 ) -> None:
-    """Refuses texts that would not come back from the paths of partitions.
+    """Refuses texts that paths of partitions cannot have, or that would not come back from them.
 
     Args:
         rows: The rows.
@@ -326,6 +334,24 @@ def refuse_lost_texts(
             found = pc.and_(found, pc.not_equal(rows.column(OP), Op.DELETE))
         if pc.any(found).as_py():
             raise lost_in_path(applied.table.name, target, name)
+        if _has_long_name(name, column, target):
+            raise too_long_in_path(applied.table.name, target, name)
+
+
+def _has_long_name(name: str, column: Any, target: str) -> bool:
+    """Whether a text of a column has too many bytes for a directory's name."""
+    import pyarrow.compute as pc
+
+    place = target.partition(":")[2]
+    if is_url(place) and not place.startswith("file:"):
+        return False
+    # A byte becomes up to three.
+    most = (NAME_BYTES - 1) // 3 - len(name.encode())
+    texts = pc.unique(column.filter(pc.greater(pc.binary_length(column), most)))
+    return any(
+        len(quote(name, safe="") + "=" + quote(text, safe="")) > NAME_BYTES
+        for text in texts.to_pylist()
+    )
 
 
 # ------------------------------------------------------------------- other keys
