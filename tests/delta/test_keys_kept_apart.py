@@ -41,7 +41,7 @@ EQUAL: dict[str, tuple[str, tuple[str, str], dict[str, Any]]] = {
     "bytes": ("int", ("1234", "825373492"), {"types": {"id": "binary"}}),
 }
 INFINITE = ("infinity", "2024-01-01 00:00:00+00")
-NULL = {
+NULL: dict[str, dict[str, Any]] = {
     "for all": {"unrepresentable": "null"},
     "by column": {"unrepresentable": {"public.t.id": "null"}},
     "by type": {"unrepresentable": {"timestamptz": "null"}},

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 import type_cases
@@ -49,29 +51,25 @@ def test_types_of_a_key(name: str, wanted: str, *, is_refused: bool) -> None:
     types = types_page.named()
     found = types[name] if name in types else (type_cases.OIDS[name], -1)
     catalog = type_cases.catalog({"c": found})
-    chosen = {"metadata": (), "types": {"c": wanted}}
+    chosen: dict[str, Any] = {"metadata": (), "types": {"c": wanted}}
     assert walrow.schema(catalog, "t", **chosen).names == ["c"]
     # Another column may be the key.
-    assert walrow.schema(catalog, "t", _keys=["d"], **chosen).names == ["c"]
+    assert walrow.schema(catalog, "t", **{**chosen, "_keys": ["d"]}).names == ["c"]
+    chosen["_keys"] = ["c"]
     if not is_refused:
-        assert walrow.schema(catalog, "t", _keys=["c"], **chosen).names == ["c"]
+        assert walrow.schema(catalog, "t", **chosen).names == ["c"]
         return
     with pytest.raises(walrow.errors.SchemaError) as caught:
-        walrow.schema(catalog, "t", _keys=["c"], **chosen)
+        walrow.schema(catalog, "t", **chosen)
     error = caught.value
     assert (error.table, error.column) == ("public.t", "c")
     assert error.remedies == (walrow.errors.Remedy("types", "public.t.c", "string"),)
-    with pytest.raises(walrow.errors.SchemaError):
-        # A declared schema chooses types, too.
-        declared = walrow.schema(catalog, "t", **chosen)
-        walrow.schema(catalog, "t", schema=declared, metadata=(), _keys=["c"])
 
 
 def test_every_default_is_a_type_of_a_key() -> None:
     for name, oid in types_page.named().items():
         for profile in ("arrow", "spark", "text"):
             catalog = type_cases.catalog({"c": oid})
-            found = walrow.schema(
-                catalog, "t", profile=profile, metadata=(), _keys=["c"]
-            )
+            chosen: dict[str, Any] = {"profile": profile, "_keys": ["c"]}
+            found = walrow.schema(catalog, "t", metadata=(), **chosen)
             assert found.names == ["c"], name

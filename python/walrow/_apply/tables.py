@@ -113,8 +113,7 @@ class AppliedTable(NamedTuple):
                 profile="spark",
                 metadata=metadata,
                 metadata_prefix=PREFIX,
-                _keys=found,
-                **options,
+                **{**options, "_keys": found},
             )
         )
         own = pa.schema(list(schema)[: -len(metadata)])
@@ -144,8 +143,7 @@ class AppliedTable(NamedTuple):
             missing_table="ignore",
             start=start,
             end=end,
-            _keys=self.keys,
-            **self.options,
+            **{**self.options, "_keys": self.keys},
         ):
             yield pa.record_batch(batch)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -148,36 +148,80 @@ def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
 def _refuse_other_keys(
     log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
 ) -> None:
-    """Refuses keys that are not found in old images: a row would lose only some of its changes.
+    """Refuses keys that mean only some of a row's changes.
 
-    Old images have the columns of the replica identity. If that changed, one key for each is enough.
+    Old images have the replica identity only. By other columns, a row's insert may be found, and its
+    delete not.
 
     Raises:
-        SchemaError: A key has other columns.
+        SchemaError: A row would lose only some of its changes.
     """
-    known = [
-        (f"{schema}.{name}", {column for column, *_, is_key in columns if is_key})
-        for oid, schema, name, columns, _ in log.versions()
-        if oid in oids
-    ]
-    # A version without an identity has inserts only.
-    identities = [(table, own) for table, own in known if own]
-    for key in keys:
-        if identities and not any(key.keys() <= own for _, own in identities):
-            raise _other_key(*identities[-1], key)
-    for table, own in identities:
-        if keys and not any(key.keys() <= own for key in keys):
-            raise _other_key(table, own, keys[0])
+    import pyarrow.compute as pc
+
+    identities = {
+        tuple(column for column, *_, is_key in columns if is_key)
+        for oid, _, _, columns, identity in log.versions()
+        if oid in oids and identity != "full"
+    } - {()}
+    if all(key.keys() <= set(own) for key in keys for own in identities):
+        return
+    more = {name for own in identities for name in own}
+    erased: dict[tuple[str, ...], set[tuple[Any, ...]]] = {
+        it: set() for it in identities
+    }
+    for _, records, mask in _images(log, oids, keys, more):
+        found = records.filter(mask).to_pylist()
+        for own in identities:
+            rows = (tuple(map(row.get, own)) for row in found)
+            erased[own].update(row for row in rows if None not in row)
+    for batch, records, mask in _images(log, oids, keys, more):
+        names = tuple(batch.key_columns)
+        if batch.replica_identity == "full" or not erased.get(names):
+            continue
+        left = records.filter(pc.invert(mask)).select(list(names)).to_pylist()
+        if not erased[names].isdisjoint(tuple(row.values()) for row in left):
+            own = ", ".join(names)
+            columns = ", ".join(sorted({name for key in keys for name in key}))
+            text = (
+                f"{batch.table}: a row that ({columns}) finds has other changes, whose old images "
+                f"have only ({own}): it would lose some of its changes, and the table would be "
+                f"damaged. Find the rows in the database or with walrow.read, and erase them by ({own})"
+            )
+            raise SchemaError(text, table=batch.table)
 
 
-def _other_key(table: str, own: set[str], key: Mapping[str, str]) -> SchemaError:
-    names = ", ".join(sorted(own))
-    text = (
-        f"{table}: a part of the log has only ({names}) of old rows, so a row's deletes and "
-        f"updates are not found by ({', '.join(sorted(key))}), and the table would be damaged: "
-        f"find the rows in the database or with walrow.read, and erase them by ({names})"
+def _images(
+    log: LogDirectory,
+    oids: list[int],
+    keys: list[dict[str, str]],
+    more: Collection[str] = (),
+) -> Iterator[tuple[Any, Any, Any]]:
+    """All rows with the columns of keys and more columns, and which of them have a key."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    columns = sorted({*more, *(name for key in keys for name in key)})
+    batches = read(
+        log.open(tables=oids, columns=columns),
+        tables=oids,
+        profile="text",
+        columns=columns,
+        metadata=["change_type", "commit_lsn", "seq"],
+        metadata_prefix=_PREFIX,
+        missing_table="ignore",
     )
-    return SchemaError(text, table=table)
+    for batch in batches:
+        records = pa.record_batch(batch)
+        any_key = pa.array([False] * len(records))
+        for key in keys:
+            if not set(key) <= set(records.schema.names):
+                continue
+            mask = pa.array([True] * len(records))
+            for name, value in key.items():
+                equal = pc.equal(records[name], pa.scalar(value, records[name].type))
+                mask = pc.and_(mask, pc.fill_null(equal, fill_value=False))
+            any_key = pc.or_(any_key, mask)
+        yield batch, records, any_key
 
 
 def _matches(
@@ -186,39 +230,14 @@ def _matches(
     """The rows with a key: commit LSN, seq, and whether it is the old image."""
     if not keys:
         return
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    prefix = "walrow "
-    columns = sorted({name for key in keys for name in key})
-    batches = read(
-        log.open(tables=oids, columns=columns),
-        tables=oids,
-        profile="text",
-        columns=columns,
-        metadata=["change_type", "commit_lsn", "seq"],
-        metadata_prefix=prefix,
-        missing_table="ignore",
-    )
-    for batch in batches:
-        records = pa.record_batch(batch)
-        masks: list[Any] = []
-        for key in keys:
-            if not set(key) <= set(records.schema.names):
-                continue
-            mask = pa.array([True] * len(records))
-            for name, value in key.items():
-                equal = pc.equal(records[name], pa.scalar(value, records[name].type))
-                mask = pc.and_(mask, pc.fill_null(equal, fill_value=False))
-            masks.append(mask)
-        for mask in masks:
-            found = records.filter(mask)
-            places = [
-                found[f"{prefix}{name}"].to_pylist()
-                for name in ("commit_lsn", "seq", "change_type")
-            ]
-            for lsn, seq, kind in zip(*places, strict=True):
-                yield int(lsn), int(seq), kind in {"delete", "update_preimage"}
+    for _, records, mask in _images(log, oids, keys):
+        found = records.filter(mask)
+        places = [
+            found[f"{_PREFIX}{name}"].to_pylist()
+            for name in ("commit_lsn", "seq", "change_type")
+        ]
+        for lsn, seq, kind in zip(*places, strict=True):
+            yield int(lsn), int(seq), kind in {"delete", "update_preimage"}
 
 
 def _merged(
@@ -229,3 +248,7 @@ def _merged(
     for lsn, seq, is_old in matches:
         images.setdefault((lsn, seq), set()).add(is_old)
     return [(*place, True in found, False in found) for place, found in images.items()]
+
+
+#: Before the names of metadata columns. No column of a table begins with it.
+_PREFIX = "walrow "

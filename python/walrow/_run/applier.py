@@ -230,12 +230,12 @@ class Applier:
             try:
                 self._engine(engine).apply(log, its, done)
             except BaseException as caught:
-                error = failure_of(caught)
-                gone = error if isinstance(error, GoneError) else gone
+                failure = failure_of(caught)
+                gone = failure if isinstance(failure, GoneError) else gone
                 # An engine that is not there is an error of each of its tables.
                 for job in its:
                     if job.claim.table.oid not in reports:
-                        self._take(reports, job.claim, error)
+                        self._take(reports, job.claim, failure)
         return gone
 
     def _engine(self, engine: Engine) -> Tables:
