@@ -932,8 +932,10 @@ def test_constraints_are_named(
     table = deltalake.DeltaTable.create(place, schema)
     if constraint.startswith("small"):
         table.alter.add_constraint({"small": "id < 2"})
-    rows = [["1", "a", SECRET], ["2", "\\N" if loads else None, SECRET]]
-    log.load(*rows) if loads else log.insert(*rows)
+    if loads:
+        log.load(["1", "a", SECRET], ["2", "\\N", SECRET])
+    else:
+        log.insert(["1", "a", SECRET], ["2", None, SECRET])
     with pytest.raises(walrow.errors.ApplyError) as caught:
         log.apply(mode=mode)
     error = caught.value

@@ -180,12 +180,12 @@ def _refuse_other_keys(
             continue
         left = records.filter(pc.invert(mask)).select(list(names)).to_pylist()
         if not erased[names].isdisjoint(tuple(row.values()) for row in left):
-            own = ", ".join(names)
+            old = ", ".join(names)
             columns = ", ".join(sorted({name for key in keys for name in key}))
             text = (
                 f"{batch.table}: a row that ({columns}) finds has other changes, whose old images "
-                f"have only ({own}): it would lose some of its changes, and the table would be "
-                f"damaged. Find the rows in the database or with walrow.read, and erase them by ({own})"
+                f"have only ({old}): it would lose some of its changes, and the table would be "
+                f"damaged. Find the rows in the database or with walrow.read, and erase them by ({old})"
             )
             raise SchemaError(text, table=batch.table)
 
