@@ -37,6 +37,7 @@ from walrow._log.retention import (
     release_left,
 )
 from walrow._log.stopped import resume
+from walrow._log.tables import key_columns
 from walrow._log.writer_options import WriterOptions
 from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
@@ -513,12 +514,11 @@ class Log(OpenedLog):
                 raise
             text = f"{error.reason}: walrow load {self.location} {error.table}"
             raise LogError(text, code="pruned", table=error.table) from None
-        return Reader(
-            rows,
-            table=rows.oid,
-            metadata=(),
-            **options,
-        )
+        given: dict[str, Any] = {**options, "metadata": ()}
+        if given.keys() & {"types", "schema", "unrepresentable"}:
+            known = {it.oid: it for it in self._tables(record)}
+            given["_keys"] = key_columns(self, known[rows.oid])
+        return Reader(rows, table=rows.oid, **given)
 
     @with_options(StateOptions)
     def net(

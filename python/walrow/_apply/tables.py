@@ -128,7 +128,7 @@ class AppliedTable(NamedTuple):
                 metadata=metadata,
                 metadata_prefix=PREFIX,
                 start=begin,
-                **options,
+                **{**options, "_keys": found},
             )
         )
         own = pa.schema(list(schema)[: -len(metadata)])
@@ -159,7 +159,7 @@ class AppliedTable(NamedTuple):
             missing_table="ignore",
             start=max(start, self.begin),
             end=end,
-            **self.options,
+            **{**self.options, "_keys": self.keys},
         ):
             yield pa.record_batch(batch)
 

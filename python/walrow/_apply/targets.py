@@ -18,6 +18,8 @@ NEVER_SENT = "walrow: never sent: "
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: Texts that become NULL as values of partitions.
 LOST_TEXTS = ("", HIVE_NULL)
+#: The maximum length of a name in file systems, in bytes.
+NAME_BYTES = 255
 
 
 class Conflict(Exception):  # noqa: N818 - it is caught, and the batch done again
@@ -137,9 +139,11 @@ def never_sent(table: str, column: str) -> ApplyError:
     )
 
 
-def lost_in_path(table: str, target: str, column: str) -> ApplyError:
+def lost_in_path(
+    table: str, target: str, column: str, text: str | None = None
+) -> ApplyError:
     """The error of a row with a text that would not come back from the path of a partition."""
-    text = (
+    text = text or (
         f"{target}: it is partitioned by column {column}, and a row of {table} has an empty text "
         f"there, or {HIVE_NULL}: Delta would write NULL. Change the row"
     )
@@ -155,6 +159,15 @@ def lost_in_path(table: str, target: str, column: str) -> ApplyError:
             Remedy("cluster_by", code="[...]"),
         ),
     )
+
+
+def too_long_in_path(table: str, target: str, column: str) -> ApplyError:
+    """The error of a row whose partition would have a name that a file system cannot have."""
+    text = (
+        f"{target}: it is partitioned by column {column}, and a row of {table} has a text there "
+        f"that is too long for the name of a directory ({NAME_BYTES} bytes). Change the row"
+    )
+    return lost_in_path(table, target, column, text)
 
 
 _CONSTRAINT = (

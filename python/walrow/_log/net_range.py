@@ -154,7 +154,9 @@ def net_of(
     if stored is not None and stored.keys != key and not chunks.tally.clears:
         rows.close()
         raise span.other_keys(stored.keys, key)
-    reader = Reader(chunks, table=found.oid, metadata=metadata, **options)
+    reader = Reader(
+        chunks, table=found.oid, metadata=metadata, **{**options, "_keys": key}
+    )
     prefix = options.get("metadata_prefix", "_")
     others = {*unchosen, *(prefix + name for name in metadata)}
     checkpoint = Checkpoint(source, found.oid, key, last)
@@ -297,8 +299,8 @@ def _texts(
             for name in ("profile", "types", "catalog", "columns", "session")
             if name in options
         }
-        examples = log._log.examples(table.oid, begin)
-        found = schema(examples, table.oid, metadata=(), start=begin, **chosen)
+        chosen |= {"metadata": (), "start": begin, "_keys": keys}
+        found = schema(log._log.examples(table.oid, begin), table.oid, **chosen)
     kinds = dict(zip(found.names, found.types, strict=True))
     return [key for key in keys if kinds[key].endswith("string")]
 

@@ -123,6 +123,16 @@ def keys_of(
     return chosen
 
 
+def key_columns(log: OpenedLog, table: LogTable) -> list[str]:
+    """The columns of all replica identities of a table, and under FULL, of the primary key."""
+    found = {
+        it for each in table.versions if not _is_full(each) for it in identity(each)
+    }
+    if any(map(_is_full, table.versions)):
+        found.update(_primary_key(log, table))
+    return sorted(found)
+
+
 def are_unique(
     log: OpenedLog,
     table: LogTable,

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from walrow._apply.engines import choose
 from walrow._apply.holding import reader_of
 from walrow._apply.items import Applied, Engine, Token
+from walrow._apply.many import failure_of
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
 from walrow._lsn import Lsn
@@ -226,8 +227,8 @@ class Applier:
         for claim in claims:
             try:
                 job = _job(targets[claim.at], claim)
-            except Exception as error:
-                self._take(reports, claim, error, recorded)
+            except BaseException as error:
+                self._take(reports, claim, failure_of(error), recorded)
             else:
                 jobs.setdefault(job.engine, []).append(job)
 
@@ -242,12 +243,13 @@ class Applier:
         for engine, its in jobs.items():
             try:
                 self._engine(engine).apply(log, its, done)
-            except Exception as error:
-                gone = error if isinstance(error, GoneError) else gone
+            except BaseException as caught:
+                failure = failure_of(caught)
+                gone = failure if isinstance(failure, GoneError) else gone
                 # An engine that is not there is an error of each of its tables.
                 for job in its:
                     if job.claim.table.oid not in reports:
-                        self._take(reports, job.claim, error, recorded)
+                        self._take(reports, job.claim, failure, recorded)
         return gone
 
     def _engine(self, engine: Engine) -> Tables:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from walrow._apply.items import Applied
-from walrow._apply.many import AllApplied, given_of
+from walrow._apply.many import AllApplied, failure_of, given_of
 from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.units import LogContents, contents_of
 from walrow.delta.applying import require
@@ -70,8 +70,8 @@ def apply_all(
         result: Applied | Exception
         try:
             result = _applied(contents, each, known.get(table))
-        except Exception as error:
-            result = error
+        except BaseException as error:
+            result = failure_of(error)
         done.note(table, result)
         if listener is not None:
             listener(table, result)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import Applied
-from walrow._apply.many import AllApplied, given_of
+from walrow._apply.many import AllApplied, failure_of, given_of
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
 from walrow._apply.units import LogContents, contents_of
@@ -148,8 +148,8 @@ class _Pass(NamedTuple):
         try:
             with self.sessions.one() as session:
                 return stage(session, list(wave.values()), parallelism(session))
-        except Exception as error:
-            self.done.unshared.update(dict.fromkeys(wave, error))
+        except BaseException as error:
+            self.done.unshared.update(dict.fromkeys(wave, failure_of(error)))
             return {}
 
     def _write(
@@ -178,8 +178,8 @@ class _Pass(NamedTuple):
             result: Applied | Exception | None
             try:
                 result = function(table)
-            except Exception as error:
-                result = error
+            except BaseException as error:
+                result = failure_of(error)
             if result is None:
                 return
             self.done.note(table, result)
