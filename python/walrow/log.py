@@ -322,7 +322,7 @@ class Log(OpenedLog):
                 pairs[oid] = record.pair_of(oid)
         for oid, left in record.left.items():
             # One that was dropped is there as long as the log has changes of it.
-            if left.is_forgotten:
+            if left.ruling is Ruling.FORGOTTEN:
                 pairs.pop(oid, None)
             elif oid in pairs or left.needs_ruling:
                 pairs[oid] = split(left.name, left.schema)

@@ -51,11 +51,6 @@ class Left(Result):
         """Whether its rows may differ from the server's, and no user has decided about that."""
         return self.why is not Absence.DROPPED and self.ruling is Ruling.OPEN
 
-    @property
-    def is_forgotten(self) -> bool:
-        """Whether a user has forgotten it."""
-        return self.ruling is Ruling.FORGOTTEN
-
     def holds_at(self, position: Lsn, end: Lsn) -> bool:
         """Whether its rows may differ from the server's at a position, without a decision.
 

@@ -49,13 +49,15 @@ def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
     record = log._record()
     # A name means the table that has it now. The next look says what is not known.
     tables = [*owners(log._tables(record), record).values()]
-    by_pair = {it.pair: Table(it.oid, *it.pair) for it in tables if it.left is None}
-    by_pair |= {(it.schema, it.table): it for it in more}
+    now = {it.oid: it for it in more}
+    found = [it for it in tables if it.oid not in now]
+    by_pair = {it.pair: Table(it.oid, *it.pair) for it in found if it.left is None}
+    by_pair |= {(it.schema, it.table): it for it in now.values()}
     recorded = read_targets(log.read_object)
     known = {it.oid for it in recorded}
     return Facts(
         tables=tuple(by_pair.values()),
-        left={Table(it.oid, *it.pair): it.left for it in tables if it.left is not None},
+        left={Table(it.oid, *it.pair): it.left for it in found if it.left is not None},
         unaccepted={
             it.oid: f"{mark.reason}: {mark.remedy(log.location, it.name)}"
             for it in tables

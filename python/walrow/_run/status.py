@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from walrow._log.items import LogTable, Segment, SourceIdentity
+from walrow._log.left import Left, Ruling
 from walrow._log.marks import Mark, is_unsure
 from walrow._log.requests import failures as failures_of_loads
 from walrow._log.retention import holds
@@ -84,23 +85,6 @@ class MarkStatus(Result):
 
 
 @result
-class LeftStatus(Result):
-    """A table that left.
-
-    Attributes:
-        table: The table, as `schema.name`.
-        why: The reason, as a code.
-        since: Where the log ended when it was still published.
-        ruling: What a user has decided about it.
-    """
-
-    table: str
-    why: str
-    since: Lsn
-    ruling: str
-
-
-@result
 class TargetStatus(Result):
     """A target.
 
@@ -166,7 +150,7 @@ class Status(Result):
     held: str | None
     needs_load: tuple[NeedsLoad, ...]
     marks: tuple[MarkStatus, ...]
-    left: tuple[LeftStatus, ...]
+    left: tuple[Left, ...]
     targets: tuple[TargetStatus, ...]
     parts: dict[str, str]
     reasons: tuple[str, ...]
@@ -183,7 +167,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
     segments = log.segments()
     tables = log.tables()
     left = log._record().left
-    forgotten = {oid for oid, it in left.items() if it.is_forgotten}
+    forgotten = {oid for oid, it in left.items() if it.ruling is Ruling.FORGOTTEN}
     recorded = [it for it in read_targets(log.read_object) if it.oid not in forgotten]
     names = {it.oid: it.name for it in tables}
     failures: dict[str, Failure] = {}
@@ -313,16 +297,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
             for table in tables
             for mark in table.marks
         ),
-        left=tuple(
-            LeftStatus(
-                table=it.name,
-                why=it.left.why.value,
-                since=it.left.since,
-                ruling=it.left.ruling.value,
-            )
-            for it in tables
-            if it.left is not None
-        ),
+        left=tuple(it.left for it in tables if it.left is not None),
         targets=tuple(targets),
         parts=parts,
         reasons=tuple(reasons),

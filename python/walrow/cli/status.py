@@ -111,7 +111,7 @@ def _show(found: Status) -> None:
         click.echo()
         grid.show(
             ["left", "because", "since", "decided"],
-            [[it.table, it.why, str(it.since), it.ruling] for it in found.left],
+            [[it.name, it.why, str(it.since), it.ruling] for it in found.left],
         )
     if found.targets:
         click.echo()
