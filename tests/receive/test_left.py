@@ -241,7 +241,7 @@ BACK = {
 }
 
 
-@pytest.mark.parametrize("why", list(Absence), ids=str)
+@pytest.mark.parametrize("why", LEAVE, ids=str)
 def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) -> None:
     import walrow.delta
 
@@ -298,6 +298,37 @@ def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) 
     assert status_of(world.path).left == ()
     world.take()
     assert {it.name for it in world.log.tables()} == {"public.u"}
+
+
+def test_a_table_that_becomes_a_partition_asks_for_nothing(world: World) -> None:
+    world.sql(
+        T.replace("TABLE t", "TABLE r") + " PARTITION BY RANGE (id)",
+        "CREATE PUBLICATION p FOR ALL TABLES WITH (publish_via_partition_root)",
+    )
+    world.take()
+    world.sql(T, OLD)
+    world.take()
+    world.sql("ALTER TABLE r ATTACH PARTITION t FOR VALUES FROM (0) TO (9)")
+    world.take()
+    (left,) = status_of(world.path).left
+    assert left.why is Absence.ATTACHED
+    with pytest.raises(walrow.errors.SchemaError, match="a partition of"):
+        world.state("public.t")
+    world.load("public.r")
+    assert world.state("public.r") == world.rows()["t"]
+    assert status_of(world.path).reasons == ()
+
+
+def test_the_load_of_a_dropped_table_holds_no_segment(world: World) -> None:
+    world.sql(T, OLD, "CREATE PUBLICATION p FOR ALL TABLES")
+    world.take(snapshot=True)
+    world.sql(NEW)
+    world.take()
+    with pytest.raises(walrow.errors.LogError, match="needs"):
+        world.log.prune(world.log.end)
+    world.sql("DROP TABLE t")
+    world.take()
+    assert world.log.prune(world.log.end) == 1
 
 
 def test_a_table_that_came_and_went_between_two_looks(world: World) -> None:

@@ -18,6 +18,12 @@ class Absence(StrEnum):
     UNPUBLISHED = "unpublished"
     MOVED = "moved"
     UNLOGGED = "unlogged"
+    ATTACHED = "attached"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the server has no rows under this name that the log could lack."""
+        return self in (Absence.DROPPED, Absence.ATTACHED)
 
 
 class Ruling(StrEnum):
@@ -49,7 +55,7 @@ class Left(Result):
     @property
     def needs_ruling(self) -> bool:
         """Whether its rows may differ from the server's, and no user has decided about that."""
-        return self.why is not Absence.DROPPED and self.ruling is Ruling.OPEN
+        return not self.why.is_end and self.ruling is Ruling.OPEN
 
     def holds_at(self, position: Lsn, end: Lsn) -> bool:
         """Whether its rows may differ from the server's at a position, without a decision.
@@ -98,4 +104,5 @@ _WORDS = {
     Absence.UNPUBLISHED: "it left the publication",
     Absence.MOVED: "it was moved to a schema that is not published",
     Absence.UNLOGGED: "it became unlogged, so that no change of it is sent",
+    Absence.ATTACHED: "it became a partition of a published table, which has its changes",
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from walrow._log.left import Absence
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
 from walrow._sources.logs import is_named
@@ -96,11 +95,7 @@ def find_table(
         raise _several(name, pairs)
     if (table := _first(claims)) is None:
         raise _unknown(name)
-    if (
-        table.left is not None
-        and table.left.why is Absence.DROPPED
-        and not isinstance(name, int)
-    ):
+    if table.left is not None and table.left.why.is_end and not isinstance(name, int):
         text = f"no table has the name {name!r} now: {table.left}; its OID, {table.oid}, names its rows"
         raise SchemaError(text, table=str(name))
     return table
@@ -131,7 +126,7 @@ def _claims(
     """The names of a table, each with its rank, and the position that it is known of."""
     edge = max(record.position, record.seen)
     if table.left is not None:
-        yield int(table.left.why is not Absence.DROPPED), table.last, table.pair
+        yield int(not table.left.why.is_end), table.last, table.pair
     elif record.tables is None:
         yield 2, table.last, table.pair
     elif table.oid in record.tables:

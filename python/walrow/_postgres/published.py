@@ -93,10 +93,12 @@ class Remains(NamedTuple):
     Attributes:
         schema: Its schema.
         persistence: `pg_class.relpersistence`.
+        roots: The OIDs of the partitioned tables above it.
     """
 
     schema: str
     persistence: str
+    roots: Sequence[int] = ()
 
 
 class PublishedColumn(NamedTuple):
@@ -208,7 +210,7 @@ def remains_of(
 ) -> dict[int, Remains | None]:
     """What the server has of tables. None for one that does not exist."""
     found = records(conn, _REMAINS, {"oids": list(oids)}) if oids else []
-    there = {int(it["oid"]): Remains(it["schema"], it["persistence"]) for it in found}
+    there = {it.pop("oid"): Remains(**it) for it in found}
     return {oid: there.get(oid) for oid in oids}
 
 
@@ -417,7 +419,12 @@ WHERE c.oid = %(table)s::regclass
 """
 _REMAINS = """
 SELECT jsonb_build_object(
-    'oid', c.oid::bigint, 'schema', n.nspname, 'persistence', c.relpersistence
+    'oid', c.oid::bigint, 'schema', n.nspname, 'persistence', c.relpersistence,
+    'roots', (
+        SELECT coalesce(jsonb_agg(a.relid::oid::bigint), '[]')
+        FROM pg_partition_ancestors(c.oid) a
+        WHERE a.relid <> c.oid
+    )
 )::text
 FROM pg_class c
 JOIN pg_namespace n ON n.oid = c.relnamespace

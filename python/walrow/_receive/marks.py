@@ -200,6 +200,7 @@ def _left(before: Published, look: Look) -> dict[int, Left]:
         for oid, it in before.left.items()
         if it.why is not Absence.DROPPED or oid in look.logged or not look.logged
     }
+    published = {*(before.tables or ()), *(table.oid for table in look.tables)}
     for oid, remains in look.remains.items():
         if (was := left.get(oid)) is not None:
             schema, name, since = was.schema, was.name, was.since
@@ -209,7 +210,10 @@ def _left(before: Published, look: Look) -> dict[int, Left]:
         else:
             schema, table, since = look.logged[oid]
             name = f"{schema}.{table}"
-        left[oid] = Left(schema, name, _absence(schema, remains), since)
+        why = _absence(schema, remains)
+        if remains is not None and published.intersection(remains.roots):
+            why = Absence.ATTACHED
+        left[oid] = Left(schema, name, why, since)
     return left
 
 
