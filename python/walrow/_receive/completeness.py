@@ -154,9 +154,22 @@ class Completeness:
         Raises:
             LogError: It cannot be read, or the record is damaged.
         """
+        logged, record = self._read_log(), self._record()
+        oids = absent(record, (), (), logged)
+        dropped: dict[int, None] = {}
+        if record.tables is not None and oids:
+            # Without an answer, the next look asks again.
+            with contextlib.suppress(Error, OSError):
+                answer = self._asker.ask(partial(published.remains_of, oids=oids))
+                found = answer.result()
+                # The last look may have been before a table that is there came.
+                dropped = {oid: None for oid, it in found.items() if it is None}
         with self._lock:
             before = self._record()
-            self._store(before, self._compared(before, durable, durable))
+            at, names = before.position, self._publications
+            look = Look((), names, at, before.seen, (), dropped, logged)
+            after = after_look(before, look) if dropped else before
+            self._store(before, self._compared(after, durable, durable))
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
