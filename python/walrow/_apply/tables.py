@@ -99,7 +99,7 @@ class AppliedTable(NamedTuple):
         mode: Mode = "current",
         *,
         begin: int = 0,
-        end: int,
+        end: int | None = None,
     ) -> AppliedTable:
         """The table with its key and its schema. A target of changes needs no key.
 
@@ -110,7 +110,7 @@ class AppliedTable(NamedTuple):
             options: The options of `walrow.read` for decoding.
             mode: The kind of target.
             begin: Where the changes begin that the target ever gets.
-            end: Where they end.
+            end: Where they end. Default: with the log.
 
         Raises:
             SchemaError: No column or index says which row a change is about, or Spark's
@@ -118,7 +118,7 @@ class AppliedTable(NamedTuple):
         """
         import pyarrow as pa
 
-        table = between(log, table, begin, end)
+        table = between(log, table, begin, log.end if end is None else end)
         found = () if mode == "changes" else _keys_of(log, table, keys)
         metadata = metadata_of(mode)
         schema = pa.schema(
