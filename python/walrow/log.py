@@ -313,7 +313,7 @@ class Log(OpenedLog):
             tables[oid].append(version)
         pairs = {oid: versions[-1].pair for oid, versions in tables.items()}
         if record.tables is None:
-            # No look says which of them were dropped.
+            # Without a look, dropped tables are not known.
             removed = self._log.removed()
             pairs = {oid: split(it, None) for oid, (_, it) in removed.items()} | pairs
         for oid in record.tables or ():
@@ -555,8 +555,8 @@ class Log(OpenedLog):
         Args:
             table: The table, as in `walrow.read`. A name means the last table that had it
                 at `end`.
-            start: Up to where the target has all changes: the `checkpoint` of the net before, or
-                an LSN, which is not compared with the log's source. Default: it is empty.
+            start: The `checkpoint` that the target has, or only the LSN up to which it has all
+                changes. Default: the target is empty.
             end: Up to where it gets them: an LSN, a time, or such as `"-1h"`. Default: all of
                 the log.
             keys: The columns that identify a row in the target: unique, and never NULL.

@@ -28,7 +28,7 @@ from servers.s3 import BUCKET, S3
 from targets.written_log import WrittenLog
 from walrow._apply.items import Token
 from walrow._apply.targets import Conflict
-from walrow._apply.units import LogContents
+from walrow._apply.units import contents_of
 from walrow.delta import snapshots, threads
 from walrow.delta.threads import call
 
@@ -505,14 +505,14 @@ def test_another_driver_has_seen_more_of_the_log(
     log.insert(["1"])
     shutil.copytree(log.path, tmp_path / "old")
 
-    def overtaken(opened: Any) -> Any:
-        found = LogContents(opened)
+    def overtaken(path: Any) -> Any:
+        found = contents_of(path)
         monkeypatch.undo()
         log.insert(["2"])
         assert log.apply(mode=mode).committed
         return found
 
-    monkeypatch.setattr("walrow.delta.modes.LogContents", overtaken)
+    monkeypatch.setattr("walrow.delta.modes.contents_of", overtaken)
     done = log.apply(mode=mode)
     assert (done.committed, done.end) == (False, walrow.Log(log.path).end)
     # An older copy of the log lacks what the target has.

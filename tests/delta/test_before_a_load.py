@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import walrow
 import walrow.delta
 from servers import EmbeddedServer
 from servers.live_log import History, history
+from servers.receiving import drop_if_there, execute, receive_all
 from walrow.errors import ApplyError, SchemaError
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
@@ -148,6 +150,45 @@ def test_targets_begin_with_a_load(
         assert log.net("public.t", start=log.end).keys == net.keys
         # The middle of a merged segment.
         assert log.net("public.t", start="0/0", end=middle).keys == ("id",)
+
+
+def test_an_altered_composite(server: EmbeddedServer, tmp_path: Path) -> None:
+    """The versions of its table are the same ones: only the receiver's mark says it."""
+    log, slot = tmp_path / "log", f"composite_{time.monotonic_ns()}"
+
+    def apply(place: str, mode: Any) -> list[Any]:
+        target = tmp_path / place / mode
+        walrow.delta.apply_changes(
+            log, table="public.t", target=f"delta:{target}", mode=mode
+        )
+        rows = deltalake.DeltaTable(str(target)).to_pyarrow_table()
+        return [rows.num_rows, rows["c"].to_pylist()[-1]]
+
+    with server.database("composite") as name:
+        dsn = server.dsn_of(name)
+        try:
+            execute(
+                dsn,
+                "CREATE TYPE comp AS (x int)",
+                "CREATE TABLE t (id int PRIMARY KEY, c comp)",
+                "INSERT INTO t VALUES (1, ROW(1))",
+                "CREATE PUBLICATION p FOR TABLE t",
+            )
+            receive_all(dsn, log, "--create", "--snapshot", slot=slot)
+            for mode in REFUSED:
+                assert apply("old", mode)[1] == {"x": 1}
+            execute(dsn, "ALTER TYPE comp ADD ATTRIBUTE y int")
+            receive_all(dsn, log, slot=slot)
+            walrow.load("public.t", log=log, wait=False)
+            receive_all(dsn, log, slot=slot)
+            execute(dsn, "UPDATE t SET c = ROW(1, 2)")
+            receive_all(dsn, log, slot=slot)
+            for mode in REFUSED:
+                assert apply("new", mode)[1] == {"x": 1, "y": 2}
+                with pytest.raises((SchemaError, ApplyError), match="a new target"):
+                    apply("old", mode)
+        finally:
+            drop_if_there(dsn, slot)
 
 
 def test_a_key_that_moves_needs_a_load(server: EmbeddedServer, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The retention of a log: loads that all targets have do not hold it."""
+"""The retention of a log: a load is removed once all targets have its rows."""
 
 # ruff: noqa: S608  (the tests make their own statements)
 

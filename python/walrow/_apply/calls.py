@@ -204,7 +204,7 @@ class Call:
         return done
 
     def held(self, done: Applied) -> Applied:
-        """A result. From now on, the log keeps what comes after it."""
+        """Registers the target at a result, so that the log keeps later changes."""
         if self.contents.is_by_hand and done.token is not None:
             hold(self.log, self.target, done.end, is_new=done.committed)
         return done

@@ -1,4 +1,4 @@
-"""Targets that are applied by hand: each is a registered reader, so that the log keeps what it needs."""
+"""Registers targets that are applied by hand as readers, so that the log keeps the changes they lack."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ def is_kept(log: Log, target: str) -> bool:
 
 
 def hold(log: Log, target: str, end: Lsn, *, is_new: bool) -> None:
-    """Lets a log keep the changes that a target lacks. A copy at a URL, or a log that cannot be written, does not.
+    """Registers a target at a position, except in a copy at a URL and a log that cannot be written.
 
     Args:
         log: The log.
         target: The target.
-        end: Up to where it has all changes.
+        end: The LSN up to which the target has all changes.
         is_new: Whether it has just got there. Otherwise, it is noted once in a while.
     """
     key, now = (log.location, target), time.monotonic()

@@ -40,7 +40,7 @@ class AppliedTable(NamedTuple):
         metadata: The metadata columns that are read.
         has_unique_keys: Whether the server keeps the key unique and not NULL. Otherwise, the rows
             of a load must be looked at.
-        begin: Where the changes begin. The table has the versions from there on.
+        begin: The LSN where its changes begin. The table has the versions since.
     """
 
     log: Log
@@ -98,7 +98,7 @@ class AppliedTable(NamedTuple):
         mode: Mode = "current",
         *,
         begin: int = 0,
-        end: int,
+        end: int | None = None,
     ) -> AppliedTable:
         """The table with its key and its schema. A target of changes needs no key.
 
@@ -108,8 +108,8 @@ class AppliedTable(NamedTuple):
             keys: The key columns. None for the default.
             options: The options of `walrow.read` for decoding.
             mode: The kind of target.
-            begin: Where the changes begin that the target ever gets.
-            end: Where they end.
+            begin: The LSN before the first change that the target ever gets.
+            end: The LSN where the changes end. Default: the end of the log.
 
         Raises:
             SchemaError: No column or index says which row a change is about, or Spark's
@@ -117,7 +117,7 @@ class AppliedTable(NamedTuple):
         """
         import pyarrow as pa
 
-        table = between(log, table, begin, end)
+        table = between(log, table, begin, log.end if end is None else end)
         found = () if mode == "changes" else _keys_of(log, table, keys)
         metadata = metadata_of(mode)
         schema = pa.schema(

@@ -44,13 +44,13 @@ class NetBarrier(Result):
 
 
 class Checkpoint(NamedTuple):
-    """What a target has of a table, as it stores it beside its rows.
+    """The position of a target, with the log, the table and the key that it belongs to.
 
     Attributes:
         source: Where the changes come from.
         oid: The table's OID.
         keys: The columns that identify a row.
-        end: Up to where it has all changes.
+        end: The LSN up to which the target has all changes.
     """
 
     source: SourceIdentity
@@ -101,7 +101,7 @@ class Net:
         keys: The columns that identify a row.
         versions: The definitions of the table in the log, in their order.
         checkpoint: The text to store in the target together with the rows. It is the next
-            `start`, and tells whether log, table and key are still the same.
+            `start`, which is compared with the log, the table and its key.
     """
 
     def __init__(

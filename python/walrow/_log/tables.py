@@ -30,7 +30,7 @@ KEYS = Remedy("keys", code="[...]")
 def begin_of(log: OpenedLog, table: LogTable, end: Lsn) -> Lsn:
     """Where the rows of a table up to an LSN begin: the LSN before its last load, or 0/0.
 
-    Its keys and types from before have no effect on these rows.
+    Earlier keys and types have no effect on these rows.
     """
     load = table.loaded
     if load is not None and load > end:

@@ -99,7 +99,7 @@ class Applier:
         self._problems: dict[int, str | None] = {}
         #: The tables whose targets wait for a load.
         self._waiting: set[int] = set()
-        #: Those of them whose last load was removed: only the new target needs it.
+        #: The waiting tables whose last load was removed from the log.
         self._removed: set[int] = set()
         self._asked: dict[int, _Asked] = {}
         #: The tables that the file meant when it was compared last. None before.
@@ -376,7 +376,7 @@ class Applier:
     def _hold(self, log: Log, claims: Iterable[Claim]) -> None:
         """Registers the reader that keeps the segments which targets still need.
 
-        Targets that were applied by hand before have their own readers, which nobody moves any more.
+        Targets that were applied by hand before have their own readers, which are forgotten.
         """
         if self._reader is None:
             self._reader = log.register(READER)

@@ -142,7 +142,7 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         before = recorded.get(claim.place)
         is_new = before is None or before.end is None
         if claim.table.oid in facts.changed or (
-            # Only its target's record says whether it lacks them.
+            # The record in its target shows whether it needs a load.
             is_new and claim.table.oid in facts.removed
         ):
             apply.append(claim)

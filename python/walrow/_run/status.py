@@ -128,7 +128,8 @@ class Status(Result):
         segments: The number of segments.
         bytes: Their bytes.
         readers: The registered readers.
-        held: What keeps segments from being removed, in words. None if nothing does.
+        held: The reader that keeps segments from being removed, and its slowest target. None
+            without one.
         needs_load: The tables that need a load.
         marks: Why tables are or were not whole.
         left: The tables that are not published any more.
@@ -316,7 +317,7 @@ def _undecided(table: LogTable, location: str) -> Iterator[str]:
 
 
 def _held(log: Log, segments: list[Segment], targets: list[TargetStatus]) -> str | None:
-    """What keeps segments from being removed: the slowest reader, and its slowest target."""
+    """The reader that keeps segments from being removed, and its slowest target."""
     hold = next(iter(() if log._store is not None else holds(log._log)), None)
     if hold is None or not segments or hold.position >= segments[-1].start:
         return None
