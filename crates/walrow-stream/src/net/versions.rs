@@ -256,7 +256,9 @@ mod tests {
     fn rows_of_equal_versions_become_rows_of_the_last_one() {
         let encoded = |cells: &[Cell<'_>]| {
             let mut out = Vec::new();
-            cells.iter().for_each(|cell| cell.encode(&mut out));
+            for cell in cells {
+                cell.encode(&mut out);
+            }
             out
         };
         let (one, two, three) = (Cell::Text(b"1"), Cell::Text(b"2"), Cell::Text(b"3"));
