@@ -1,6 +1,6 @@
 """The panics that libraries of deltalake print while it writes: the call has an error instead.
 
-If a disk or a store refuses a file, a thread of theirs panics at its end. What it prints may have values.
+If a disk or a store refuses a file, a thread of theirs panics at its end. Its message may have values.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Iterator
 def without_panics() -> Iterator[None]:
     """Leaves panics out of what this process writes to its stderr. Everything else passes."""
     with _LOCK:
-        # Without a stderr, nothing is printed.
+        # The process may have no stderr.
         with contextlib.suppress(OSError):
             _USED.append(_USED[0] if _USED else _Pipe())
         used = _USED[-1:]
