@@ -979,7 +979,7 @@ def test_partitions_with_long_names(
 ) -> None:
     log = WrittenLog(tmp_path, id="int", v="text")
     take = log.load if loads else log.insert
-    # What is not a letter has three bytes for each byte.
+    # In paths, `/` and bytes beyond ASCII become three bytes each.
     take(["1", "x" * 253], ["2", "/" * 84], ["3", "é" * 42])
     log.apply(mode=mode, partition_by=["v"])
     for number, long in enumerate(("x" * 254, "/" * 85, "€" * 29), start=4):
@@ -992,5 +992,5 @@ def test_partitions_with_long_names(
             assert (error.code, error.column) == ("partition", "v")
             assert long not in str(error)
         assert versions(log) == before
-        # A history has a commit for each load, of which the first one is right.
+        # A history has a commit for each load, and takes the first one.
         assert not (tmp_path / "new").exists() or (mode == "history" and loads)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from walrow._apply.items import COLUMNS, Rules, Token
 from walrow._apply.modes import beside
-from walrow.errors import ApplyError, Remedy, SchemaError
+from walrow.errors import ApplyError, Error, Remedy, SchemaError
 
 #: Before the number of the column: in a MERGE that was to insert a value that was never sent.
 NEVER_SENT = "walrow: never sent: "
@@ -121,6 +121,14 @@ def violated(error: BaseException, table: str, target: str) -> ApplyError | None
     return ApplyError(text, code="constraint", table=table, target=target)
 
 
+def unwritable(error: BaseException, target: str) -> Error | None:
+    """The error of a file system that has no room for a file, or for its name."""
+    for pattern, reason in _FILES.items():
+        if pattern in str(error):
+            return Error(f"{target}: {reason}")
+    return None
+
+
 def never_sent(table: str, column: str) -> ApplyError:
     """The error for a value that was never sent."""
     text = (
@@ -170,6 +178,10 @@ def too_long_in_path(table: str, target: str, column: str) -> ApplyError:
     return lost_in_path(table, target, column, text)
 
 
+_FILES = {
+    "No space left on device": "no space is left on a disk of the target or of Spark",
+    "File name too long": "a value of a partition is too long for the name of a directory",
+}
 _CONSTRAINT = (
     r"CHECK constraint (\S+)[^\n]* violated by row with values"
     r"|NOT NULL constraint violated for column: ([^\n]+?)\.?(?:\n|$)"

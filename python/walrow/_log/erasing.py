@@ -148,38 +148,33 @@ def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
 def _refuse_other_keys(
     log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
 ) -> None:
-    """Refuses keys that mean only some of a row's changes.
-
-    Old images have the replica identity only. By other columns, a row's insert may be found, and its
-    delete not.
+    """Refuses keys that find only some changes of a row: old images have the replica identity only.
 
     Raises:
         SchemaError: A row would lose only some of its changes.
     """
     import pyarrow.compute as pc
 
-    identities = {
-        tuple(column for column, *_, is_key in columns if is_key)
+    erased: dict[tuple[str, ...], set[tuple[Any, ...]]] = {
+        tuple(column for column, *_, is_key in columns if is_key): set()
         for oid, _, _, columns, identity in log.versions()
         if oid in oids and identity != "full"
-    } - {()}
-    if all(key.keys() <= set(own) for key in keys for own in identities):
-        return
-    more = {name for own in identities for name in own}
-    erased: dict[tuple[str, ...], set[tuple[Any, ...]]] = {
-        it: set() for it in identities
     }
+    erased.pop((), None)
+    if all(key.keys() <= set(own) for key in keys for own in erased):
+        return
+    more = {name for own in erased for name in own}
     for _, records, mask in _images(log, oids, keys, more):
-        found = records.filter(mask).to_pylist()
-        for own in identities:
-            rows = (tuple(map(row.get, own)) for row in found)
-            erased[own].update(row for row in rows if None not in row)
+        for row in records.filter(mask).to_pylist():
+            for own, rows in erased.items():
+                rows.add(tuple(map(row.get, own)))
     for batch, records, mask in _images(log, oids, keys, more):
         names = tuple(batch.key_columns)
-        if batch.replica_identity == "full" or not erased.get(names):
+        rows = erased.get(names, set())
+        if batch.replica_identity == "full" or not rows:
             continue
         left = records.filter(pc.invert(mask)).select(list(names)).to_pylist()
-        if not erased[names].isdisjoint(tuple(row.values()) for row in left):
+        if not rows.isdisjoint(tuple(row.values()) for row in left):
             old = ", ".join(names)
             columns = ", ".join(sorted({name for key in keys for name in key}))
             text = (

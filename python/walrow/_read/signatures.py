@@ -22,8 +22,8 @@ def with_options(
 ) -> Callable[[F], F]:
     """Lists the options in the signature of a function with `**options: Unpack[keys]`.
 
-    A call with another name is a `TypeError`, unless it is one of `elsewhere`, or `_keys`, with which
-    walrow reads the key columns of one table: their values stay as different as they are. The function gets sizes
+    A call with another name is a `TypeError`, unless it is one of `elsewhere`, or `_keys`. With
+    `_keys`, walrow itself names the key columns of one table, whose values must stay different. The function gets sizes
     as numbers of bytes: see `read_values`.
 
     >>> @with_options(options.SchemaOptions)

@@ -32,14 +32,7 @@ def too_large(target: str, table: str, rows: str) -> ApplyError:
 def violates(
     target: str, table: str | None, names: Sequence[str], column: str | None = None
 ) -> ApplyError:
-    """The error of a row that the target does not take.
-
-    Args:
-        target: The target.
-        table: The table.
-        names: The constraints, one of which it violates.
-        column: The column of the constraint, if it is known.
-    """
+    """The error of a row that violates one of these constraints."""
     which = ("", f", {''.join(names)}", f", one of {', '.join(names)}")[
         min(len(names), 2)
     ]

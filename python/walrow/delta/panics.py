@@ -1,7 +1,6 @@
 """The panics that libraries of deltalake print while it writes: the call has an error instead.
 
-If a disk or a store refuses a file, a thread of theirs panics once more at its end. What it prints may
-have values of rows, and goes to the descriptor of stderr.
+If a disk or a store refuses a file, a thread of theirs panics at its end. Its message may have values.
 """
 
 from __future__ import annotations
@@ -17,48 +16,43 @@ from collections.abc import Iterator
 def without_panics() -> Iterator[None]:
     """Leaves panics out of what this process writes to its stderr. Everything else passes."""
     with _LOCK:
-        # Without a stderr, nothing is printed.
+        # The process may have no stderr.
         with contextlib.suppress(OSError):
             _USED.append(_USED[0] if _USED else _Pipe())
-        pipe = _USED[-1] if _USED else None
+        used = _USED[-1:]
     try:
         yield
     finally:
         with _LOCK:
-            if pipe is not None:
+            for pipe in used:
                 _USED.remove(pipe)
-                if pipe not in _USED:
-                    pipe.end()
+                if not _USED:
+                    os.dup2(pipe.stderr, 2)
+                    pipe.join(_SECONDS)
 
 
-class _Pipe:
+class _Pipe(threading.Thread):
     """A pipe in the place of stderr, and the thread that empties it into stderr."""
 
     def __init__(self) -> None:
-        self._stderr = os.dup(2)
+        # A child may hold the pipe longer than this process writes.
+        super().__init__(daemon=True)
+        self.stderr = os.dup(2)
         self._out, into = os.pipe()
         os.dup2(into, 2)
         os.close(into)
-        # A child may hold the pipe longer than this process writes.
-        self._thread = threading.Thread(target=self._run, daemon=True)
-        self._thread.start()
+        self.start()
 
-    def end(self) -> None:
-        """Gives stderr back."""
-        os.dup2(self._stderr, 2)
-        self._thread.join(_SECONDS)
-
-    def _run(self) -> None:
+    def run(self) -> None:
+        """Ends with the last writer."""
         is_panic = False
         while chunk := os.read(self._out, 1 << 16):
             left = _PANIC.sub(b"", chunk)
             is_panic |= left != chunk
-            if is_panic:
-                left = _TRACE.sub(b"", left)
             with contextlib.suppress(OSError):
-                os.write(self._stderr, left)
+                os.write(self.stderr, _TRACE.sub(b"", left) if is_panic else left)
         os.close(self._out)
-        os.close(self._stderr)
+        os.close(self.stderr)
 
 
 _LOCK = threading.Lock()
@@ -67,6 +61,5 @@ _USED: list[_Pipe] = []
 _SECONDS = 1
 _PANIC = re.compile(rb"\n?thread '[^\n]* panicked at [^\n]*\n[^\n]*\n?")
 _TRACE = re.compile(
-    rb"^(?:stack backtrace:|note: (?:run with|Some details) [^\n]*| +(?:\d+:|at) [^\n]*)\n?",
-    re.MULTILINE,
+    rb"(?m)^(?:stack backtrace:|note: (?:run with|Some details) [^\n]*| +(?:\d+:|at) [^\n]*)\n?"
 )

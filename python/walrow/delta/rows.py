@@ -417,8 +417,8 @@ def _found(
         return nothing, None
     added = {it.name for it in evolution.added}
     there = [name for name in names if evolution.names[name] not in added]
-    numbers = _Numbers([_comparable(it) for it in keys])
-    wanted = numbers.first
+    known: list[tuple[Any, Any]] = []
+    wanted = _numbers([_comparable(it) for it in keys], known)
     parts, codes = [], []
     own = [evolution.names[name] for name in there]
     for batch in before.scan([*dict.fromkeys([*before.keys, *own])]):
@@ -426,7 +426,7 @@ def _found(
             _comparable(_cast(batch.column(key), it.type))
             for key, it in zip(before.keys, keys, strict=True)
         ]
-        code = numbers.of(columns)
+        code = _numbers(columns, known)
         is_wanted = pc.is_in(code, value_set=wanted)
         # A key that is not looked for has no code.
         is_wanted = pc.and_(is_wanted, pc.is_valid(code))
@@ -450,49 +450,28 @@ def _comparable(column: Any) -> Any:
     return pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
 
 
-class _Numbers:
-    """A number for each combination of values in the rows that it begins with.
+def _numbers(columns: Sequence[Any], known: list[tuple[Any, Any]]) -> Any:
+    """A number for each combination of values: each column numbers the combinations so far again.
 
-    Each column renumbers the combinations so far, so that no number exceeds the number of rows.
-
-    Attributes:
-        first: The numbers of these rows.
+    Args:
+        columns: The values.
+        known: By column, its values, and the combinations. Empty for the rows that determine them:
+            in other rows, other combinations are NULL.
     """
-
-    def __init__(self, columns: Sequence[Any]) -> None:
-        import pyarrow.compute as pc
-
-        self._values: list[Any] = []
-        self._pairs: list[Any] = []
-        number = None
-        for column in columns:
-            self._values.append(pc.unique(column))
-            pair = _pair(number, column, self._values[-1])
-            self._pairs.append(pc.unique(pair))
-            number = pc.index_in(pair, value_set=self._pairs[-1])
-        self.first: Any = number
-
-    def of(self, columns: Sequence[Any]) -> Any:
-        """The numbers of other rows. NULL for combinations that the first rows lack."""
-        import pyarrow.compute as pc
-
-        number = None
-        for column, values, pairs in zip(
-            columns, self._values, self._pairs, strict=True
-        ):
-            number = pc.index_in(_pair(number, column, values), value_set=pairs)
-        return number
-
-
-def _pair(number: Any, column: Any, values: Any) -> Any:
-    """A number and the place of a value, both of 32 bits, in one integer."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    place = pc.index_in(column, value_set=values).cast(pa.int64())
-    if number is None:
-        return place
-    return pc.bit_wise_or(pc.shift_left(number.cast(pa.int64()), 32), place)
+    is_first, number = not known, None
+    for at, column in enumerate(columns):
+        values = pc.unique(column) if is_first else known[at][0]
+        pair = pc.index_in(column, value_set=values).cast(pa.int64())
+        if number is not None:
+            # Both have 32 bits.
+            pair = pc.bit_wise_or(pc.shift_left(number.cast(pa.int64()), 32), pair)
+        if is_first:
+            known.append((values, pc.unique(pair)))
+        number = pc.index_in(pair, value_set=known[at][1])
+    return number
 
 
 def _new_without_values(

@@ -123,7 +123,7 @@ class Writer(NamedTuple):
                 for batch in rows:
                     yield self._whole(batch, stopped)
             except GeneratorExit:
-                # deltalake has an error of its own, which it raises.
+                # deltalake raises the error for which it closes the rows.
                 raise
             except BaseException as error:
                 # deltalake would make a text of it.
@@ -170,14 +170,9 @@ class Writer(NamedTuple):
         return pa.record_batch(columns, schema=self.change.schema)
 
     def _refuse_nulls(self, rows: pa.Table) -> None:
-        """Refuses new rows with NULL in a column that the target has as NOT NULL.
-
-        Raises:
-            ApplyError: There is one.
-        """
+        """Refuses new rows with NULL in a column that is NOT NULL in the target."""
         for it in self.change.schema:
-            if it.nullable or it.name not in rows.column_names:
-                continue
-            if rows.column(it.name).null_count:
+            is_there = not it.nullable and it.name in rows.column_names
+            if is_there and rows.column(it.name).null_count:
                 target, table = self.snapshot.place.target, self.applied.table.name
                 raise violates(target, table, [f"{it.name} NOT NULL"], it.name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply import calls
 from walrow._apply.items import Applied, NetChanges
-from walrow._apply.targets import Conflict, never_sent_error, violated
+from walrow._apply.targets import Conflict, never_sent_error, unwritable, violated
 from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_net import Net
 from walrow.spark.schemas import fields_of
@@ -268,6 +268,7 @@ class Call(calls.Call):
                 or path_error(error, self.table.name, self.target, applied.columns)
                 or violated(error, self.table.name, self.target)
                 or from_executor(error)
+                or unwritable(error, self.target)
             )
             if own is not None:
                 raise own from None
