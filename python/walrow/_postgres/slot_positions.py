@@ -52,7 +52,7 @@ def position_of_now(given: dict[str, Any], *, is_other: bool) -> Lsn:
 def position_after(
     conn: psycopg.Connection[Any], given: dict[str, Any], *, is_other: bool
 ) -> Lsn:
-    """As `position_of_now`, behind everything that an ordinary connection has seen.
+    """Like `position_of_now`, but behind everything that an ordinary connection has seen.
 
     Commits that did not wait are flushed a moment later. Other records may wait for the next
     commit, and a walsender waits for their end: so if the flush does not come, this makes a

@@ -93,7 +93,7 @@ class Completeness:
         """Compares in the background, if it is time, or the catalog was read again.
 
         Args:
-            ends: How far the log is.
+            ends: The ends of the log.
             catalogs: How often the catalog was read.
             is_other: Whether the server has other positions in SQL.
         """
@@ -134,7 +134,7 @@ class Completeness:
         self._store(record._replace(marks={}), record)
 
     def look_last(self, ends: LogEnds, *, is_other: bool) -> Future[Lsn]:
-        """Compares once more. The answer is a position of the stream behind all that it has seen."""
+        """Compares before the end. The answer is a position of the stream behind the look."""
 
         def compare(conn: psycopg.Connection[Any]) -> Lsn:
             while not self._compare(ends, is_other, conn):

@@ -113,7 +113,7 @@ class Link:
         timeline: The timeline on which it was received last.
         goal: Everything up to it is wanted. None if that is not known, or there is no end.
         useless_slot: The slot that a first load has left that failed.
-        positions: The LSNs that the server's SQL functions return.
+        positions: Whether the server's SQL functions return the LSNs of its stream.
     """
 
     def __init__(

@@ -161,7 +161,7 @@ class LogSeen(NamedTuple):
 
 
 class Positions(enum.Enum):
-    """The LSNs that a server's SQL functions return: those of its stream, or others."""
+    """Whether a server's SQL functions return the LSNs of its stream."""
 
     SAME = enum.auto()
     OTHER = enum.auto()
