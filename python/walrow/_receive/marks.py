@@ -387,7 +387,11 @@ def _picture(
             [part.oid, part.file, part.toast, part.persistence, part.attached]
             for part in table.parts
         ],
-        "lacking": [part.oid for part in table.parts if part.lacks_identity],
+        "lacking": [
+            part.oid
+            for part in table.parts
+            if part.lacks_identity or _is_unlogged(table, part)
+        ],
         "memberships": [list(each) for each in table.memberships],
         "schema": table.schema,
         "definitions": dict(table.definitions),
@@ -514,18 +518,26 @@ def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
 def _identity_differences(
     before: Collection[int] | None, table: PublishedTable
 ) -> Iterator[Reason]:
-    """Partitions that begin to send less of old rows than their root's identity has."""
-    lacking = [
-        part.quoted
-        for part in table.parts
-        if part.lacks_identity and before is not None and part.oid not in before
+    """Partitions that begin to send less than their root: of old rows, or no change at all."""
+    came = [
+        part for part in table.parts if before is not None and part.oid not in before
     ]
-    if lacking:
+    if lacking := [part.quoted for part in came if part.lacks_identity]:
         text = (
             f"old rows of partitions lack values of its replica identity: {', '.join(lacking)}; "
             "give them REPLICA IDENTITY FULL, or the identity of the table"
         )
         yield Reason(Why.IDENTITY, text)
+    if unlogged := [part.quoted for part in came if _is_unlogged(table, part)]:
+        text = (
+            f"the server sends no changes of unlogged partitions: {', '.join(unlogged)}; "
+            "use ALTER TABLE … SET LOGGED"
+        )
+        yield Reason(Why.UNLOGGED, text)
+
+
+def _is_unlogged(table: PublishedTable, part: TablePart) -> bool:
+    return part.persistence == "u" and part.oid != table.oid
 
 
 def _is_rewritten(before: Mapping[str, Any], table: PublishedTable) -> bool:
