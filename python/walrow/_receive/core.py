@@ -493,7 +493,7 @@ class Core:
         return self._confirm(now)
 
     def _looked(self, position: Lsn | BaseException, now: float) -> list[Action]:
-        """The end waits for the place of the last look: the log must explain what it has seen."""
+        """Moves the goal behind the last look, so that the log explains what the look has seen."""
         if not isinstance(self.phase, Running):
             return []
         if isinstance(position, BaseException):

@@ -161,7 +161,7 @@ class Disk:
 
     @property
     def ends(self) -> LogEnds:
-        """How far it is."""
+        """The ends of the log."""
         is_all = self.load is None and not self._log.has_changes
         # Readers see a prepared transaction when it is committed.
         is_known = self.last is not None and not self.last.is_prepare

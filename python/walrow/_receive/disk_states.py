@@ -65,11 +65,11 @@ class Trouble:
 
 
 class LogEnds(NamedTuple):
-    """How far a log is.
+    """The ends of a log.
 
     Attributes:
-        durable: The LSN up to which everything is durable.
-        readable: The LSN up to which readers see everything. 0/0 if that is not known.
+        durable: The end of the durable changes.
+        readable: The end of the changes that readers see. 0/0 if it is not known.
         last: The last transaction or message up to `durable`.
     """
 

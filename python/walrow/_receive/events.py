@@ -72,8 +72,7 @@ class Found:
         is_standby: Whether it is a standby.
         slot: The slot. None if it does not exist.
         status: The status of the log's last transaction, if the slot does not send it again.
-        has_other_positions: Whether the server's SQL functions return other LSNs than its stream
-            has.
+        has_other_positions: Whether its SQL functions return other LSNs than its stream has.
     """
 
     number: int
@@ -345,7 +344,7 @@ class DropSlot:
 
 @dataclass(frozen=True, slots=True)
 class LookLast:
-    """Looks at the tables once more, before the end. The answer is `Looked`."""
+    """Looks at the published tables before the end. The answer is `Looked`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -160,13 +160,6 @@ class LogSeen(NamedTuple):
     has_given_up: bool = False
 
 
-class Positions(enum.Enum):
-    """The LSNs that a server's SQL functions return: those of its stream, or others."""
-
-    SAME = enum.auto()
-    OTHER = enum.auto()
-
-
 class Doubt(enum.Enum):
     """Whether it is known where an empty log begins."""
 
