@@ -34,14 +34,7 @@ def resolve(
     name: TableName,
     at: Lsn,
 ) -> LogTable:
-    """The table that has a name at a position.
-
-    Args:
-        log: The log.
-        tables: Its tables, and those that are published and have no change yet.
-        record: The receiver's record of them.
-        name: The name.
-        at: The position.
+    """The table that has a name at a position. `tables` includes published ones without a change.
 
     Raises:
         SchemaError: No table has it, or it is not known which one.
@@ -144,12 +137,7 @@ def _claims(
 def owners_at(
     log: OpenedLog, record: Published, name: TableName, at: Lsn
 ) -> dict[tuple[str, str], set[int]]:
-    """The tables that had a name at an LSN, as changes and looks show it.
-
-    Returns:
-        The OID of each, by schema and name: two if a look has found that the name got another table,
-        perhaps before the LSN.
-    """
+    """The OIDs of the tables that had a name at an LSN: two if the look before does not tell them apart."""
     changed = _changed_until(log, name, at)
     found = {pair: {oid} for pair, oid in changed.items()}
     for pair, owners in record.owners.items():

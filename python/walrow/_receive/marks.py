@@ -114,14 +114,7 @@ def absent(
     moved: Collection[int] | None,
     logged: Collection[int],
 ) -> set[int]:
-    """The OIDs of known tables that a look has not found among the published ones.
-
-    Args:
-        before: The record.
-        tables: The published tables that may differ from it.
-        moved: The OIDs of those that may differ. None: all.
-        logged: The OIDs of the tables in the log.
-    """
+    """The OIDs of known or logged tables that a look has not found among the published ones."""
     pictures = set(before.tables or ())
     known = {oid for oid, it in before.left.items() if it.why is not Absence.DROPPED}
     known |= set(logged) - pictures - before.left.keys()
@@ -248,21 +241,18 @@ def _mark_children(
     since: Lsn,
     seen: Lsn,
 ) -> None:
-    """Marks a table whose children by inheritance have changed: only the server's table has their rows.
-
-    Without children, the table is whole again.
-    """
+    """Marks a table whose children by inheritance have changed. Without any, it is whole again."""
     if known.get("children", []) == sorted(table.children):
         return
     found = marks.get(table.oid, [])
     is_open = [mark.code is Why.INHERITED and mark.is_open for mark in found]
-    until, text = seen, ""
+    text = ""
     if table.children:
         names = sorted(table.children.values())
         more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
         text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
     marks[table.oid] = [
-        (replace(mark, reason=text) if text else replace(mark, until=until))
+        (replace(mark, reason=text) if text else replace(mark, until=seen))
         if is_it
         else mark
         for mark, is_it in zip(found, is_open, strict=True)
