@@ -218,6 +218,9 @@ fn the_last_load_of_a_table_stays() {
         (3, "t", false),
     ]);
     assert_eq!(retain(&store, &age(0), 100).held, [load("s", 1, Lsn(0))]);
+    // A registered reader that is past a load has its rows.
+    open(&store).register("r", Some(end(2)), at(0)).unwrap();
+    assert_eq!(retain(&store, &age(0), 100).segments, 2);
 }
 
 /// A table changes its columns and changes them back, and a second table changes its name.
