@@ -94,7 +94,9 @@ KINDS = (
         Kind(
             *(name, "pg_lsn", Form(pa.uint64(), text), Form(pa.int64(), text)),
             ("0/0", "0/A", "1/0", "7FFFFFFF/FFFFFFFF", "10/10000000"),
-            lambda random: f"{random.randrange(1 << 31):X}/{random.randrange(1 << 32):X}",
+            lambda random: (
+                f"{random.randrange(1 << 31):X}/{random.randrange(1 << 32):X}"
+            ),
             beyond=(
                 Beyond("80000000/0", _TOO_BIG, _SIGNED),
                 Beyond("FFFFFFFF/FFFFFFFF", _TOO_BIG, _SIGNED),

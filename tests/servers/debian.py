@@ -59,7 +59,9 @@ def debian_programs(major: int) -> Path:
         ServerError: There is no such version, or it cannot be fetched.
     """
     if major not in VERSIONS:
-        msg = f"no server of version {major} in Debian's packages, only: {list(VERSIONS)}"
+        msg = (
+            f"no server of version {major} in Debian's packages, only: {list(VERSIONS)}"
+        )
         raise ServerError(msg)
     if not fits() or shutil.which("dpkg-deb") is None:
         msg = "Debian's packages are unpacked on Linux on x86-64 only, with dpkg-deb"
