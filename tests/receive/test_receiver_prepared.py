@@ -106,7 +106,7 @@ def test_a_streamed_transaction_describes_a_table_before_it_is_prepared(
         "ALTER TABLE audit RENAME what TO earlier", "ALTER TABLE audit ADD what text"
     )
     rows = "SELECT g, repeat('x', 200) FROM generate_series(1, 3000) g"
-    prepare(feed, "large", "INSERT INTO audit (item, what) " + rows)  # noqa: S608
+    prepare(feed, "large", "INSERT INTO audit (item, what) " + rows)
     feed.execute("INSERT INTO audit (item, what, earlier) VALUES (-7, 'what', 'then')")
     feed.execute(f"{end} PREPARED 'large'")
     feed.receive_all(*QUICK)

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 import psycopg
 
-from servers.embedded import EmbeddedServer
 from servers import debian, npm
 from servers.debian import DebianServer
+from servers.embedded import EmbeddedServer
 from servers.npm import NpmServer
 
 TESTS = Path(__file__).resolve().parent.parent

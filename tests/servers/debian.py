@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import lzma
-import os
 import re
 import shutil
 import subprocess
@@ -102,7 +101,7 @@ def _unpack(major: int, root: Path) -> None:
             with tempfile.NamedTemporaryFile(suffix=".deb") as file:
                 file.write(found)
                 file.flush()
-                subprocess.run(["dpkg-deb", "-x", file.name, root], check=True)
+                subprocess.run(["dpkg-deb", "-x", file.name, root], check=True)  # noqa: S603, S607
 
 
 def _mirror() -> str:
