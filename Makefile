@@ -168,7 +168,7 @@ simulate: ## worlds of a log, for SIMULATE_SECONDS (60) from SIMULATE_SEED (now)
 golden: build ## makes tests/data again, from real servers
 	@PYTHONPATH=tests $(BIN)/python tests/data/make.py
 
-types: build ## the table of built-in types again, from servers 14 to 18, and docs/types.md
+types: build ## the table of built-in types again, from servers 14 to 19, and docs/types.md
 	@PYTHONPATH=tests $(BIN)/python tests/servers/built_in.py
 	@PYTHONPATH=tests $(BIN)/python tests/types_page.py
 	@PYTHONPATH=tests $(BIN)/python tests/options_page.py

@@ -16,18 +16,25 @@ if TYPE_CHECKING:
     from servers.receiving import Feed
     from servers.wal import SmallSegments
 
-#: The versions of PostgreSQL that npm has. A test compares them with `servers.npm`.
-NPM = (14, 15, 16, 17, 18)
+#: The versions of PostgreSQL that are fetched. A test compares them with `servers`.
+FETCHED = (
+    *(("NpmServer", major) for major in (14, 15, 16, 17, 18)),
+    ("DebianServer", 19),
+)
 
-#: Each process collects all tests. So tests on npm's servers are made only if they run.
+#: Each process collects all tests. So tests on fetched servers are made only if they run.
 SERVERS = [
     *(
         pytest.param(("EmbeddedServer", major), id=f"embedded-{major}")
         for major in (16, 18)
     ),
     *(
-        pytest.param(("NpmServer", major), marks=pytest.mark.slow, id=f"npm-{major}")
-        for major in NPM
+        pytest.param(
+            (make, major),
+            marks=pytest.mark.slow,
+            id=f"{make.removesuffix('Server').lower()}-{major}",
+        )
+        for make, major in FETCHED
         if os.environ.get("WALROW_SLOW")
     ),
 ]

@@ -33,5 +33,6 @@ def on(major: int, extra: frozenset[str]) -> list[Kind]:
     return [
         kind
         for kind in KINDS
-        if kind.since <= major and (kind.extension is None or kind.extension in extra)
+        if kind.since <= major <= (kind.until or major)
+        and (kind.extension is None or kind.extension in extra)
     ]

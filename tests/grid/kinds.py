@@ -65,6 +65,7 @@ class Kind:
         setup: Statements that create the type.
         extension: Its extension. `xml` is a build option instead.
         since: The first server version that has it.
+        until: The last server version that has it in this form. None: all later ones.
         binary: Its values in a binary stream.
         delimiter: The delimiter of items in the text of an array.
         array: Whether the grid also has a table of its array type.
@@ -83,6 +84,7 @@ class Kind:
     setup: tuple[str, ...] = ()
     extension: str | None = None
     since: int = 14
+    until: int | None = None
     binary: Binary = "read"
     delimiter: str = ","
     array: bool = True
@@ -133,6 +135,7 @@ def array_of(kind: Kind) -> Kind:
         fill=fill,
         extension=kind.extension,
         since=kind.since,
+        until=kind.until,
         binary=kind.binary,
         is_opaque=kind.is_opaque,
         of=kind,

@@ -9,7 +9,6 @@ from grid.kinds import TEXT, Beyond, Form, Kind, words
 
 _INT64 = Form(pa.int64(), rendering.integer)
 _UINT32 = Form(pa.uint32(), rendering.integer)
-_LSN = Form(pa.uint64(), rendering.lsn)
 _SIGNED = ("spark",)
 _SHORTS = pa.list_(pa.int16())
 _TOO_BIG = "a number beyond signed 64 bits"
@@ -78,23 +77,37 @@ KINDS = (
         )
         for name in ("oid", "xid", "cid")
     ),
-    Kind(
-        *("xid8", "xid8", Form(pa.uint64(), rendering.integer), _INT64),
-        ("0", "3", "9223372036854775807"),
-        drawing.whole(0, (1 << 63) - 1),
-        beyond=(
-            Beyond("9223372036854775808", _TOO_BIG, _SIGNED),
-            Beyond("18446744073709551615", _TOO_BIG, _SIGNED),
-        ),
+    *(
+        Kind(
+            *(name, name, Form(pa.uint64(), rendering.integer), _INT64),
+            ("0", "3", "9223372036854775807"),
+            drawing.whole(0, (1 << 63) - 1),
+            beyond=(
+                Beyond("9223372036854775808", _TOO_BIG, _SIGNED),
+                Beyond("18446744073709551615", _TOO_BIG, _SIGNED),
+            ),
+            since=since,
+        )
+        for name, since in (("xid8", 14), ("oid8", 19))
     ),
-    Kind(
-        *("pg_lsn", "pg_lsn", _LSN, Form(pa.int64(), rendering.lsn)),
-        ("0/0", "0/A", "1/0", "7FFFFFFF/FFFFFFFF", "10/10000000"),
-        lambda random: f"{random.randrange(1 << 31):X}/{random.randrange(1 << 32):X}",
-        beyond=(
-            Beyond("80000000/0", _TOO_BIG, _SIGNED),
-            Beyond("FFFFFFFF/FFFFFFFF", _TOO_BIG, _SIGNED),
-        ),
+    *(
+        Kind(
+            *(name, "pg_lsn", Form(pa.uint64(), text), Form(pa.int64(), text)),
+            ("0/0", "0/A", "1/0", "7FFFFFFF/FFFFFFFF", "10/10000000"),
+            lambda random: (
+                f"{random.randrange(1 << 31):X}/{random.randrange(1 << 32):X}"
+            ),
+            beyond=(
+                Beyond("80000000/0", _TOO_BIG, _SIGNED),
+                Beyond("FFFFFFFF/FFFFFFFF", _TOO_BIG, _SIGNED),
+            ),
+            since=since,
+            until=until,
+        )
+        for name, text, since, until in (
+            ("pg_lsn", rendering.lsn, 14, 18),
+            ("pg_lsn_19", rendering.lsn_19, 19, None),
+        )
     ),
     Kind(
         "tid",
@@ -186,7 +199,11 @@ KINDS = (
         binary="refused",
     ),
     *(
-        words(name, name, odd, None, binary="number")
+        words(
+            *(name, name, odd, None),
+            binary="number",
+            since=19 if name == "regdatabase" else 14,
+        )
         for name, odd in {
             "regclass": ("pg_class", "pg_catalog.pg_type", "-", "123456"),
             "regtype": ("int4", "timestamptz", "-", "123456", "int4[]"),
@@ -199,6 +216,7 @@ KINDS = (
             "regnamespace": ("pg_catalog", "-", "123456"),
             "regrole": ("postgres", "-", "123456"),
             "regcollation": ('"C"', "-", "123456"),
+            "regdatabase": ("postgres", "-", "123456"),
         }.items()
     ),
     # The server treats these as arrays, so it cannot make arrays of them from their values.

@@ -34,6 +34,8 @@ def viewed(
 boolean = each(lambda value: "t" if value else "f")
 integer = each(str)
 lsn = each(format_lsn)
+#: As version 19 prints it.
+lsn_19 = each(lambda lsn: f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:08X}")
 tid = each(lambda value: f"({value['block']},{value['offset']})")
 float4 = each(printing.float4)
 float8 = each(printing.float8)

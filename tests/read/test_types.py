@@ -16,8 +16,7 @@ import pytest
 
 import walrow
 from grid.kinds import Kind
-from servers import EmbeddedServer, NpmServer
-from servers.npm import VERSIONS
+from servers import DebianServer, EmbeddedServer, NpmServer, debian, npm
 
 pa = pytest.importorskip("pyarrow")
 from grid import every, rendering  # noqa: E402
@@ -39,7 +38,8 @@ Server = tuple[type[EmbeddedServer], int, frozenset[str], int]
 SERVERS: tuple[Server, ...] = (
     (EmbeddedServer, 16, every.PGVECTOR, 60),
     (EmbeddedServer, 18, every.PGVECTOR, 60),
-    *((NpmServer, major, every.CONTRIB, 2000) for major in VERSIONS),
+    *((NpmServer, major, every.CONTRIB, 2000) for major in npm.VERSIONS),
+    *((DebianServer, major, every.CONTRIB, 2000) for major in debian.VERSIONS),
 )
 PROFILES = ("arrow", "spark")
 
@@ -70,11 +70,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     of_kinds = "name" in metafunc.fixturenames
     wanted = _ABOUT.get(metafunc.function)
     values = []
-    # Each process collects all tests. So tests on npm's servers are made only if they run.
+    # Each process collects all tests. So tests on fetched servers are made only if they run.
     are_slow_run = bool(os.environ.get("WALROW_SLOW"))
-    for server in (it for it in SERVERS if are_slow_run or it[0] is not NpmServer):
+    for server in (it for it in SERVERS if are_slow_run or it[0] is EmbeddedServer):
         name = f"{server[0].__name__.removesuffix('Server').lower()}-{server[1]}"
-        marks = SLOW if server[0] is NpmServer else ()
+        marks = () if server[0] is EmbeddedServer else SLOW
         if not of_kinds:
             values.append(pytest.param(server, marks=marks, id=name))
             continue

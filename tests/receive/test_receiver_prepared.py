@@ -97,6 +97,31 @@ def test_prepared_transaction_that_outlives_its_receiver(feed: Feed) -> None:
     assert not list(feed.log.glob("_prepared-*"))
 
 
+@pytest.mark.parametrize("end", ["COMMIT", "ROLLBACK"])
+def test_a_streamed_transaction_describes_a_table_before_it_is_prepared(
+    feed: Feed, end: str
+) -> None:
+    """From version 19 on, the server does not describe the table again."""
+    feed.execute(
+        "ALTER TABLE audit RENAME what TO earlier", "ALTER TABLE audit ADD what text"
+    )
+    rows = "SELECT g, repeat('x', 200) FROM generate_series(1, 3000) g"
+    prepare(feed, "large", "INSERT INTO audit (item, what) " + rows)
+    feed.execute("INSERT INTO audit (item, what, earlier) VALUES (-7, 'what', 'then')")
+    feed.execute(f"{end} PREPARED 'large'")
+    feed.receive_all(*QUICK)
+    found = [
+        (row["item"], row["what"], row["earlier"])
+        for batch in walrow.read(feed.log, table="public.audit")
+        for row in batch.to_pyarrow().to_pylist()
+        if row["item"] == -7
+    ]
+    assert found == [(-7, "what", "then")]
+    feed.execute(
+        "ALTER TABLE audit DROP what", "ALTER TABLE audit RENAME earlier TO what"
+    )
+
+
 @pytest.mark.slow
 def test_prepared_before_a_new_log_of_the_same_slot(feed: Feed, tmp_path: Path) -> None:
     """Another log has the rows. They do not come again, and are not taken for nothing."""

@@ -1,5 +1,6 @@
 """Real PostgreSQL servers for tests and benches, and recorders for them."""
 
+from servers.debian import DebianServer
 from servers.embedded import EmbeddedServer, ServerError, Standby
 from servers.histories import Mode, modes, record_history
 from servers.npm import NpmServer
@@ -16,6 +17,7 @@ from servers.recording import (
 from servers.recvlogical import Recvlogical
 
 __all__ = [
+    "DebianServer",
     "EmbeddedServer",
     "Mode",
     "NpmServer",

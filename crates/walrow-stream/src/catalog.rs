@@ -22,6 +22,9 @@ use walrow_wire::Oid;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Catalog {
+    /// The server's major version, from 19 on: it prints `pg_lsn` in another form than before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub server_version: Option<u32>,
     /// Types that are not built in.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub types: Vec<CatalogType>,
@@ -33,7 +36,11 @@ pub struct Catalog {
 impl Catalog {
     /// A catalog of these types and tables.
     pub const fn new(types: Vec<CatalogType>, tables: Vec<CatalogTable>) -> Self {
-        Self { types, tables }
+        Self {
+            server_version: None,
+            types,
+            tables,
+        }
     }
 }
 
@@ -243,6 +250,8 @@ type UnknownKeys = serde_json::Map<String, serde_json::Value>;
 #[serde(expecting = "a catalog's object")]
 struct CatalogEntry {
     #[serde(default)]
+    server_version: Option<u32>,
+    #[serde(default)]
     types: Vec<CatalogType>,
     #[serde(default)]
     tables: Vec<CatalogTable>,
@@ -370,6 +379,7 @@ impl TryFrom<CatalogEntry> for Catalog {
 
     fn try_from(entry: CatalogEntry) -> Result<Self, String> {
         let CatalogEntry {
+            server_version,
             types,
             tables,
             unknown,
@@ -381,7 +391,11 @@ impl TryFrom<CatalogEntry> for Catalog {
         if let Some(oid) = first_duplicate(tables.iter().map(|it| it.oid)) {
             return Err(format!("tables: two tables have the OID {oid}"));
         }
-        Ok(Self { types, tables })
+        Ok(Self {
+            server_version,
+            types,
+            tables,
+        })
     }
 }
 
@@ -569,14 +583,17 @@ impl Catalog {
     pub fn extend(&mut self, other: &Self) -> bool {
         let types = extend(&mut self.types, &other.types, |it| it.oid);
         let tables = extend(&mut self.tables, &other.tables, |it| it.oid);
-        types || tables
+        let version = other.server_version.or(self.server_version);
+        let before = std::mem::replace(&mut self.server_version, version);
+        types || tables || before != version
     }
 
     /// Whether it has an entry for each entry of another catalog, by OID.
     pub fn has_each_of(&self, other: &Self) -> bool {
         let has_type = |entry: &CatalogType| self.types.iter().any(|it| it.oid == entry.oid);
         let has_table = |entry: &CatalogTable| self.tables.iter().any(|it| it.oid == entry.oid);
-        other.types.iter().all(has_type) && other.tables.iter().all(has_table)
+        let has_version = other.server_version.is_none() || self.server_version.is_some();
+        has_version && other.types.iter().all(has_type) && other.tables.iter().all(has_table)
     }
 
     /// The entries of these tables, and of these types with all types inside them.
@@ -601,6 +618,7 @@ impl Catalog {
         let types = self.types.iter().filter(|it| oids.contains(&it.oid));
         let tables = self.tables.iter().filter(|it| tables.contains(&it.oid));
         Self {
+            server_version: self.server_version,
             types: types.cloned().collect(),
             tables: tables.cloned().collect(),
         }
@@ -608,7 +626,7 @@ impl Catalog {
 
     /// Whether it has no entries.
     pub const fn is_empty(&self) -> bool {
-        self.types.is_empty() && self.tables.is_empty()
+        self.server_version.is_none() && self.types.is_empty() && self.tables.is_empty()
     }
 
     /// The type with this name, or `None` if there are several. OIDs differ between databases.

@@ -35,19 +35,20 @@
 //!   change of another transaction was already promoted;
 //! - a repetition is promoted unless the session received any definition after it arrived.
 //!
-//! Definitions of a subtransaction that was rolled back are dropped. Definitions of a prepared
-//! transaction are never promoted: in `b` … `P` they applied at once, and after a Stream Prepare
-//! the server describes relations again.
+//! Definitions of a subtransaction that was rolled back are dropped. Definitions of a streamed
+//! transaction that is prepared are promoted at its Stream Prepare: from version 19 on, the server
+//! takes the relations as described then. Earlier versions describe them again. In `b` … `P`,
+//! definitions apply at once.
 
 use crate::catalog::{Catalog, CatalogColumn, CatalogTable, TypeKind};
 use crate::encoding::Encoding;
-use crate::error::ErrorKind;
+use crate::error::{ErrorKind, Fault};
 use crate::recent::Recent;
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
-use walrow_wire::{Oid, PgString, ReplicaIdentity, Xid};
+use walrow_wire::{Message, Oid, Peek, PgString, ReplicaIdentity, Xid};
 
 /// One version of a table: the definition under which rows arrived.
 ///
@@ -448,7 +449,7 @@ impl Relations {
                 &mut self.session.relations,
                 &mut overlay.relations,
                 *oid,
-                *promotion,
+                promotion,
                 arrival,
             );
         }
@@ -458,7 +459,7 @@ impl Relations {
                 &mut self.session.types,
                 &mut overlay.types,
                 *oid,
-                *promotion,
+                promotion,
                 arrival,
             );
         }
@@ -470,10 +471,11 @@ impl Relations {
         &mut self,
         message: &walrow_wire::Relation<'_>,
         xid: Xid,
+        peek: &Peek<'_>,
     ) -> Promotion {
         let known = self.session.relations.get(&message.oid);
         let is_change = known.is_none_or(|known| !known.value.is_like(message, self.encoding));
-        self.promotion(xid, is_change)
+        self.promotion(xid, is_change, peek)
     }
 
     /// How to promote a streamed definition of a type that arrives now.
@@ -481,6 +483,7 @@ impl Relations {
         &mut self,
         message: &walrow_wire::Type<'_>,
         xid: Xid,
+        peek: &Peek<'_>,
     ) -> Promotion {
         let known = self.session.types.get(&message.oid);
         let is_change = known.is_none_or(|known| {
@@ -489,15 +492,30 @@ impl Relations {
             name.is_none_or(|name| *known.value.name != *name)
                 || namespace.is_none_or(|namespace| *known.value.namespace != *namespace)
         });
-        self.promotion(xid, is_change)
+        self.promotion(xid, is_change, peek)
     }
 
-    fn promotion(&mut self, xid: Xid, is_change: bool) -> Promotion {
+    fn promotion(&mut self, xid: Xid, is_change: bool, peek: &Peek<'_>) -> Promotion {
         Promotion {
             arrival: self.arrive(),
             xid,
             is_change,
+            message: peek.bytes().into(),
         }
+    }
+
+    /// Promotes the definitions of a streamed transaction that was prepared.
+    pub(crate) fn prepare(&mut self, promotions: &Promotions) -> Result<(), Fault> {
+        self.enter(BTreeMap::new());
+        let types = promotions.types.values();
+        let mut messages = types.chain(promotions.relations.values());
+        let defined = messages.try_for_each(|it| match Message::parse(&it.message, true)? {
+            Message::Type(message) => Ok(self.define_type(&message)?),
+            Message::Relation(message) => Ok(self.define(&message, Announce::No)?),
+            _ => Ok(()),
+        });
+        self.leave(promotions);
+        defined
     }
 
     /// Takes a Type message.
@@ -614,7 +632,7 @@ fn promote<T>(
     session: &mut HashMap<Oid, Defined<T>>,
     overlay: &mut HashMap<Oid, Defined<T>>,
     oid: Oid,
-    promotion: Promotion,
+    promotion: &Promotion,
     arrival: u64,
 ) {
     let (latest, outside, changed) = session.get(&oid).map_or((0, 0, 0), |known| {
@@ -645,7 +663,7 @@ fn promote<T>(
     }
 }
 
-/// The definitions of a streamed transaction, which its commit may promote.
+/// The definitions of a streamed transaction, which its commit or prepare may promote.
 #[derive(Debug, Default)]
 pub(crate) struct Promotions {
     pub(crate) relations: BTreeMap<Oid, Promotion>,
@@ -653,13 +671,15 @@ pub(crate) struct Promotions {
 }
 
 /// One definition of a streamed transaction.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Promotion {
     arrival: u64,
     /// The (sub)transaction that sent it.
     xid: Xid,
     /// Whether it differed from the session's definition when it arrived.
     is_change: bool,
+    /// Its message, as in a stream block.
+    message: Box<[u8]>,
 }
 
 impl Promotions {

@@ -254,17 +254,22 @@ impl Undecided {
         }
     }
 
-    pub(crate) fn stream_prepare(&mut self, prepare: &StreamPrepare<'_>) -> Result<(), Fault> {
+    /// Keeps the transaction. Returns its definitions, which the session takes over now.
+    pub(crate) fn stream_prepare(
+        &mut self,
+        prepare: &StreamPrepare<'_>,
+    ) -> Result<Promotions, Fault> {
         let prepared = read_stream_prepare(prepare)?;
         match self.streamed.remove(&prepare.xid) {
             Some(mut open) => {
+                let promotions = std::mem::take(&mut open.promotions);
                 open.transaction.prepared = Some(prepared);
                 self.hold(open);
+                Ok(promotions)
             }
-            None if self.late_start => {}
-            None => return Err(missing("Stream Prepare", prepare.xid).near(prepare.prepare_lsn)),
+            None if self.late_start => Ok(Promotions::default()),
+            None => Err(missing("Stream Prepare", prepare.xid).near(prepare.prepare_lsn)),
         }
-        Ok(())
     }
 
     /// The transaction that is being prepared.

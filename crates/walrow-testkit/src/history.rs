@@ -20,6 +20,9 @@ pub struct History {
     pub transactions: Vec<Transaction>,
     /// Whether Stream Abort comes with LSN and time.
     pub parallel: bool,
+    /// Whether a relation counts as described once the streamed transaction that used it is
+    /// prepared, as from version 19 on.
+    pub prepare_describes: bool,
     /// The number of frames between keepalives; 0 for no keepalives.
     pub keepalive_every: u8,
 }
@@ -525,6 +528,18 @@ impl<'a> Server<'a> {
         if transaction.delivery == Delivery::StreamedPrepared {
             let lsn = prepare_lsn(now, index);
             self.send(|stream| stream.stream_prepare(lsn, transaction.xid, &transaction.gid()));
+            if self.history.prepare_describes {
+                self.described(transaction.xid);
+            }
+        }
+    }
+
+    /// The client has received the Relations of this transaction.
+    fn described(&mut self, xid: u32) {
+        for table in 0..self.columns.len() {
+            if self.streamed.remove(&(table, xid)) {
+                self.sent.insert(table);
+            }
         }
     }
 
@@ -535,12 +550,7 @@ impl<'a> Server<'a> {
             (Delivery::Whole, _) => self.whole(index, transaction),
             (Delivery::Streamed, false) => {
                 self.send(|stream| stream.stream_commit(lsn, xid));
-                // The client has now received these.
-                for table in 0..self.columns.len() {
-                    if self.streamed.remove(&(table, xid)) {
-                        self.sent.insert(table);
-                    }
-                }
+                self.described(xid);
             }
             (Delivery::Streamed, true) => self.abort(xid, xid),
             (Delivery::Prepared | Delivery::StreamedPrepared, false) => {
@@ -686,6 +696,7 @@ impl<'a> Arbitrary<'a> for History {
             tables,
             transactions,
             parallel: u.arbitrary()?,
+            prepare_describes: u.arbitrary()?,
             keepalive_every: u.int_in_range(0..=5)?,
         })
     }

@@ -1,5 +1,5 @@
-//! `smallint`, `integer`, `bigint`, and the unsigned `oid`, `xid`, `cid` and `xid8`: “Numeric Types”,
-//! “Object Identifier Types”.
+//! `smallint`, `integer`, `bigint`, and the unsigned `oid`, `xid`, `cid`, `xid8` and `oid8`: “Numeric
+//! Types”, “Object Identifier Types”.
 //!
 //! ```text
 //! text    -32768     digits without leading zeros, after a minus if negative
@@ -27,7 +27,7 @@ pub struct Int8;
 #[derive(Clone, Copy, Debug)]
 pub struct Oid;
 
-/// `xid8`: 64 bits without a sign.
+/// `xid8` and `oid8`: 64 bits without a sign.
 #[derive(Clone, Copy, Debug)]
 pub struct Xid8;
 
@@ -35,7 +35,7 @@ known!(Int2: INT2;);
 known!(Int4: INT4;);
 known!(Int8: INT8;);
 known!(Oid: OID, XID, CID;);
-known!(Xid8: XID8;);
+known!(Xid8: XID8, OID8;);
 scalar!(Int2 => i16: i16_from_text, i16_from_binary, short: short_integer);
 scalar!(Int4 => i32: i32_from_text, i32_from_binary, short: short_integer);
 scalar!(Int8 => i64: i64_from_text, i64_from_binary, short: short_integer);

@@ -213,8 +213,12 @@ table_json (oid, value) AS (
     WHERE c.oid IN (SELECT table_oid FROM published)
     GROUP BY c.oid, n.nspname, c.relname, c.relreplident, k.names
 )
-SELECT jsonb_build_object(
+-- Version 19 prints pg_lsn in another form than earlier ones.
+SELECT (CASE WHEN current_setting('server_version_num')::int >= 190000
+    THEN jsonb_build_object('server_version', current_setting('server_version_num')::int / 10000)
+    ELSE '{}'
+END || jsonb_build_object(
     'types', (SELECT coalesce(jsonb_agg(value ORDER BY oid), '[]') FROM type_json),
     'tables', (SELECT coalesce(jsonb_agg(value ORDER BY oid), '[]') FROM table_json)
-)::text
+))::text
 """

@@ -6,8 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use walrow_stream::{Catalog, CatalogType, Column, TypeKind, TypeName};
 use walrow_types::{
-    Array, Attribute, BuiltIn, Composite, FIRST_UNPINNED_OID, Multirange, Part, Range, Text,
-    Unknown, Vector,
+    Array, Attribute, BuiltIn, Composite, FIRST_UNPINNED_OID, Known as _, Multirange, Part, PgLsn,
+    Range, Text, Unknown, Vector,
 };
 use walrow_wire::Oid;
 
@@ -64,7 +64,7 @@ impl<'a> Types<'a> {
         let name = type_name.as_ref().filter(|_| !is_told);
         let entry = name.and_then(|it| self.catalog.type_named(&it.namespace, &it.name));
         if entry.is_none()
-            && let Some(pg_type) = by_name(name, *type_modifier)
+            && let Some(pg_type) = by_name(self.catalog, name, *type_modifier)
         {
             return Ok(pg_type);
         }
@@ -121,7 +121,7 @@ impl<'a> Types<'a> {
     /// its OIDs are those of another database and cannot be compared with OIDs in binary values.
     fn make(&mut self, oid: Oid, type_modifier: i32, is_named: bool) -> ColumnType {
         if let Some((entry, is_array)) = BuiltIn::by_oid(oid) {
-            return built_in(entry, is_array, type_modifier);
+            return built_in(self.catalog, entry, is_array, type_modifier);
         }
         let Some(entry) = self.seen.get(&oid).and_then(|extent| extent.entry) else {
             self.missing.insert(oid);
@@ -162,7 +162,7 @@ impl<'a> Types<'a> {
                     ..
                 }) => multirange(self.make(*subtype, -1, is_named)),
                 _ => match BuiltIn::by_oid(*range).and_then(|(entry, _)| entry.part()) {
-                    Some(Part::Range(subtype)) => multirange(scalar(subtype, -1)),
+                    Some(Part::Range(subtype)) => multirange(scalar(self.catalog, subtype, -1)),
                     _ => unknown(),
                 },
             },
@@ -171,8 +171,8 @@ impl<'a> Types<'a> {
     }
 }
 
-fn built_in(entry: BuiltIn, is_array: bool, type_modifier: i32) -> ColumnType {
-    let scalar = scalar(entry, type_modifier);
+fn built_in(catalog: &Catalog, entry: BuiltIn, is_array: bool, type_modifier: i32) -> ColumnType {
+    let scalar = scalar(catalog, entry, type_modifier);
     if is_array {
         array(scalar, entry.oid, entry.delimiter)
     } else {
@@ -180,13 +180,16 @@ fn built_in(entry: BuiltIn, is_array: bool, type_modifier: i32) -> ColumnType {
     }
 }
 
-fn scalar(entry: BuiltIn, type_modifier: i32) -> ColumnType {
+fn scalar(catalog: &Catalog, entry: BuiltIn, type_modifier: i32) -> ColumnType {
     match entry.part() {
-        Some(Part::Range(subtype)) => range(scalar(subtype, -1)),
-        Some(Part::Multirange(subtype)) => multirange(scalar(subtype, -1)),
+        Some(Part::Range(subtype)) => range(scalar(catalog, subtype, -1)),
+        Some(Part::Multirange(subtype)) => multirange(scalar(catalog, subtype, -1)),
         Some(Part::Vector(element)) => Arc::new(Vector {
-            element: scalar(element, -1),
+            element: scalar(catalog, element, -1),
             element_oid: element.oid,
+        }),
+        _ if PgLsn::OIDS.contains(&entry.oid) => Arc::new(PgLsn {
+            is_padded: catalog.server_version.is_some_and(|it| it >= 19),
         }),
         _ => forms::built_in(entry.oid, entry.name, type_modifier).unwrap_or_else(unknown),
     }
@@ -203,8 +206,8 @@ pub(super) fn all_named(
     type_modifier: i32,
 ) -> impl Iterator<Item = Option<ColumnType>> {
     let in_any_schema = TypeName::new("", name);
-    let by_name =
-        named(name, type_modifier).or_else(|| by_name(Some(&in_any_schema), type_modifier));
+    let by_name = named(catalog, name, type_modifier)
+        .or_else(|| by_name(catalog, Some(&in_any_schema), type_modifier));
     let entries = catalog.types.iter().filter(move |entry| entry.name == name);
     let of_catalog = entries.map(move |entry| column_type(catalog, entry.oid, type_modifier));
     by_name.map(Some).into_iter().chain(of_catalog)
@@ -218,18 +221,18 @@ pub(super) fn column_type(catalog: &Catalog, oid: Oid, type_modifier: i32) -> Op
 }
 
 /// The built-in type of this name.
-fn named(name: &str, type_modifier: i32) -> Option<ColumnType> {
+fn named(catalog: &Catalog, name: &str, type_modifier: i32) -> Option<ColumnType> {
     let (entry, is_array) = BuiltIn::by_name(name)?;
-    Some(built_in(entry, is_array, type_modifier))
+    Some(built_in(catalog, entry, is_array, type_modifier))
 }
 
 /// For a domain, the Type message names the base type: one of `pg_catalog` is built in.
-fn by_name(name: Option<&TypeName>, type_modifier: i32) -> Option<ColumnType> {
+fn by_name(catalog: &Catalog, name: Option<&TypeName>, type_modifier: i32) -> Option<ColumnType> {
     let TypeName {
         namespace, name, ..
     } = name?;
     if &**namespace == "pg_catalog" {
-        return named(name, -1);
+        return named(catalog, name, -1);
     }
     forms::extension(name, type_modifier).or_else(|| {
         let element = name.strip_prefix('_')?;

@@ -58,7 +58,7 @@ impl Session {
     pub(super) fn enter(&mut self, open: Open, framing: Framing) -> Reading {
         let spooled = self.undecided.spools.take(open.spool);
         self.relations.enter(open.inherited);
-        // Definitions of a prepared transaction already belong to the session, or never will.
+        // Definitions of a prepared transaction already belong to the session.
         let promotions = match open.transaction.prepared {
             None => open.promotions,
             Some(_) => Promotions::default(),

@@ -540,7 +540,8 @@ impl Session {
                 }
             }
             Message::StreamPrepare(prepare) => {
-                undecided.stream_prepare(&prepare)?;
+                let promotions = undecided.stream_prepare(&prepare)?;
+                relations.prepare(&promotions).map_err(near)?;
                 return Ok(self.tell(prepare.xid, read_stream_prepare(&prepare)?));
             }
             Message::BeginPrepare(begin) => {
@@ -597,7 +598,7 @@ impl Session {
         match parse(peek, open.streamed)? {
             Message::Relation(relation) => {
                 let xid = relation.xid.unwrap_or(open.transaction.xid);
-                let promotion = relations.relation_promotion(&relation, xid);
+                let promotion = relations.relation_promotion(&relation, xid, peek);
                 open.promotions.relations.insert(relation.oid, promotion);
                 if !open.streamed {
                     // It applies at once to all following messages.
@@ -608,7 +609,7 @@ impl Session {
             Message::Type(message) => {
                 let xid = message.xid.unwrap_or(open.transaction.xid);
                 if open.streamed {
-                    let promotion = relations.type_promotion(&message, xid);
+                    let promotion = relations.type_promotion(&message, xid, peek);
                     open.promotions.types.insert(message.oid, promotion);
                 } else {
                     relations.define_type(&message)?;

@@ -370,23 +370,8 @@ fn moved(table: &mut Table) -> Result<BTreeSet<Id>, NetError> {
 
 /// The types of the catalog that the columns consist of.
 fn used(table: &Table) -> Catalog {
-    let mut wanted: Vec<Oid> = table
-        .relation
-        .iter()
-        .flat_map(|it| &it.columns)
-        .map(|it| it.type_oid)
-        .collect();
-    let mut seen = BTreeSet::new();
-    let mut types = Vec::new();
-    while let Some(oid) = wanted.pop() {
-        if !seen.insert(oid) {
-            continue;
-        }
-        if let Some(found) = table.catalog.type_of(oid) {
-            wanted.extend(found.kind.parts());
-            types.push(found.clone());
-        }
-    }
-    types.sort_by_key(|it| it.oid);
-    Catalog::new(types, Vec::new())
+    let columns = table.relation.iter().flat_map(|it| &it.columns);
+    let mut found = table.catalog.restricted([], columns.map(|it| it.type_oid));
+    found.types.sort_by_key(|it| it.oid);
+    found
 }

@@ -144,7 +144,7 @@ fn a_streamed_one_is_kept_without_rolled_back_rows() {
         .insert(T, &three("3"))
         .stream_stop()
         .stream_prepare(0x1000, 700, "a");
-    // The session never takes over its definitions.
+    // Up to version 18, the server describes the table again.
     let stream = t2(stream.begin(0x1100, 702))
         .insert(T, &two("4"))
         .commit()
@@ -164,6 +164,41 @@ fn a_streamed_one_is_kept_without_rolled_back_rows() {
             "  0 +5 t/2",
         ]
     );
+}
+
+#[test]
+fn a_streamed_one_has_described_its_tables_once_it_is_prepared() {
+    let described = t3(t2(Stream::new().session()).stream_start(700))
+        .insert(T, &three("1"))
+        .stream_stop()
+        .stream_prepare(0x1000, 700, "a")
+        // As from version 19 on, without a Relation.
+        .begin(0x1100, 701)
+        .insert(T, &three("2"))
+        .commit();
+    let seen = "  0 +2 t/3".to_owned();
+    assert_eq!(rows(&described), ["701 0/1100".to_owned(), seen.clone()]);
+    let decided = described
+        .rollback_prepared(0x1200, 700, "a")
+        .begin(0x1300, 702)
+        .insert(T, &three("3"))
+        .commit();
+    let after = ["702 0/1300".to_owned(), "  0 +3 t/3".to_owned()];
+    assert_eq!(
+        rows(&decided),
+        [&["701 0/1100".to_owned(), seen], &after[..]].concat()
+    );
+    // A savepoint that was rolled back has described nothing.
+    let undone = t2(Stream::new().session()).stream_start(700).subxid(701);
+    let undone = t3(undone)
+        .insert(T, &three("1"))
+        .stream_stop()
+        .stream_abort(700, 701)
+        .stream_prepare(0x1000, 700, "a")
+        .begin(0x1100, 702)
+        .insert(T, &two("2"))
+        .commit();
+    assert_eq!(rows(&undone), ["702 0/1100", "  0 +2 t/2"]);
 }
 
 #[test]

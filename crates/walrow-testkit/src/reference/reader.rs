@@ -221,7 +221,10 @@ impl Reader {
                 xid, gid, end_lsn, ..
             } => {
                 utf8(&gid)?;
-                if let Some(transaction) = self.streamed_to_its_end(xid)? {
+                if let Some(mut transaction) = self.streamed_to_its_end(xid)? {
+                    for own in std::mem::take(&mut transaction.kept).into_values() {
+                        self.take_over(own);
+                    }
                     self.prepared.insert((gid, xid, end_lsn), transaction);
                 }
             }

@@ -1,0 +1,158 @@
+"""PostgreSQL 19, from Debian's packages, until npm's packages have it.
+
+The packages are fetched from the mirror that apt is set to, compared with the SHA-256 of its index,
+and unpacked with the C library that they need: no root, nothing installed. They stay in
+`~/.cache/walrow/servers` (or below `XDG_CACHE_HOME`), about 110 MB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import lzma
+import re
+import shutil
+import subprocess
+import tempfile
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+
+from servers.embedded import EmbeddedServer, ServerError, copy_tree
+from servers.npm import cache_of_servers, fits
+
+VERSIONS = {19: "experimental"}
+"""The suite of each major version's packages."""
+
+
+class DebianServer(EmbeddedServer):
+    """A server like `EmbeddedServer`, of a major version in `VERSIONS`, with psql."""
+
+    def __init__(
+        self,
+        major: int = 19,
+        *,
+        logical_decoding_work_mem: str = "64MB",
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """Fetches the version if it is not there yet, makes a cluster and starts it.
+
+        Raises:
+            ServerError: There is no such version, or it cannot be fetched.
+        """
+        super().__init__(
+            major,
+            logical_decoding_work_mem=logical_decoding_work_mem,
+            settings=settings,
+            programs=debian_programs(major),
+        )
+
+    def _copy_programs(self, installed: Path, target: Path) -> Path:
+        root = installed.parents[4]
+        return copy_tree(root, target) / installed.relative_to(root)
+
+
+def debian_programs(major: int) -> Path:
+    """Returns the directory of one major version's programs; fetches it the first time.
+
+    Raises:
+        ServerError: There is no such version, or it cannot be fetched.
+    """
+    if major not in VERSIONS:
+        msg = (
+            f"no server of version {major} in Debian's packages, only: {list(VERSIONS)}"
+        )
+        raise ServerError(msg)
+    if not fits() or shutil.which("dpkg-deb") is None:
+        msg = "Debian's packages are unpacked on Linux on x86-64 only, with dpkg-deb"
+        raise ServerError(msg)
+    cache = cache_of_servers()
+    target = cache / f"debian-{major}"
+    programs = Path("usr/lib/postgresql", str(major), "bin")
+    if not target.exists():
+        with tempfile.TemporaryDirectory(dir=cache) as place:
+            root = Path(place, "root")
+            try:
+                _unpack(major, root)
+            except (OSError, subprocess.SubprocessError, KeyError) as error:
+                msg = f"PostgreSQL {major} cannot be fetched from Debian's mirror: {error}"
+                raise ServerError(msg) from error
+            _make_scripts(root, root / programs)
+            try:
+                root.rename(target)
+            except OSError:
+                # Another process was faster.
+                if not target.exists():
+                    raise
+    return target / programs
+
+
+def _unpack(major: int, root: Path) -> None:
+    root.mkdir()
+    mirror = _mirror()
+    wanted = {VERSIONS[major]: _SERVER.format(major), "sid": _LIBRARIES}
+    for suite, names in wanted.items():
+        index = _index(mirror, suite)
+        for name in names.split():
+            package = index[name]
+            found = _read(f"{mirror}/{package['Filename']}")
+            if hashlib.sha256(found).hexdigest() != package["SHA256"]:
+                msg = f"{name} is not what the index of {suite} says"
+                raise OSError(msg)
+            with tempfile.NamedTemporaryFile(suffix=".deb") as file:
+                file.write(found)
+                file.flush()
+                subprocess.run(["dpkg-deb", "-x", file.name, root], check=True)  # noqa: S603, S607
+
+
+def _mirror() -> str:
+    """The first mirror of apt that has more than security updates."""
+    for path in sorted(Path("/etc/apt").rglob("*.sources")):
+        for line in path.read_text().splitlines():
+            key, _, value = line.partition(":")
+            if key == "URIs" and "security" not in value:
+                return value.split()[0].rstrip("/")
+    return "http://deb.debian.org/debian"
+
+
+def _index(mirror: str, suite: str) -> dict[str, dict[str, str]]:
+    found = _read(f"{mirror}/dists/{suite}/main/binary-amd64/Packages.xz")
+    entries = lzma.decompress(found).decode().split("\n\n")
+    fields = [dict(re.findall(_FIELD, entry, re.MULTILINE)) for entry in entries]
+    return {each["Package"]: each for each in fields if each}
+
+
+def _read(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=_FETCH_SECONDS) as answer:  # noqa: S310
+        return bytes(answer.read())
+
+
+def _make_scripts(root: Path, programs: Path) -> None:
+    """Replaces the programs by scripts that start them with the packages' own C library.
+
+    A server finds its files relative to its program, so the directories keep their names.
+    """
+    real = programs.rename(programs.with_name("real"))
+    programs.mkdir()
+    loader = next(root.rglob("ld-linux-x86-64.so.2")).relative_to(root)
+    for program in real.iterdir():
+        script = programs / program.name
+        script.write_text(_SCRIPT.format(loader=loader, name=program.name))
+        script.chmod(0o755)
+
+
+_SCRIPT = """\
+#!/bin/sh
+here=$(cd "$(dirname "$0")" && pwd)
+root=${{here%/usr/lib/postgresql/*}}
+exec "$root/{loader}" --library-path "$root/usr/lib/x86_64-linux-gnu" --argv0 "$here/{name}" \\
+    "$here/../real/{name}" "$@"
+"""
+_SERVER = "postgresql-{0} postgresql-client-{0} libpq5"
+_LIBRARIES = """
+libc6 libssl3t64 libicu78 liblz4-1 libnuma1 libpam0g libldap2 liburing2 libxml2-16 libzstd1 zlib1g
+libgssapi-krb5-2 libkrb5-3 libk5crypto3 libcom-err2 libkrb5support0 libkeyutils1 libsystemd0
+libaudit1 libcap-ng0 libsasl2-2 libstdc++6 libgcc-s1 libxxhash0 libselinux1 libpcre2-8-0 libuuid1
+libreadline8t64 libtinfo6 libxslt1.1 tzdata
+"""
+_FIELD = r"^(Package|Filename|SHA256): (.*)$"
+_FETCH_SECONDS = 120
