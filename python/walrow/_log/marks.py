@@ -120,6 +120,21 @@ def emptied(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
     ]
 
 
+def unless_emptied(marks: Iterable[Mark], start: Lsn, loaded: Lsn | None) -> list[Mark]:
+    """The marks for a target that ignores TRUNCATEs: only a load ends them.
+
+    Args:
+        marks: The marks of a table.
+        start: The target has all changes up to this LSN.
+        loaded: Where the table's last load ends. None without one.
+    """
+    whole = max(start, loaded or Lsn(0))
+    return [
+        replace(mark, until=None) if (mark.until or Lsn(0)) > whole else mark
+        for mark in marks
+    ]
+
+
 def needs_of(marks: Iterable[Mark]) -> str | None:
     """Why a table needs a load: the reasons of its open marks. None if it is whole."""
     return "; ".join(mark.reason for mark in marks if mark.is_open) or None
