@@ -467,6 +467,86 @@ def test_a_schema_that_leaves_a_publication_and_comes_back(looks: Looks) -> None
     assert looks.codes() == left
 
 
+OTHER = "ALTER PUBLICATION looks ADD TABLES IN SCHEMA public"
+LESS = "ALTER PUBLICATION looks SET (publish = 'insert')"
+MORE = "ALTER PUBLICATION looks SET (publish = 'insert, update, delete, truncate')"
+#: The second session has a transaction ID that is older than the table.
+OPEN = [(1, "BEGIN"), (1, "SELECT pg_current_xact_id()")]
+
+#: A publication, what exists at the first look, the statements of two sessions, and whether a new
+#: table is marked.
+SESSIONS = [
+    (
+        "TABLES IN SCHEMA other",
+        [],
+        [*OPEN, (0, TABLE), (0, ROW), (1, OTHER), (1, "COMMIT")],
+        True,
+    ),
+    (
+        "ALL TABLES",
+        [],
+        [*OPEN, (0, TABLE), (0, ROW), (0, LESS), (1, MORE), (1, "COMMIT")],
+        True,
+    ),
+    (
+        VIA_ROOT,
+        [ROOT],
+        [
+            *((0, it) for it in ("BEGIN", TABLE, ROW, ATTACH, "COMMIT")),
+            # It has written the rows of the catalog, in vain.
+            *((0, it) for it in ("BEGIN", "DROP TABLE t", "ROLLBACK")),
+        ],
+        True,
+    ),
+    (
+        "TABLES IN SCHEMA other",
+        [],
+        [(0, it) for it in (TABLE, ROW, OTHER, "VACUUM FREEZE", "VACUUM FULL t")],
+        True,
+    ),
+    (
+        "ALL TABLES",
+        [],
+        [
+            *((0, it) for it in ("BEGIN", TABLE.replace("TABLE", "UNLOGGED TABLE"))),
+            *((0, it) for it in (ROW, "ALTER TABLE t SET LOGGED", "COMMIT")),
+            (0, "VACUUM FULL t"),
+        ],
+        True,
+    ),
+    (
+        VIA_ROOT,
+        [ROOT],
+        [(0, it) for it in (f"CREATE TABLE t {LEAF}", ROW, "TRUNCATE t")],
+        True,
+    ),
+    ("ALL TABLES", [], [*OPEN, (0, TABLE), (0, ROW)], False),
+    ("ALL TABLES", [], [(0, it) for it in (TABLE, ROW, "VACUUM FULL t")], False),
+    ("ALL TABLES", [], [(0, it) for it in (TABLE, ROW, "VACUUM FREEZE")], False),
+    (
+        "ALL TABLES",
+        [],
+        [(0, it) for it in (TABLE, ROW, "BEGIN", LESS, "ROLLBACK")],
+        False,
+    ),
+]
+
+
+def test_sessions_and_what_only_looks_like_a_change(
+    server: EmbeddedServer, looks: Looks
+) -> None:
+    for scope, before, statements, is_marked in SESSIONS:
+        if "SCHEMA" in scope and server.major < 15:
+            continue
+        fresh(looks, scope, before)
+        looks.begin()
+        with psycopg.connect(looks._conn.info.dsn, autocommit=True) as other:
+            for session, statement in statements:
+                (looks._conn, other)[session].execute(statement.encode())
+            found = looks.codes()
+        assert (statements, bool(found)) == (statements, is_marked)
+
+
 #: What exists at the first look, statements that change and change back, and the code of the mark.
 BACK = [
     (
