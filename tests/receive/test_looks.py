@@ -16,7 +16,12 @@ from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._postgres.births import with_births
 from walrow._postgres.printed_names import printed_names
-from walrow._postgres.published import published_tables, stamps
+from walrow._postgres.published import (
+    Rows,
+    published_tables,
+    rows_of,
+    stamps,
+)
 from walrow._receive.marks import (
     Look,
     Questions,
@@ -545,6 +550,29 @@ def test_sessions_and_what_only_looks_like_a_change(
                 (looks._conn, other)[session].execute(statement.encode())
             found = looks.codes()
         assert (statements, bool(found)) == (statements, is_marked)
+
+
+def test_the_rows_of_a_table(looks: Looks) -> None:
+    conn = looks._conn
+    fresh(looks, "ALL TABLES", [TABLE])
+    found = [rows_of(conn, "public.t")]
+    for statement in (ROW, "TRUNCATE t", "ANALYZE t", ROW):
+        looks.sql(statement)
+        found.append(rows_of(conn, "public.t"))
+    never, none, some = Rows.NEVER, Rows.NONE, Rows.SOME
+    assert found == [never, some, none, none, some]
+    # Row-level security hides rows.
+    looks.sql(
+        "DROP ROLE IF EXISTS narrow",
+        "CREATE ROLE narrow",
+        "GRANT USAGE ON SCHEMA public TO narrow",
+        "GRANT SELECT ON t TO narrow",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "SET ROLE narrow",
+    )
+    assert conn.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    assert rows_of(conn, "public.t") is some
+    looks.sql("RESET ROLE", "DROP OWNED BY narrow", "DROP ROLE narrow")
 
 
 #: What exists at the first look, statements that change and change back, and the code of the mark.
