@@ -140,6 +140,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
             {int(oid): Lsn(lsn) for oid, lsn in found.get("noticed", {}).items()},
             Lsn(found["compared"]) if "compared" in found else None,
             dict(found.get("names", {})),
+            Lsn(found.get("last", "0/0")),
         )
     except FileNotFoundError:
         return Published(None, Lsn(0), None, {}, {}, {}, {})
@@ -161,6 +162,7 @@ def write_published(log: Path, value: Published) -> None:
     record = {
         "published": value.tables,
         "position": str(value.position),
+        "last": str(value.last),
         "publications": value.publications,
         "incomplete": {
             oid: [

@@ -26,6 +26,8 @@ class Published(NamedTuple):
         compared: The LSN up to which definitions in the log were compared with looks. None if
             the record does not have it.
         names: The hashes of names that values contain, by type and OID: see `printed_names`.
+        last: The last transaction or message before `position`. A reader that does not see it is at
+            an earlier place than the look.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -37,6 +39,7 @@ class Published(NamedTuple):
     noticed: Mapping[int, Lsn] = MappingProxyType({})
     compared: Lsn | None = None
     names: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    last: Lsn = Lsn(0)
 
     def parts(self) -> set[tuple[int, int]]:
         """The tables, each with a table that has its rows, by their OIDs."""

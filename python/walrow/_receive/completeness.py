@@ -34,6 +34,7 @@ from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
+from walrow._receive.disk_states import LogEnds
 from walrow._receive.marks import (
     Look,
     Questions,
@@ -88,15 +89,12 @@ class Completeness:
         #: The open marks of tables that were looked at for rows.
         self._asked: dict[int, list[Mark]] = {}
 
-    def look(
-        self, durable: Lsn, catalogs: int, *, readable: Lsn, is_other: bool
-    ) -> None:
+    def look(self, ends: LogEnds, catalogs: int, *, is_other: bool) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
 
         Args:
-            durable: Where the log ends.
+            ends: The ends of the log.
             catalogs: How often the catalog was read.
-            readable: Readers see everything up to it.
             is_other: Whether the server has other positions in SQL.
         """
         now = time.monotonic()
@@ -104,7 +102,7 @@ class Completeness:
             return
         if self._answer is None or self._answer.done():
             self._due, self._seen = now + _LOOK_SECONDS, catalogs
-            compare = partial(self._compare_if_possible, durable, readable, is_other)
+            compare = partial(self._compare_if_possible, ends, is_other)
             self._answer = self._asker.ask(compare)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
@@ -135,11 +133,11 @@ class Completeness:
         record = at_beginning(tables, lacking, self._publications, start)
         self._store(record._replace(marks={}), record)
 
-    def look_last(self, durable: Lsn, *, is_other: bool) -> Future[Lsn]:
-        """Compares once more. The answer is a position of the stream behind all that it has seen."""
+    def look_last(self, ends: LogEnds, *, is_other: bool) -> Future[Lsn]:
+        """Compares before the end. The answer is a position of the stream behind the look."""
 
         def compare(conn: psycopg.Connection[Any]) -> Lsn:
-            while not self._compare(durable, Lsn(0), is_other, conn):
+            while not self._compare(ends, is_other, conn):
                 pass
             return position_after(conn, self._given, is_other=is_other)
 
@@ -173,13 +171,12 @@ class Completeness:
 
     def _compare_if_possible(
         self,
-        durable: Lsn,
-        readable: Lsn,
+        ends: LogEnds,
         is_other: bool,  # noqa: FBT001 -- of a partial
         conn: psycopg.Connection[Any],
     ) -> None:
         try:
-            self._compare(durable, readable, is_other, conn)
+            self._compare(ends, is_other, conn)
         except LogError as error:
             # After another error, the next look tries again.
             if error.code == "damaged" and not self._is_damaged:
@@ -192,8 +189,7 @@ class Completeness:
 
     def _compare(
         self,
-        durable: Lsn,
-        readable: Lsn,
+        ends: LogEnds,
         is_other: bool,  # noqa: FBT001 -- as above
         conn: psycopg.Connection[Any],
     ) -> bool:
@@ -211,7 +207,7 @@ class Completeness:
                 earlier = record.publications or names
                 tables = with_births(conn, names, earlier, tables, record.parts())
             seen = position_after(conn, self._given, is_other=is_other)
-            look = Look(tables, names, durable, seen, moved)
+            look = Look(tables, names, ends.durable, seen, moved)
         known = [
             it
             for table in (record.tables or {}).values()
@@ -222,7 +218,7 @@ class Completeness:
         with self._lock:
             if generation != self._generation:
                 return False
-            self._take(look, durable, readable, printed)
+            self._take(look, ends, printed)
             self._stamps = stamps
             self._request_empty(conn)
         return True
@@ -250,20 +246,19 @@ class Completeness:
     def _take(
         self,
         look: Look | None,
-        durable: Lsn,
-        readable: Lsn,
+        ends: LogEnds,
         names: Mapping[str, Mapping[str, int]],
     ) -> None:
         before = self._record()
-        after = after_names(before, names)
+        after = after_names(before, names)._replace(last=ends.last)
         if look is None:
-            after = after._replace(position=durable)
+            after = after._replace(position=ends.durable)
         else:
             after = after_look(after, look)
             self._look = look if self._look is None else look.joined(self._look)
         # If the log cannot be read now, the next look tries again.
         with contextlib.suppress(Error, OSError):
-            after = self._compared(after, durable, readable)
+            after = self._compared(after, ends.durable, ends.readable)
         self._store(before, after)
 
     def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
