@@ -220,7 +220,7 @@ class Completeness:
                 return False
             self._take(look, ends, printed)
             self._stamps = stamps
-            self._request_empty(conn)
+        self._request_empty(conn)
         return True
 
     def _request_empty(self, conn: psycopg.Connection[Any]) -> None:
