@@ -150,7 +150,9 @@ def is_unsure(marks: Iterable[Mark]) -> bool:
     changes need another load.
     """
     codes = {mark.code for mark in marks if mark.is_open}
-    return codes == {Why.PUBLISHES} or bool(codes & {Why.IDENTITY, Why.UNLOGGED})
+    return codes == {Why.PUBLISHES} or bool(codes & LASTING)
 
 
-_KEPT = {Why.RENAMED, Why.RETURNED, Why.IDENTITY, Why.UNLOGGED}
+#: Codes of what is still so after a load.
+LASTING = frozenset({Why.IDENTITY, Why.UNLOGGED})
+_KEPT = {Why.RENAMED, Why.RETURNED, *LASTING}

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import Mark, Why
+from walrow._log.marks import LASTING, Mark, Why
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_row, truncates, versions_between
@@ -239,7 +239,14 @@ class Completeness:
             conn.execute("SET LOCAL lock_timeout = '100ms'")
             conn.execute("SET LOCAL statement_timeout = '2s'")
             filled = published.with_rows(conn, [it for it in new if open_[it.oid]])
-        empty = [it for it in new if open_[it.oid] and it.oid not in filled]
+        empty = [
+            it
+            for it in new
+            if open_[it.oid]
+            and it.oid not in filled
+            # The next rows need another load.
+            and LASTING.isdisjoint(mark.code for mark in open_[it.oid])
+        ]
         if empty:
             request(self._log, [it.name for it in empty])
 
