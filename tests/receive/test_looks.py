@@ -16,7 +16,12 @@ from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._postgres.births import with_births
 from walrow._postgres.printed_names import printed_names
-from walrow._postgres.published import published_tables, stamps
+from walrow._postgres.published import (
+    Rows,
+    published_tables,
+    rows_of,
+    stamps,
+)
 from walrow._receive.marks import (
     Look,
     Questions,
@@ -355,6 +360,18 @@ def test_a_truncate_after_the_look_ends_the_mark(looks: Looks) -> None:
     }
 
 
+def test_a_new_table_that_was_not_dropped_after_all(looks: Looks) -> None:
+    """The transaction has overwritten a part of what shows the creation."""
+    looks.sql("CREATE PUBLICATION looks FOR ALL TABLES")
+    looks.begin()
+    dropped = ["BEGIN", "DROP TABLE t", "ROLLBACK"]
+    looks.sql(*SETUP, *dropped)
+    assert looks.codes() == {}
+    looks.sql("CREATE UNLOGGED TABLE u (id int)", "INSERT INTO u VALUES (1)")
+    looks.sql("ALTER TABLE u SET LOGGED", "BEGIN", "DROP TABLE u", "ROLLBACK")
+    assert list(looks.codes()) == ["public.u"]
+
+
 def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
     looks.sql("CREATE PUBLICATION looks FOR ALL TABLES")
     looks.begin()
@@ -465,6 +482,109 @@ def test_a_schema_that_leaves_a_publication_and_comes_back(looks: Looks) -> None
     )
     left = {name: ["left_publication"] for name in ("s.t", "s.more")}
     assert looks.codes() == left
+
+
+OTHER = "ALTER PUBLICATION looks ADD TABLES IN SCHEMA public"
+LESS = "ALTER PUBLICATION looks SET (publish = 'insert')"
+MORE = "ALTER PUBLICATION looks SET (publish = 'insert, update, delete, truncate')"
+#: The second session has a transaction ID that is older than the table.
+OPEN = [(1, "BEGIN"), (1, "SELECT pg_current_xact_id()")]
+
+#: A publication, what exists at the first look, the statements of two sessions, and whether a new
+#: table is marked.
+SESSIONS = [
+    (
+        "TABLES IN SCHEMA other",
+        [],
+        [*OPEN, (0, TABLE), (0, ROW), (1, OTHER), (1, "COMMIT")],
+        True,
+    ),
+    (
+        "ALL TABLES",
+        [],
+        [*OPEN, (0, TABLE), (0, ROW), (0, LESS), (1, MORE), (1, "COMMIT")],
+        True,
+    ),
+    (
+        VIA_ROOT,
+        [ROOT],
+        [
+            *((0, it) for it in ("BEGIN", TABLE, ROW, ATTACH, "COMMIT")),
+            # It has written the rows of the catalog, in vain.
+            *((0, it) for it in ("BEGIN", "DROP TABLE t", "ROLLBACK")),
+        ],
+        True,
+    ),
+    (
+        "TABLES IN SCHEMA other",
+        [],
+        [(0, it) for it in (TABLE, ROW, OTHER, "VACUUM FREEZE", "VACUUM FULL t")],
+        True,
+    ),
+    (
+        "ALL TABLES",
+        [],
+        [
+            *((0, it) for it in ("BEGIN", TABLE.replace("TABLE", "UNLOGGED TABLE"))),
+            *((0, it) for it in (ROW, "ALTER TABLE t SET LOGGED", "COMMIT")),
+            (0, "VACUUM FULL t"),
+        ],
+        True,
+    ),
+    (
+        VIA_ROOT,
+        [ROOT],
+        [(0, it) for it in (f"CREATE TABLE t {LEAF}", ROW, "TRUNCATE t")],
+        True,
+    ),
+    ("ALL TABLES", [], [*OPEN, (0, TABLE), (0, ROW)], False),
+    ("ALL TABLES", [], [(0, it) for it in (TABLE, ROW, "VACUUM FULL t")], False),
+    ("ALL TABLES", [], [(0, it) for it in (TABLE, ROW, "VACUUM FREEZE")], False),
+    (
+        "ALL TABLES",
+        [],
+        [(0, it) for it in (TABLE, ROW, "BEGIN", LESS, "ROLLBACK")],
+        False,
+    ),
+]
+
+
+def test_sessions_and_what_only_looks_like_a_change(
+    server: EmbeddedServer, looks: Looks
+) -> None:
+    for scope, before, statements, is_marked in SESSIONS:
+        if "SCHEMA" in scope and server.major < 15:
+            continue
+        fresh(looks, scope, before)
+        looks.begin()
+        with psycopg.connect(looks._conn.info.dsn, autocommit=True) as other:
+            for session, statement in statements:
+                (looks._conn, other)[session].execute(statement.encode())
+            found = looks.codes()
+        assert (statements, bool(found)) == (statements, is_marked)
+
+
+def test_the_rows_of_a_table(looks: Looks) -> None:
+    conn = looks._conn
+    fresh(looks, "ALL TABLES", [TABLE])
+    found = [rows_of(conn, "public.t")]
+    for statement in (ROW, "TRUNCATE t", "ANALYZE t", ROW):
+        looks.sql(statement)
+        found.append(rows_of(conn, "public.t"))
+    never, none, some = Rows.NEVER, Rows.NONE, Rows.SOME
+    assert found == [never, some, none, none, some]
+    # Row-level security hides rows.
+    looks.sql(
+        "DROP ROLE IF EXISTS narrow",
+        "CREATE ROLE narrow",
+        "GRANT USAGE ON SCHEMA public TO narrow",
+        "GRANT SELECT ON t TO narrow",
+        "ALTER TABLE t ENABLE ROW LEVEL SECURITY",
+        "SET ROLE narrow",
+    )
+    assert conn.execute("SELECT count(*) FROM t").fetchone() == (0,)
+    assert rows_of(conn, "public.t") is some
+    looks.sql("RESET ROLE", "DROP OWNED BY narrow", "DROP ROLE narrow")
 
 
 #: What exists at the first look, statements that change and change back, and the code of the mark.

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime as dt
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +18,7 @@ from walrow._log.items import LogColumn, LogTable, LogVersion
 from walrow._log.left import Absence, Left, Owner
 from walrow._log.marks import Reason, Why, ended, marked
 from walrow._log.names import find_table, owners
+from walrow._log.needs import read_published, write_published
 from walrow._log.new_files import NewFile, Pending, is_explained
 from walrow._log.published import Published
 from walrow._log.young_tables import FirstRow, YoungTable
@@ -33,6 +36,7 @@ from walrow._receive.marks import (
     absent,
     after_load,
     after_look,
+    after_names,
     at_beginning,
     settled,
 )
@@ -161,6 +165,28 @@ def test_the_last_truncate_has_made_a_file_or_a_rewrite_after_it(
     assert not is_explained({20: file}, [])
     other = NewFile(703, 702, columns=False, known_columns=False)
     assert not is_explained({20: file, 21: other}, [700])
+
+
+def test_an_older_record_is_a_baseline(tmp_path: Path) -> None:
+    write_published(tmp_path, at_beginning([TABLE], (), ["p"], Lsn(8)))
+    file = tmp_path / "_load-needed"
+    found = json.loads(file.read_text("utf-8"))
+    for key in ("publications", "compared", "names"):
+        del found[key]
+    for key in ("since", "lacking", "schema", "names"):
+        del found["published"]["20"][key]
+    file.write_text(json.dumps(found), "utf-8")
+    before = read_published(lambda name: (tmp_path / name).read_bytes())
+    table = TABLE._replace(schema="701", names=["regclass"])
+    record = after_look(
+        after_names(before, {"regclass": {"1": 2}}),
+        Look([table], ["p"], Lsn(24), Lsn(24)),
+    )
+    ask = ONLY._replace(versions=lambda _since, _until: [(20, Lsn(20), ["v", "id"])])
+    assert codes(settled(record, {}, Lsn(24), Lsn(24), ask)) == []
+    # The next look has what this one saw.
+    later = after_names(record, {"regclass": {"1": 3}})
+    assert codes(later) == ["names_changed"]
 
 
 @pytest.mark.parametrize(

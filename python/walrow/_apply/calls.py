@@ -406,7 +406,8 @@ class Call:
         return token is None or token.deleted_column is None
 
     def _refuse_incomplete(self, start: Lsn) -> None:
-        refuse_incomplete(self.log, self.table, start, self.end)
+        table = self.table.for_target(self.rules.truncates, start)
+        refuse_incomplete(self.log, table, start, self.end)
 
     def _refuse_pruned(self, start: Lsn) -> None:
         """Refuses a log that lacks removed changes of the table after the start."""

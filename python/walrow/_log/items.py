@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import datetime as dt
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from walrow._log.left import Left, split
-from walrow._log.marks import Mark
+from walrow._log.marks import Mark, unless_emptied
 from walrow._lsn import Lsn
 from walrow._results import Result, result
+
+if TYPE_CHECKING:
+    from walrow.typing import Truncates
 
 
 @result
@@ -104,6 +108,13 @@ class LogTable(Result):
     name: str
     schema: str | None = None
     left: Left | None = None
+
+    def for_target(self, truncates: Truncates, start: Lsn) -> LogTable:
+        """The table with the marks that count for a target with this policy and position."""
+        if truncates == "apply":
+            return self
+        marks = unless_emptied(self.marks, start, self.loaded)
+        return replace(self, marks=tuple(marks))
 
     @property
     def pair(self) -> tuple[str, str]:

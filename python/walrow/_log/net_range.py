@@ -99,6 +99,7 @@ def net_of(
     stored = _stored(start, location, source)
     first, last = _span(directory, start if stored is None else stored.end, end)
     found = resolve(log, tables, record, table, last)
+    found = found.for_target(rules.truncates, first)
     span = Range(location, found, first, last, directory.end, accepted)
     if not found.versions and found.oid in directory.removed():
         raise span.pruned(directory.start)
