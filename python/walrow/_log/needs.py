@@ -17,6 +17,7 @@ from walrow._core import LogObjects
 from walrow._log.marks import Mark, Why
 from walrow._log.new_files import NewFile, NewFiles, Pending
 from walrow._log.published import Published
+from walrow._log.told import Hearing
 from walrow._log.young_tables import YoungTable
 from walrow._lsn import Lsn
 from walrow.errors import LogError
@@ -137,6 +138,8 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 )
                 for oid, each in found["new_files"].items()
             },
+            # Earlier versions have not written it.
+            None if found.get("told") is None else Hearing.of(found["told"]),
         )
     except FileNotFoundError:
         return Published(None, Lsn(0), 0, {}, {}, {})
@@ -177,6 +180,7 @@ def write_published(log: Path, value: Published) -> None:
             oid: {"pending": each.pending.record(), "files": each.files}
             for oid, each in value.new_files.items()
         },
+        "told": None if value.told is None else value.told.record(),
     }
     LogObjects(log).replace(_NEEDED, json.dumps(record).encode())
 

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from walrow._log.marks import Mark
 from walrow._log.new_files import NewFiles
+from walrow._log.told import Hearing
 from walrow._log.young_tables import YoungTable
 from walrow._lsn import Lsn
 
@@ -20,6 +21,7 @@ class Published(NamedTuple):
         marks: When tables were not whole.
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
+        told: What is known of the event trigger. None if no look has asked for it.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -28,3 +30,4 @@ class Published(NamedTuple):
     marks: dict[int, list[Mark]]
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
+    told: Hearing | None = None

@@ -22,9 +22,18 @@ from walrow._log.marks import Why
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_xid, truncates
+from walrow._log.told import Message, told_by
 from walrow._lsn import Lsn
 from walrow._postgres import published
 from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.ddl_trigger import (
+    PREFIX,
+    Absent,
+    Broken,
+    Trigger,
+    Working,
+    trigger_state,
+)
 from walrow._postgres.preflight.finding import listed
 from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
@@ -37,6 +46,7 @@ from walrow._receive.marks import (
     at_beginning,
     settled,
 )
+from walrow._receive.told import Heard, after_messages, first_place
 from walrow._results import counted
 from walrow.errors import Error, LogError
 from walrow.log import Log
@@ -54,6 +64,7 @@ class Completeness:
         publications: Sequence[str],
         note: Callable[[str], None],
         aged: Callable[[], None],
+        trigger: Callable[[bool], None],
     ) -> None:
         """Stores the arguments.
 
@@ -64,12 +75,13 @@ class Completeness:
             publications: The publications.
             note: Is called with messages for the user.
             aged: Is called when a type was altered, so that the log needs the catalog again.
+            trigger: Is called with whether the database has an event trigger of walrow.
         """
         self._given = {**given, "connect_timeout": 5}
         self._asker = asker
         self._log = log
         self._publications = publications
-        self._note, self._aged = note, aged
+        self._note, self._aged, self._tell_trigger = note, aged, trigger
         self._lock = threading.Lock()
         self._due = 0.0
         self._seen = -1
@@ -79,14 +91,21 @@ class Completeness:
         #: The stamps of the last look. None in a new process, which looks at everything.
         self._stamps: Stamps | None = None
         self._look: Look | None = None
+        self._trigger: Trigger = Absent()
+        #: The last message that the log took. It may have had others before this process.
+        self._last_message: Lsn | None = None
+        self._has_read = False
+        self._has_exceptions = False
 
-    def look(self, durable: Lsn, catalogs: int) -> None:
+    def look(self, durable: Lsn, catalogs: int, message: Lsn | None) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
 
         Args:
             durable: Where the log ends.
             catalogs: How often the catalog was read.
+            message: The last transaction with a message that the log took in this process.
         """
+        self._last_message = message
         now = time.monotonic()
         if now < self._due and catalogs == self._seen:
             return
@@ -123,9 +142,10 @@ class Completeness:
         record = at_beginning(tables, lacking, last, start)
         self._store(record._replace(marks={}), record)
 
-    def compare_now(self, durable: Lsn) -> Future[None]:
+    def compare_now(self, durable: Lsn, message: Lsn | None) -> Future[None]:
         """Compares once more, up to where the log ends. All that is durable is published."""
-        return self._asker.ask(partial(self._compare, durable))
+        self._last_message = message
+        return self._asker.ask(partial(self._compare, durable, is_last=True))
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -143,10 +163,16 @@ class Completeness:
     def _object(self, name: str) -> bytes:
         return LogObjects(self._log).read(name)[0]
 
-    def _compare(self, durable: Lsn, conn: psycopg.Connection[Any]) -> None:
+    def _compare(
+        self, durable: Lsn, conn: psycopg.Connection[Any], *, is_last: bool = False
+    ) -> None:
 
         generation = self._generation
         try:
+            # A command before it is in the catalog that is read.
+            begun = published.end_of_wal(conn)
+            self._has_exceptions = conn.info.server_version >= _HAS_EXCEPTIONS
+            self._see_trigger(trigger_state(conn))
             # Before the tables: what changes meanwhile moves the next ones.
             stamps = published.stamps(conn, self._publications)
             before, look = self._stamps, None
@@ -158,10 +184,10 @@ class Completeness:
                     conn, self._publications, sized=False, oids=moved
                 )
                 seen = published.end_of_wal(conn)
-                look = Look(tables, last, durable, seen, moved)
+                look = Look(tables, last, durable, seen, moved, begun, self._stamp)
             with self._lock:
                 if generation == self._generation:
-                    self._take(look, durable)
+                    self._take(look, durable, begun, is_last=is_last)
                     self._stamps = stamps
         except LogError as error:
             # After another error, the next look tries again.
@@ -173,13 +199,68 @@ class Completeness:
             # The next look tries again.
             pass
 
-    def _take(self, look: Look | None, durable: Lsn) -> None:
+    @property
+    def _stamp(self) -> str | None:
+        return self._trigger.stamp if isinstance(self._trigger, Working) else None
+
+    def _see_trigger(self, found: Trigger) -> None:
+        if isinstance(found, Broken) and found != self._trigger:
+            self._note(
+                f"warning: the event trigger of walrow is not reliable: {found.why}"
+            )
+        self._trigger = found
+        self._tell_trigger(not isinstance(found, Absent))
+
+    def _take(
+        self, look: Look | None, durable: Lsn, begun: Lsn, *, is_last: bool
+    ) -> None:
         before = self._record()
         after = before._replace(position=durable)
+        if look is None and before.told is not None:
+            told = before.told._replace(seen=begun, trigger=self._stamp)
+            after = after._replace(told=told)
         if look is not None:
             after = after_look(before, look)
             self._look = look if self._look is None else look.joined(self._look)
+        after = self._told_in_log(after, durable, is_last=is_last)
         self._store(before, self._tables_in_log(after, durable))
+
+    def _told_in_log(
+        self, record: Published, durable: Lsn, *, is_last: bool
+    ) -> Published:
+        """Compares the record with the messages of the event trigger in the log."""
+        told = record.told
+        if told is None:
+            return record
+        start, last = first_place(told), self._last_message
+        heard = Heard([], durable, is_last=is_last)
+        try:
+            if not self._has_read or (last is not None and last >= start):
+                log = Log(self._log)
+                messages = [
+                    Message(lsn, xid, not is_doubtful, it)
+                    for lsn, xid, is_doubtful, content in log._log.messages(
+                        PREFIX, start
+                    )
+                    if (it := told_by(content)) is not None
+                ]
+                heard = Heard(
+                    messages,
+                    log.end,
+                    partial(truncates, log._log),
+                    is_last=is_last,
+                    has_exceptions=self._has_exceptions,
+                )
+            after, silent = after_messages(record, heard)
+        except (Error, OSError):
+            # The next look tries again.
+            return record
+        self._has_read = True
+        if silent:
+            tables = record.tables or {}
+            names = listed(sorted(tables[oid]["name"] for oid in silent))
+            self._note(f"{_UNRELIABLE}: no message came of a change of {names}")
+        return after
 
     def _tables_in_log(self, record: Published, durable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
@@ -225,3 +306,6 @@ def _said(names: list[str], reasons: str, log: Path) -> str:
 
 
 _LOOK_SECONDS = 30.0
+#: From version 19 on, a publication of all tables may leave some out.
+_HAS_EXCEPTIONS = 190_000
+_UNRELIABLE = "warning: the event trigger of walrow is not reliable"

@@ -141,6 +141,7 @@ class Driver:
             publications=self._server.publications,
             note=self._reports.add,
             aged=lambda: self._tell(events.CatalogAged()),
+            trigger=lambda is_there: self._tell(events.TriggerSeen(is_there)),
         )
 
     def run(self) -> Received:
@@ -243,7 +244,7 @@ class Driver:
             self._tell_timeline(self._timeline_watch.look())
             if core.disk is not None and core.disk.is_compared:
                 times = core.disk.definitions.times
-                self._completeness.look(core.durable, times)
+                self._completeness.look(core.durable, times, core.counts.last_message)
         if core.word is not None:
             self._report(*core.word)
 
@@ -330,7 +331,9 @@ class Driver:
                 self._answer(dropped, events.SlotDropped, events.SlotDropped)
             case events.AskLast():
                 self._goal.find_left()
-                compared = self._completeness.compare_now(self._core.durable)
+                compared = self._completeness.compare_now(
+                    self._core.durable, self._core.counts.last_message
+                )
                 last = events.LastAnswered()
                 self._answer(compared, lambda _: last, lambda _: last)
             case events.Say(word, note):

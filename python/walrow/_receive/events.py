@@ -72,6 +72,7 @@ class Found:
         is_standby: Whether it is a standby.
         slot: The slot. None if it does not exist.
         status: The status of the log's last transaction, if the slot does not send it again.
+        has_trigger: Whether the database has an event trigger of walrow.
     """
 
     number: int
@@ -80,6 +81,7 @@ class Found:
     is_standby: bool
     slot: SlotFound | None
     status: XidStatus | None
+    has_trigger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,13 @@ class StopRecorded:
     note: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class TriggerSeen:
+    """A look shows whether the database has an event trigger of walrow."""
+
+    is_there: bool
+
+
 LinkEvent = (
     Linked
     | LogOpened
@@ -164,6 +173,7 @@ LinkEvent = (
     | TimelineSeen
     | Judged
     | StopRecorded
+    | TriggerSeen
 )
 
 

@@ -49,6 +49,7 @@ from walrow._receive.events import (
     StartStream,
     StopRecorded,
     TimelineSeen,
+    TriggerSeen,
     WatchTimeline,
 )
 from walrow._receive.link_states import (
@@ -142,6 +143,8 @@ class Link:
         self._timeline_start: Lsn | None = None
         #: Up to where the server has sent WAL, on this timeline.
         self._sent = Lsn(0)
+        #: Whether the server has the event trigger.
+        self._has_trigger = False
         #: Up to where the slot was confirmed when this connection began.
         self._confirmed = Lsn(0)
         self._slot_start: SlotStart | None = None
@@ -239,6 +242,10 @@ class Link:
                 if isinstance(self.state, Preparing):
                     self.state = replace(self.state, answered=now)
                 return [] if note is None else [Note(note)]
+            case TriggerSeen(is_there):
+                # What is wanted up to the goal comes over this connection.
+                if is_there != self._has_trigger and self.is_steady and not self.goal:
+                    return [HangUp(self.number), *self._connect(now)]
             case TimelineSeen(timeline):
                 return self._new_timeline(timeline, log, now)
             case Judged(confirmed):
@@ -372,6 +379,7 @@ class Link:
     def _found(self, found: Found, log: LogSeen, now: float) -> list[Action | Wish]:
         """Checks that the server has the WAL that was received."""
         system, before = found.system, self.timeline
+        self._has_trigger = found.has_trigger
         history: Sequence[Any] = ()
         if not isinstance(found.history, Error):
             history = found.history
@@ -555,7 +563,11 @@ class Link:
             durable=log.durable,
             last=log.last,
             known=log.asked,
-            wanted=asked_options(wishes.publications, wishes.stream_options),
+            wanted=asked_options(
+                wishes.publications,
+                wishes.stream_options,
+                has_trigger=self._has_trigger,
+            ),
             was_compared=self._before is Comparison.ONLY,
         )
         self._purpose = plan.comparison

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walrow._log.marks import Reason, Why, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
+from walrow._log.told import Hearing
 from walrow._log.young_tables import REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
 from walrow._lsn import Lsn
+from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -43,6 +45,8 @@ class Look(NamedTuple):
         durable: Where the log ended before.
         seen: The server's position after.
         moved: The OIDs of the tables that may differ from the last look. None: all.
+        begun: The server's position before.
+        trigger: The stamp of the event trigger. None if it does not work.
     """
 
     tables: Sequence[PublishedTable]
@@ -50,6 +54,8 @@ class Look(NamedTuple):
     durable: Lsn
     seen: Lsn
     moved: Collection[int] | None = None
+    begun: Lsn = Lsn(0)
+    trigger: str | None = None
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""
@@ -76,19 +82,24 @@ def at_beginning(
     reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
     marks = {oid: marked([], [reason], start) for oid in lacking}
     pictures = {table.oid: _picture(table, None) for table in tables}
-    return Published(pictures, start, last_oid, marks, {}, {})
+    told = Hearing(start, start, last_oid, None, {})
+    return Published(pictures, start, last_oid, marks, {}, {}, told)
 
 
 def after_look(before: Published, look: Look) -> Published:
     """The record after a look."""
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
+    asking = set()
     for table in look.tables:
         if before.tables is None:
             continue
         oid, known = table.oid, known_tables.get(table.oid)
         if known is not None:
             reasons = list(_differences(known, table, before.last_oid))
+            if PUBLISHED_LESS in reasons and _may_be_exact(before, look, known, table):
+                reasons.remove(PUBLISHED_LESS)
+                asking.add(oid)
             if new_files := _new_files(known, table):
                 first = files.get(oid)
                 since = before.position if first is None else first.pending.since
@@ -108,7 +119,8 @@ def after_look(before: Published, look: Look) -> Published:
     pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
     for table in look.tables:
         pictures[table.oid] = _picture(table, known_tables.get(table.oid))
-    return Published(pictures, look.durable, look.last_oid, marks, young, files)
+    told = after_moves(before, look, pictures, asking)
+    return Published(pictures, look.durable, look.last_oid, marks, young, files, told)
 
 
 def settled(
@@ -198,7 +210,7 @@ def after_load(
             # Columns that the load does not have yet are no earlier ones.
             came = {_folded(column.quoted) for column in later[table.oid].columns}
             picture["gone"] = [name for name in picture["gone"] if name not in came]
-        pictures[table.oid] = picture
+        pictures[table.oid] = picture | {"loaded": point}
         if table.oid in marks:
             marks[table.oid] = ended(marks[table.oid], point)
     loaded = before._replace(
@@ -248,6 +260,8 @@ def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[st
         ],
         "memberships": [list(each) for each in table.memberships],
         "definitions": dict(table.definitions),
+        "stamp": table.stamp,
+        "loaded": (before or {}).get("loaded", 0),
     }
 
 
@@ -325,10 +339,20 @@ def _publication_differences(
     then = {tuple(each) for each in before["memberships"]}
     now = {tuple(each) for each in table.memberships}
     if then and not {each[0] for each in then} & {each[0] for each in now}:
-        yield Reason(Why.LEFT, "it was not in the publication for a while")
+        yield LEFT
     elif len({_operations(it) for it in (then, now, then & now)}) > 1:
-        text = "its publication has changed, and may have published less for a while"
-        yield Reason(Why.PUBLISHES, text)
+        yield PUBLISHED_LESS
+
+
+def _may_be_exact(
+    before: Published, look: Look, known: Mapping[str, Any], table: PublishedTable
+) -> bool:
+    """Whether messages tell if a publication that has the same options has had others."""
+    then, now = (
+        {(place, it.partition(" ")[2], operations) for place, it, operations in each}
+        for each in (known["memberships"], table.memberships)
+    )
+    return then == now and covers(before.told, look)
 
 
 def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:
