@@ -74,7 +74,7 @@ def trigger_state(conn: psycopg.Connection[Any]) -> Trigger:
     if not found:
         return Absent()
     why = next(_faults(found), None)
-    stamp = json.dumps(found, sort_keys=True)
+    stamp = _digest(json.dumps(found, sort_keys=True))
     return Working(stamp) if why is None else Broken(why)
 
 
@@ -405,11 +405,16 @@ END
 $walrow$;
 """  # noqa: S608 - there is nothing of a user in it
 
+
+def _digest(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
 #: Digests of what its functions do, by their names.
 _SOURCES = {
-    name: hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()
+    name: _digest(body)
     for name, body in re.findall(
-        r"FUNCTION walrow\.(\w+)\(.*?AS \$function\$(.*?)\$function\$;",
+        r"REPLACE FUNCTION walrow\.(\w+)\(.*?AS \$function\$(.*?)\$function\$;",
         _MADE,
         re.DOTALL,
     )
