@@ -34,26 +34,25 @@ from walrow._postgres.published import (
     TablePart,
 )
 from walrow._receive.marks import Look, after_load, after_look, at_beginning
+from walrow._receive.status import Status
 from walrow._receive.told import Heard, after_messages
 from walrow.postgres import ddl_trigger
 
 PUBLICATION = 16384
 TABLE = PublishedTable(
-    20,
-    "public.t",
-    "d",
-    [PublishedColumn(1, "id", 23, -1, True, None)],
-    [],
-    [TablePart(20, "public.t", False, 20, 24, "p", 700, 600, [], "", 0)],
-    False,
-    False,
-    [Membership(f"{PUBLICATION} all", "700 {}", "iudt")],
-    1,
-    [],
-    [],
-    {},
-    False,
-    "1",
+    oid=20,
+    name="public.t",
+    identity="d",
+    columns=[PublishedColumn(1, "id", 23, -1, True, None, False, 1)],
+    filters=[],
+    parts=[TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0)],
+    memberships=[Membership(f"{PUBLICATION} all", "700 {}", "iudt")],
+    last_column=1,
+    altered=[],
+    dropped=[],
+    definitions={},
+    has_altered_types=False,
+    stamp="1",
 )
 ALTERED = TABLE._replace(stamp="2")
 RENAMED = TableTold(
@@ -65,17 +64,17 @@ AGAIN = TABLE._replace(memberships=[Membership(f"{PUBLICATION} all", "703 {}", "
 
 def looked(*tables: PublishedTable, trigger: str | None = "stamp") -> Published:
     """The record after looks at a table, while the log has everything."""
-    record = at_beginning([tables[0]], (), 100, Lsn(8))
+    record = at_beginning([tables[0]], (), ["p"], Lsn(8))
     for number, table in enumerate((tables[0], *tables[1:]), 1):
         at = Lsn(8 + 8 * number)
-        record = after_look(record, Look([table], 100, at, at, None, at, trigger))
+        look = Look([table], ["p"], at, at, None, {}, 100, trigger)
+        record = after_look(record, look)
     return record
 
 
-def told(*contents: Told | tuple[int, Told], is_certain: bool = True) -> list[Message]:
-    """Messages between the last two looks of `looked`. A number is that of the transaction."""
-    pairs = [it if type(it) is tuple else (701, it) for it in contents]
-    return [Message(Lsn(20), xid, is_certain, it) for xid, it in pairs]  # type: ignore[arg-type]
+def told(*contents: Told, is_certain: bool = True) -> list[Message]:
+    """Messages between the last two looks of `looked`."""
+    return [Message(Lsn(20), 701, is_certain, it) for it in contents]
 
 
 def codes(
@@ -105,7 +104,7 @@ def test_a_message_counts_only_if_its_table_has_moved() -> None:
 
 def test_a_change_without_a_message_is_said() -> None:
     wider = ALTERED._replace(
-        columns=[*TABLE.columns, PublishedColumn(2, "v", 25, -1, False, None)]
+        columns=[*TABLE.columns, PublishedColumn(2, "v", 25, -1, False, None, False, 2)]
     )
     assert codes(looked(TABLE, wider), []) == ([], [20])
     assert codes(looked(TABLE, wider), told(RENAMED._replace(columns={})))[1] == []
@@ -156,20 +155,21 @@ CHAIN = [
     ],
 )
 def test_a_publication_is_exact_only_with_each_of_its_messages(
-    messages: list[Any],
+    messages: list[tuple[int, Told]],
     is_exact: bool,  # noqa: FBT001
 ) -> None:
+    sent = [Message(Lsn(20), xid, True, it) for xid, it in messages]
     record = looked(TABLE, AGAIN)
     assert record.marks == {}
     expected = [] if is_exact else [Why.PUBLISHES.value]
-    assert codes(record, told(*messages))[0] == expected
+    assert codes(record, sent)[0] == expected
     # Without a trigger that worked all the time, and if a message may be rolled back.
-    assert codes(looked(TABLE, AGAIN, trigger=None), told(*messages))[0] == [
-        Why.PUBLISHES.value
-    ]
-    assert codes(record, told(*messages, is_certain=False))[0] == [Why.PUBLISHES.value]
+    less = [Why.PUBLISHES.value]
+    assert codes(looked(TABLE, AGAIN, trigger=None), sent)[0] == less
+    doubtful = [it._replace(is_certain=False) for it in sent]
+    assert codes(record, doubtful)[0] == less
     # No look follows that could find the rest.
-    heard = Heard(told(*messages), Lsn(12), is_last=True)
+    heard = Heard(sent, Lsn(12), is_last=True)
     assert after_messages(record, heard)[0].marks
 
 
@@ -343,7 +343,7 @@ class Database:
             self.conn.execute(statement.encode())
 
     def receive(self, **options: Any) -> None:
-        def status(it: walrow.Status) -> None:
+        def status(it: Status) -> None:
             if it.note:
                 self.notes.append(it.note)
 
@@ -387,7 +387,7 @@ def database(server: EmbeddedServer, tmp_path: Path) -> Iterator[Database]:
                 " WITH (publish_via_partition_root)"
             )
             yield found
-            found.run(f"SELECT pg_drop_replication_slot('{name}')")
+            found.run(DROP_SLOTS)
         finally:
             found.conn.close()
 
@@ -451,6 +451,11 @@ BLIND = {
     ),
     "off": ("SET event_triggers = off", "RESET event_triggers"),
 }
+DROP_SLOTS = """
+SELECT pg_drop_replication_slot(slot_name)
+FROM pg_replication_slots
+WHERE database = current_database()
+"""
 LESS = "ALTER PUBLICATION told_same SET (publish = 'insert')"
 MORE = "ALTER PUBLICATION told_same SET (publish = 'insert, update, delete, truncate')"
 

@@ -107,15 +107,16 @@ class Hearing(NamedTuple):
 
     Attributes:
         place: Messages of transactions before it were read.
-        seen: The server's position before the last look.
-        last_oid: The greatest OID of a relation at the look before which all messages were read.
+        seen: Where the log ended at the last look: it has seen all that messages before it say.
+        oids: The greatest OIDs of a table at the last looks. Tables that messages show, and the
+            looks do not, have greater ones than the first.
         trigger: The stamp of the trigger at the last look. None if it did not work.
         moved: What has moved, by OID. 0 stands for each table that is not published.
     """
 
     place: Lsn
     seen: Lsn
-    last_oid: int
+    oids: list[int]
     trigger: str | None
     moved: dict[int, Moved]
 
@@ -128,7 +129,7 @@ class Hearing(NamedTuple):
         }
         trigger = found["trigger"]
         place, seen = Lsn(found["place"]), Lsn(found["seen"])
-        return cls(place, seen, int(found["last_oid"]), trigger, moved)
+        return cls(place, seen, list(found["oids"]), trigger, moved)
 
     def record(self) -> dict[str, Any]:
         """The value as JSON."""

@@ -26,6 +26,7 @@ from walrow._postgres.failures import OBJECT_IN_USE
 from walrow._postgres.preflight import preflight
 from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.server_errors import replication_error
+from walrow._postgres.slot_positions import has_other_positions
 from walrow._postgres.slots import slots
 from walrow._postgres.temporary_publication import create_if_missing, named
 from walrow._postgres.waiting import Waiting
@@ -96,6 +97,8 @@ class Connector:
         self._wakeup, self._heard = wakeup, heard
         self._thread = asking_thread("walrow-connect", self._close)
         self._stream: ReplicationStream | None = None
+        #: Whether the server's SQL functions return other LSNs than its stream has.
+        self._has_other_positions = False
 
     @property
     def stream(self) -> ReplicationStream:
@@ -158,8 +161,16 @@ class Connector:
         status = None if slot is None else _status(conn, system, slot, last)
         is_standby = row is None or bool(row[0])
         has_trigger = conn.execute(sql.SQL(_TRIGGER).format(*TRIGGERS)).fetchone()
+        self._has_other_positions = has_other_positions(conn)
         return Found(
-            number, system, history, is_standby, slot, status, has_trigger is not None
+            number,
+            system,
+            history,
+            is_standby,
+            slot,
+            status,
+            self._has_other_positions,
+            has_trigger is not None,
         )
 
     def make(
@@ -195,11 +206,13 @@ class Connector:
         if Part.FAILOVER in parts and self._copy_to_standbys():
             notes.append(f'slot "{self._slot}" is copied to standbys now')
         if Part.SLOT_START in parts:
-            start = _slot_start(conn, self._slot, wanted.confirmed)
+            start = _slot_start(
+                conn, self._slot, wanted.confirmed, is_other=self._has_other_positions
+            )
         if Part.PREFLIGHT in parts:
             findings = self._preflight()
         if Part.GOAL in parts:
-            position = goal.find()
+            position = goal.find(is_other=self._has_other_positions)
         return Checked(wanted.number, tuple(notes), start, findings, position)
 
     def start(self, number: int, start: Lsn, options: dict[str, Any]) -> Started:
@@ -273,7 +286,9 @@ def _status(
     return XidStatus(None if found is None else found[0], waits)
 
 
-def _slot_start(conn: psycopg.Connection[Any], slot: str, confirmed: Lsn) -> SlotStart:
+def _slot_start(
+    conn: psycopg.Connection[Any], slot: str, confirmed: Lsn, *, is_other: bool
+) -> SlotStart:
     """Finds what may have been prepared before the position of a slot that exists.
 
     The server does not send the rows of such a transaction again, only its commit. Up to
@@ -286,6 +301,8 @@ def _slot_start(conn: psycopg.Connection[Any], slot: str, confirmed: Lsn) -> Slo
     if is_standby:
         # It does not show prepared transactions.
         return SlotStart(confirmed, _LAST)
+    if is_other:
+        return SlotStart(confirmed, _LAST, prepared)
     # After the question: transactions that were decided by then were committed up to
     # here.
     row = conn.execute(_END_OF_WAL).fetchone()

@@ -113,6 +113,8 @@ class Link:
         timeline: The timeline on which it was received last.
         goal: Everything up to it is wanted. None if that is not known, or there is no end.
         useless_slot: The slot that a first load has left that failed.
+        has_other_positions: Whether the server's SQL functions return other LSNs than its stream
+            has.
     """
 
     def __init__(
@@ -134,6 +136,7 @@ class Link:
         self.timeline: int | None = None
         self.goal: Lsn | None = None
         self.useless_slot: str | None = None
+        self.has_other_positions = False
         self._numbers = 0
         #: When the attempt has begun, and when one has streamed last.
         self._since, self._streamed = now, -math.inf
@@ -378,6 +381,14 @@ class Link:
 
     def _found(self, found: Found, log: LogSeen, now: float) -> list[Action | Wish]:
         """Checks that the server has the WAL that was received."""
+        is_new = found.has_other_positions and not self.has_other_positions
+        self.has_other_positions = found.has_other_positions
+        notes: list[Action | Wish] = [Note(_OTHER_POSITIONS)] * is_new
+        return [*notes, *self._compare_timeline(found, log, now)]
+
+    def _compare_timeline(
+        self, found: Found, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
         system, before = found.system, self.timeline
         self._has_trigger = found.has_trigger
         history: Sequence[Any] = ()
@@ -655,6 +666,10 @@ def _line(finding: Finding) -> str:
 
 #: Connecting, questions and the stream's start take less than this between two answers.
 ANSWER_SECONDS = 90.0
+_OTHER_POSITIONS = (
+    "warning: the server's SQL functions return other LSNs than its stream has, so its lag "
+    "and the WAL that the slot keeps are unknown"
+)
 _WITHOUT_STREAMING = (
     "Until the log has passed this place, large transactions come at their commit"
 )

@@ -45,7 +45,7 @@ class Heard(NamedTuple):
 
     messages: Sequence[Message]
     end: Lsn
-    truncates: Callable[[int, Lsn], Collection[int]] = lambda _oid, _since: ()
+    truncates: Callable[[int, Lsn], Collection[Any]] = lambda _oid, _since: ()
     is_last: bool = False
     has_exceptions: bool = False
 
@@ -66,7 +66,8 @@ def after_moves(
     """
     told, known = before.told, before.tables or {}
     if told is None:
-        return Hearing(look.durable, look.begun, look.last_oid, look.trigger, {})
+        place = look.durable
+        return Hearing(place, place, [look.last_oid], look.trigger, {})
     is_covered = covers(told, look)
     moved = dict(told.moved)
 
@@ -83,9 +84,15 @@ def after_moves(
         # An earlier version of walrow has written no stamps.
         if "stamp" in known[oid] and _stamp(known[oid]) != _stamp(pictures[oid]):
             add(oid, known[oid])
-    is_read = told.place >= told.seen
-    last_oid = before.last_oid if is_read else told.last_oid
-    return Hearing(told.place, look.begun, last_oid, look.trigger, moved)
+    after = unmoved(told, look.durable, look.trigger)
+    return after._replace(oids=[*after.oids[:-1], look.last_oid], moved=moved)
+
+
+def unmoved(told: Hearing, durable: Lsn, trigger: str | None) -> Hearing:
+    """What is known of the trigger after a look at what is still the same."""
+    # The look before the last one: the last one was later than what was read then.
+    first = told.oids[-2:] if told.place >= told.seen else told.oids[:1]
+    return told._replace(seen=durable, trigger=trigger, oids=[*first, told.oids[-1]])
 
 
 def covers(told: Hearing | None, look: Look) -> bool:
@@ -103,8 +110,9 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
     told, tables = record.told, record.tables or {}
     if told is None:
         return record, []
-    end = min(heard.end, told.seen)
-    marks, moved = dict(record.marks), dict(told.moved)
+    # Looks are later than the log, unless the log has waited for the last one.
+    end = heard.end if heard.is_last else min(heard.end, told.seen)
+    marks, moved, noticed = dict(record.marks), dict(told.moved), dict(record.noticed)
     for message in heard.messages:
         if not told.place <= message.lsn < end:
             continue
@@ -113,9 +121,10 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
                 moved[oid] = moved[oid]._replace(is_told=True)
             for reason in _reasons(oid, tables[oid], told, message, heard):
                 marks[oid] = marked(marks.get(oid, ()), [reason], message.lsn)
+                noticed.setdefault(oid, Lsn(message.lsn + 1))
     silent = []
     for oid, each in told.moved.items():
-        is_read = end >= (told.seen if heard.is_last else each.seen)
+        is_read = end >= each.seen
         if not is_read and not (heard.is_last and each.asks):
             continue
         is_told, now = moved.pop(oid).is_told, tables.get(oid)
@@ -123,10 +132,11 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
             continue
         if each.asks and not (is_read and _is_exact(each.was, now, heard.messages)):
             marks[oid] = marked(marks.get(oid, ()), [PUBLISHED_LESS], each.since)
+            noticed.setdefault(oid, each.seen)
         if is_read and not is_told and _facts(each.was) != _facts(now):
             silent.append(oid)
     after = told._replace(place=max(told.place, end), moved=moved)
-    return record._replace(marks=marks, told=after), silent
+    return record._replace(marks=marks, noticed=noticed, told=after), silent
 
 
 def _touched(tables: Mapping[int, Picture], told: Told) -> Collection[int]:
@@ -211,7 +221,7 @@ def _parts(oid: int, it: TableTold) -> Collection[int]:
 def _is_new(told: Hearing, part: int, lsn: Lsn) -> bool:
     """Whether a part that no look has seen may have been there for a while."""
     windows = [told.moved[oid] for oid in (0, part) if oid in told.moved]
-    return part > told.last_oid or any(_has(window, lsn) for window in windows)
+    return part > told.oids[0] or any(_has(window, lsn) for window in windows)
 
 
 def _is_exact(was: Picture, now: Picture, messages: Sequence[Message]) -> bool:
