@@ -102,6 +102,17 @@ def test_a_message_counts_only_if_its_table_has_moved() -> None:
     assert codes(loaded, told(RENAMED))[0] == []
 
 
+def test_an_exception_leaves_no_trace_but_a_message() -> None:
+    left = [Why.LEFT.value]
+    excepted = RENAMED._replace(columns={}, publications={})
+    root = excepted._replace(oid=19, is_partitioned=True, parts=frozenset({20}))
+    for message in (excepted, root):
+        assert codes(looked(TABLE, TABLE), told(message)) == ([], [])
+        found = codes(looked(TABLE, TABLE), told(message), has_exceptions=True)
+        assert found == (left, [])
+    assert codes(looked(TABLE, TABLE), told(RENAMED), has_exceptions=True) == ([], [])
+
+
 def test_a_change_without_a_message_is_said() -> None:
     wider = ALTERED._replace(
         columns=[*TABLE.columns, PublishedColumn(2, "v", 25, -1, False, None, False, 2)]

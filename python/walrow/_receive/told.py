@@ -176,15 +176,16 @@ def _reasons(  # noqa: PLR0912 -- a case for each kind
         case TableTold():
             if any(_is_new(told, part, lsn) for part in _parts(oid, it) - files.keys()):
                 yield Reason(Why.PARTITIONS, "partitions were attached or detached")
-            if it.oid != oid:
-                return
-            if was is not None:
+            is_own = it.oid == oid
+            if is_own and was is not None:
                 yield from _column_reasons(was, now, it)
-            # The catalog keeps no trace of an exception that was made and taken back.
-            if was is not None or heard.has_exceptions:
-                ours = set.intersection(*({*_options(each)} for each in both))
+                ours = _options(was).keys() & _options(now)
                 if ours and not ours & it.publications.keys():
                     yield LEFT
+            # The catalog keeps no trace of an exception that was made and taken back.
+            is_about = heard.has_exceptions and (is_own or oid in it.parts)
+            if is_about and _of_all(now) - it.publications.keys():
+                yield LEFT
         case TypeTold(definitions) if was is not None:
             for key in definitions.keys() & was["definitions"].keys():
                 if definitions[key] not in [it["definitions"].get(key) for it in both]:
@@ -267,6 +268,12 @@ def _options(picture: Picture) -> dict[int, str]:
         int(place.split()[0]): publication.partition(" ")[2]
         for place, publication, _ in picture["memberships"]
     }
+
+
+def _of_all(picture: Picture) -> set[int]:
+    """The publications of all tables that publish a table."""
+    places = (place.split() for place, *_ in picture["memberships"])
+    return {int(publication) for publication, kind, *_ in places if kind == "all"}
 
 
 def _files(picture: Picture) -> dict[int, int]:
