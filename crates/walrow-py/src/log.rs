@@ -523,11 +523,7 @@ impl LogDirectory {
 }
 
 /// See `LogDirectory::messages`.
-fn messages(
-    log: &Log,
-    prefix: &str,
-    start: Lsn,
-) -> Result<Vec<(Lsn, u32, bool, Vec<u8>)>, Error> {
+fn messages(log: &Log, prefix: &str, start: Lsn) -> Result<Vec<(Lsn, u32, bool, Vec<u8>)>, Error> {
     let mut plan = Plan::default();
     plan.start = start;
     let mut stream = log.read(&log.plan(&plan)?, start)?;
@@ -547,7 +543,6 @@ fn messages(
     }
     Ok(found)
 }
-
 
 /// The names of the segments to read. A table that the log lacks is looked for in all of them, so that
 /// the error can name those that there are. So is a column that only other tables have: the decoder

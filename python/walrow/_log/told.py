@@ -111,6 +111,7 @@ class Hearing(NamedTuple):
         oids: The greatest OIDs of a table at the last looks. Tables that messages show, and the
             looks do not, have greater ones than the first.
         trigger: The stamp of the trigger at the last look. None if it did not work.
+        others: The sum of the stamps of all tables that were not published then.
         moved: What has moved, by OID. 0 stands for each table that is not published.
     """
 
@@ -118,6 +119,7 @@ class Hearing(NamedTuple):
     seen: Lsn
     oids: list[int]
     trigger: str | None
+    others: int
     moved: dict[int, Moved]
 
     @classmethod
@@ -127,9 +129,8 @@ class Hearing(NamedTuple):
             int(oid): Moved(Lsn(it[0]), Lsn(it[1]), *it[2:])
             for oid, it in found["moved"].items()
         }
-        trigger = found["trigger"]
-        place, seen = Lsn(found["place"]), Lsn(found["seen"])
-        return cls(place, seen, list(found["oids"]), trigger, moved)
+        places: dict[str, Any] = {key: Lsn(found[key]) for key in ("place", "seen")}
+        return cls(**{**found, **places, "moved": moved})
 
     def record(self) -> dict[str, Any]:
         """The value as JSON."""

@@ -35,6 +35,15 @@ class KnownBug(NamedTuple):
     text: str
     sqlstate: str | None = None
 
+    @property
+    def versions(self) -> str:
+        """The affected versions, and in brackets those that have it fixed."""
+        found = [
+            f"{major}.{first}{f' to {major}.{last}' if last > first else ''} ({major}.{last + 1})"
+            for major, (first, last) in sorted(self.affected.items())
+        ]
+        return ", ".join(found)
+
     def words(self, version: int) -> str:
         """What the server does, and what fixes it.
 
@@ -55,14 +64,14 @@ def known_bugs(version: int) -> Iterator[KnownBug]:
     []
     """
     major, minor = divmod(version, _MAJOR)
-    for bug in _BUGS:
+    for bug in BUGS:
         first, last = bug.affected.get(major, (1, 0))
         if first <= minor <= last:
             yield bug
 
 
 _MAJOR = 10_000
-_BUGS = [
+BUGS = [
     KnownBug(
         {15: (0, 5), 16: (0, 1)},
         Concerns.FULL,

@@ -235,9 +235,17 @@ class Completeness:
             new = newcomers(record, tables)
             found = births(conn, names, record.publications or names, new)
             seen = position_after(conn, self._given, is_other=is_other)
-            last_oid = max(stamps.tables, default=0)
+            others = stamps.tables.keys() - (record.tables or {}).keys()
             look = Look(
-                tables, names, durable, seen, moved, found, last_oid, self._stamp
+                tables,
+                names,
+                durable,
+                seen,
+                moved,
+                found,
+                max(stamps.tables, default=0),
+                self._stamp,
+                sum(stamps.tables[oid] for oid in others),
             )
         with self._lock:
             if generation != self._generation:

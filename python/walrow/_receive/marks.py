@@ -51,6 +51,7 @@ class Look(NamedTuple):
         births: The creation of what is new: `newcomers`.
         last_oid: The greatest OID of a table, also of unpublished ones.
         trigger: The stamp of the event trigger. None if it does not work.
+        others: The sum of the stamps of all tables that were not published at the last look.
     """
 
     tables: Sequence[PublishedTable]
@@ -61,6 +62,7 @@ class Look(NamedTuple):
     births: Mapping[Pair, Birth] = MappingProxyType({})
     last_oid: int = 0
     trigger: str | None = None
+    others: int = 0
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""
@@ -104,7 +106,7 @@ def at_beginning(
     noticed = dict.fromkeys(lacking, start)
     oids = [part.oid for table in tables for part in table.parts]
     last_oid = max([*oids, *(table.oid for table in tables)], default=0)
-    told = Hearing(start, start, [last_oid], None, {})
+    told = Hearing(start, start, [last_oid], None, 0, {})
     return Published(pictures, start, list(publications), marks, {}, {}, noticed, told)
 
 

@@ -67,7 +67,7 @@ def after_moves(
     told, known = before.told, before.tables or {}
     if told is None:
         place = look.durable
-        return Hearing(place, place, [look.last_oid], look.trigger, {})
+        return Hearing(place, place, [look.last_oid], look.trigger, look.others, {})
     is_covered = covers(told, look)
     moved = dict(told.moved)
 
@@ -78,14 +78,18 @@ def after_moves(
             new = first._replace(seen=look.seen, asks=first.asks or new.asks)
         moved[oid] = new
 
-    for oid in {0} if look.moved is None else set(look.moved) - known.keys():
+    # A new process does not know which ones have moved.
+    is_same = look.moved is None and told.others == look.others
+    some = set() if is_same else {0} if look.moved is None else set(look.moved)
+    for oid in some - known.keys():
         add(oid, None)
     for oid in known.keys() & pictures.keys():
         # An earlier version of walrow has written no stamps.
         if "stamp" in known[oid] and _stamp(known[oid]) != _stamp(pictures[oid]):
             add(oid, known[oid])
     after = unmoved(told, look.durable, look.trigger)
-    return after._replace(oids=[*after.oids[:-1], look.last_oid], moved=moved)
+    oids = [*after.oids[:-1], look.last_oid]
+    return after._replace(oids=oids, others=look.others, moved=moved)
 
 
 def unmoved(told: Hearing, durable: Lsn, trigger: str | None) -> Hearing:
