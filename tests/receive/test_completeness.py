@@ -218,6 +218,45 @@ def test_partitions_and_tables_that_are_created_are_whole(
     filled.execute("DROP TABLE tree")
 
 
+def test_what_happens_to_a_partition_shows_in_its_root(
+    filled: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    filled.execute(
+        "DROP TABLE IF EXISTS tree",
+        "CREATE TABLE tree (id int PRIMARY KEY, big text) PARTITION BY RANGE (id)",
+        "ALTER TABLE tree ALTER big SET STORAGE EXTERNAL",
+        "CREATE TABLE tree_1 PARTITION OF tree FOR VALUES FROM (0) TO (9)",
+        "CREATE TABLE tree_2 PARTITION OF tree FOR VALUES FROM (9) TO (99)",
+        "ALTER PUBLICATION p SET (publish_via_partition_root = true)",
+        "ALTER PUBLICATION p ADD TABLE tree",
+    )
+    with receiving(filled, monkeypatch):
+        until_loaded(filled.log)
+        # The old image has a NULL for the large value, which is not sent again.
+        filled.execute(
+            "INSERT INTO tree SELECT g, repeat('x', 3000) FROM generate_series(8, 9) g",
+            "ALTER TABLE tree REPLICA IDENTITY FULL",
+            "UPDATE tree SET id = id - 1 WHERE id = 8",
+        )
+        until(lambda: needs_of(filled.log, "tree_1, public.tree_2") is not None)
+        until(partial(has_reached, filled.log, walrow.Lsn(end_of_wal(filled.dsn))))
+        log = walrow.Log(filled.log)
+        log.accept("tree", reason="partition_identity")
+        rows = log.state("tree").to_pyarrow().sort_by("id").to_pylist()
+        found = filled.execute("SELECT * FROM tree ORDER BY id")
+        assert [tuple(row.values()) for row in rows] == found
+        filled.execute("ALTER TABLE tree REPLICA IDENTITY DEFAULT", "TRUNCATE tree_2")
+        until(lambda: needs_of(filled.log, "truncated") is not None)
+        walrow.load("public.tree", log=filled.log, timeout=60)
+        filled.execute("TRUNCATE tree")
+        time.sleep(1)
+        assert needs_of(filled.log, "") is None
+    filled.receive_all()
+    assert needs_of(filled.log, "") is None
+    assert walrow.Log(filled.log).state("tree").to_pyarrow().num_rows == 0
+    filled.execute("DROP TABLE tree")
+
+
 def test_a_receiver_that_ends_says_which_tables_need_a_load(filled: Feed) -> None:
     filled.receive_all(*FIRST)
     notes: list[str] = []
@@ -234,6 +273,24 @@ def test_a_receiver_that_ends_says_which_tables_need_a_load(filled: Feed) -> Non
     needed_file = filled.log / "_load-needed"
     needed_file.write_text("{", "utf-8")
     assert "tables that need a load are no longer found" in receive()
+
+
+def test_an_empty_table_is_whole_again_without_a_request(filled: Feed) -> None:
+    """A snapshot of no rows needs nobody. Its target loses the rows that the log may have."""
+    filled.execute("ALTER PUBLICATION p SET (publish = 'insert, update, delete')")
+    filled.receive_all(*FIRST)
+    filled.execute(
+        "TRUNCATE item, wide",
+        "INSERT INTO wide VALUES (1, 'x')",
+        "ALTER TABLE item ALTER n TYPE bigint",
+        "ALTER TABLE wide ALTER id TYPE bigint",
+    )
+    filled.receive_all()
+    assert list(needed(filled.log)) == ["public.wide"]
+    assert walrow.Log(filled.log).state("item").to_pyarrow().num_rows == 0
+    filled.execute("INSERT INTO item VALUES (1, 1 << 30, 'x')")
+    filled.receive_all()
+    filled.check(["item"])
 
 
 def test_tables_that_have_rows_before_the_slot(filled: Feed) -> None:
@@ -511,6 +568,12 @@ def test_a_column_of_a_new_table_that_comes_back(
         ("retyped", "id int PRIMARY KEY, v text, w int", "DROP v, ADD v int", False),
         ("same", "id int PRIMARY KEY, x text, v text", "DROP x", True),
         (
+            "fewer",
+            "id int PRIMARY KEY, x text, v text",
+            "DROP x, DROP v, ADD v text",
+            False,
+        ),
+        (
             "generated",
             "id int PRIMARY KEY, g int GENERATED ALWAYS AS (id) STORED, v text",
             "ADD w text",
@@ -522,6 +585,7 @@ def test_a_column_of_a_new_table_that_comes_back(
             f"CREATE TABLE young.{name} ({columns})",
             f"INSERT INTO young.{name} (id, v) VALUES (1, 'old')",  # noqa: S608
             f"ALTER TABLE young.{name} {change}",
+            f"INSERT INTO young.{name} (id, v) VALUES (2, NULL)",  # noqa: S608
         )
     # The first look is the one that sees it without the column.
     young.execute(

@@ -14,14 +14,15 @@ from servers import EmbeddedServer
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.published import Published
 from walrow._lsn import Lsn
-from walrow._postgres.births import births
+from walrow._postgres.births import with_births
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import published_tables, stamps
 from walrow._receive.marks import (
     Look,
     Questions,
     after_look,
+    after_names,
     at_beginning,
-    newcomers,
     settled,
 )
 
@@ -62,9 +63,10 @@ class Looks:
         if moved is not None and not moved:
             return self.record._replace(position=at)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
-        new = newcomers(self.record, tables)
-        found = births(self._conn, PUBLICATIONS, PUBLICATIONS, new)
-        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved, found))
+        tables = with_births(
+            self._conn, PUBLICATIONS, PUBLICATIONS, tables, self.record.parts()
+        )
+        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved))
 
     def codes(self, truncates: Sequence[int] = ()) -> dict[str, list[str]]:
         """Looks once more. Returns the codes of the open marks, by table.
@@ -78,6 +80,7 @@ class Looks:
         questions = Questions(
             lambda _oid, since: [it for it in found if it[1] >= since],
             lambda _oid: None,
+            lambda _since, _end: (),
         )
         self.record = settled(record, {}, at, at, questions)
         tables = self.record.tables or {}
@@ -94,8 +97,19 @@ def looks(server: EmbeddedServer) -> Iterator[Looks]:
         server.database("looks") as database,
         psycopg.connect(server.dsn_of(database), autocommit=True) as conn,
     ):
+        # As on all connections of walrow.
+        conn.execute("SET jit = off")
         yield Looks(conn)
 
+
+ROOT = "CREATE TABLE root (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)"
+LEAF = "PARTITION OF root FOR VALUES FROM (0) TO (10)"
+ATTACH = "ALTER TABLE root ATTACH PARTITION t FOR VALUES FROM (0) TO (10)"
+TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
+ROW = "INSERT INTO t VALUES (1, 'x')"
+VIA_ROOT = "TABLE root WITH (publish_via_partition_root)"
+ALL_VIA_ROOT = "ALL TABLES WITH (publish_via_partition_root)"
+SCHEMA = "TABLES IN SCHEMA public"
 
 SETUP = [
     "CREATE TABLE t (id int PRIMARY KEY, v text, n int)",
@@ -277,8 +291,12 @@ NEEDS = [
     (NAMED, [*ADDED, "VACUUM FULL {}"], {"column_default", "rewritten"}),
     (
         NAMED,
-        ["ALTER PUBLICATION looks DROP TABLE {}", "ALTER TABLE {} SET UNLOGGED"]
-        + ["ALTER TABLE {} SET LOGGED", "ALTER PUBLICATION looks ADD TABLE {}"],
+        [
+            "ALTER PUBLICATION looks DROP TABLE {}",
+            "ALTER TABLE {} SET UNLOGGED",
+            "ALTER TABLE {} SET LOGGED",
+            "ALTER PUBLICATION looks ADD TABLE {}",
+        ],
         {"left_publication", "rewritten"},
     ),
 ]
@@ -449,6 +467,123 @@ def test_a_schema_that_leaves_a_publication_and_comes_back(looks: Looks) -> None
     assert looks.codes() == left
 
 
+#: What exists at the first look, statements that change and change back, and the code of the mark.
+BACK = [
+    (
+        "TABLES IN SCHEMA public",
+        [TABLE],
+        ["ALTER TABLE t SET SCHEMA other", "ALTER TABLE other.t SET SCHEMA public"],
+        "left_publication",
+    ),
+    (
+        "TABLES IN SCHEMA public WITH (publish_via_partition_root)",
+        [ROOT, f"CREATE TABLE t {LEAF}", "ALTER TABLE t SET SCHEMA other"],
+        [
+            "ALTER TABLE root SET SCHEMA other",
+            "ALTER TABLE other.root SET SCHEMA public",
+        ],
+        "left_publication",
+    ),
+    (
+        "TABLES IN SCHEMA public",
+        [ROOT, f"CREATE TABLE t {LEAF}", "ALTER TABLE t SET SCHEMA other"],
+        [
+            "ALTER TABLE root SET SCHEMA other",
+            "ALTER TABLE other.root SET SCHEMA public",
+        ],
+        "left_publication",
+    ),
+    (
+        "ALL TABLES",
+        ["CREATE TYPE e AS ENUM ('a')", "CREATE TABLE t (v e[])"],
+        [
+            "ALTER TYPE e RENAME VALUE 'a' TO 'b'",
+            "ALTER TYPE e RENAME VALUE 'b' TO 'a'",
+        ],
+        "type_altered",
+    ),
+    ("ALL TABLES", [TABLE], ["ALTER TABLE t SET SCHEMA other"], None),
+    (
+        "ALL TABLES",
+        ["CREATE TYPE e AS ENUM ('a')", "CREATE TABLE t (v e[])"],
+        ["ALTER TYPE e ADD VALUE 'b'"],
+        None,
+    ),
+    (
+        ALL_VIA_ROOT,
+        [ROOT, f"CREATE TABLE t {LEAF}"],
+        ["ALTER TABLE root REPLICA IDENTITY FULL"],
+        "partition_identity",
+    ),
+    (
+        ALL_VIA_ROOT,
+        [ROOT, f"CREATE TABLE t {LEAF}", "ALTER TABLE t ALTER v SET NOT NULL"],
+        [
+            "CREATE UNIQUE INDEX i ON t (v)",
+            "ALTER TABLE t REPLICA IDENTITY USING INDEX i",
+        ],
+        "partition_identity",
+    ),
+    (
+        ALL_VIA_ROOT,
+        [ROOT, f"CREATE TABLE t {LEAF}"],
+        [
+            "ALTER TABLE t REPLICA IDENTITY FULL",
+            "ALTER TABLE root REPLICA IDENTITY FULL",
+        ],
+        None,
+    ),
+]
+
+
+def test_what_changed_and_changed_back(looks: Looks) -> None:
+    for scope, before, statements, code in BACK:
+        if "SCHEMA" in scope and looks._conn.info.server_version < 150_000:
+            continue
+        fresh(looks, scope, before)
+        looks.begin()
+        looks.sql(*statements)
+        found = {it for codes in looks.codes().values() for it in codes}
+        assert (statements, found) == (statements, {code} - {None})
+
+
+def test_names_of_objects_are_values(looks: Looks) -> None:
+    fresh(
+        looks,
+        "ALL TABLES",
+        [
+            "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "CREATE DOMAIN d AS regclass",
+            "CREATE TYPE c AS (a d[])",
+            "CREATE TABLE t (v c, w regproc)",
+            "CREATE TABLE u (v regclass[])",
+            "CREATE TABLE o (v text)",
+        ],
+    )
+    looks.begin()
+    tables = looks.record.tables or {}
+    named = {table["name"]: table["names"] for table in tables.values()}
+    assert named == {
+        "public.t": ["regclass", "regproc"],
+        "public.u": ["regclass"],
+        "public.o": [],
+    }
+    types = {"regclass", "regproc"}
+    record = after_names(looks.record, printed_names(looks._conn, types))
+    for statements, marked in [
+        (["CREATE TABLE n (id int)", "GRANT SELECT ON o TO PUBLIC"], []),
+        (["DROP TABLE n", "VACUUM FULL o"], []),
+        (["ALTER FUNCTION f() RENAME TO g"], ["public.t"]),
+        (["ALTER TABLE o SET SCHEMA other"], ["public.t", "public.u"]),
+        (["ALTER SCHEMA other RENAME TO another"], ["public.t", "public.u"]),
+    ]:
+        looks.sql(*statements)
+        record = after_names(record, printed_names(looks._conn, types))
+        found = sorted(tables[oid]["name"] for oid in record.marks)
+        assert (statements, found) == (statements, marked)
+        record = record._replace(marks={})
+
+
 GENERATED = (
     "CREATE TABLE g (id int PRIMARY KEY, twice int GENERATED ALWAYS AS (id * 2) STORED)"
 )
@@ -496,3 +631,299 @@ def test_a_young_table_whose_generated_column_is_no_longer_one(looks: Looks) -> 
         code = None if reason is None else reason.code.value
         expected = "generated_column" if table["name"] == "public.g" else None
         assert (table["name"], code) == (table["name"], expected)
+
+
+#: A publication, what exists at the first look, and how a table comes that had rows before it was
+#: published as it is now.
+LATE = {
+    "attached": (VIA_ROOT, [ROOT], [TABLE, ROW, ATTACH]),
+    "attached of all": (ALL_VIA_ROOT, [ROOT], [TABLE, ROW, ATTACH]),
+    "attached leaf": ("TABLE root", [ROOT], [TABLE, ROW, ATTACH]),
+    "attached like": (
+        VIA_ROOT,
+        [ROOT],
+        ["CREATE TABLE t (LIKE root INCLUDING ALL)", ROW, ATTACH],
+    ),
+    "attached from a query": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            "CREATE TABLE t AS SELECT 1 AS id, 'x'::text AS v",
+            "ALTER TABLE t ALTER id SET NOT NULL",
+            ATTACH,
+        ],
+    ),
+    "detached and attached": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            f"CREATE TABLE t {LEAF}",
+            "ALTER TABLE root DETACH PARTITION t",
+            ROW,
+            ATTACH,
+        ],
+    ),
+    "attached tree": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            "CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+            "CREATE TABLE leaf PARTITION OF t FOR VALUES FROM (0) TO (5)",
+            ROW,
+            ATTACH,
+        ],
+    ),
+    "under a new root": (
+        ALL_VIA_ROOT,
+        [TABLE, ROW],
+        [
+            "ALTER TABLE t RENAME TO old",
+            "ALTER TABLE old RENAME CONSTRAINT t_pkey TO old_pkey",
+            ROOT.replace("root", "t"),
+            "ALTER TABLE t ATTACH PARTITION old FOR VALUES FROM (0) TO (10)",
+        ],
+    ),
+    "added": (
+        "TABLE o",
+        ["CREATE TABLE o (id int)"],
+        [TABLE, ROW, "ALTER PUBLICATION looks ADD TABLE t"],
+    ),
+    "added root": (
+        VIA_ROOT.replace("root", "o", 1),
+        ["CREATE TABLE o (id int)"],
+        [
+            ROOT,
+            f"CREATE TABLE t {LEAF}",
+            ROW,
+            "ALTER PUBLICATION looks ADD TABLE root",
+        ],
+    ),
+    "added child": (
+        "TABLE o",
+        ["CREATE TABLE o (id int)"],
+        [
+            "CREATE TABLE t (v text) INHERITS (o)",
+            ROW,
+            "ALTER PUBLICATION looks ADD TABLE t",
+        ],
+    ),
+    "unlogged": (
+        "ALL TABLES",
+        [],
+        [TABLE.replace("TABLE", "UNLOGGED TABLE"), ROW, "ALTER TABLE t SET LOGGED"],
+    ),
+    "unlogged without TOAST": (
+        "ALL TABLES",
+        [],
+        [
+            "CREATE UNLOGGED TABLE t (id int)",
+            "INSERT INTO t VALUES (1)",
+            "ALTER TABLE t SET LOGGED",
+        ],
+    ),
+    "published less": (
+        "ALL TABLES",
+        [],
+        [
+            TABLE,
+            ROW,
+            "ALTER PUBLICATION looks SET (publish = 'insert')",
+            "UPDATE t SET v = 'lost'",
+            "ALTER PUBLICATION looks SET (publish = 'insert, update, delete, truncate')",
+        ],
+    ),
+    "moved": (
+        SCHEMA,
+        [],
+        [
+            "CREATE TABLE other.t (id int)",
+            "INSERT INTO other.t VALUES (1)",
+            "ALTER TABLE other.t SET SCHEMA public",
+        ],
+    ),
+    "moved root": (
+        f"{SCHEMA} WITH (publish_via_partition_root)",
+        [],
+        [
+            ROOT.replace("root", "other.root"),
+            f"CREATE TABLE t {LEAF.replace('root', 'other.root')}",
+            ROW.replace("t ", "other.root ", 1),
+            "ALTER TABLE other.root SET SCHEMA public",
+        ],
+    ),
+    "added schema": (
+        "TABLES IN SCHEMA other",
+        [],
+        [TABLE, ROW, f"ALTER PUBLICATION looks ADD {SCHEMA}"],
+    ),
+    "schema that left": (
+        SCHEMA,
+        [],
+        [
+            TABLE,
+            ROW,
+            f"ALTER PUBLICATION looks DROP {SCHEMA}",
+            "UPDATE t SET v = 'lost'",
+            f"ALTER PUBLICATION looks ADD {SCHEMA}",
+        ],
+    ),
+}
+#: A publication, what exists at the first look, and how a table comes that is whole.
+WHOLE = {
+    "created": ("ALL TABLES", [], [TABLE, ROW]),
+    "with much": (
+        "ALL TABLES",
+        ["CREATE TABLE o (id int PRIMARY KEY)"],
+        [
+            "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n serial,"
+            " v text DEFAULT 'x', o int REFERENCES o CHECK (o < 9))",
+            "INSERT INTO t DEFAULT VALUES",
+            "ALTER TABLE t ADD COLUMN later int UNIQUE",
+            "CREATE INDEX ON t (v)",
+            "GRANT SELECT (ctid, id, v), INSERT ON t TO PUBLIC",
+            "COMMENT ON TABLE t IS 'a table'",
+            "ALTER TABLE t OWNER TO pg_monitor",
+            "ALTER TABLE t REPLICA IDENTITY FULL",
+            "ALTER TABLE t RENAME TO other_name",
+        ],
+    ),
+    "from a query": (
+        "ALL TABLES",
+        [],
+        ["CREATE TABLE t AS SELECT 1 AS id, 'x'::text AS v"],
+    ),
+    "moved": (
+        "ALL TABLES",
+        [],
+        [
+            "CREATE TABLE t (id int)",
+            "INSERT INTO t VALUES (1)",
+            "ALTER TABLE t SET SCHEMA other",
+        ],
+    ),
+    "partitions": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            "CREATE TABLE tree PARTITION OF root FOR VALUES FROM (0) TO (20)"
+            " PARTITION BY RANGE (id)",
+            "CREATE TABLE t PARTITION OF tree FOR VALUES FROM (0) TO (10)",
+            ROW,
+            "ALTER TABLE root ADD COLUMN later int",
+            "ALTER TABLE root ALTER v SET NOT NULL",
+            "ALTER TABLE root RENAME v TO w",
+            "ALTER TABLE root RENAME w TO v",
+        ],
+    ),
+    "partition whose columns all have defaults": (
+        VIA_ROOT,
+        [ROOT.replace("id int", "id serial").replace("v text", "v text DEFAULT 'x'")],
+        [f"CREATE TABLE t {LEAF}", ROW],
+    ),
+    "partition that is attached without rows": (
+        VIA_ROOT,
+        [ROOT],
+        ["CREATE TABLE t (LIKE root INCLUDING ALL)", ATTACH],
+    ),
+    "tree that is attached without rows": (
+        VIA_ROOT,
+        [ROOT],
+        [
+            "CREATE TABLE t (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)",
+            "CREATE TABLE leaf PARTITION OF t FOR VALUES FROM (0) TO (5)",
+            ATTACH,
+        ],
+    ),
+    "new root": (
+        ALL_VIA_ROOT,
+        [],
+        [ROOT, f"CREATE TABLE t {LEAF}", ROW],
+    ),
+    "added without rows": (
+        "TABLE o",
+        ["CREATE TABLE o (id int)"],
+        [TABLE, "ALTER PUBLICATION looks ADD TABLE t"],
+    ),
+    "in a schema": (SCHEMA, [], [TABLE, ROW, "ALTER TABLE t RENAME TO u"]),
+    "in a new schema": (
+        SCHEMA,
+        [],
+        [
+            f"ALTER PUBLICATION looks DROP {SCHEMA}",
+            "ALTER PUBLICATION looks ADD TABLES IN SCHEMA other",
+            "CREATE TABLE other.t (id int)",
+            "INSERT INTO other.t VALUES (1)",
+        ],
+    ),
+}
+
+
+def in_one_transaction(looks: Looks, statements: Sequence[str]) -> None:
+    looks.sql("BEGIN", *statements, "COMMIT")
+
+
+def in_savepoints(looks: Looks, statements: Sequence[str]) -> None:
+    looks.sql("BEGIN", "SELECT pg_current_xact_id()")
+    for statement in statements:
+        looks.sql("SAVEPOINT s", statement, "RELEASE s")
+    looks.sql("COMMIT")
+
+
+def in_a_savepoint(looks: Looks, statements: Sequence[str]) -> None:
+    """Later rows have an older transaction ID than the table's."""
+    first, *more = statements
+    looks.sql("BEGIN", "SELECT pg_current_xact_id()")
+    looks.sql("SAVEPOINT s", first, "RELEASE s", *more, "COMMIT")
+
+
+def in_a_function(looks: Looks, statements: Sequence[str]) -> None:
+    body = "".join(f"EXECUTE $q${statement}$q$; " for statement in statements)
+    looks.sql(f"DO $do$ BEGIN {body} END $do$")
+
+
+HOW = [
+    lambda looks, statements: looks.sql(*statements),
+    in_one_transaction,
+    in_savepoints,
+    in_a_savepoint,
+    in_a_function,
+]
+
+
+def fresh(looks: Looks, scope: str, before: Sequence[str]) -> None:
+    """Two new schemas, and a publication."""
+    looks.sql(
+        "DROP SCHEMA IF EXISTS public, other, another CASCADE",
+        "DROP PUBLICATION IF EXISTS looks",
+        "CREATE SCHEMA public",
+        "CREATE SCHEMA other",
+        *before,
+        f"CREATE PUBLICATION looks FOR {scope}",
+    )
+
+
+def births_of(
+    looks: Looks, cases: dict[str, tuple[str, list[str], list[str]]]
+) -> Iterator[tuple[str, int, dict[str, list[str]]]]:
+    """Each case in each way, and the marks after it."""
+    has_schemas = looks._conn.info.server_version >= 150_000
+    for name, (scope, before, statements) in cases.items():
+        if "SCHEMA" in scope and not has_schemas:
+            continue
+        for number, run in enumerate(HOW):
+            fresh(looks, scope, before)
+            looks.begin()
+            run(looks, statements)
+            yield name, number, looks.codes()
+
+
+def test_a_table_that_had_rows_before_it_was_published(looks: Looks) -> None:
+    for name, number, found in births_of(looks, LATE):
+        assert (name, number, bool(found)) == (name, number, True)
+
+
+def test_a_new_table_that_is_whole(looks: Looks) -> None:
+    for name, number, found in births_of(looks, WHOLE):
+        if (name, HOW[number]) != ("in a new schema", in_savepoints):
+            # There, the catalog does not show which savepoint was earlier.
+            assert (name, number, found) == (name, number, {})

@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from walrow._log.items import LogColumn, LogVersion
 from walrow._log.marks import Reason, Why, ended, marked
-from walrow._log.new_files import NewFile, is_explained
+from walrow._log.new_files import NewFile, Pending, is_explained
 from walrow._log.published import Published
+from walrow._log.young_tables import YoungTable
 from walrow._lsn import Lsn
 from walrow._postgres.published import (
     Membership,
@@ -29,7 +31,7 @@ from walrow._receive.marks import (
     settled,
 )
 
-PART = TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0)
+PART = TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0, False)
 COLUMNS = [
     PublishedColumn(1, "id", 23, -1, True, None, False, 600),
     PublishedColumn(2, "v", 25, -1, False, None, False, 600),
@@ -37,9 +39,9 @@ COLUMNS = [
 FILLED = PublishedColumn(3, "w", 23, -1, True, None, True, 700)
 ALL = Membership("16384 all", "700 {}", "iudt")
 TABLE = PublishedTable(
-    20, "public.t", "d", COLUMNS, [], [PART], [ALL], 2, [], [], {}, False
+    20, "public.t", "d", COLUMNS, [], [PART], [ALL], "", 2, [], [], {}, False, []
 )
-ONLY = Questions(lambda _oid, _since: (), lambda _oid: None)
+ONLY = Questions(lambda _oid, _since: (), lambda _oid: None, lambda _since, _until: ())
 
 
 def part(**changes: Any) -> PublishedTable:
@@ -152,6 +154,73 @@ def test_the_last_truncate_has_made_a_file_or_a_rewrite_after_it(
     assert not is_explained({20: file}, [])
     other = NewFile(703, 702, columns=False, known_columns=False)
     assert not is_explained({20: file, 21: other}, [700])
+
+
+@pytest.mark.parametrize(
+    ("names", "used", "expected"),
+    [
+        (["id", "v"], 20, []),
+        (["id", "brief", "v"], 20, []),
+        # Names were swapped, or one was another, and came back before the next look.
+        (["v", "id"], 20, ["column_renamed"]),
+        (["id", "w"], 20, ["column_renamed"]),
+        # It is older than the first look, was compared, or is later than this look.
+        (["v", "id"], 8, []),
+        (["v", "id"], 10, []),
+        (["v", "id"], 25, []),
+    ],
+)
+def test_definitions_in_the_log_are_compared_with_the_looks_around_them(
+    names: list[str], used: int, expected: list[str]
+) -> None:
+    wider = TABLE._replace(
+        columns=[*COLUMNS, PublishedColumn(3, "new", 23, -1, False, None)]
+    )
+    before = at_beginning([TABLE], (), ["p"], Lsn(8))._replace(compared=Lsn(10))
+    # The same look sees another change.
+    record = after_look(before, Look([wider], ["p"], Lsn(24), Lsn(24)))
+
+    def versions(since: Lsn, until_: Lsn) -> list[tuple[int, Lsn, list[str]]]:
+        return [(20, Lsn(used), names)] if since < used <= until_ else []
+
+    ask = ONLY._replace(versions=versions)
+    record = settled(record, {}, Lsn(100), Lsn(24), ask)
+    assert (codes(record), record.compared) == (expected, 24)
+    # The next look compares what is later.
+    assert codes(settled(record, {}, Lsn(100), Lsn(24), ask)) == expected
+    loaded = after_load(record, [wider], Lsn(30))
+    assert codes(settled(loaded, {}, Lsn(100), Lsn(29), ask)) == []
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "dropped", "expected"),
+    [
+        (["id", "a", "b"], [(1, "id"), (2, "a"), (3, "b")], [], None),
+        (["id", "a", "b"], [(1, "id"), (2, "b"), (3, "a")], [], Why.RENAMED),
+        # b was dropped, and the name is a's.
+        (["id", "a", "b"], [(1, "id"), (2, "b")], [3], Why.RENAMED),
+        (["a", "b"], [(2, "a")], [1], Why.RENAMED),
+        (["id", "a", "b"], [(1, "id"), (3, "b")], [2], None),
+        (["id", "a", "b"], [(1, "id"), (2, "a"), (4, "c")], [3], Why.RENAMED),
+        (["id", "a"], [(1, "id"), (3, "a")], [2], Why.RETURNED),
+    ],
+)
+def test_columns_of_a_young_table(
+    then: list[str], now: list[tuple[int, str]], dropped: list[int], expected: Why
+) -> None:
+    young = YoungTable(
+        [[number, name, 23, -1, False] for number, name in now],
+        Pending(Lsn(8), Lsn(8)),
+        False,
+        False,
+        {},
+        [],
+        [[number, 710] for number in dropped],
+    )
+    columns = tuple(LogColumn(name, 23, -1, key=False) for name in then)
+    version = LogVersion("public.t", columns, "default", 5, 0, 50)
+    reason = young.alteration([version], young.columns, lambda: (700, Lsn(8)))
+    assert (reason and reason.code) == expected
 
 
 def test_an_alter_after_the_snapshot_of_a_load_stays_marked() -> None:

@@ -47,8 +47,9 @@ TABLE = PublishedTable(
     identity="d",
     columns=[PublishedColumn(1, "id", 23, -1, True, None, False, 1)],
     filters=[],
-    parts=[TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0)],
+    parts=[TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0, False)],
     memberships=[Membership(f"{PUBLICATION} all", "700 {}", "iudt")],
+    schema="",
     last_column=1,
     altered=[],
     dropped=[],
@@ -69,7 +70,7 @@ def looked(*tables: PublishedTable, trigger: str | None = "stamp") -> Published:
     record = at_beginning([tables[0]], (), ["p"], Lsn(8))
     for number, table in enumerate((tables[0], *tables[1:]), 1):
         at = Lsn(8 + 8 * number)
-        look = Look([table], ["p"], at, at, None, {}, 100, trigger)
+        look = Look([table], ["p"], at, at, None, 100, trigger)
         record = after_look(record, look)
     return record
 

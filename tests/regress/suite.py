@@ -64,13 +64,19 @@ BEGIN
     FOR r IN
         WITH RECURSIVE changed (oid) AS (
             SELECT objid FROM pg_event_trigger_ddl_commands()
-            WHERE tg_event = 'ddl_command_end' AND classid = 'pg_class'::regclass
+            WHERE classid = 'pg_class'::regclass
             UNION
             SELECT inhrelid FROM pg_inherits JOIN changed ON inhparent = oid
         )
         SELECT c.oid FROM pg_class c JOIN changed USING (oid)
         WHERE relkind IN ('r', 'p') AND relpersistence = 'p' AND relreplident <> 'f'
-            AND pg_get_replica_identity_index(c.oid) IS NULL
+            -- pg_get_replica_identity_index would lock tables.
+            AND NOT EXISTS (
+                SELECT FROM pg_index
+                WHERE indrelid = c.oid AND indisvalid AND indimmediate
+                    AND CASE relreplident WHEN 'd' THEN indisprimary
+                        WHEN 'i' THEN indisreplident END
+            )
     LOOP
         BEGIN
             EXECUTE format('ALTER TABLE ONLY %s REPLICA IDENTITY FULL', r::regclass);

@@ -29,6 +29,8 @@ class Why(StrEnum):
     EXPRESSION = "generated_column"
     REWRITTEN = "rewritten"
     PUBLISHES = "publication_changed"
+    IDENTITY = "partition_identity"
+    NAMES = "names_changed"
 
 
 class Reason(NamedTuple):

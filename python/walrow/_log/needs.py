@@ -139,6 +139,8 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 for oid, each in found["new_files"].items()
             },
             {int(oid): Lsn(lsn) for oid, lsn in found.get("noticed", {}).items()},
+            Lsn(found["compared"]) if "compared" in found else None,
+            dict(found.get("names", {})),
             # Earlier versions have not written it.
             None if found.get("told") is None else Hearing.of(found["told"]),
         )
@@ -182,8 +184,11 @@ def write_published(log: Path, value: Published) -> None:
             for oid, each in value.new_files.items()
         },
         "noticed": {oid: str(lsn) for oid, lsn in value.noticed.items()},
+        "names": dict(value.names),
         "told": None if value.told is None else value.told.record(),
     }
+    if value.compared is not None:
+        record["compared"] = str(value.compared)
     LogObjects(log).replace(_NEEDED, json.dumps(record).encode())
 
 

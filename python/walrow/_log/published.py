@@ -24,6 +24,9 @@ class Published(NamedTuple):
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
         noticed: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
+        compared: The LSN up to which definitions in the log were compared with looks. None if
+            the record does not have it.
+        names: The hashes of names that values contain, by type and OID: see `printed_names`.
         told: What is known of the event trigger. None if no look has asked for it.
     """
 
@@ -34,4 +37,11 @@ class Published(NamedTuple):
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
     noticed: Mapping[int, Lsn] = MappingProxyType({})
+    compared: Lsn | None = None
+    names: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     told: Hearing | None = None
+
+    def parts(self) -> set[tuple[int, int]]:
+        """The tables, each with a table that has its rows, by their OIDs."""
+        tables = (self.tables or {}).items()
+        return {(oid, part[0]) for oid, table in tables for part in table["parts"]}

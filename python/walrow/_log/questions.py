@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from walrow._log.young_tables import FirstRow
+from walrow._lsn import Lsn
 from walrow._read.reading import frames
 
 if TYPE_CHECKING:
     from walrow._core import LogDirectory
-    from walrow._lsn import Lsn
 
 
 def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[tuple[int, Lsn]]:
     """The transactions with a TRUNCATE of a table that were committed after an LSN.
 
-    Their IDs and the LSNs of their commits, in the order of these. Only segments that have a TRUNCATE are read.
+    Their IDs and the LSNs of their commits, in the order of these. Only segments that have a
+    TRUNCATE are read.
     """
     numbers = {at for at, version in enumerate(log.versions()) if version[0] == oid}
     found: list[tuple[int, Lsn]] = []
@@ -28,6 +30,26 @@ def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[tuple[int, Lsn]]:
         ):
             start = max(since, segment["start"])
             found = [*_truncates(log, oid, start, segment["end"]), *found]
+    return found
+
+
+def versions_between(
+    log: LogDirectory, since: Lsn, until: Lsn
+) -> list[tuple[int, Lsn, list[str]]]:
+    """The definitions of tables between two LSNs: the OID, the LSN of the last use, the columns.
+
+    They are known from the index. Of each segment, they have the last transaction that used them.
+    """
+    versions = log.versions()
+    found: list[tuple[int, Lsn, list[str]]] = []
+    for place in reversed(range(len(log))):
+        segment = log.segment(place)
+        if segment is None or segment["end"] <= since:
+            break
+        for number, _, _, _, end, _ in segment["tables"]:
+            if since < end <= until:
+                oid, _, _, columns, _ = versions[number]
+                found.append((oid, end, [column[0] for column in columns]))
     return found
 
 
@@ -51,18 +73,20 @@ def _truncates(
     return found
 
 
-def first_row(log: LogDirectory, oid: int) -> tuple[int, Lsn] | None:
-    """The first transaction in the log that has a row of a table: its ID, and its commit's LSN."""
-    found = None
+def first_row(log: LogDirectory, oid: int) -> FirstRow | None:
+    """The first transaction in the log that has a row of a table."""
+    xid, commit, columns = 0, Lsn(0), 0
     with log.open(tables=[oid]) as file:
         for frame in frames(file):
             message = frame.message
             if message is None:
                 continue
             if message.name == "Begin":
-                found = int(message.xid), message.final_lsn
+                xid, commit = int(message.xid), message.final_lsn
+            elif message.name == "Relation" and message.fields["oid"] == oid:
+                columns = len(message.fields["columns"])
             elif message.name in _ROWS and message.relation == oid:
-                return found
+                return FirstRow(xid, commit, columns)
     return None
 
 

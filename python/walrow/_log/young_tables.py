@@ -16,6 +16,20 @@ from walrow._log.new_files import NewFile, Pending, is_before
 from walrow._lsn import Lsn
 
 
+class FirstRow(NamedTuple):
+    """The first row of a table in a log.
+
+    Attributes:
+        xid: Its transaction.
+        commit: The LSN of the transaction's commit.
+        columns: The number of columns that the table had.
+    """
+
+    xid: int
+    commit: Lsn
+    columns: int
+
+
 class YoungTable(NamedTuple):
     """A table at the receiver's first look at it.
 
@@ -79,7 +93,7 @@ class YoungTable(NamedTuple):
         self,
         versions: Iterable[LogVersion],
         columns: Iterable[Sequence[Any]],
-        first_row: Callable[[], tuple[int, Lsn] | None],
+        first_row: Callable[[], FirstRow | None],
     ) -> Reason | None:
         """How rows in the log were changed without a message. None if they were not.
 
@@ -108,30 +122,37 @@ class YoungTable(NamedTuple):
         self,
         columns: Sequence[LogColumn],
         numbers: Mapping[str, int],
-        first_row: Callable[[], tuple[int, Lsn] | None],
+        first_row: Callable[[], FirstRow | None],
     ) -> Reason | None:
-        """Whether a column may have been dropped and added again since a version.
+        """Whether a column was renamed, or dropped and added again, since a version.
 
         A version has its columns in the order of their numbers, but not the numbers. A column that
-        came later has a greater number than there were columns then.
+        came later has a greater number than there were columns then, or at the first row.
         """
         least = 0
+        free = [number for number, _ in self.dropped]
         for column in columns:
             least += 1
             number = numbers.get(column.name)
-            if number is None:
-                continue
-            dropped = [xid for it, xid in self.dropped if least <= it < number]
+            # It was dropped, or has its number still.
+            later = (it for it in free if it >= least)
+            taken = min(later, default=0) if number is None else number
+            if taken < least:
+                text = f"column {column.name} has another place: columns were renamed"
+                return Reason(Why.RENAMED, text)
+            dropped = [xid for it, xid in self.dropped if least <= it < taken]
             # Rows that came after the column was dropped never had it.
             if (
-                number > len(columns)
+                taken > len(columns)
+                and number is not None
                 and dropped
                 and (first := first_row()) is not None
-                and any(is_before(first[0], xid) for xid in dropped)
+                and taken > first.columns
+                and any(is_before(first.xid, xid) for xid in dropped)
             ):
                 text = f"column {column.name} may have been dropped and added again"
                 return Reason(Why.RETURNED, text)
-            least = number
+            least = taken
         return None
 
     def _difference(self, columns: Iterable[LogColumn]) -> Reason | None:

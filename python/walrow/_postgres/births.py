@@ -2,134 +2,64 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Collection, Sequence
-from enum import Enum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any
 
 import psycopg
 
-from walrow._postgres.published import HAS_SCHEMAS
+from walrow._postgres.published import HAS_SCHEMAS, Birth, PublishedTable, rows_of
 from walrow._postgres.session import records
 
-#: A published table and a table that has its rows, by their OIDs: a partition, or itself.
-Pair: TypeAlias = tuple[int, int]
 
-
-class Rows(Enum):
-    """The rows of a table."""
-
-    NEVER = "never"  # It has never had any.
-    NONE = "none"
-    SOME = "some"
-
-
-class Entry(NamedTuple):
-    """An entry in a publication that publishes a table with rows.
-
-    Attributes:
-        operations: The published operations: letters of insert, update, delete, truncate.
-        is_filtered: Whether it has a row filter.
-        is_older: Whether the stream had its changes since the table was created.
-    """
-
-    operations: str
-    is_filtered: bool
-    is_older: bool
-
-
-class Birth(NamedTuple):
-    """The creation of a table with rows.
-
-    Attributes:
-        entries: What publishes it.
-        keeps_file: Whether its file is the one that it was created with, or a copy of it.
-        rows: Its rows. Only known if they matter.
-    """
-
-    entries: list[Entry]
-    keeps_file: bool
-    rows: Rows = Rows.SOME
-
-    @property
-    def is_published(self) -> bool:
-        """Whether it was published since its creation, as it is now."""
-        older = [entry for entry in self.entries if entry.is_older]
-        # Of several filters, a row has to pass one. A later entry has filtered nothing before.
-        is_open = any(not entry.is_filtered for entry in older)
-        return (
-            bool(older)
-            and _operations(older) == _operations(self.entries)
-            and (is_open or older == self.entries)
-        )
-
-
-def _operations(entries: Sequence[Entry]) -> set[str]:
-    return set("".join(entry.operations for entry in entries))
-
-
-def births(
+def with_births(
     conn: psycopg.Connection[Any],
     publications: Sequence[str],
     earlier: Sequence[str],
-    pairs: Collection[Pair],
-) -> dict[Pair, Birth]:
-    """The creation of tables with rows. One that has been dropped meanwhile is missing.
-
-    The connection's `lock_timeout` should be short.
+    tables: Sequence[PublishedTable],
+    known: Collection[tuple[int, int]],
+) -> list[PublishedTable]:
+    """Tables with the creation of their new parts.
 
     Args:
-        conn: The connection.
+        conn: The connection. Its `lock_timeout` should be short.
         publications: The publications of the stream.
         earlier: Those that the stream had at the last look.
-        pairs: The tables.
+        tables: The tables.
+        known: The tables and parts of that look, by their OIDs.
     """
-    if not pairs:
-        return {}
-    sql = _BIRTHS.replace(
-        "{schemas}", _SCHEMAS if conn.info.server_version >= HAS_SCHEMAS else ""
-    )
-    ordered = sorted(pairs)
+    pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
+    new = sorted(pairs - set(known))
+    if not new:
+        return list(tables)
+    has_schemas = conn.info.server_version >= HAS_SCHEMAS
     parameters = {
         "publications": list(publications),
         "earlier": list(earlier),
-        "roots": [root for root, _ in ordered],
-        "parts": [part for _, part in ordered],
+        "roots": [root for root, _ in new],
+        "parts": [part for _, part in new],
     }
-    found = {}
-    for it in records(conn, sql, parameters):
-        entries = [Entry(**entry) for entry in it["entries"]]
-        birth = Birth(entries, it["keeps_file"])
-        if not (birth.is_published and birth.keeps_file):
-            birth = birth._replace(rows=_rows(conn, it["quoted"]))
-        found[it["root"], it["part"]] = birth
-    return found
+    births = {}
+    for it in records(
+        conn, _BIRTHS.replace("{schemas}", _SCHEMAS if has_schemas else ""), parameters
+    ):
+        birth = Birth(it["is_published"], it["keeps_file"])
+        if not all(birth[:2]):
+            birth = birth._replace(rows=rows_of(conn, it["quoted"]))
+        births[it["root"], it["part"]] = birth
+    return [
+        table._replace(
+            parts=[
+                part._replace(birth=births.get((table.oid, part.oid), part.birth))
+                for part in table.parts
+            ]
+        )
+        for table in tables
+    ]
 
 
-def _rows(conn: psycopg.Connection[Any], quoted: str) -> Rows:
-    """The rows of a table. One that is locked or must not be read may have some."""
-    with contextlib.suppress(psycopg.Error), conn.transaction():
-        # The server has quoted the name.
-        sql = _ROWS.replace("{table}", quoted.replace("%", "%%"))
-        row = conn.execute(sql.encode(), {"table": quoted}).fetchone()
-        if row is not None:
-            return Rows(row[0])
-    return Rows.SOME
-
-
-#: A vacuum or an ANALYZE sets `reltuples`: a table may have lost its rows before.
-_ROWS = """
-SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN 'some'
-    WHEN pg_relation_size(c.oid) = 0 AND c.reltuples = -1 AND c.relfilenode = c.oid
-        THEN 'never'
-    ELSE 'none' END
-FROM pg_class c
-WHERE c.oid = %(table)s::regclass
-"""
 _SCHEMAS = """
     UNION ALL
-    SELECT t.root, t.part, t.number, s.pnpubid, NULL::boolean, s.oid, s.xmin, s.cmin, s.xmax,
-        t.keeps_schema
+    SELECT t.root, t.part, t.number, s.pnpubid, s.oid, s.xmin, s.cmin, s.xmax, t.keeps_schema
     FROM pg_publication_namespace s
     JOIN pg_class x ON x.relnamespace = s.pnnspid
     JOIN tree t ON t.oid = x.oid
@@ -153,7 +83,7 @@ WITH asked AS MATERIALIZED (
             FROM pg_attribute t
             WHERE t.attrelid = c.reltoastrelid AND t.attname = 'ctid'
                 AND t.xmin = b.xmin AND t.xmax = '0'
-                AND t.cmin::text::bigint - b.cmin::text::bigint <= 2
+                AND t.cmin::text::bigint - b.cmin::text::bigint <= 3
         ) AS keeps_file
     FROM unnest(%(roots)s::bigint[], %(parts)s::bigint[]) q (root, part)
     JOIN pg_class c ON c.oid = q.part
@@ -198,14 +128,13 @@ tree AS MATERIALIZED (
     WINDOW below AS (PARTITION BY v.root, v.part ORDER BY v.number
         ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ),
-entry (root, part, number, publication, is_filtered, oid, xmin, cmin, xmax, keeps_schema) AS (
-    SELECT t.root, t.part, t.number, b.oid, NULL::boolean, NULL::oid, b.xmin, b.cmin, b.xmax, true
+entry (root, part, number, publication, oid, xmin, cmin, xmax, keeps_schema) AS (
+    SELECT t.root, t.part, t.number, b.oid, NULL::oid, b.xmin, b.cmin, b.xmax, true
     FROM pg_publication b
     JOIN tree t ON t.oid = t.root
     WHERE b.puballtables
     UNION ALL
-    SELECT t.root, t.part, t.number, r.prpubid, to_jsonb(r) ->> 'prqual' IS NOT NULL, r.oid,
-        r.xmin, r.cmin, r.xmax, true
+    SELECT t.root, t.part, t.number, r.prpubid, r.oid, r.xmin, r.cmin, r.xmax, true
     FROM pg_publication_rel r
     JOIN tree t ON t.oid = r.prrelid
     WHERE (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
@@ -217,17 +146,9 @@ SELECT jsonb_build_object(
     'quoted', format('%%I.%%I', (
         SELECT m.nspname FROM pg_namespace m WHERE m.oid = v.relnamespace), v.relname),
     'keeps_file', v.keeps_file,
-    'entries', (
-        SELECT coalesce(jsonb_agg(jsonb_build_object(
-            'operations', concat(
-                CASE WHEN p.pubinsert THEN 'i' END, CASE WHEN p.pubupdate THEN 'u' END,
-                CASE WHEN p.pubdelete THEN 'd' END, CASE WHEN p.pubtruncate THEN 't' END
-            ),
-            'is_filtered', coalesce(e.is_filtered, false),
-            'is_older', coalesce(t.is_attached AND e.keeps_schema AND {older(e)} AND {older(p)}
-                AND (e.oid IS NULL OR e.oid < v.part) AND p.pubname = ANY (%(earlier)s::text[]),
-                false)
-        )), '[]')
+    'is_published', (
+        SELECT coalesce(bool_and(t.is_attached AND e.keeps_schema AND {older(e)} AND {older(p)}
+            AND (e.oid IS NULL OR e.oid < v.part) AND p.pubname = ANY (%(earlier)s::text[])), false)
         FROM entry e
         JOIN pg_publication p ON p.oid = e.publication
         JOIN tree t ON (t.root, t.part, t.number) = (e.root, e.part, e.number)

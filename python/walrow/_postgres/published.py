@@ -4,12 +4,39 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Sequence
+from enum import Enum
 from typing import Any, NamedTuple
 
 import psycopg
 
 from walrow._postgres.session import records
 from walrow.errors import Error, OptionError
+
+
+class Rows(Enum):
+    """The rows of a table."""
+
+    NEVER = "never"  # It has never had any.
+    NONE = "none"
+    SOME = "some"
+
+
+class Birth(NamedTuple):
+    """The creation of a table that has rows.
+
+    Attributes:
+        is_published: Whether it was published since then, as it is now.
+        keeps_file: Whether its file is the one that it was created with, or a copy of it.
+        rows: Its rows. Only known if they matter.
+    """
+
+    is_published: bool
+    keeps_file: bool
+    rows: Rows = Rows.SOME
+
+
+#: It may have been altered while the receiver looked.
+UNKNOWN = Birth(is_published=False, keeps_file=False)
 
 
 class PublishedTable(NamedTuple):
@@ -24,6 +51,8 @@ class PublishedTable(NamedTuple):
             is published. Empty without a filter.
         parts: The tables that have its rows: its partitions, or itself.
         memberships: Why it is published.
+        schema: Its entry in its schema, and those of the tables above it: SET SCHEMA makes
+            new ones.
         last_column: The greatest attribute number that it has had.
         altered: The numbers of the columns that were altered after its `pg_class` row changed
             last. `ADD COLUMN` changes both.
@@ -33,6 +62,7 @@ class PublishedTable(NamedTuple):
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
         primary_key: The columns of its primary key, in the key's order.
+        names: The types in its columns whose values are names of objects, as `regclass`.
         stamp: The transactions that changed its catalog rows last.
     """
 
@@ -43,12 +73,14 @@ class PublishedTable(NamedTuple):
     filters: list[str]
     parts: list[TablePart]
     memberships: list[Membership]
+    schema: str
     last_column: int
     altered: list[int]
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
     primary_key: Sequence[str] = ()
+    names: Sequence[str] = ()
     stamp: str = ""
 
 
@@ -92,6 +124,8 @@ class TablePart(NamedTuple):
         changed_columns: The numbers of the columns that the same transaction changed.
         attached: Its entries in `pg_inherits`, which are new when it is attached again.
         pages: Its size in pages. 0 if it cannot be read by ranges of pages.
+        lacks_identity: Whether its old rows lack values that its root's identity has.
+        birth: Its creation, if the last look did not see it.
     """
 
     oid: int
@@ -104,6 +138,8 @@ class TablePart(NamedTuple):
     changed_columns: list[int]
     attached: str
     pages: int
+    lacks_identity: bool
+    birth: Birth = UNKNOWN
 
 
 class Membership(NamedTuple):
@@ -159,25 +195,28 @@ def with_rows(
     A table that cannot be looked at, as it is locked or must not be read, counts as one. The
     transaction's `lock_timeout` should be short.
     """
-    found = set()
-    for table in tables:
-        for part in table.parts:
-            # The server has quoted the name.
-            query = f"SELECT EXISTS (SELECT FROM ONLY {part.quoted})"  # noqa: S608
-            has_rows = True
-            with contextlib.suppress(psycopg.Error), conn.transaction():
-                row = conn.execute(query.encode()).fetchone()
-                has_rows = row is None or row[0]
-            if has_rows:
-                found.add(table.oid)
-                break
-    return found
+    return {
+        table.oid
+        for table in tables
+        if any(rows_of(conn, part.quoted) is Rows.SOME for part in table.parts)
+    }
+
+
+def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
+    """The rows of a table. One that is locked or must not be read may have some."""
+    with contextlib.suppress(psycopg.Error), conn.transaction():
+        # The server has quoted the name.
+        sql = _ROWS.replace("{table}", quoted.replace("%", "%%"))
+        row = conn.execute(sql.encode(), {"table": quoted}).fetchone()
+        if row is not None:
+            return Rows(row[0])
+    return Rows.SOME
 
 
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 
-    Statistics, other indexes and others that change no row of the catalog that describes a table do
+    Statistics, most indexes and others that change no row of the catalog that describes a table do
     not move them.
 
     Attributes:
@@ -210,6 +249,8 @@ def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     """A query with its parts. Version 14 has no schemas of publications."""
     has_schemas = conn.info.server_version >= HAS_SCHEMAS
     sql = sql.replace("{published}", PUBLISHED)
+    for table in ("c", "t"):
+        sql = sql.replace(f"{{identity({table})}}", _IDENTITY.replace("table", table))
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
 
@@ -237,6 +278,16 @@ _SCHEMAS = """
             JOIN pg_class n ON n.relnamespace = s.pnnspid
             JOIN place t ON t.oid = n.oid
 """
+# The columns of a key. Columns that an index only includes are not among them.
+_IDENTITY = """(
+    SELECT array_agg(a.attname)
+    FROM pg_index i
+    JOIN pg_attribute a ON a.attrelid = i.indrelid
+        AND a.attnum = ANY ((i.indkey::int2[])[0:i.indnkeyatts - 1])
+    WHERE i.indrelid = table.oid AND i.indisvalid AND i.indimmediate
+        AND (table.relreplident = 'd' AND i.indisprimary
+            OR table.relreplident = 'i' AND i.indisreplident)
+)"""
 _SCHEMA_STAMP = """
     UNION ALL
     SELECT 'schemas', sum(hash_record_extended(
@@ -261,15 +312,23 @@ columns AS MATERIALIZED (
     WHERE a.attrelid >= 16384 AND a.attnum > 0
     GROUP BY a.attrelid
 ),
-primary_keys AS MATERIALIZED (
-    SELECT i.indrelid, hash_record_extended(ROW(i.indexrelid, i.indkey::text), 0) AS stamp
-    FROM pg_index i
-    WHERE i.indisprimary AND i.indrelid >= 16384
-),
 expressions AS MATERIALIZED (
     SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
     FROM pg_attrdef x
     GROUP BY x.adrelid
+),
+keys AS MATERIALIZED (
+    SELECT i.indrelid, sum(hash_record_extended(ROW(
+        i.indkey::text, i.indisprimary, i.indisreplident, i.indisvalid), 0)) AS stamp
+    FROM pg_index i
+    WHERE i.indisprimary OR i.indisreplident
+    GROUP BY i.indrelid
+),
+schemas AS MATERIALIZED (
+    SELECT d.objid, d.xmin::text AS stamp
+    FROM pg_depend d
+    WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+        AND d.refclassid = 'pg_namespace'::regclass
 ),
 general AS (
     SELECT 'publications' AS part,
@@ -286,6 +345,11 @@ general AS (
         ROW(i.inhrelid, i.inhparent, i.xmin::text), 0))
     FROM pg_inherits i
     UNION ALL
+    SELECT 'schemas of partitioned tables', sum(hash_record_extended(ROW(s.objid, s.stamp), 0))
+    FROM schemas s
+    JOIN relation r ON r.oid = s.objid
+    WHERE r.relkind = 'p'
+    UNION ALL
     SELECT 'names of schemas', sum(hash_record_extended(ROW(n.oid, n.nspname), 0))
     FROM pg_namespace n
     WHERE n.nspname !~ '^pg_(toast_)?temp_'
@@ -300,21 +364,32 @@ general AS (
     FROM pg_type y
     WHERE y.oid >= 16384 AND y.typtype IN ('d', 'e', 'r', 'm')
     UNION ALL
-    SELECT 'labels', sum(hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel), 0))
+    SELECT 'labels', sum(hash_record_extended(
+        ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 0))
     FROM pg_enum e
 )
 SELECT jsonb_build_object(
     'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
     'tables', (
         SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, k.stamp, x.stamp), 0)), '{}')
+            ROW(r.stamp, a.stamp, x.stamp, s.stamp, k.stamp), 0)), '{}')
         FROM relation r
         LEFT JOIN columns a ON a.attrelid = r.oid
-        LEFT JOIN primary_keys k ON k.indrelid = r.oid
         LEFT JOIN expressions x ON x.adrelid = r.oid
+        LEFT JOIN schemas s ON s.objid = r.oid
+        LEFT JOIN keys k ON k.indrelid = r.oid
         WHERE r.relkind <> 'c'
     )
 )::text
+"""
+# VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before.
+_ROWS = """
+SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN 'some'
+    WHEN pg_relation_size(c.oid) = 0 AND c.reltuples = -1 AND c.relfilenode = c.oid
+        THEN 'never'
+    ELSE 'none' END
+FROM pg_class c
+WHERE c.oid = %(table)s::regclass
 """
 #: The entries of publications, as the beginning of a query: a row for each publication of a table.
 PUBLISHED = """
@@ -443,6 +518,13 @@ SELECT jsonb_build_object(
         JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
         WHERE i.indrelid = c.oid AND i.indisprimary
     ),
+    'schema', (
+        SELECT coalesce(string_agg(d.xmin::text, ' ' ORDER BY d.objid), '')
+        FROM pg_depend d
+        WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+            AND d.refclassid = 'pg_namespace'::regclass AND d.deptype = 'n'
+            AND d.objid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
+    ),
     'last_column', c.relnatts,
     'altered', (
         SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
@@ -459,6 +541,7 @@ SELECT jsonb_build_object(
     ),
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
+    'names', d.names,
     'stamp', concat_ws(' ', c.xmin, d.stamp, (
         SELECT hash_array_extended(array_agg(a.xmin::text ORDER BY a.attnum), 0)
         FROM pg_attribute a
@@ -492,7 +575,11 @@ SELECT jsonb_build_object(
             -- Other access methods may have other addresses of rows.
             'pages', CASE WHEN h.amname = 'heap' AND %(sized)s
                 THEN pg_relation_size(t.oid) / current_setting('block_size')::int
-                ELSE 0 END
+                ELSE 0 END,
+            -- The server refuses updates and deletes of a table without an identity.
+            'lacks_identity', t.oid <> c.oid AND t.relreplident <> 'f'
+                AND {identity(t)} IS NOT NULL
+                AND (c.relreplident = 'f' OR NOT coalesce({identity(c)} <@ {identity(t)}, true))
         ) ORDER BY t.oid), '[]')
         FROM part_of q
         JOIN pg_class t ON t.oid = q.part
@@ -509,8 +596,10 @@ CROSS JOIN LATERAL (
     WITH RECURSIVE used (oid) AS (
         SELECT a.atttypid
         FROM pg_attribute a
+        JOIN pg_type y ON y.oid = a.atttypid
         -- Types of the server's own are never altered.
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.atttypid >= 16384
+        WHERE a.attrelid = c.oid AND a.attnum > 0
+            AND (y.oid >= 16384 OR y.typname ~ '^_?(reg|aclitem)')
         UNION
         SELECT v.oid
         FROM used u
@@ -523,9 +612,16 @@ CROSS JOIN LATERAL (
             FROM pg_attribute a
             WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
         ) v (oid)
-        WHERE v.oid >= 16384
+        JOIN pg_type w ON w.oid = v.oid
+        WHERE w.oid >= 16384 OR w.typname ~ '^_?(reg|aclitem)'
     )
     SELECT
+        (
+            SELECT coalesce(jsonb_agg(DISTINCT y.typname), '[]')
+            FROM used u
+            JOIN pg_type y ON y.oid = u.oid
+            WHERE y.oid < 16384 AND y.typelem = 0
+        ) AS names,
         coalesce(jsonb_object_agg(i.key, i.definition)
             FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,
         coalesce(bool_or(age(i.xmin) < age(s.xmin)
@@ -540,6 +636,11 @@ CROSS JOIN LATERAL (
         SELECT 'label ' || e.oid, e.enumlabel::text,
             -- A label that is younger than the table is a new one, and changes no row.
             CASE WHEN e.oid < c.oid THEN e.xmin END, e.cmin
+        FROM pg_enum e
+        WHERE e.enumtypid = y.oid
+        UNION ALL
+        -- It is new when a label gets another name, and then its own name again.
+        SELECT concat('label ', e.oid, ' written'), e.xmin::text, NULL, NULL
         FROM pg_enum e
         WHERE e.enumtypid = y.oid
         UNION ALL

@@ -10,7 +10,7 @@ import contextlib
 import shlex
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -19,14 +19,15 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import Why
+from walrow._log.marks import Mark, Why
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
-from walrow._log.questions import first_row, truncates
+from walrow._log.questions import first_row, truncates, versions_between
+from walrow._log.requests import request
 from walrow._log.told import Message, told_by
 from walrow._lsn import Lsn
 from walrow._postgres import published
-from walrow._postgres.births import births
+from walrow._postgres.births import with_births
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.ddl_trigger import (
     PREFIX,
@@ -37,6 +38,7 @@ from walrow._postgres.ddl_trigger import (
     trigger_state,
 )
 from walrow._postgres.preflight.finding import listed
+from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
@@ -46,8 +48,8 @@ from walrow._receive.marks import (
     Questions,
     after_load,
     after_look,
+    after_names,
     at_beginning,
-    newcomers,
     settled,
 )
 from walrow._receive.told import Heard, after_messages, first_place, unmoved
@@ -95,6 +97,8 @@ class Completeness:
         #: The stamps of the last look. None in a new process, which looks at everything.
         self._stamps: Stamps | None = None
         self._look: Look | None = None
+        #: The open marks of tables that were looked at for rows.
+        self._asked: dict[int, list[Mark]] = {}
         self._trigger: Trigger = Absent()
         #: The last message that the log took. It may have had others before this process.
         self._last_message: Lsn | None = None
@@ -227,13 +231,14 @@ class Completeness:
         self._see_trigger(trigger_state(conn))
         stamps = published.stamps(conn, self._publications)
         before, look = self._stamps, None
+        record, tables = self._record(), []
         moved = None if before is None else stamps.moved(before)
         if moved is None or moved:
             names = self._publications
             tables = published.published_tables(conn, names, sized=False, oids=moved)
-            record = self._record()
-            new = newcomers(record, tables)
-            found = births(conn, names, record.publications or names, new)
+            if record.tables is not None:
+                earlier = record.publications or names
+                tables = with_births(conn, names, earlier, tables, record.parts())
             seen = position_after(conn, self._given, is_other=is_other)
             others = stamps.tables.keys() - (record.tables or {}).keys()
             look = Look(
@@ -242,16 +247,23 @@ class Completeness:
                 durable,
                 seen,
                 moved,
-                found,
                 max(stamps.tables, default=0),
                 self._stamp,
                 sum(stamps.tables[oid] for oid in others),
             )
+        known = [
+            it
+            for table in (record.tables or {}).values()
+            for it in table.get("names", ())
+        ]
+        types = {*known, *(it for table in tables for it in table.names)}
+        printed = printed_names(conn, types)
         with self._lock:
             if generation != self._generation:
                 return False
-            self._take(look, durable, readable)
+            self._take(look, durable, readable, printed)
             self._stamps = stamps
+            self._request_empty(conn)
         return True
 
     @property
@@ -264,13 +276,40 @@ class Completeness:
         self._trigger = found
         self._tell_trigger(not isinstance(found, Absent))
 
-    def _take(self, look: Look | None, durable: Lsn, readable: Lsn) -> None:
+    def _request_empty(self, conn: psycopg.Connection[Any]) -> None:
+        """Requests loads of the tables that need one and are empty: no row is copied."""
+        tables = [] if self._look is None else self._look.tables
+        marks = self._record().marks
+        open_ = {
+            it.oid: [mark for mark in marks.get(it.oid, ()) if mark.is_open]
+            for it in tables
+        }
+        new = [it for it in tables if open_[it.oid] != self._asked.get(it.oid, [])]
+        if not new:
+            return
+        self._asked = open_
+        with conn.transaction():
+            conn.execute("SET LOCAL lock_timeout = '100ms'")
+            conn.execute("SET LOCAL statement_timeout = '2s'")
+            filled = published.with_rows(conn, [it for it in new if open_[it.oid]])
+        empty = [it for it in new if open_[it.oid] and it.oid not in filled]
+        if empty:
+            request(self._log, [it.name for it in empty])
+
+    def _take(
+        self,
+        look: Look | None,
+        durable: Lsn,
+        readable: Lsn,
+        names: Mapping[str, Mapping[str, int]],
+    ) -> None:
         before = self._record()
-        after = before._replace(position=durable)
-        if look is None and before.told is not None:
-            after = after._replace(told=unmoved(before.told, durable, self._stamp))
-        if look is not None:
-            after = after_look(before, look)
+        after = after_names(before, names)
+        if look is None:
+            told = after.told and unmoved(after.told, durable, self._stamp)
+            after = after._replace(position=durable, told=told)
+        else:
+            after = after_look(after, look)
             self._look = look if self._look is None else look.joined(self._look)
         # If the log cannot be read now, the next look tries again.
         with contextlib.suppress(Error, OSError):
@@ -310,13 +349,13 @@ class Completeness:
 
     def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
-        if not (record.young or record.new_files or record.noticed):
-            return record
         log = Log(self._log)
-        # They look at all segments.
+        # To count the rows of each table, all segments are read.
         tables = {it.oid: it for it in log.tables()} if record.young else {}
         questions = Questions(
-            partial(truncates, log._log), partial(first_row, log._log)
+            partial(truncates, log._log),
+            partial(first_row, log._log),
+            partial(versions_between, log._log),
         )
         return settled(record, tables, max(log.end, readable), durable, questions)
 

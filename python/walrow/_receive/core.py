@@ -498,6 +498,9 @@ class Core:
             self._last_look = LastLook.DUE
             return self._lose(position, now)
         self._last_look = LastLook.DONE
+        if isinstance(self.loads.state, load.Nothing):
+            # The look may have requested one.
+            self.loads.state = load.Unsure()
         self.link.goal = max(self.link.goal or position, position)
         return []
 

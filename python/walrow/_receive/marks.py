@@ -6,16 +6,21 @@ Pure: from a record and a look comes the next record. `completeness` looks, and 
 from __future__ import annotations
 
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
 from walrow._log.told import Hearing
-from walrow._log.young_tables import REWRITTEN, TYPE_ALTERED, YoungTable, plain_name
+from walrow._log.young_tables import (
+    REWRITTEN,
+    TYPE_ALTERED,
+    FirstRow,
+    YoungTable,
+    plain_name,
+)
 from walrow._lsn import Lsn
-from walrow._postgres.births import Birth, Pair, Rows
+from walrow._postgres.published import Rows
 from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers
 
 if TYPE_CHECKING:
@@ -31,12 +36,14 @@ class Questions(NamedTuple):
     Attributes:
         truncates: The transactions with a TRUNCATE of a table that were committed after an LSN:
             their IDs and the LSNs of their commits, in the order of these.
-        first_row: The first transaction with a row of a table: its ID, and the LSN of its
-            commit. None without one.
+        first_row: The first transaction with a row of a table. None without one.
+        versions: The definitions of tables that the log has between two LSNs: the OID, the LSN
+            of the last use, the columns.
     """
 
     truncates: Callable[[int, Lsn], Sequence[tuple[int, Lsn]]]
-    first_row: Callable[[int], tuple[int, Lsn] | None]
+    first_row: Callable[[int], FirstRow | None]
+    versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Sequence[str]]]]
 
 
 class Look(NamedTuple):
@@ -48,7 +55,6 @@ class Look(NamedTuple):
         durable: Where the log ended before.
         seen: The server's position after.
         moved: The OIDs of the tables that may differ from the last look. None: all.
-        births: The creation of what is new: `newcomers`.
         last_oid: The greatest OID of a table, also of unpublished ones.
         trigger: The stamp of the event trigger. None if it does not work.
         others: The sum of the stamps of all tables that were not published at the last look.
@@ -59,7 +65,6 @@ class Look(NamedTuple):
     durable: Lsn
     seen: Lsn
     moved: Collection[int] | None = None
-    births: Mapping[Pair, Birth] = MappingProxyType({})
     last_oid: int = 0
     trigger: str | None = None
     others: int = 0
@@ -69,21 +74,7 @@ class Look(NamedTuple):
         if self.moved is None:
             return self
         kept = [table for table in before.tables if table.oid not in self.moved]
-        births = {**before.births, **self.births}
-        return self._replace(tables=[*kept, *self.tables], moved=None, births=births)
-
-
-def newcomers(before: Published, tables: Sequence[PublishedTable]) -> list[Pair]:
-    """Published tables and their parts that the last look has not seen: their creation matters."""
-    if before.tables is None:
-        return []
-    known = {
-        (oid, part[0])
-        for oid, table in before.tables.items()
-        for part in table["parts"]
-    }
-    pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
-    return sorted(pairs - known)
+        return self._replace(tables=[*kept, *self.tables], moved=None)
 
 
 def at_beginning(
@@ -102,12 +93,14 @@ def at_beginning(
     """
     reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
     marks = {oid: marked([], [reason], start) for oid in lacking}
-    pictures = {table.oid: _picture(table, None) for table in tables}
+    pictures = {table.oid: _picture(table, None, start) for table in tables}
     noticed = dict.fromkeys(lacking, start)
     oids = [part.oid for table in tables for part in table.parts]
     last_oid = max([*oids, *(table.oid for table in tables)], default=0)
     told = Hearing(start, start, [last_oid], None, 0, {})
-    return Published(pictures, start, list(publications), marks, {}, {}, noticed, told)
+    names = list(publications)
+    found = Published(pictures, start, names, marks, {}, {}, noticed, start)
+    return found._replace(told=told)
 
 
 def after_look(before: Published, look: Look) -> Published:
@@ -123,32 +116,28 @@ def after_look(before: Published, look: Look) -> Published:
         oid, known = table.oid, known_tables.get(table.oid)
         if known is not None:
             keeps = _keeps_values(known, table)
-            reasons = list(_differences(known, table, look.births))
+            reasons = list(_differences(known, table))
             if PUBLISHED_LESS in reasons and _may_be_exact(before, look, known, table):
                 reasons.remove(PUBLISHED_LESS)
                 asking.add(oid)
             if not keeps and _is_rewritten(known, table):
                 reasons.append(REWRITTEN)
-            if not keeps and (new_files := _new_files(known, table, look.births)):
+            if not keeps and (new_files := _new_files(known, table)):
                 first = files.get(oid)
                 since = before.position if first is None else first.pending.since
                 earlier = {} if first is None else first.files
                 pending = Pending(since, look.seen)
                 files[oid] = NewFiles(pending, earlier | new_files)
         else:
-            doubted = [
-                birth for birth in _births(look.births, table) if not birth.is_published
-            ]
-            # Later rows of an empty table are in the stream.
-            has_rows = any(birth.rows is Rows.SOME for birth in doubted)
-            is_doubted = any(birth.rows is not Rows.NEVER for birth in doubted)
-            pending = Pending(before.position, look.seen)
-            came = _young(table, pending, look.births, is_doubted=is_doubted)
-            is_rewritten = came.is_rewritten and came.has_rows
-            reasons = [NEW] if has_rows else [REWRITTEN] if is_rewritten else []
+            came = _young(table, Pending(before.position, look.seen))
+            doubts = {part.birth.rows for part in table.parts if _is_doubted(part)}
+            reasons = list(_identity_differences((), table))
+            if Rows.SOME in doubts:
+                reasons.append(NEW)
+            elif came.is_rewritten and came.has_rows:
+                reasons.append(REWRITTEN)
             files.pop(oid, None)
-            if not reasons:
-                young[oid] = came
+            young[oid] = came
         if reasons:
             marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
             noticed[oid] = look.seen
@@ -157,22 +146,41 @@ def after_look(before: Published, look: Look) -> Published:
     moved = known_tables.keys() if look.moved is None else look.moved
     pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
     for table in look.tables:
-        pictures[table.oid] = _picture(table, known_tables.get(table.oid))
-    return Published(
-        pictures,
-        look.durable,
-        list(look.publications),
-        marks,
-        young,
-        files,
-        noticed,
-        after_moves(before, look, pictures, asking),
+        pictures[table.oid] = _picture(table, known_tables.get(table.oid), look.seen)
+    return before._replace(
+        tables=pictures,
+        position=look.durable,
+        publications=list(look.publications),
+        marks=marks,
+        young=young,
+        new_files=files,
+        noticed=noticed,
+        told=after_moves(before, look, pictures, asking),
     )
 
 
 def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
     """The tables that are not whole."""
     return [oid for oid, each in marks.items() if any(mark.is_open for mark in each)]
+
+
+def after_names(before: Published, names: Mapping[str, Mapping[str, int]]) -> Published:
+    """The record after a look at the names that values contain, as of the type regclass."""
+    marks, noticed = dict(before.marks), dict(before.noticed)
+    moved = {
+        type_
+        for type_, known in before.names.items()
+        if any(
+            known.get(oid, name) != name for oid, name in names.get(type_, {}).items()
+        )
+    }
+    for oid, table in (before.tables or {}).items():
+        if types := sorted(moved.intersection(table.get("names", ()))):
+            text = f"an object was renamed that values of {', '.join(types)} may name"
+            reasons = [Reason(Why.NAMES, text)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+            noticed.pop(oid, None)
+    return before._replace(marks=marks, names=names, noticed=noticed)
 
 
 def settled(
@@ -218,36 +226,71 @@ def settled(
         if is_explained(each.files, [xid for xid, _ in ask.truncates(oid, since)]):
             continue
         if (pending := each.pending.later(end, durable)) is None:
-            marks[oid] = marked(marks.get(oid, ()), [REWRITTEN], since)
+            reason = REWRITTEN if oid in each.files else PARTITION_REWRITTEN
+            marks[oid] = marked(marks.get(oid, ()), [reason], since)
             noticed[oid] = max(each.pending.seen, noticed.get(oid, Lsn(0)))
         else:
             files[oid] = each._replace(pending=pending)
-    noticed = {oid: noticed[oid] for oid in _open(marks) if oid in noticed}
-    for oid, since in noticed.items():
-        if later_ones := ask.truncates(oid, since):
-            _, commit = later_ones[-1]
-            marks[oid] = emptied(marks[oid], Lsn(commit + 1))
-        noticed[oid] = max(since, end)
-    return before._replace(
+    # What readers see later is compared by the next look. What came after this look, too.
+    until = min(end, durable)
+    for oid, used, written in ask.versions(before.compared or until, until):
+        picture = pictures.get(oid)
+        name = None if picture is None else _renamed(picture, used, written)
+        if name is not None:
+            text = f"column {name} had another name for a while"
+            reasons = [Reason(Why.RENAMED, text)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, before.compared or until)
+    record = before._replace(
         tables=None if before.tables is None else pictures,
         marks=marks,
         young=young,
         new_files=files,
         noticed=noticed,
+        compared=max(until, before.compared or until),
     )
+    return _emptied(record, end, ask)
+
+
+def _emptied(record: Published, end: Lsn, ask: Questions) -> Published:
+    """Ends the marks of tables that were emptied after the looks that have made them."""
+    marks, noticed = dict(record.marks), {}
+    for oid in record.noticed.keys() & _open(marks):
+        since = record.noticed[oid]
+        if later := ask.truncates(oid, since):
+            _, commit = later[-1]
+            marks[oid] = emptied(marks[oid], Lsn(commit + 1))
+        noticed[oid] = max(since, end)
+    return record._replace(marks=marks, noticed=noticed)
+
+
+def _renamed(picture: Mapping[str, Any], used: Lsn, names: Sequence[str]) -> str | None:
+    """A column that had another place in a definition in the log than in the looks around it.
+
+    Definitions have their columns in the order of the numbers.
+    """
+    places = {name: place for place, name in enumerate(names)}
+    last = -1
+    # The columns have the order of the numbers.
+    for name, since in picture.get("since", {}).items():
+        if Lsn(since) < used:
+            place = places.get(name, -1)
+            if place <= last:
+                return str(name)
+            last = place
+    return None
 
 
 def _doubt(
     young: YoungTable,
     found: LogTable | None,
-    first_row: Callable[[], tuple[int, Lsn] | None],
+    first_row: Callable[[], FirstRow | None],
     truncates: Callable[[Lsn], Sequence[tuple[int, Lsn]]],
 ) -> Reason | None:
     """Why a young table is not whole, once the log has everything from before the look."""
     has_rows = found is not None and found.rows > 0
     # It was empty: rows that came after the look are whole.
     if young.is_doubted and has_rows and (first := first_row()):
-        return NEW if first[1] < young.pending.seen else None
+        return NEW if first.commit < young.pending.seen else None
     if young.files and (has_rows or young.has_rows):
         xids = [xid for xid, _ in truncates(Lsn(0))]
         return None if is_explained(young.files, xids) else REWRITTEN
@@ -276,7 +319,8 @@ def after_load(
     for table in tables:
         young.pop(table.oid, None)
         files.pop(table.oid, None)
-        picture = _picture(table, pictures.get(table.oid))
+        picture = _picture(table, pictures.get(table.oid), point)
+        picture["since"] = dict.fromkeys(picture["since"], str(point))
         if table.oid in later:
             # Columns that the load does not have yet are no earlier ones.
             came = {_folded(column.quoted) for column in later[table.oid].columns}
@@ -299,32 +343,25 @@ def after_load(
     return loaded._replace(position=before.position, publications=publications)
 
 
-def _births(births: Mapping[Pair, Birth], table: PublishedTable) -> Iterator[Birth]:
-    """The creation of the tables that have the rows of a new table."""
-    for part in table.parts:
-        # It may have been altered while the receiver looked.
-        yield births.get((table.oid, part.oid), Birth([], keeps_file=False))
+def _is_doubted(part: TablePart) -> bool:
+    """Whether a new table may have had rows before it was published as it is now."""
+    return not part.birth.is_published and part.birth.rows is not Rows.NEVER
 
 
-def _young(
-    table: PublishedTable,
-    pending: Pending,
-    births: Mapping[Pair, Birth],
-    *,
-    is_doubted: bool,
-) -> YoungTable:
-    found = {
-        part.oid: birth
-        for part, birth in zip(table.parts, _births(births, table), strict=True)
-        if not birth.keeps_file and birth.rows is not Rows.NEVER
-    }
-    files = [part for part in table.parts if part.oid in found]
+def _has_other_file(part: TablePart) -> bool:
+    """Whether a new table was truncated or rewritten."""
+    return not part.birth.keeps_file and part.birth.rows is not Rows.NEVER
+
+
+def _young(table: PublishedTable, pending: Pending) -> YoungTable:
+    files = [part for part in table.parts if _has_other_file(part)]
     columns = [_column(column) for column in table.columns]
+    moved = [part for part in table.parts if part.file != part.oid]
     for record, column in zip(columns, table.columns, strict=True):
-        if all(part.file == part.oid for part in table.parts):
+        if not moved:
             record[4] = column.is_filled
-        elif any(part.toast is not None for part in table.parts):
-            # VACUUM FULL has written a default into the rows, which may be gone.
+        elif any(part.birth.keeps_file for part in moved):
+            # VACUUM FULL has written a default into the rows, and it may be gone.
             record[4] = True
     return YoungTable(
         columns,
@@ -335,8 +372,8 @@ def _young(
         {part.oid: _new_file(part, table.last_column) for part in files},
         table.altered,
         table.dropped,
-        is_doubted,
-        any(birth.rows is Rows.SOME for birth in found.values()),
+        any(map(_is_doubted, table.parts)),
+        any(part.birth.rows is Rows.SOME for part in files),
     )
 
 
@@ -346,7 +383,12 @@ def _column(column: PublishedColumn) -> list[Any]:
     return [number, quoted, oid, modifier, has_default or is_filled, expression]
 
 
-def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[str, Any]:
+def _picture(
+    table: PublishedTable, before: Mapping[str, Any] | None, seen: Lsn
+) -> dict[str, Any]:
+    known = {} if before is None else before.get("since", {})
+    kept = {tuple(column[:2]) for column in (before or {}).get("columns", ())}
+    names = [plain_name(column.quoted) for column in table.columns]
     # A load ends no name: a target with `deletes="soft"` keeps values under it.
     now = {_folded(column.quoted) for column in table.columns}
     return {
@@ -354,17 +396,27 @@ def _picture(table: PublishedTable, before: Mapping[str, Any] | None) -> dict[st
         "columns": [_column(column) for column in table.columns],
         "changed": [column.changed for column in table.columns],
         "gone": sorted(_earlier_names(before or {}, table) - now),
+        # Since when each column has its number and its name.
+        "since": {
+            name: known.get(name, str(seen))
+            if (column.number, column.quoted) in kept
+            else str(seen)
+            for name, column in zip(names, table.columns, strict=True)
+        },
         "last_column": table.last_column,
         "filters": list(table.filters),
         "parts": [
             [part.oid, part.file, part.toast, part.persistence, part.attached]
             for part in table.parts
         ],
+        "lacking": [part.oid for part in table.parts if part.lacks_identity],
         "memberships": [list(each) for each in table.memberships],
+        "schema": table.schema,
         "definitions": dict(table.definitions),
         "stamp": table.stamp,
         "loaded": (before or {}).get("loaded", 0),
         "primary_key": list(table.primary_key),
+        "names": list(table.names),
     }
 
 
@@ -384,28 +436,20 @@ def _folded(quoted: str) -> str:
     return plain_name(quoted).lower()
 
 
-def _new_files(
-    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
-) -> dict[int, NewFile]:
+def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, NewFile]:
     """The files of a truncated or rewritten table, as far as its TOAST table does not show it.
 
     VACUUM FULL keeps the TOAST table, but writes the default of a new column into old rows: then no
     column shows any more that they have a value. The stream lacks the TRUNCATE of a partition.
     """
     last_column = before["last_column"]
-    files = {oid: file for oid, file, *_ in before["parts"]}
-    toasts = {oid: toast for oid, _, toast, *_ in before["parts"]}
     is_wider = table.last_column > last_column
+    known = {oid: (file, toast) for oid, file, toast, *_ in before["parts"]}
     found = {}
-    for part, birth in zip(table.parts, _births(births, table), strict=True):
-        is_partition = part.oid != table.oid
-        if part.oid not in files:
-            is_new = not birth.keeps_file and birth.rows is not Rows.NEVER
-        else:
-            is_new = files[part.oid] != part.file and (
-                is_partition or is_wider or toasts[part.oid] is None
-            )
-        if is_new:
+    for part in table.parts:
+        file, toast = known.get(part.oid, (None, None))
+        is_new = _has_other_file(part) if file is None else file != part.file
+        if is_new and (toast is None or is_wider or part.oid != table.oid):
             found[part.oid] = _new_file(part, last_column)
     return found
 
@@ -416,12 +460,10 @@ def _new_file(part: TablePart, last_column: int) -> NewFile:
     return NewFile(part.changed, part.frozen, bool(part.changed_columns), is_known)
 
 
-def _differences(
-    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
-) -> Iterator[Reason]:
+def _differences(before: Mapping[str, Any], table: PublishedTable) -> Iterator[Reason]:
     """The reasons why a table is not whole since the last look."""
     yield from _publication_differences(before, table)
-    yield from _partition_differences(before, table, births)
+    yield from _partition_differences(before, table)
     # A new label of an enum changes no row.
     if before["definitions"] != {
         key: text
@@ -430,6 +472,7 @@ def _differences(
     }:
         yield TYPE_ALTERED
     yield from _column_differences(before, table)
+    yield from _identity_differences(before.get("lacking"), table)
 
 
 def _publication_differences(
@@ -439,7 +482,11 @@ def _publication_differences(
         yield Reason(Why.FILTER, "its row filter has changed")
     then = {tuple(each) for each in before["memberships"]}
     now = {tuple(each) for each in table.memberships}
-    if then and not {each[0] for each in then} & {each[0] for each in now}:
+    kept = {each[0] for each in then} & {each[0] for each in now}
+    if before.get("schema", table.schema) != table.schema:
+        # It may have left the schema, and come back.
+        kept = {place for place in kept if place.split()[1] != "schema"}
+    if then and not kept:
         yield LEFT
     elif len({_operations(it) for it in (then, now, then & now)}) > 1:
         yield PUBLISHED_LESS
@@ -461,19 +508,14 @@ def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:
 
 
 def _partition_differences(
-    before: Mapping[str, Any], table: PublishedTable, births: Mapping[Pair, Birth]
+    before: Mapping[str, Any], table: PublishedTable
 ) -> Iterator[Reason]:
     then = {oid: more for oid, *more in before["parts"]}
     now = {part.oid: part for part in table.parts}
-    born = {
-        part.oid
-        for part, birth in zip(table.parts, _births(births, table), strict=True)
-        if birth.is_published or birth.rows is Rows.NEVER
-    }
     attached = [
         part.quoted
         for oid, part in now.items()
-        if (oid not in then and oid not in born)
+        if (oid not in then and _is_doubted(part))
         or (oid in then and then[oid][3] != part.attached)
     ]
     if attached or then.keys() - now.keys():
@@ -501,6 +543,23 @@ def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
         and [part.oid for part in table.parts] == [table.oid]
         and all(changed.get(it.number) == it.changed for it in table.columns)
     )
+
+
+def _identity_differences(
+    before: Collection[int] | None, table: PublishedTable
+) -> Iterator[Reason]:
+    """Partitions that begin to send less of old rows than their root's identity has."""
+    lacking = [
+        part.quoted
+        for part in table.parts
+        if part.lacks_identity and before is not None and part.oid not in before
+    ]
+    if lacking:
+        text = (
+            f"old rows of partitions lack values of its replica identity: {', '.join(lacking)}; "
+            "give them REPLICA IDENTITY FULL, or the identity of the table"
+        )
+        yield Reason(Why.IDENTITY, text)
 
 
 def _is_rewritten(before: Mapping[str, Any], table: PublishedTable) -> bool:
@@ -548,3 +607,7 @@ def _column_differences(
 
 
 NEW = Reason(Why.NEW, "it is new in the publication")
+PARTITION_REWRITTEN = Reason(
+    Why.REWRITTEN,
+    "a partition was truncated or rewritten, which the stream of the table does not show",
+)

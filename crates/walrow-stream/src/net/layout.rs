@@ -132,8 +132,9 @@ impl Layout {
         let is_key = matches!(old, OldTuple::Key(_));
         out.clear();
         for (place, (cell, old)) in new.cells().zip(old.tuple().cells()).enumerate() {
-            // A key tuple has no values of other columns.
-            let is_known = !is_key || self.identity.contains(&place);
+            // A key tuple has no values of other columns. An unchanged value was not NULL: the old
+            // image of a partition with less of an identity than its root lacks it.
+            let is_known = (!is_key || self.identity.contains(&place)) && old != Cell::Null;
             let is_filled = cell == Cell::Unchanged && is_known;
             if is_filled { old } else { cell }.encode(out);
         }

@@ -132,7 +132,8 @@ fn merge<'a>(
         let of_old = olds.as_mut().and_then(Iterator::next);
         // A key tuple has no values of other columns.
         let of_old = of_old.filter(|_| !is_key || table.identity.places.contains(&place));
-        let of_old = of_old.filter(|cell| *cell != Cell::Unchanged);
+        // An unchanged value is large, so it was not NULL: an old image with NULL lacks it.
+        let of_old = of_old.filter(|cell| !matches!(cell, Cell::Unchanged | Cell::Null));
         let of_stored = stored.next();
         let cell = match cell {
             Cell::Unchanged => of_old.or(of_stored).unwrap_or(Cell::Unchanged),
