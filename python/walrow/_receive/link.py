@@ -246,8 +246,10 @@ class Link:
                     self.state = replace(self.state, answered=now)
                 return [] if note is None else [Note(note)]
             case TriggerSeen(is_there):
+                asks_for_all = self._wishes.stream_options.get("messages")
+                is_other = is_there != self._has_trigger and not asks_for_all
                 # What is wanted up to the goal comes over this connection.
-                if is_there != self._has_trigger and self.is_steady and not self.goal:
+                if is_other and self.is_steady and self.goal is None:
                     return [HangUp(self.number), *self._connect(now)]
             case TimelineSeen(timeline):
                 return self._new_timeline(timeline, log, now)
