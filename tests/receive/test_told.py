@@ -494,6 +494,8 @@ def test_a_trigger_that_was_blind_explains_nothing(
     if name == "off" and database.conn.info.server_version < 170_000:
         pytest.skip("event_triggers is from version 17 on")
     database.receive()
+    # Empty tables are whole after a load that copies nothing.
+    database.run("INSERT INTO same VALUES (1)")
     database.run(before, LESS, after, MORE)
     database.receive()
     assert database.marks() == {"same": ["publication_changed"]}
@@ -514,7 +516,8 @@ def test_a_streamed_transaction_comes_before_its_commit(database: Database) -> N
     )
     database.run("SET logical_decoding_work_mem = '64kB'", many)
     database.run(
-        f"BEGIN; {many.replace('10, 20000', '20001, 40000')}; {MORE}; SAVEPOINT s;"
+        f"BEGIN; {many.replace('10, 20000', '20001, 40000')};"
+        f" INSERT INTO same VALUES (1); {MORE}; SAVEPOINT s;"
         " ALTER TABLE undone RENAME a TO b;"
         f" {many.replace('10, 20000', '40001, 60000')}; ROLLBACK TO s; COMMIT"
     )
