@@ -618,6 +618,9 @@ class Log(OpenedLog):
         """The columns of the last look, if it was after the last change."""
         if table is None or not table.versions or table.last > record.position:
             return None
+        if self.end < record.last:
+            # It is opened, or published, only up to an earlier place.
+            return None
         picture = (record.tables or {}).get(table.oid)
         # After an accepted rename, the rows are read as they are: under the old name.
         if picture is None or any(

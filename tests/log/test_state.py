@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -378,6 +379,35 @@ def test_a_column_that_was_dropped_since_the_last_change(tmp_path: Path) -> None
     assert log.state("t", as_of=0x1FFF).to_pyarrow().column_names == ["id", "v"]
     write_published(log.path, looked(0x1000, {TABLE: "public.t"}, ("id",)))
     assert log.state("t").to_pyarrow().column_names == ["id", "v"]
+
+
+@pytest.mark.parametrize(("last", "sees"), [(0x1FF8, True), (0x2FF8, False)])
+def test_a_look_at_a_later_place_has_other_columns(
+    tmp_path: Path, last: int, *, sees: bool
+) -> None:
+    log = published(tmp_path / "log", transactions(2))
+    look = looked(0x4000, {TABLE: "public.t"}, ("id", "v", "new"))
+    write_published(log.path, look._replace(last=Lsn(last)))
+    columns = ["id", "v"] + ["new"] * sees
+    assert log.state("t").to_pyarrow().column_names == columns
+
+
+def test_a_mark_behind_the_end_of_the_log_counts_at_its_end(tmp_path: Path) -> None:
+    """Other WAL came between the last transaction and the event."""
+    log = published(tmp_path / "log", transactions(2))
+    mark = Mark(Why.DEFAULT, "a default", Lsn(0x8000))
+    write_published(log.path, Published({}, Lsn(0x9000), None, {TABLE: [mark]}, {}, {}))
+    for as_of in (None, log.end, Lsn(0x7000)):
+        with pytest.raises(walrow.errors.LogError, match="a default"):
+            log.state("t", as_of=as_of)
+    assert len(ids(log, log.end - 1)) == 3
+    # A load that is not published yet has not ended it.
+    ended = replace(mark, until=Lsn(0x8800))
+    write_published(
+        log.path, Published({}, Lsn(0x9000), None, {TABLE: [ended]}, {}, {})
+    )
+    with pytest.raises(walrow.errors.LogError, match="a default"):
+        log.state("t")
 
 
 def test_columns_that_were_added_since_the_last_change(tmp_path: Path) -> None:

@@ -269,10 +269,11 @@ def test_a_receiver_that_ends_says_which_tables_need_a_load(filled: Feed) -> Non
     filled.execute("ALTER TABLE item RENAME label TO remark")
     assert "public.item" in receive()
     assert "public.item" not in receive()
-    # What cannot be read is told, and not taken for nothing.
+    # What cannot be read is an error, and not taken for nothing.
     needed_file = filled.log / "_load-needed"
     needed_file.write_text("{", "utf-8")
-    assert "tables that need a load are no longer found" in receive()
+    with pytest.raises(walrow.errors.LogError, match="what is published is damaged"):
+        receive()
 
 
 def test_an_empty_table_is_whole_again_without_a_request(filled: Feed) -> None:

@@ -163,6 +163,9 @@ def test_the_result_of_a_load_does_not_hold_up_the_stream(filled: Feed) -> None:
                 is not None
             )
         )
+        # The request goes after its result, and that is synced, too.
+        until(lambda: not requests(filled.log))
+        time.sleep(0.5)
         with disk.has("stalled"):
             walrow._log.requests.request(filled.log, ["public.nobody"], is_awaited=True)
             receiver.until(lambda it: "was given up" in (it["note"] or ""))

@@ -110,11 +110,12 @@ def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
 def emptied(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
     """Ends the marks of a table that a later TRUNCATE has emptied.
 
-    A target may keep the values of its removed rows under the name of a column.
+    A target may keep the values of its removed rows under the name of a column, and old rows of
+    partitions go on to lack values.
     """
     return [
         mark
-        if mark.until is not None or mark.code in {Why.RENAMED, Why.RETURNED}
+        if mark.until is not None or mark.code in _KEPT
         else replace(mark, until=point)
         for mark in marks
     ]
@@ -126,9 +127,14 @@ def needs_of(marks: Iterable[Mark]) -> str | None:
 
 
 def is_unsure(marks: Iterable[Mark]) -> bool:
-    """Whether all that is known is that a publication may have published less for a while.
+    """Whether a load may be of no use, so that a person must ask for it.
 
-    ALTER PUBLICATION to the same options looks like that. A load may be of all tables.
+    ALTER PUBLICATION to the same options looks as if it had published less for a while: a load may
+    be of all tables. And as long as partitions lack values of old rows, the next changes need
+    another load.
     """
     codes = {mark.code for mark in marks if mark.is_open}
-    return codes == {Why.PUBLISHES}
+    return codes == {Why.PUBLISHES} or Why.IDENTITY in codes
+
+
+_KEPT = {Why.RENAMED, Why.RETURNED, Why.IDENTITY}

@@ -141,6 +141,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
             {int(oid): Lsn(lsn) for oid, lsn in found.get("noticed", {}).items()},
             Lsn(found["compared"]) if "compared" in found else None,
             dict(found.get("names", {})),
+            Lsn(found.get("last", "0/0")),
             # Earlier versions have not written it.
             None if found.get("told") is None else Hearing.of(found["told"]),
         )
@@ -164,6 +165,7 @@ def write_published(log: Path, value: Published) -> None:
     record = {
         "published": value.tables,
         "position": str(value.position),
+        "last": str(value.last),
         "publications": value.publications,
         "incomplete": {
             oid: [

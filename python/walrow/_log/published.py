@@ -27,6 +27,8 @@ class Published(NamedTuple):
         compared: The LSN up to which definitions in the log were compared with looks. None if
             the record does not have it.
         names: The hashes of names that values contain, by type and OID: see `printed_names`.
+        last: The last transaction or message before `position`. A reader that does not see it is at
+            an earlier place than the look.
         told: What is known of the event trigger. None if no look has asked for it.
     """
 
@@ -39,6 +41,7 @@ class Published(NamedTuple):
     noticed: Mapping[int, Lsn] = MappingProxyType({})
     compared: Lsn | None = None
     names: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    last: Lsn = Lsn(0)
     told: Hearing | None = None
 
     def parts(self) -> set[tuple[int, int]]:

@@ -4,8 +4,8 @@ Each request is an object of the log, `_load-request-…`. The receiver loads th
 one, and removes the request when it is done. So a request survives a crash. A process that waits
 for the load renews it. The load is cancelled a minute after the last time, or once somebody removes the
 request. The receiver writes into it what the load waits for. The result is an object with the request's key, which the waiting process removes: a missing
-one never means success. If no process waits, and the load of several tables is given up, those that
-are not known to have broken it get a new request. So the error of a table does not stop the others.
+one never means success. If no process waits, and the load of several tables is given up, the tables
+that have not broken it get a new request. So the error of a table does not stop the others.
 The failure of a table stays as a result, for `walrow status`.
 """
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
+from walrow._log.needs import read_record
 from walrow._read.reading import frames
 from walrow._sources.logs import is_named
 from walrow.errors import OptionError, Remedy, SchemaError
@@ -14,11 +16,14 @@ if TYPE_CHECKING:
 
     from walrow._core import LogFile
     from walrow._log.items import LogTable, LogVersion
+    from walrow._log.published import Published
     from walrow._lsn import Lsn
     from walrow._sources.logs import OpenedLog
     from walrow.typing import TableName
 
 
+#: The records of logs, as they were when a key was first looked for in them. They may be large.
+_LOOKS: WeakKeyDictionary[OpenedLog, Published] = WeakKeyDictionary()
 #: The remedy: another key.
 KEYS = Remedy("keys", code="[...]")
 
@@ -175,7 +180,8 @@ def _primary_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
 
 def _late_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
     """The primary key at the receiver's last look, if that was after the last change."""
-    record = log._last_look
+    if (record := _LOOKS.get(log)) is None:
+        record = _LOOKS[log] = read_record(log._log.read_object)
     if table.last > record.position:
         return ()
     key = (record.tables or {}).get(table.oid, {}).get("primary_key", ())

@@ -20,16 +20,21 @@ from walrow.errors import ReplicationError
 
 
 def has_other_positions(conn: psycopg.Connection[Any]) -> bool:
-    """Whether the server's SQL functions return other LSNs than its streams have.
+    """Whether the server's SQL functions return other LSNs than its streams have, or refuse to.
 
     Some managed servers, whose storage is not PostgreSQL's, do so.
 
     Args:
         conn: A replication connection.
     """
-    before, is_standby = _flushed(conn)
-    position = identify_system(conn).xlogpos
-    after, _ = _flushed(conn)
+    try:
+        before, is_standby = _flushed(conn)
+        position = identify_system(conn).xlogpos
+        after, _ = _flushed(conn)
+    except psycopg.Error as error:
+        if error.sqlstate is None:
+            raise
+        return True
     return not is_standby and not before <= position <= after
 
 
@@ -47,28 +52,28 @@ def position_of_now(given: dict[str, Any], *, is_other: bool) -> Lsn:
 def position_after(
     conn: psycopg.Connection[Any], given: dict[str, Any], *, is_other: bool
 ) -> Lsn:
-    """As `position_of_now`, behind everything that an ordinary connection has seen.
+    """Like `position_of_now`, but behind everything that an ordinary connection has seen.
 
     Commits that did not wait are flushed a moment later. Other records may wait for the next
     commit, and a walsender waits for their end: so if the flush does not come, this makes a
     commit without changes.
     """
+    if is_other:
+        conn.execute(_FLUSH)
+        with closing(connect(given)) as stream:
+            return identify_system(stream).xlogpos
     now = time.monotonic()
     ends, commits = now + _FLUSH_SECONDS, now + _PATIENCE_SECONDS
     while True:
         row = conn.execute(_ENDS_OF_WAL).fetchone()
         written, flushed = row or (0, 0)
+        # The end of the written WAL may be a page's header, where no record ends.
         if flushed >= written or time.monotonic() > ends:
-            break
+            return Lsn(int(min(written, flushed)))
         if time.monotonic() > commits:
             commits = ends
             conn.execute(_COMMIT)
         pause(0.02)
-    if is_other:
-        with closing(connect(given)) as stream:
-            return identify_system(stream).xlogpos
-    # The end of the written WAL may be a page's header, where no record ends.
-    return Lsn(int(min(written, flushed)))
 
 
 def _flushed(conn: psycopg.Connection[Any]) -> tuple[int, bool]:
@@ -145,6 +150,10 @@ SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
 #: An ID makes a commit record. A standby has no such position.
 _COMMIT = """
 SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_xact_id() END
+"""
+#: The commit waits until it is flushed, and everything before it.
+_FLUSH = """
+SELECT set_config('synchronous_commit', 'local', true), pg_current_xact_id()
 """
 _ADVANCE = """
 SELECT pg_replication_slot_advance(slot_name, wanted)

@@ -43,6 +43,7 @@ from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
+from walrow._receive.disk_states import LogEnds
 from walrow._receive.marks import (
     Look,
     Questions,
@@ -105,31 +106,20 @@ class Completeness:
         self._has_read = False
         self._has_exceptions = False
 
-    def look(
-        self,
-        durable: Lsn,
-        catalogs: int,
-        *,
-        readable: Lsn,
-        message: Lsn | None,
-        is_other: bool,
-    ) -> None:
+    def look(self, ends: LogEnds, catalogs: int, *, is_other: bool) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
 
         Args:
-            durable: Where the log ends.
+            ends: The ends of the log.
             catalogs: How often the catalog was read.
-            readable: Readers see everything up to it.
-            message: The last transaction with a message that the log took in this process.
             is_other: Whether the server has other positions in SQL.
         """
-        self._last_message = message
         now = time.monotonic()
         if now < self._due and catalogs == self._seen:
             return
         if self._answer is None or self._answer.done():
             self._due, self._seen = now + _LOOK_SECONDS, catalogs
-            compare = partial(self._compare_if_possible, durable, readable, is_other)
+            compare = partial(self._compare_if_possible, ends, is_other)
             self._answer = self._asker.ask(compare)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
@@ -160,11 +150,11 @@ class Completeness:
         record = at_beginning(tables, lacking, self._publications, start)
         self._store(record._replace(marks={}), record)
 
-    def look_last(self, durable: Lsn, *, is_other: bool) -> Future[Lsn]:
-        """Compares once more. The answer is a position of the stream behind all that it has seen."""
+    def look_last(self, ends: LogEnds, *, is_other: bool) -> Future[Lsn]:
+        """Compares before the end. The answer is a position of the stream behind the look."""
 
         def compare(conn: psycopg.Connection[Any]) -> Lsn:
-            while not self._compare(durable, Lsn(0), is_other, conn):
+            while not self._compare(ends, is_other, conn):
                 pass
             return position_after(conn, self._given, is_other=is_other)
 
@@ -200,13 +190,12 @@ class Completeness:
 
     def _compare_if_possible(
         self,
-        durable: Lsn,
-        readable: Lsn,
+        ends: LogEnds,
         is_other: bool,  # noqa: FBT001 -- of a partial
         conn: psycopg.Connection[Any],
     ) -> None:
         try:
-            self._compare(durable, readable, is_other, conn)
+            self._compare(ends, is_other, conn)
         except LogError as error:
             # After another error, the next look tries again.
             if error.code == "damaged" and not self._is_damaged:
@@ -219,13 +208,12 @@ class Completeness:
 
     def _compare(
         self,
-        durable: Lsn,
-        readable: Lsn,
+        ends: LogEnds,
         is_other: bool,  # noqa: FBT001 -- as above
         conn: psycopg.Connection[Any],
     ) -> bool:
         """Returns whether no load has come between."""
-        generation = self._generation
+        generation, self._last_message = self._generation, ends.message
         # Before the tables: what changes meanwhile moves the next ones.
         self._has_exceptions = conn.info.server_version >= _HAS_EXCEPTIONS
         self._see_trigger(trigger_state(conn))
@@ -244,7 +232,7 @@ class Completeness:
             look = Look(
                 tables,
                 names,
-                durable,
+                ends.durable,
                 seen,
                 moved,
                 max(stamps.tables, default=0),
@@ -261,7 +249,7 @@ class Completeness:
         with self._lock:
             if generation != self._generation:
                 return False
-            self._take(look, durable, readable, printed)
+            self._take(look, ends, printed)
             self._stamps = stamps
             self._request_empty(conn)
         return True
@@ -299,33 +287,32 @@ class Completeness:
     def _take(
         self,
         look: Look | None,
-        durable: Lsn,
-        readable: Lsn,
+        ends: LogEnds,
         names: Mapping[str, Mapping[str, int]],
     ) -> None:
         before = self._record()
-        after = after_names(before, names)
+        after = after_names(before, names)._replace(last=ends.last)
         if look is None:
-            told = after.told and unmoved(after.told, durable, self._stamp)
-            after = after._replace(position=durable, told=told)
+            told = after.told and unmoved(after.told, ends.durable, self._stamp)
+            after = after._replace(position=ends.durable, told=told)
         else:
             after = after_look(after, look)
             self._look = look if self._look is None else look.joined(self._look)
         # If the log cannot be read now, the next look tries again.
         with contextlib.suppress(Error, OSError):
-            after = self._told_in_log(after, readable, is_last=False)
-            after = self._compared(after, durable, readable)
+            after = self._told_in_log(after, ends.durable, is_last=False)
+            after = self._compared(after, ends.durable, ends.readable)
         self._store(before, after)
 
     def _told_in_log(
-        self, record: Published, readable: Lsn, *, is_last: bool
+        self, record: Published, durable: Lsn, *, is_last: bool
     ) -> Published:
         """Compares the record with the messages of the event trigger in the log."""
         told = record.told
         if told is None:
             return record
         start, last = first_place(told), self._last_message
-        heard = Heard([], readable, is_last=is_last)
+        heard = Heard([], durable, is_last=is_last)
         if not self._has_read or (last is not None and last >= start):
             log = Log(self._log)
             found = log._log.messages(PREFIX, start)

@@ -181,7 +181,9 @@ class Core:
                 link = self.link.deadline
                 if isinstance(self.link.state, Away) and not self._is_free:
                     link = math.inf
-                return min(disk, loads, link, self._ask_due)
+                said = self._closing_since + _CLOSE_SECONDS
+                said = said if self._now < said else math.inf
+                return min(disk, loads, link, self._ask_due, said)
             case Draining(until) | Asking(until) | Dropping(until):
                 return min(disk, until)
             case Over():
@@ -491,7 +493,7 @@ class Core:
         return self._confirm(now)
 
     def _looked(self, position: Lsn | BaseException, now: float) -> list[Action]:
-        """The end waits for the place of the last look: the log must explain what it has seen."""
+        """Moves the goal behind the last look, so that the log explains what the look has seen."""
         if not isinstance(self.phase, Running):
             return []
         if isinstance(position, BaseException):

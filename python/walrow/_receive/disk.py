@@ -35,6 +35,7 @@ from walrow._receive.disk_states import (
     Last,
     Load,
     Loading,
+    LogEnds,
     ReadCatalog,
     Refused,
     State,
@@ -159,10 +160,14 @@ class Disk:
         return self._confirmable if self.is_compared else Lsn(0)
 
     @property
-    def readable(self) -> Lsn:
-        """Readers see everything up to it. 0/0 if that is not known."""
+    def ends(self) -> LogEnds:
+        """The ends of the log."""
         is_all = self.load is None and not self._log.has_changes
-        return self.durable if is_all else Lsn(0)
+        # Readers see a prepared transaction when it is committed.
+        is_known = self.last is not None and not self.last.is_prepare
+        last = self.last.lsn if self.last is not None and is_known else Lsn(0)
+        readable = self.durable if is_all else Lsn(0)
+        return LogEnds(self.durable, readable, last, self.counts.last_message)
 
     @property
     def trouble(self) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._receive.orders import NewSession, SetTimeline
 from walrow.errors import LogError, SpoolError
@@ -62,6 +62,22 @@ class Trouble:
     order: Order
     error: BaseException
     since: float
+
+
+class LogEnds(NamedTuple):
+    """The ends of a log.
+
+    Attributes:
+        durable: The end of the durable changes.
+        readable: The end of the changes that readers see. 0/0 if it is not known.
+        last: The last transaction or message up to `durable`.
+        message: The last transaction with a logical message that the log took in this process.
+    """
+
+    durable: Lsn
+    readable: Lsn
+    last: Lsn
+    message: Lsn | None = None
 
 
 @dataclass(frozen=True, slots=True)

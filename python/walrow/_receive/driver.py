@@ -245,13 +245,8 @@ class Driver:
             self._tell_timeline(self._timeline_watch.look())
             if core.disk is not None and core.disk.is_compared:
                 times = core.disk.definitions.times
-                self._completeness.look(
-                    core.durable,
-                    times,
-                    readable=core.disk.readable,
-                    message=core.counts.last_message,
-                    is_other=core.link.has_other_positions,
-                )
+                is_other = core.link.has_other_positions
+                self._completeness.look(core.disk.ends, times, is_other=is_other)
         if core.word is not None:
             self._report(*core.word)
 
@@ -466,9 +461,10 @@ class Driver:
     def _ask_last(self, action: events.LookLast | events.AskLast) -> None:
         core = self._core
         if isinstance(action, events.LookLast):
-            is_other = core.link.has_other_positions
-            looked = self._completeness.look_last(core.durable, is_other=is_other)
-            self._answer(looked, events.Looked, events.Looked)
+            if core.disk is not None:
+                is_other = core.link.has_other_positions
+                looked = self._completeness.look_last(core.disk.ends, is_other=is_other)
+                self._answer(looked, events.Looked, events.Looked)
             return
         left = self._goal.find_left()
 
@@ -531,6 +527,8 @@ class Driver:
                 self._reports.add(f"the tables are loaded, but: {error}")
         if not isinstance(request, load.First) and request.key:
             load_requests.complete(self._log, request, failure, *culprits)
+        elif culprits.others and not isinstance(request, load.First):
+            load_requests.request(self._log, culprits.others)
         if done is not None:
             loaded = done.progress(0)
             tables, rows = counted(loaded.tables, "table"), counted(loaded.rows, "row")

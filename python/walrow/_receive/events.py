@@ -355,7 +355,7 @@ class DropSlot:
 
 @dataclass(frozen=True, slots=True)
 class LookLast:
-    """Looks at the tables once more, before the end. The answer is `Looked`."""
+    """Looks at the published tables before the end. The answer is `Looked`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ from walrow._receive.link_states import (
     Judging,
     LogSeen,
     Opening,
+    Positions,
     Preparing,
     Settling,
     State,
@@ -113,8 +114,7 @@ class Link:
         timeline: The timeline on which it was received last.
         goal: Everything up to it is wanted. None if that is not known, or there is no end.
         useless_slot: The slot that a first load has left that failed.
-        has_other_positions: Whether the server's SQL functions return other LSNs than its stream
-            has.
+        positions: Whether the server's SQL functions return the LSNs of its stream.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class Link:
         self.timeline: int | None = None
         self.goal: Lsn | None = None
         self.useless_slot: str | None = None
-        self.has_other_positions = False
+        self.positions = Positions.SAME
         self._numbers = 0
         #: When the attempt has begun, and when one has streamed last.
         self._since, self._streamed = now, -math.inf
@@ -192,6 +192,11 @@ class Link:
     def slot(self) -> str:
         """The slot."""
         return self._wishes.slot
+
+    @property
+    def has_other_positions(self) -> bool:
+        """Whether the server's SQL functions return other LSNs than its stream has."""
+        return self.positions is Positions.OTHER
 
     @property
     def is_steady(self) -> bool:
@@ -383,8 +388,11 @@ class Link:
 
     def _found(self, found: Found, log: LogSeen, now: float) -> list[Action | Wish]:
         """Checks that the server has the WAL that was received."""
-        is_new = found.has_other_positions and not self.has_other_positions
-        self.has_other_positions = found.has_other_positions
+        before = self.positions
+        self.positions = (
+            Positions.OTHER if found.has_other_positions else Positions.SAME
+        )
+        is_new = self.has_other_positions and before is Positions.SAME
         notes: list[Action | Wish] = [Note(_OTHER_POSITIONS)] * is_new
         return [*notes, *self._compare_timeline(found, log, now)]
 
@@ -544,10 +552,12 @@ class Link:
             notes.append(Note(f"warning: {found.findings}"))
         elif found.findings is not None:
             # Its last client may be gone without the server's knowledge: that is tried again.
+            # Tables whose partitions lack an identity are marked, and do not stop the others.
             errors = [
                 _line(it)
                 for it in found.findings
-                if it.severity == "error" and it.code != "slot-active"
+                if it.severity == "error"
+                and it.code not in {"slot-active", "partition-identity"}
             ]
             if errors:
                 return [*notes, *self._refuse("; ".join(errors), log)]
@@ -555,7 +565,7 @@ class Link:
             notes += [
                 Note(f"warning: {_line(it)}")
                 for it in found.findings
-                if it.severity == "warning"
+                if it.severity == "warning" or it.code == "partition-identity"
             ]
         if found.goal is not None:
             self._due.discard(Part.GOAL)

@@ -93,8 +93,11 @@ def at_beginning(
     """
     reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
     marks = {oid: marked([], [reason], start) for oid in lacking}
+    for table in tables:
+        if reasons := list(_identity_differences((), table)):
+            marks[table.oid] = marked(marks.get(table.oid, ()), reasons, start)
     pictures = {table.oid: _picture(table, None, start) for table in tables}
-    noticed = dict.fromkeys(lacking, start)
+    noticed = dict.fromkeys(marks, start)
     oids = [part.oid for table in tables for part in table.parts]
     last_oid = max([*oids, *(table.oid for table in tables)], default=0)
     told = Hearing(start, start, [last_oid], None, 0, {})
@@ -111,10 +114,10 @@ def after_look(before: Published, look: Look) -> Published:
     # An earlier record does not say when its marks were made: before this look.
     noticed = {**dict.fromkeys(_open(marks), look.seen), **before.noticed}
     for table in look.tables:
-        if before.tables is None:
-            continue
         oid, known = table.oid, known_tables.get(table.oid)
-        if known is not None:
+        if before.tables is None:
+            reasons = list(_identity_differences((), table))
+        elif known is not None:
             keeps = _keeps_values(known, table)
             reasons = list(_differences(known, table))
             if PUBLISHED_LESS in reasons and _may_be_exact(before, look, known, table):
@@ -328,6 +331,9 @@ def after_load(
         pictures[table.oid] = picture | {"loaded": point}
         if table.oid in marks:
             marks[table.oid] = ended(marks[table.oid], point)
+        # Its next changes lack the same values.
+        if reasons := list(_identity_differences((), table)):
+            marks[table.oid] = marked(marks.get(table.oid, ()), reasons, point)
     loaded = before._replace(
         tables=pictures,
         position=point,

@@ -90,10 +90,10 @@ class Status(Result):
         bytes: Bytes of the stream.
         segments: Published segments.
         lag_bytes: The WAL between `position` and the server's end of WAL. None if the
-            server was not asked yet.
+            server was not asked yet, or its SQL functions return other LSNs than its stream has.
         lag_seconds: The seconds since the commit of the last transaction, or since there was no
             lag in bytes, if that is less: 0 on an idle server. None before the first of both.
-        kept_bytes: The WAL that the slot keeps on the server.
+        kept_bytes: The WAL that the slot keeps on the server. None as for `lag_bytes`.
         load: How far a load is. None without one.
         note: The problem, in words.
     """

@@ -177,8 +177,8 @@ def unmatched(
     Args:
         loaded: The file.
         tables: The published tables.
-        may_come: Whether new tables are published by themselves. A pattern with a wildcard may
-            match one of them later.
+        may_come: Whether the publication takes up new tables. A pattern with a wildcard may match
+            one of them later.
     """
     found = []
     for at, target in enumerate(loaded.file.target):

@@ -21,8 +21,7 @@ class Published(NamedTuple):
         tables: The tables that the publications publish.
         missing: The publications that do not exist, as SQL.
         has_slot: Whether the slot exists.
-        grows: Whether new tables join by themselves: all tables, or those of a schema, are
-            published.
+        grows: Whether a publication takes up new tables: it has all tables, or all of a schema.
     """
 
     tables: list[Table]
@@ -37,7 +36,7 @@ class Publication(NamedTuple):
     Attributes:
         name: Its name.
         tables: Its tables.
-        grows: Whether new tables join it by themselves.
+        grows: Whether it takes up new tables.
     """
 
     name: str

@@ -181,6 +181,8 @@ def _line(status: Status, rate: _Rate) -> str:
     if status.lag_bytes is not None:
         seconds = "" if status.lag_seconds is None else f", {status.lag_seconds:,.0f} s"
         parts.append(f"lag {status.lag_bytes / 1e6:,.1f} MB{seconds}")
+    elif status.state == "streaming":
+        parts.append("lag unknown")
     if status.kept_bytes is not None:
         parts.append(f"the slot keeps {status.kept_bytes / 1e6:,.0f} MB of WAL")
     return " · ".join(parts)
