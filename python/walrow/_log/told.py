@@ -32,12 +32,6 @@ class TableTold(NamedTuple):
     publications: dict[int, str]
 
 
-class Dropped(NamedTuple):
-    """A table was dropped."""
-
-    oid: int
-
-
 class Rewritten(NamedTuple):
     """A table was rewritten, with new values."""
 
@@ -65,7 +59,7 @@ class Before(NamedTuple):
     xmins: dict[int, str]
 
 
-Told: TypeAlias = TableTold | Dropped | Rewritten | TypeTold | PublicationTold | Before
+Told: TypeAlias = TableTold | Rewritten | TypeTold | PublicationTold | Before
 
 
 class Message(NamedTuple):
@@ -163,7 +157,8 @@ def told_by(content: bytes) -> Told | None:  # noqa: PLR0911 -- a line for each 
                 else None
             )
         if found["columns"] is None:
-            return Dropped(int(found["oid"]))
+            # It was dropped, and is in no later look.
+            return None
         return TableTold(
             int(found["oid"]),
             bool(found["is_partitioned"]),

@@ -193,17 +193,20 @@ _MADE_TRIGGERS = "".join(
 )
 
 _EMITTED = """\
-        -- No command fails because of a message. It is written outside of the block, which is a
-        -- subtransaction.
     EXCEPTION WHEN OTHERS THEN
+        -- No command fails because of a message.
         RETURN;
     END;
+    -- Outside of the block, which is a subtransaction.
     FOREACH content IN ARRAY contents LOOP
-        IF pg_catalog.octet_length(content) <= 16000000 THEN
-            PERFORM pg_catalog.pg_logical_emit_message(true, 'walrow.ddl', content);
+        IF octet_length(content) <= 16000000 THEN
+            PERFORM pg_logical_emit_message(true, 'walrow.ddl', content);
         END IF;
     END LOOP;
     END $function$"""
+
+_OPERATIONS = """concat(CASE WHEN b.pubinsert THEN 'i' END, CASE WHEN b.pubupdate THEN 'u' END,
+    CASE WHEN b.pubdelete THEN 'd' END, CASE WHEN b.pubtruncate THEN 't' END)"""
 
 _MADE = f"""\
 -- Run it as a superuser, or on a managed server as the role that may create event triggers.
@@ -229,74 +232,51 @@ DO LANGUAGE plpgsql $walrow$
     RETURNS pg_catalog.text
     LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
-        -- Version 14 has no schemas in publications.
-        schemas pg_catalog.jsonb := '[]';
+        schemas jsonb := '[]';
     BEGIN
-        IF pg_catalog.current_setting('server_version_num')::pg_catalog.int4 >= 150000 THEN
-            SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(
-                s.pnpubid::pg_catalog.int8, s.pnnspid::pg_catalog.int8)), '[]')
-            INTO schemas
-            FROM pg_catalog.pg_publication_namespace s;
+        -- Version 14 has no schemas in publications.
+        IF current_setting('server_version_num')::int >= 150000 THEN
+            SELECT coalesce(jsonb_agg(jsonb_build_array(s.pnpubid::int8, s.pnnspid::int8)), '[]')
+            INTO schemas FROM pg_publication_namespace s;
         END IF;
         RETURN (
             WITH RECURSIVE part (oid, kind) AS (
-                SELECT described.oid, NULL::pg_catalog.char
+                SELECT described.oid, NULL::"char"
                 UNION
                 -- pg_partition_tree would lock them.
                 SELECT c.oid, c.relkind
-                FROM part p
-                JOIN pg_catalog.pg_inherits i ON i.inhparent = p.oid
-                JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+                FROM part p JOIN pg_inherits i ON i.inhparent = p.oid JOIN pg_class c ON c.oid = i.inhrelid
             ),
             place (oid, schema) AS MATERIALIZED (
-                SELECT c.oid, c.relnamespace
-                FROM pg_catalog.pg_class c
+                SELECT c.oid, c.relnamespace FROM pg_class c
                 WHERE c.oid = described.oid
-                    OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors(described.oid))
+                    OR c.oid IN (SELECT relid FROM pg_partition_ancestors(described.oid))
+            ),
+            entry AS MATERIALIZED (
+                SELECT r.prpubid AS publication, (to_jsonb(r) ->> 'prexcept')::bool IS TRUE AS is_exception
+                FROM pg_publication_rel r JOIN place p ON p.oid = r.prrelid
+                UNION ALL
+                SELECT (s ->> 0)::oid, false
+                FROM jsonb_array_elements(schemas) s JOIN place p ON p.schema = (s ->> 1)::oid
             )
-            SELECT pg_catalog.jsonb_build_object(
-                'command', command, 'schema', n.nspname, 'table', c.relname,
-                'oid', c.oid::pg_catalog.int8, 'is_partitioned', c.relkind = 'p',
+            SELECT jsonb_build_object(
+                'command', command, 'schema', n.nspname, 'table', c.relname, 'oid', c.oid::int8,
+                'is_partitioned', c.relkind = 'p',
                 'columns', (
-                    SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-                        'number', a.attnum, 'name', a.attname, 'type', a.atttypid::pg_catalog.int8,
-                        'type_modifier', a.atttypmod) ORDER BY a.attnum), '[]')
-                    FROM pg_catalog.pg_attribute a
+                    SELECT coalesce(jsonb_agg(jsonb_build_object('number', a.attnum, 'name', a.attname,
+                        'type', a.atttypid::int8, 'type_modifier', a.atttypmod) ORDER BY a.attnum), '[]')
+                    FROM pg_attribute a
                     WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
                 ),
-                'roots', (
-                    SELECT coalesce(pg_catalog.jsonb_agg(p.oid::pg_catalog.int8), '[]')
-                    FROM place p
-                    WHERE p.oid <> c.oid
-                ),
-                'parts', (
-                    SELECT coalesce(pg_catalog.jsonb_agg(p.oid::pg_catalog.int8), '[]')
-                    FROM part p
-                    WHERE p.kind = 'r'
-                ),
+                'roots', (SELECT coalesce(jsonb_agg(p.oid::int8), '[]') FROM place p WHERE p.oid <> c.oid),
+                'parts', (SELECT coalesce(jsonb_agg(p.oid::int8), '[]') FROM part p WHERE p.kind = 'r'),
                 'publications', (
-                    SELECT coalesce(pg_catalog.jsonb_object_agg(b.oid::pg_catalog.int8, pg_catalog.concat(
-                        CASE WHEN b.pubinsert THEN 'i' END, CASE WHEN b.pubupdate THEN 'u' END,
-                        CASE WHEN b.pubdelete THEN 'd' END, CASE WHEN b.pubtruncate THEN 't' END)),
-                        '{{}}')
-                    FROM pg_catalog.pg_publication b
-                    WHERE (b.puballtables OR EXISTS (
-                            SELECT FROM pg_catalog.pg_publication_rel r JOIN place p ON p.oid = r.prrelid
-                            WHERE r.prpubid = b.oid
-                                AND (pg_catalog.to_jsonb(r) ->> 'prexcept')::pg_catalog.bool IS NOT TRUE
-                        ) OR EXISTS (
-                            SELECT FROM pg_catalog.jsonb_array_elements(schemas) s JOIN place p
-                                ON p.schema::pg_catalog.int8 = (s ->> 1)::pg_catalog.int8
-                            WHERE (s ->> 0)::pg_catalog.int8 = b.oid::pg_catalog.int8
-                        ))
-                        AND NOT EXISTS (
-                            SELECT FROM pg_catalog.pg_publication_rel r JOIN place p ON p.oid = r.prrelid
-                            WHERE r.prpubid = b.oid
-                                AND (pg_catalog.to_jsonb(r) ->> 'prexcept')::pg_catalog.bool
-                        )
-                ))::pg_catalog.text
-            FROM pg_catalog.pg_class c
-            JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+                    SELECT coalesce(jsonb_object_agg(b.oid::int8, {_OPERATIONS}), '{{}}')
+                    FROM pg_publication b
+                    WHERE NOT EXISTS (SELECT FROM entry e WHERE e.publication = b.oid AND e.is_exception)
+                        AND (b.puballtables OR b.oid IN (SELECT publication FROM entry))
+                ))::text
+            FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
             WHERE c.oid = described.oid AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
         );
     END $function$;
@@ -305,68 +285,54 @@ DO LANGUAGE plpgsql $walrow$
     CREATE OR REPLACE FUNCTION walrow.emit_ddl() RETURNS pg_catalog.event_trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
-        contents pg_catalog.text[];
-        content pg_catalog.text;
-        rewritten pg_catalog.oid;
+        contents text[];
+        content text;
+        rewritten oid;
     BEGIN
     BEGIN
         IF tg_event = 'ddl_command_start' THEN
             -- With the messages of the end, it shows that no change of them is missing.
-            SELECT ARRAY[pg_catalog.jsonb_build_object('command', tg_tag, 'before',
-                pg_catalog.jsonb_object_agg(b.oid::pg_catalog.int8, b.xmin::pg_catalog.text))::pg_catalog.text]
-            INTO contents
-            FROM pg_catalog.pg_publication b;
+            SELECT ARRAY[jsonb_build_object('command', tg_tag, 'before',
+                jsonb_object_agg(b.oid::int8, b.xmin::text))::text]
+            INTO contents FROM pg_publication b;
         ELSIF tg_event = 'table_rewrite' THEN
-            rewritten := pg_catalog.pg_event_trigger_table_rewrite_oid();
-            SELECT ARRAY[pg_catalog.jsonb_build_object('command', tg_tag, 'rewritten', rewritten::pg_catalog.int8,
-                'roots', coalesce(pg_catalog.jsonb_agg(a.relid::pg_catalog.oid::pg_catalog.int8), '[]'),
-                'reason', pg_catalog.pg_event_trigger_table_rewrite_reason())::pg_catalog.text]
-            INTO contents
-            FROM pg_catalog.pg_partition_ancestors(rewritten) a
-            WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = rewritten AND c.relpersistence <> 't');
+            rewritten := pg_event_trigger_table_rewrite_oid();
+            SELECT ARRAY[jsonb_build_object('command', tg_tag, 'rewritten', c.oid::int8,
+                'roots', (SELECT coalesce(jsonb_agg(relid::oid::int8), '[]') FROM pg_partition_ancestors(c.oid)),
+                'reason', pg_event_trigger_table_rewrite_reason())::text]
+            INTO contents FROM pg_class c WHERE c.oid = rewritten AND c.relpersistence <> 't';
         ELSE
             WITH found AS MATERIALIZED (
-                SELECT DISTINCT classid, objid, command_tag FROM pg_catalog.pg_event_trigger_ddl_commands()
+                SELECT DISTINCT classid, objid, command_tag FROM pg_event_trigger_ddl_commands()
             )
-            SELECT pg_catalog.array_agg(it.content) INTO contents
+            SELECT array_agg(it.content) INTO contents
             FROM (
                 SELECT walrow.described(f.command_tag, coalesce(r.prrelid, f.objid)) AS content
                 FROM found f
-                LEFT JOIN pg_catalog.pg_publication_rel r
-                    ON r.oid = f.objid AND f.classid = 'pg_catalog.pg_publication_rel'::pg_catalog.regclass
-                WHERE r.oid IS NOT NULL OR f.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+                LEFT JOIN pg_publication_rel r ON r.oid = f.objid AND f.classid = 'pg_publication_rel'::regclass
+                WHERE r.oid IS NOT NULL OR f.classid = 'pg_class'::regclass
                 UNION ALL
-                SELECT pg_catalog.jsonb_build_object('command', f.command_tag,
-                    'publication', b.oid::pg_catalog.int8, 'xmin', b.xmin::pg_catalog.text,
-                    'options', (pg_catalog.to_jsonb(b) - 'pubname' - 'pubowner')::pg_catalog.text,
-                    'operations', pg_catalog.concat(
-                        CASE WHEN b.pubinsert THEN 'i' END, CASE WHEN b.pubupdate THEN 'u' END,
-                        CASE WHEN b.pubdelete THEN 'd' END, CASE WHEN b.pubtruncate THEN 't' END)
-                    )::pg_catalog.text
-                FROM found f JOIN pg_catalog.pg_publication b ON b.oid = f.objid
-                WHERE f.classid = 'pg_catalog.pg_publication'::pg_catalog.regclass
+                SELECT jsonb_build_object('command', f.command_tag, 'publication', b.oid::int8,
+                    'xmin', b.xmin::text, 'operations', {_OPERATIONS},
+                    'options', (to_jsonb(b) - 'pubname' - 'pubowner')::text)::text
+                FROM found f JOIN pg_publication b ON b.oid = f.objid
+                WHERE f.classid = 'pg_publication'::regclass
                 UNION ALL
-                SELECT pg_catalog.jsonb_build_object('command', f.command_tag,
-                    'type', y.oid::pg_catalog.int8, 'definitions', (
-                        SELECT coalesce(pg_catalog.jsonb_object_agg(d.key, d.definition), '{{}}')
-                        FROM (
-                            SELECT 'label ' || e.oid, e.enumlabel::pg_catalog.text
-                            FROM pg_catalog.pg_enum e
-                            WHERE e.enumtypid = y.oid
-                            UNION ALL
-                            SELECT 'attribute ' || y.oid || '.' || a.attnum,
-                                pg_catalog.concat_ws(' ', a.atttypid, a.atttypmod, a.attname)
-                            FROM pg_catalog.pg_attribute a
-                            WHERE a.attrelid = y.typrelid AND y.typtype = 'c' AND a.attnum > 0
-                                AND NOT a.attisdropped
-                        ) d (key, definition)
-                    ))::pg_catalog.text
+                SELECT jsonb_build_object('command', f.command_tag, 'type', y.oid::int8, 'definitions', (
+                    SELECT coalesce(jsonb_object_agg(d.key, d.definition), '{{}}')
+                    FROM (
+                        SELECT 'label ' || e.oid, e.enumlabel::text FROM pg_enum e WHERE e.enumtypid = y.oid
+                        UNION ALL
+                        SELECT 'attribute ' || y.oid || '.' || a.attnum,
+                            concat_ws(' ', a.atttypid, a.atttypmod, a.attname)
+                        FROM pg_attribute a
+                        WHERE a.attrelid = y.typrelid AND a.attnum > 0 AND NOT a.attisdropped
+                    ) d (key, definition)))::text
                 FROM found f
-                JOIN pg_catalog.pg_type y ON y.typtype IN ('c', 'e') AND CASE f.classid
-                    WHEN 'pg_catalog.pg_type'::pg_catalog.regclass THEN y.oid = f.objid
-                    WHEN 'pg_catalog.pg_class'::pg_catalog.regclass THEN y.typrelid = f.objid END
-                LEFT JOIN pg_catalog.pg_class c ON c.oid = y.typrelid
-                WHERE c.relkind IS NULL OR c.relkind = 'c'
+                JOIN pg_type y ON f.classid = 'pg_type'::regclass AND y.oid = f.objid
+                    OR f.classid = 'pg_class'::regclass AND y.typrelid = f.objid
+                WHERE y.typtype = 'e' OR y.typtype = 'c'
+                    AND EXISTS (SELECT FROM pg_class c WHERE c.oid = y.typrelid AND c.relkind = 'c')
             ) it
             WHERE it.content IS NOT NULL;
         END IF;
@@ -377,25 +343,21 @@ DO LANGUAGE plpgsql $walrow$
     CREATE OR REPLACE FUNCTION walrow.emit_drop() RETURNS pg_catalog.event_trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
     DECLARE
-        contents pg_catalog.text[];
-        content pg_catalog.text;
+        contents text[];
+        content text;
     BEGIN
     BEGIN
-        contents := ARRAY(
-            SELECT coalesce(
-                CASE d.object_type
-                    WHEN 'publication relation' THEN walrow.described(tg_tag, pg_catalog.to_regclass(
-                        pg_catalog.format('%I.%I', d.address_names[1], d.address_names[2])))
-                    -- With a type, for example.
-                    WHEN 'table column' THEN walrow.described(tg_tag, d.objid) END,
-                CASE WHEN d.object_type = 'table' THEN pg_catalog.jsonb_build_object(
-                    'command', tg_tag, 'schema', d.schema_name, 'table', d.object_name,
-                    'oid', d.objid::pg_catalog.int8, 'columns', NULL)::pg_catalog.text END)
-            FROM pg_catalog.pg_event_trigger_dropped_objects() d
-            WHERE d.object_type IN ('table', 'table column', 'publication relation')
-                AND NOT d.is_temporary
-        );
-        contents := pg_catalog.array_remove(contents, NULL);
+        contents := array_remove(ARRAY(
+            SELECT CASE d.object_type
+                WHEN 'table' THEN jsonb_build_object('command', tg_tag, 'schema', d.schema_name,
+                    'table', d.object_name, 'oid', d.objid::int8, 'columns', NULL)::text
+                -- With a type, for example.
+                WHEN 'table column' THEN walrow.described(tg_tag, d.objid)
+                WHEN 'publication relation' THEN walrow.described(tg_tag,
+                    to_regclass(format('%I.%I', d.address_names[1], d.address_names[2]))) END
+            FROM pg_event_trigger_dropped_objects() d
+            WHERE NOT d.is_temporary
+        ), NULL);
 {_EMITTED};
     COMMENT ON FUNCTION walrow.emit_drop() IS 'made by walrow ddl-trigger';
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 from walrow._log.marks import Reason, Why, marked
 from walrow._log.told import (
     Before,
-    Dropped,
     Hearing,
     Moved,
     PublicationTold,
@@ -150,8 +149,6 @@ def _touched(tables: Mapping[int, Picture], told: Told) -> Collection[int]:
             return {told.oid, *told.roots, *told.parts} & tables.keys()
         case Rewritten():
             return {told.oid, *told.roots} & tables.keys()
-        case Dropped(oid):
-            return {oid} & tables.keys()
         case TypeTold(definitions):
             keys = definitions.keys()
             return [
