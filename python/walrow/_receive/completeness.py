@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -323,7 +323,7 @@ class Completeness:
                     if (it := told_by(content)) is not None
                 ],
                 end=log.end,
-                truncates=partial(truncates, log._log),
+                truncates=cache(lambda oid: truncates(log._log, oid, start)),
                 has_exceptions=self._has_exceptions,
             )
         after, silent = after_messages(record, heard)

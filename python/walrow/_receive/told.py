@@ -37,14 +37,15 @@ class Heard(NamedTuple):
     Attributes:
         messages: The messages from `first_place` on, in their order.
         end: Where the log ends.
-        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN.
+        truncates: The transactions with a TRUNCATE of a table since the first message: their IDs,
+            and the LSNs of their commits.
         is_last: Whether no look follows.
         has_exceptions: Whether publications of all tables may leave some out: from version 19 on.
     """
 
     messages: Sequence[Message]
     end: Lsn
-    truncates: Callable[[int, Lsn], Collection[Any]] = lambda _oid, _since: ()
+    truncates: Callable[[int], Collection[tuple[int, Lsn]]] = lambda _oid: ()
     is_last: bool = False
     has_exceptions: bool = False
 
@@ -196,7 +197,7 @@ def _reasons(  # noqa: PLR0912 -- a case for each kind
                 yield PUBLISHED_LESS
         case Rewritten(part) if was is not None:
             is_new = _files(was).get(part) != _files(now).get(part)
-            if is_new and not heard.truncates(oid, Lsn(lsn + 1)):
+            if is_new and all(commit <= lsn for _, commit in heard.truncates(oid)):
                 yield REWRITTEN
         case _:
             pass
