@@ -23,6 +23,7 @@ from walrow._log.told import (
     Hearing,
     Message,
     PublicationTold,
+    Rewritten,
     TableTold,
     Told,
     told_by,
@@ -114,6 +115,23 @@ def test_an_exception_leaves_no_trace_but_a_message() -> None:
         found = codes(looked(TABLE, TABLE), told(message), has_exceptions=True)
         assert found == (left, [])
     assert codes(looked(TABLE, TABLE), told(RENAMED), has_exceptions=True) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("file", "commits", "expected"),
+    [(30, [], ["rewritten"]), (30, [20], ["rewritten"]), (30, [21], []), (20, [], [])],
+)
+def test_a_rewrite_counts_unless_a_truncate_follows(
+    file: int, commits: list[int], expected: list[str]
+) -> None:
+    now = ALTERED._replace(parts=[TABLE.parts[0]._replace(file=file)])
+    message = told_by(b'{"rewritten": 20, "roots": [], "reason": 4}')
+    assert message == Rewritten(20, frozenset())
+    found = [(1, Lsn(commit)) for commit in commits]
+    options = {"truncates": lambda _oid: found}
+    assert codes(looked(TABLE, now), told(message), **options)[0] == expected
+    # SET LOGGED and another access method keep the values.
+    assert told_by(b'{"rewritten": 20, "roots": [], "reason": 9}') is None
 
 
 def test_a_change_without_a_message_is_said() -> None:
@@ -519,7 +537,7 @@ def test_a_streamed_transaction_comes_before_its_commit(database: Database) -> N
         f"BEGIN; {many.replace('10, 20000', '20001, 40000')};"
         f" INSERT INTO same VALUES (1); {MORE}; SAVEPOINT s;"
         " ALTER TABLE undone RENAME a TO b;"
-        f" {many.replace('10, 20000', '40001, 60000')}; ROLLBACK TO s; COMMIT"
+        f" {many.replace('10, 20000', '40001, 60000')}; ROLLBACK TO s; COMMIT"  # noqa: S608 - its own statements
     )
     database.receive()
     assert database.marks() == {"same": ["publication_changed"]}
