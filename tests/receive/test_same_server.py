@@ -43,7 +43,7 @@ def test_messages_of_the_event_trigger_leave_streaming_on() -> None:
     found = stream_arguments(asked, GIVEN | {"streaming": None})
     assert (found["messages"], found["streaming"]) == (True, True)
     assert not stream_arguments(asked, GIVEN | {"streaming": False})["streaming"]
-    # Whoever asks for all messages gets all, and no streaming by default.
+    # With `messages`, all messages come, and large transactions come at their commit.
     given = GIVEN | {"messages": True, "streaming": None}
     asked = asked_options(["p"], given, has_trigger=True)
     found = stream_arguments(asked, given)

@@ -1,4 +1,4 @@
-"""Messages of the event trigger: what looks do not see, and what nobody can forge."""
+"""Messages of the event trigger show states between looks. Forged messages change nothing."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_message_counts_only_if_its_table_has_moved() -> None:
     # More of it changes nothing, and what may be rolled back is believed.
     assert codes(looked(TABLE, ALTERED), told(*[RENAMED] * 3)) == (renamed, [])
     assert codes(looked(TABLE, ALTERED), told(RENAMED, is_certain=False))[0] == renamed
-    # What a look has seen is no other state.
+    # A look has seen this state.
     as_seen = RENAMED._replace(columns={1: ("id", 23, -1)})
     assert codes(looked(TABLE, ALTERED), told(as_seen)) == ([], [])
     # A load has the rows as they were after it.
@@ -250,8 +250,7 @@ def test_what_others_write_is_no_error(value: Any) -> None:
     assert told_by(b"\xff\x00") is None
 
 
-#: Tables with what happens to them between two looks, and the marks. A dot begins the options of a
-#: publication of its own.
+#: Tables: their SQL, the statements between two looks, and the codes of the marks.
 CASES: dict[str, tuple[str, list[str], list[str]]] = {
     "named": (
         "CREATE TABLE named (id int PRIMARY KEY, a text)",
@@ -328,7 +327,6 @@ CASES: dict[str, tuple[str, list[str], list[str]]] = {
         ],
         ["publication_changed"],
     ),
-    # From here on, the trigger does not see everything: each needs a look of its own.
     "replica": (
         "CREATE TABLE replica (id int PRIMARY KEY, a text)",
         [
@@ -468,7 +466,7 @@ def _rows(batch: Any) -> list[dict[str, Any]]:
     return rows
 
 
-#: What makes the trigger blind, and sees again.
+#: Statements that make the trigger blind, and statements that undo this.
 BLIND = {
     "disabled": (
         "ALTER EVENT TRIGGER walrow_ddl DISABLE",
@@ -533,11 +531,12 @@ def test_a_streamed_transaction_comes_before_its_commit(database: Database) -> N
         "INSERT INTO named SELECT g, repeat('x', 100) FROM generate_series(10, 20000) g"
     )
     database.run("SET logical_decoding_work_mem = '64kB'", many)
+    more = [many.replace("10, 20000", it) for it in ("20001, 40000", "40001, 60000")]
     database.run(
-        f"BEGIN; {many.replace('10, 20000', '20001, 40000')};"
-        f" INSERT INTO same VALUES (1); {MORE}; SAVEPOINT s;"
-        " ALTER TABLE undone RENAME a TO b;"
-        f" {many.replace('10, 20000', '40001, 60000')}; ROLLBACK TO s; COMMIT"  # noqa: S608 - its own statements
+        "BEGIN",
+        *(more[0], "INSERT INTO same VALUES (1)", MORE),
+        *("SAVEPOINT s", "ALTER TABLE undone RENAME a TO b", more[1], "ROLLBACK TO s"),
+        "COMMIT",
     )
     database.receive()
     assert database.marks() == {"same": ["publication_changed"]}

@@ -253,7 +253,7 @@ class Link:
             case TriggerSeen(is_there):
                 asks_for_all = self._wishes.stream_options.get("messages")
                 is_other = is_there != self._has_trigger and not asks_for_all
-                # What is wanted up to the goal comes over this connection.
+                # With a goal, the receiver stays with this connection.
                 if is_other and self.is_steady and self.goal is None:
                     return [HangUp(self.number), *self._connect(now)]
             case TimelineSeen(timeline):

@@ -501,7 +501,7 @@ def _publication_differences(
 def _may_be_exact(
     before: Published, look: Look, known: Mapping[str, Any], table: PublishedTable
 ) -> bool:
-    """Whether messages tell if a publication that has the same options has had others."""
+    """Whether messages can show that a publication always had the same options."""
     then, now = (
         {(place, it.partition(" ")[2], operations) for place, it, operations in each}
         for each in (known["memberships"], table.memberships)

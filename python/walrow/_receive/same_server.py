@@ -71,7 +71,7 @@ def asked_options(
 ) -> dict[str, str]:
     """The options of a stream that matter for what comes, as a log keeps them.
 
-    With an event trigger, its messages come, unless all are asked for. The log takes no others.
+    With an event trigger, the log takes only its messages, unless all messages are asked for.
     """
     messages = bool(stream_options.get("messages")) or (has_trigger and PREFIX)
     return {
@@ -90,7 +90,7 @@ def stream_arguments(
     """The arguments of a stream with these options, and otherwise with the given ones."""
     found = {**stream_options, **{name: json.loads(it) for name, it in asked.items()}}
     if found["messages"] == PREFIX:
-        # What may be rolled back only adds marks, so large transactions need not wait.
+        # Messages of rolled-back savepoints only add marks, so large transactions need not wait.
         streaming = True if found.get("streaming") is None else found["streaming"]
         found |= {"messages": True, "streaming": streaming}
     return found

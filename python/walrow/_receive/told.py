@@ -1,7 +1,7 @@
-"""What messages of the event trigger add to the looks: states that no look has seen.
+"""Messages of the event trigger show states that no look has seen.
 
-Pure, as `marks`. A message only adds marks: what has changed for good is the looks' to find. It counts
-only if a look shows that its table has moved, as each role can write one.
+Pure, as `marks`. A message only adds marks. Looks find changes that last. A message counts only if a
+look shows that its table has moved, because each role can write such messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Heard(NamedTuple):
-    """What was read of the messages in a log.
+    """The messages in a log.
 
     Attributes:
         messages: The messages from `first_place` on, in their order.
@@ -56,13 +56,13 @@ def after_moves(
     pictures: Mapping[int, Picture],
     asking: Collection[int],
 ) -> Hearing:
-    """What a look shows of the trigger, and of what messages may be about.
+    """Notes the trigger, and the tables that have moved, as a look shows them.
 
     Args:
         before: The record before it.
         look: The look.
         pictures: The tables at the look.
-        asking: The tables of which only messages can tell that they are whole.
+        asking: Only messages can show that these tables are whole.
     """
     told, known = before.told, before.tables or {}
     if told is None:
@@ -93,8 +93,8 @@ def after_moves(
 
 
 def unmoved(told: Hearing, durable: Lsn, trigger: str | None) -> Hearing:
-    """What is known of the trigger after a look at what is still the same."""
-    # The look before the last one: the last one was later than what was read then.
+    """Notes the trigger after a look that found the same tables."""
+    # Messages were read up to the last look, which began later.
     first = told.oids[-2:] if told.place >= told.seen else told.oids[:1]
     return told._replace(seen=durable, trigger=trigger, oids=[*first, told.oids[-1]])
 
@@ -105,7 +105,7 @@ def covers(told: Hearing | None, look: Look) -> bool:
 
 
 def first_place(told: Hearing) -> Lsn:
-    """From where on messages are asked for."""
+    """The LSN from which on messages are read."""
     return min([told.place, *(each.since for each in told.moved.values() if each.asks)])
 
 
@@ -231,7 +231,7 @@ def _is_exact(was: Picture, now: Picture, messages: Sequence[Message]) -> bool:
     """Whether messages show all changes of the publications of a table, and that none matters.
 
     Each row of a publication was written by the transaction of its message, and the message before
-    names the row that it replaced. So none is missing, and another role could not write one.
+    names the row that it replaced. So the messages are complete, and no other role has written them.
     """
     then, later = (
         {place.split()[0]: it for place, it, _ in each["memberships"]}
@@ -287,7 +287,7 @@ def _stamp(picture: Picture) -> list[Any]:
 
 
 def _facts(picture: Picture) -> list[Any]:
-    """What only commands change that a trigger sees."""
+    """The facts that only change by commands that fire the trigger."""
     return [
         [[*column[:4], column[5]] for column in picture["columns"]],
         sorted(picture["memberships"]),
