@@ -578,7 +578,9 @@ def refused(call: Callable[[], object]) -> tuple[str | None, str]:
 
 def marked(log: walrow.Log, *marks: Mark) -> None:
     """Writes a receiver's record with marks."""
-    write_published(log.path, Published({}, log.end, 1, {TABLE: list(marks)}, {}, {}))
+    write_published(
+        log.path, Published({}, log.end, None, {TABLE: list(marks)}, {}, {})
+    )
 
 
 def test_open_marks_are_refused_by_name(tmp_path: Path) -> None:

@@ -521,6 +521,14 @@ def test_partitions_without_the_roots_identity(database: Database) -> None:
     database.one("partition-identity", "warning", publications="sales")
 
 
+def test_unlogged_partitions(database: Database) -> None:
+    database.run(*PARTITIONED, "ALTER TABLE sale_2a SET UNLOGGED")
+    found = database.one("partition-unlogged", "warning", publications="sales")
+    assert "public.sale_2a of public.sale are unlogged" in found.text
+    database.fix(found)
+    assert database.findings("partition-unlogged", publications="sales") == []
+
+
 def test_partitions_stand_for_their_table(database: Database) -> None:
     database.run(*PARTITIONED, "CREATE PUBLICATION parts FOR TABLE sale")
     for publication in ("sales", "parts"):

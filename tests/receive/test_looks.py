@@ -526,6 +526,12 @@ BACK = [
     ),
     (
         ALL_VIA_ROOT,
+        [ROOT],
+        [f"CREATE UNLOGGED TABLE t {LEAF}"],
+        "partition_unlogged",
+    ),
+    (
+        ALL_VIA_ROOT,
         [ROOT, f"CREATE TABLE t {LEAF}"],
         [
             "ALTER TABLE t REPLICA IDENTITY FULL",
@@ -663,6 +669,11 @@ LATE = {
             ATTACH,
         ],
     ),
+    "detached": (
+        ALL_VIA_ROOT,
+        [ROOT],
+        [f"CREATE TABLE t {LEAF}", ROW, "ALTER TABLE root DETACH PARTITION t"],
+    ),
     "attached tree": (
         VIA_ROOT,
         [ROOT],
@@ -772,7 +783,7 @@ LATE = {
 WHOLE = {
     "created": ("ALL TABLES", [], [TABLE, ROW]),
     "with much": (
-        "ALL TABLES",
+        ALL_VIA_ROOT,
         ["CREATE TABLE o (id int PRIMARY KEY)"],
         [
             "CREATE TABLE t (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, n serial,"

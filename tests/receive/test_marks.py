@@ -14,7 +14,7 @@ from walrow._log.items import LogColumn, LogVersion
 from walrow._log.marks import Reason, Why, ended, marked
 from walrow._log.new_files import NewFile, Pending, is_explained
 from walrow._log.published import Published
-from walrow._log.young_tables import YoungTable
+from walrow._log.young_tables import FirstRow, YoungTable
 from walrow._lsn import Lsn
 from walrow._postgres.published import (
     Membership,
@@ -174,7 +174,7 @@ def test_definitions_in_the_log_are_compared_with_the_looks_around_them(
     names: list[str], used: int, expected: list[str]
 ) -> None:
     wider = TABLE._replace(
-        columns=[*COLUMNS, PublishedColumn(3, "new", 23, -1, False, None)]
+        columns=[*COLUMNS, PublishedColumn(3, "new", 23, -1, False, None, False, 700)]
     )
     before = at_beginning([TABLE], (), ["p"], Lsn(8))._replace(compared=Lsn(10))
     # The same look sees another change.
@@ -219,7 +219,9 @@ def test_columns_of_a_young_table(
     )
     columns = tuple(LogColumn(name, 23, -1, key=False) for name in then)
     version = LogVersion("public.t", columns, "default", 5, 0, 50)
-    reason = young.alteration([version], young.columns, lambda: (700, Lsn(8)))
+    reason = young.alteration(
+        [version], young.columns, lambda: FirstRow(700, Lsn(8), 2)
+    )
     assert (reason and reason.code) == expected
 
 

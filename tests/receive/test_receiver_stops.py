@@ -263,7 +263,7 @@ def test_keyboard_interrupt(feed: Feed) -> None:
 @pytest.mark.parametrize(
     ("blocked", "options"),
     [
-        ("walrow._postgres.published.end_of_wal", {"until": "now"}),
+        ("walrow._receive.completeness.position_after", {"until": "now"}),
         (
             "walrow._log.retention.Retention.apply",
             {"retain": walrow.log.Retention(age=0)},

@@ -1,6 +1,6 @@
 """PostgreSQL's regression suite while two receivers follow it: no row is wrong, and few marks are needless.
 
-`WALROW_SLOW=1 pytest tests/regress` runs it.
+`WALROW_SLOW=1 pytest tests/regress -s` runs it.
 """
 
 from __future__ import annotations
@@ -18,17 +18,31 @@ from regress.suite import SETTINGS, Suite, prepare
 from servers import EmbeddedServer
 from servers.receiving import ReceiverProcess
 
-pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.live, pytest.mark.slow, pytest.mark.timeout(3600)]
 
-#: How the tables are received, by the publication: all tables, and through partitioned ones.
+#: How the tables are received, by the publication: as they are, and through partitioned ones.
 PUBLICATIONS = {
     "leaves": "",
     "roots": "WITH (publish_via_partition_root, publish_generated_columns = stored)",
 }
+#: Marks that no look can leave out, although these tables have lost nothing: a part of each reason.
+REASONS = (
+    # USING may change each value, and here it does not.
+    "has another type",
+    "a type of its columns was altered",
+    # Without TOAST, VACUUM FULL, CLUSTER and a generated column look like SET UNLOGGED and SET LOGGED.
+    "it was rewritten",
+    # Its rows from before have been changed or removed since.
+    "was added with a value",
+    "was dropped and added again",
+    "may have been dropped and added again",
+    "disappeared and",
+    "was renamed to",
+)
 
 
 @pytest.mark.parametrize(
-    ("drops", "tables", "needless"), [(True, 700, 9), (False, 2000, 16)]
+    ("drops", "tables", "needless"), [(True, 600, 15), (False, 2000, 30)]
 )
 def test_the_regression_suite(
     tmp_path: Path, *, drops: bool, tables: int, needless: int
@@ -36,7 +50,7 @@ def test_the_regression_suite(
     try:
         archive()
     except OSError as error:
-        pytest.skip(f"WALROW_REGRESS_SOURCE names PostgreSQL's sources: {error}")
+        pytest.skip(f"{error}: WALROW_REGRESS_SOURCE is the URL or path of the archive")
     with EmbeddedServer(
         18, logical_decoding_work_mem="64kB", settings=SETTINGS
     ) as server:
@@ -67,9 +81,15 @@ def test_the_regression_suite(
             with ReceiverProcess(
                 dsn, tmp_path / name, *rest, slot=name, publication=name
             ) as receiver:
+                receiver.process.wait(600)
                 receiver.ended()
             found = compare(dsn, tmp_path / name, root=name == "roots")
             print(name, Counter(it.verdict.value for it in found))  # noqa: T201
             for it in found:
-                if it.verdict is not Verdict.EQUAL:
+                if it.verdict not in {Verdict.EQUAL, Verdict.NEEDED}:
                     print(f"  {it.verdict.value}: {it.name}: {it.why}")  # noqa: T201
+            assert len(found) >= (tables if name == "leaves" else tables * 3 // 4)
+            assert not [it for it in found if it.verdict is Verdict.WRONG]
+            marked = [it for it in found if it.verdict is Verdict.NEEDLESS]
+            assert len(marked) <= needless
+            assert not [it for it in marked if not any(r in it.why for r in REASONS)]

@@ -30,6 +30,7 @@ class Why(StrEnum):
     REWRITTEN = "rewritten"
     PUBLISHES = "publication_changed"
     IDENTITY = "partition_identity"
+    UNLOGGED = "partition_unlogged"
     NAMES = "names_changed"
 
 
@@ -110,8 +111,8 @@ def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
 def emptied(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
     """Ends the marks of a table that a later TRUNCATE has emptied.
 
-    A target may keep the values of its removed rows under the name of a column, and old rows of
-    partitions go on to lack values.
+    A target may keep the values of its removed rows under the name of a column, and the stream
+    still lacks values or changes of partitions.
     """
     return [
         mark
@@ -130,11 +131,11 @@ def is_unsure(marks: Iterable[Mark]) -> bool:
     """Whether a load may be of no use, so that a person must ask for it.
 
     ALTER PUBLICATION to the same options looks as if it had published less for a while: a load may
-    be of all tables. And as long as partitions lack values of old rows, the next changes need
-    another load.
+    be of all tables. And as long as the stream lacks values or changes of partitions, the next
+    changes need another load.
     """
     codes = {mark.code for mark in marks if mark.is_open}
-    return codes == {Why.PUBLISHES} or Why.IDENTITY in codes
+    return codes == {Why.PUBLISHES} or bool(codes & {Why.IDENTITY, Why.UNLOGGED})
 
 
-_KEPT = {Why.RENAMED, Why.RETURNED, Why.IDENTITY}
+_KEPT = {Why.RENAMED, Why.RETURNED, Why.IDENTITY, Why.UNLOGGED}

@@ -444,15 +444,8 @@ def complete(
 ) -> None:
     """Records the outcome of a request, for the process that waits for it or for `failures`.
 
-    If no process waits, tables that cannot be loaded do not stop the others. Without any that
-    are known, each half of them gets a new request.
-
-    Args:
-        log: The log.
-        taken: The request.
-        failure: Why it was given up. None if the log has its load.
-        refused: Why tables of it cannot be loaded, by name, as far as that is known.
-        others: Its other tables, if some are refused.
+    If no process waits, the `refused` tables do not stop the `others`. If none are known, each half
+    of the tables gets a new request.
 
     Raises:
         LogError: It cannot be written.

@@ -84,7 +84,14 @@ WITH asked AS MATERIALIZED (
             WHERE t.attrelid = c.reltoastrelid AND t.attname = 'ctid'
                 AND t.xmin = b.xmin AND t.xmax = '0'
                 AND t.cmin::text::bigint - b.cmin::text::bigint <= 3
-        ) AS keeps_file
+        ) AS keeps_file,
+        -- Nor was it a partition for a while.
+        EXISTS (
+            SELECT
+            FROM pg_attribute a
+            WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.xmin = b.xmin AND a.xmax = '0'
+                AND a.cmin::text::bigint - b.cmin::text::bigint <= 1
+        ) AS keeps_columns
     FROM unnest(%(roots)s::bigint[], %(parts)s::bigint[]) q (root, part)
     JOIN pg_class c ON c.oid = q.part
     -- Without it, nothing is older.
@@ -148,7 +155,9 @@ SELECT jsonb_build_object(
     'keeps_file', v.keeps_file,
     'is_published', (
         SELECT coalesce(bool_and(t.is_attached AND e.keeps_schema AND {older(e)} AND {older(p)}
-            AND (e.oid IS NULL OR e.oid < v.part) AND p.pubname = ANY (%(earlier)s::text[])), false)
+            AND (e.oid IS NULL OR e.oid < v.part)
+            -- Changes of a partition may have been sent as those of its root.
+            AND (v.root <> v.part OR v.keeps_columns OR NOT p.pubviaroot) AND p.pubname = ANY (%(earlier)s::text[])), false)
         FROM entry e
         JOIN pg_publication p ON p.oid = e.publication
         JOIN tree t ON (t.root, t.part, t.number) = (e.root, e.part, e.number)

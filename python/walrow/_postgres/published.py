@@ -34,6 +34,21 @@ class Birth(NamedTuple):
     keeps_file: bool
     rows: Rows = Rows.SOME
 
+    @property
+    def is_late(self) -> bool:
+        """Whether it may have had rows before it was published as it is now."""
+        return not self.is_published and self.rows is not Rows.NEVER
+
+    @property
+    def has_other_file(self) -> bool:
+        """Whether it was truncated or rewritten."""
+        return not self.keeps_file and self.rows is not Rows.NEVER
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether it may have rows."""
+        return self.rows is Rows.SOME
+
 
 #: It may have been altered while the receiver looked.
 UNKNOWN = Birth(is_published=False, keeps_file=False)

@@ -20,31 +20,23 @@ from walrow.errors import ReplicationError
 
 
 def has_other_positions(conn: psycopg.Connection[Any]) -> bool:
-    """Whether the server's SQL functions return other LSNs than its streams have, or refuse to.
+    """Whether SQL functions return other LSNs than a replication connection, or refuse to.
 
     Some managed servers, whose storage is not PostgreSQL's, do so.
-
-    Args:
-        conn: A replication connection.
     """
     try:
-        before, is_standby = _flushed(conn)
+        before: Any = conn.execute(_FLUSHED).fetchone() or (None,)
         position = identify_system(conn).xlogpos
-        after, _ = _flushed(conn)
+        after: Any = conn.execute(_FLUSHED).fetchone() or (None,)
     except psycopg.Error as error:
         if error.sqlstate is None:
             raise
         return True
-    return not is_standby and not before <= position <= after
+    return before[0] is not None and not before[0] <= position <= after[0]
 
 
 def position_of_now(given: dict[str, Any], *, is_other: bool) -> Lsn:
-    """A position of streams, behind everything that is committed, which the server will reach.
-
-    Args:
-        given: The connection parameters.
-        is_other: Whether the server has other positions in SQL.
-    """
+    """A position of streams, behind everything that is committed, which the server will reach."""
     with connect_for_sql(given) as conn:
         return position_after(conn, given, is_other=is_other)
 
@@ -74,11 +66,6 @@ def position_after(
             commits = ends
             conn.execute(_COMMIT)
         pause(0.02)
-
-
-def _flushed(conn: psycopg.Connection[Any]) -> tuple[int, bool]:
-    row = conn.execute(_FLUSHED).fetchone()
-    return (0, True) if row is None else (int(row[0]), bool(row[1]))
 
 
 def prepared_transactions(
@@ -136,10 +123,10 @@ WHERE p.database = current_database() AND EXISTS (
 )
 ORDER BY p.prepared, p.gid
 """
+# A standby has none.
 _FLUSHED = """
 SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery()
-    THEN pg_catalog.pg_current_wal_flush_lsn() - '0/0' ELSE 0 END,
-    pg_catalog.pg_is_in_recovery()
+    THEN pg_catalog.pg_current_wal_flush_lsn() - '0/0' END
 """
 _ENDS_OF_WAL = """
 SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()

@@ -107,19 +107,13 @@ class Completeness:
         self._has_exceptions = False
 
     def look(self, ends: LogEnds, catalogs: int, *, is_other: bool) -> None:
-        """Compares in the background, if it is time, or the catalog was read again.
-
-        Args:
-            ends: The ends of the log.
-            catalogs: How often the catalog was read.
-            is_other: Whether the server has other positions in SQL.
-        """
+        """Compares in the background, if it is time, or the catalog was read again."""
         now = time.monotonic()
         if now < self._due and catalogs == self._seen:
             return
         if self._answer is None or self._answer.done():
             self._due, self._seen = now + _LOOK_SECONDS, catalogs
-            compare = partial(self._compare_if_possible, ends, is_other)
+            compare = partial(self._compare_if_possible, ends=ends, is_other=is_other)
             self._answer = self._asker.ask(compare)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
@@ -154,7 +148,7 @@ class Completeness:
         """Compares before the end. The answer is a position of the stream behind the look."""
 
         def compare(conn: psycopg.Connection[Any]) -> Lsn:
-            while not self._compare(ends, is_other, conn):
+            while not self._compare(conn, ends, is_other=is_other):
                 pass
             return position_after(conn, self._given, is_other=is_other)
 
@@ -189,13 +183,10 @@ class Completeness:
         return LogObjects(self._log).read(name)[0]
 
     def _compare_if_possible(
-        self,
-        ends: LogEnds,
-        is_other: bool,  # noqa: FBT001 -- of a partial
-        conn: psycopg.Connection[Any],
+        self, conn: psycopg.Connection[Any], *, ends: LogEnds, is_other: bool
     ) -> None:
         try:
-            self._compare(ends, is_other, conn)
+            self._compare(conn, ends, is_other=is_other)
         except LogError as error:
             # After another error, the next look tries again.
             if error.code == "damaged" and not self._is_damaged:
@@ -207,10 +198,7 @@ class Completeness:
             pass
 
     def _compare(
-        self,
-        ends: LogEnds,
-        is_other: bool,  # noqa: FBT001 -- as above
-        conn: psycopg.Connection[Any],
+        self, conn: psycopg.Connection[Any], ends: LogEnds, *, is_other: bool
     ) -> bool:
         """Returns whether no load has come between."""
         generation, self._last_message = self._generation, ends.message

@@ -72,8 +72,7 @@ class Found:
         is_standby: Whether it is a standby.
         slot: The slot. None if it does not exist.
         status: The status of the log's last transaction, if the slot does not send it again.
-        has_other_positions: Whether the server's SQL functions return other LSNs than its stream
-            has.
+        has_other_positions: Whether its SQL functions return other LSNs than its stream has.
         has_trigger: Whether the database has an event trigger of walrow.
     """
 

@@ -35,11 +35,7 @@ class Goal:
         self._left: Future[list[OpenTransaction]] | None = None
 
     def find(self, *, is_other: bool) -> Lsn:
-        """Finds the position of the end: everything that is committed by now. Waits for it.
-
-        Args:
-            is_other: Whether the server has other positions in SQL.
-        """
+        """Finds the position of the end: everything that is committed by now. Waits for it."""
         # In this order: a transaction that is prepared after the end is not left by it.
         self._prepared = {each.xid for each in self._asker.ask(self._ask).result()}
         return position_of_now(self._given, is_other=is_other)

@@ -59,7 +59,6 @@ from walrow._receive.link_states import (
     Judging,
     LogSeen,
     Opening,
-    Positions,
     Preparing,
     Settling,
     State,
@@ -114,7 +113,7 @@ class Link:
         timeline: The timeline on which it was received last.
         goal: Everything up to it is wanted. None if that is not known, or there is no end.
         useless_slot: The slot that a first load has left that failed.
-        positions: Whether the server's SQL functions return the LSNs of its stream.
+        found: The server and the slot, as they were inspected last.
     """
 
     def __init__(
@@ -136,7 +135,7 @@ class Link:
         self.timeline: int | None = None
         self.goal: Lsn | None = None
         self.useless_slot: str | None = None
-        self.positions = Positions.SAME
+        self.found: Found | None = None
         self._numbers = 0
         #: When the attempt has begun, and when one has streamed last.
         self._since, self._streamed = now, -math.inf
@@ -196,7 +195,7 @@ class Link:
     @property
     def has_other_positions(self) -> bool:
         """Whether the server's SQL functions return other LSNs than its stream has."""
-        return self.positions is Positions.OTHER
+        return self.found is not None and self.found.has_other_positions
 
     @property
     def is_steady(self) -> bool:
@@ -388,11 +387,8 @@ class Link:
 
     def _found(self, found: Found, log: LogSeen, now: float) -> list[Action | Wish]:
         """Checks that the server has the WAL that was received."""
-        before = self.positions
-        self.positions = (
-            Positions.OTHER if found.has_other_positions else Positions.SAME
-        )
-        is_new = self.has_other_positions and before is Positions.SAME
+        is_new = found.has_other_positions and not self.has_other_positions
+        self.found = found
         notes: list[Action | Wish] = [Note(_OTHER_POSITIONS)] * is_new
         return [*notes, *self._compare_timeline(found, log, now)]
 

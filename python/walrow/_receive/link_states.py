@@ -160,13 +160,6 @@ class LogSeen(NamedTuple):
     has_given_up: bool = False
 
 
-class Positions(enum.Enum):
-    """Whether a server's SQL functions return the LSNs of its stream."""
-
-    SAME = enum.auto()
-    OTHER = enum.auto()
-
-
 class Doubt(enum.Enum):
     """Whether it is known where an empty log begins."""
 

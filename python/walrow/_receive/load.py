@@ -30,12 +30,7 @@ if TYPE_CHECKING:
 
 
 class Culprits(NamedTuple):
-    """The tables that have broken a load.
-
-    Attributes:
-        refused: Why each of them cannot be copied, by name.
-        others: The names of the other tables of the load.
-    """
+    """Why tables have broken a load, by name, and the names of its other tables."""
 
     refused: Mapping[str, str]
     others: Sequence[str]
@@ -216,13 +211,7 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """It has failed.
-
-    Attributes:
-        number: Its number.
-        error: The error.
-        culprits: The tables that have broken it, as far as that is known.
-    """
+    """It has failed, by these tables as far as that is known."""
 
     number: int
     error: BaseException

@@ -20,7 +20,6 @@ from walrow._log.young_tables import (
     plain_name,
 )
 from walrow._lsn import Lsn
-from walrow._postgres.published import Rows
 from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers
 
 if TYPE_CHECKING:
@@ -133,9 +132,9 @@ def after_look(before: Published, look: Look) -> Published:
                 files[oid] = NewFiles(pending, earlier | new_files)
         else:
             came = _young(table, Pending(before.position, look.seen))
-            doubts = {part.birth.rows for part in table.parts if _is_doubted(part)}
             reasons = list(_identity_differences((), table))
-            if Rows.SOME in doubts:
+            births = [part.birth for part in table.parts]
+            if any(birth.is_late and birth.has_rows for birth in births):
                 reasons.append(NEW)
             elif came.is_rewritten and came.has_rows:
                 reasons.append(REWRITTEN)
@@ -349,18 +348,8 @@ def after_load(
     return loaded._replace(position=before.position, publications=publications)
 
 
-def _is_doubted(part: TablePart) -> bool:
-    """Whether a new table may have had rows before it was published as it is now."""
-    return not part.birth.is_published and part.birth.rows is not Rows.NEVER
-
-
-def _has_other_file(part: TablePart) -> bool:
-    """Whether a new table was truncated or rewritten."""
-    return not part.birth.keeps_file and part.birth.rows is not Rows.NEVER
-
-
 def _young(table: PublishedTable, pending: Pending) -> YoungTable:
-    files = [part for part in table.parts if _has_other_file(part)]
+    files = [part for part in table.parts if part.birth.has_other_file]
     columns = [_column(column) for column in table.columns]
     moved = [part for part in table.parts if part.file != part.oid]
     for record, column in zip(columns, table.columns, strict=True):
@@ -378,8 +367,8 @@ def _young(table: PublishedTable, pending: Pending) -> YoungTable:
         {part.oid: _new_file(part, table.last_column) for part in files},
         table.altered,
         table.dropped,
-        any(map(_is_doubted, table.parts)),
-        any(part.birth.rows is Rows.SOME for part in files),
+        any(part.birth.is_late for part in table.parts),
+        any(part.birth.has_rows for part in files),
     )
 
 
@@ -415,7 +404,11 @@ def _picture(
             [part.oid, part.file, part.toast, part.persistence, part.attached]
             for part in table.parts
         ],
-        "lacking": [part.oid for part in table.parts if part.lacks_identity],
+        "lacking": [
+            part.oid
+            for part in table.parts
+            if part.lacks_identity or _is_unlogged(table, part)
+        ],
         "memberships": [list(each) for each in table.memberships],
         "schema": table.schema,
         "definitions": dict(table.definitions),
@@ -454,7 +447,7 @@ def _new_files(before: Mapping[str, Any], table: PublishedTable) -> dict[int, Ne
     found = {}
     for part in table.parts:
         file, toast = known.get(part.oid, (None, None))
-        is_new = _has_other_file(part) if file is None else file != part.file
+        is_new = part.birth.has_other_file if file is None else file != part.file
         if is_new and (toast is None or is_wider or part.oid != table.oid):
             found[part.oid] = _new_file(part, last_column)
     return found
@@ -521,7 +514,7 @@ def _partition_differences(
     attached = [
         part.quoted
         for oid, part in now.items()
-        if (oid not in then and _is_doubted(part))
+        if (oid not in then and part.birth.is_late)
         or (oid in then and then[oid][3] != part.attached)
     ]
     if attached or then.keys() - now.keys():
@@ -554,18 +547,26 @@ def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
 def _identity_differences(
     before: Collection[int] | None, table: PublishedTable
 ) -> Iterator[Reason]:
-    """Partitions that begin to send less of old rows than their root's identity has."""
-    lacking = [
-        part.quoted
-        for part in table.parts
-        if part.lacks_identity and before is not None and part.oid not in before
+    """Partitions that begin to send less than their root: of old rows, or no change at all."""
+    came = [
+        part for part in table.parts if before is not None and part.oid not in before
     ]
-    if lacking:
+    if lacking := [part.quoted for part in came if part.lacks_identity]:
         text = (
             f"old rows of partitions lack values of its replica identity: {', '.join(lacking)}; "
             "give them REPLICA IDENTITY FULL, or the identity of the table"
         )
         yield Reason(Why.IDENTITY, text)
+    if unlogged := [part.quoted for part in came if _is_unlogged(table, part)]:
+        text = (
+            f"the server sends no changes of unlogged partitions: {', '.join(unlogged)}; "
+            "use ALTER TABLE … SET LOGGED"
+        )
+        yield Reason(Why.UNLOGGED, text)
+
+
+def _is_unlogged(table: PublishedTable, part: TablePart) -> bool:
+    return part.persistence == "u" and part.oid != table.oid
 
 
 def _is_rewritten(before: Mapping[str, Any], table: PublishedTable) -> bool:

@@ -18,11 +18,13 @@ class Identity(NamedTuple):
         quoted: The table, as SQL.
         kind: `full`, `key`, or `none` if it has no replica identity.
         keys: The key's columns.
+        is_unlogged: Whether the server sends no changes of it.
     """
 
     quoted: str
     kind: str
     keys: list[str]
+    is_unlogged: bool
 
 
 class CheckedTable(NamedTuple):
@@ -109,6 +111,7 @@ identity (oid, value) AS (
         'quoted', format('%%I.%%I', n.nspname, c.relname),
         'kind', CASE WHEN c.relreplident = 'f' THEN 'full'
             WHEN i.indexrelid IS NULL THEN 'none' ELSE 'key' END,
+        'is_unlogged', c.relpersistence = 'u',
         'keys', (
             SELECT coalesce(jsonb_agg(a.attname ORDER BY a.attname), '[]')
             FROM pg_attribute a

@@ -97,6 +97,13 @@ def _roots(published: Sequence[CheckedTable]) -> Iterator[Finding]:
             )
             sql = _full([root.quoted])
             yield Finding("partition-identity", "warning", text, sql)
+        if unlogged := [leaf.quoted for leaf in table.leaves if leaf.is_unlogged]:
+            text = (
+                f"the partitions {listed(unlogged)} of {root.quoted} are unlogged: the"
+                " server sends none of their changes"
+            )
+            sql = "\n".join(f"ALTER TABLE {name} SET LOGGED;" for name in unlogged)
+            yield Finding("partition-unlogged", "warning", text, sql)
 
 
 def _loses(root: Identity, leaf: Identity) -> bool:
