@@ -1,7 +1,8 @@
 """The tables of options in docs/, filled in from the lists. As a script, it fills them in again.
 
 A table begins after a comment that names its list: `<!-- options: ReceiveOptions -->`. The keys of a
-table of the file of `walrow run` have `<!-- keys: Source -->`.
+table of the file of `walrow run` have `<!-- keys: Source -->`, and known bugs of servers
+`<!-- bugs: BUGS -->`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from walrow._backup.base.options import BackupOptions
 from walrow._backup.wal.options import WalOptions
 from walrow._log.sealing import SealOptions
 from walrow._options import Option, declared
+from walrow._postgres.known_bugs import BUGS
 from walrow._receive.options import ReceiveOptions
 from walrow._run.config import LogPart, Source, Target
 
@@ -31,8 +33,17 @@ LISTS: dict[str, tuple[Any, str, Any]] = {
     "DeltaApplyOptions": (DeltaApplyOptions, "apply", ApplyOptions),
 }
 KEYS: dict[str, Any] = {it.__name__: it for it in (Source, LogPart, Target)}
-PAGES = ("backup.md", "receiving.md", "applying.md", "log.md", "running.md")
-_TABLE = re.compile(r"(<!-- (?:options|keys): (\w+) -->\n\n).*?(?=\n\n|\Z)", re.DOTALL)
+PAGES = (
+    "backup.md",
+    "from-a-server.md",
+    "receiving.md",
+    "applying.md",
+    "log.md",
+    "running.md",
+)
+_TABLE = re.compile(
+    r"(<!-- (?:options|keys|bugs): (\w+) -->\n\n).*?(?=\n\n|\Z)", re.DOTALL
+)
 
 
 def table(name: str) -> str:
@@ -40,6 +51,9 @@ def table(name: str) -> str:
     if name in KEYS:
         rows = [_key(each) for each in declared(KEYS[name]).values()]
         return "\n".join(["| key | default | meaning |", "|---|---|---|", *rows])
+    if name == "BUGS":
+        rows = [f"| {it.versions} | {it.text} |" for it in BUGS]
+        return "\n".join(["| version (fixed in) | bug |", "|---|---|", *rows])
     cls, _, others = LISTS[name]
     known = {} if others is None else declared(others)
     rows = [

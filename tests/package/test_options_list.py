@@ -79,7 +79,7 @@ def test_the_command_line_has_every_option(name: str) -> None:
 @pytest.mark.parametrize("page", options_page.PAGES)
 def test_the_docs_have_every_option(page: str) -> None:
     text = (options_page.DOCS / page).read_text("utf-8")
-    assert re.search("<!-- (options|keys): ", text)
+    assert re.search("<!-- (options|keys|bugs): ", text)
     stale = f"docs/{page} is stale: PYTHONPATH=tests python tests/options_page.py"
     assert options_page.renewed(text) == text, stale
 

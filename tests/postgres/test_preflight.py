@@ -16,8 +16,14 @@ from servers import EmbeddedServer, NpmServer
 from servers.npm import VERSIONS
 from servers.receiving import drop_if_there, run_walrow
 from walrow import postgres
+from walrow._postgres.failures import stream_error
 from walrow._postgres.preflight import locked
-from walrow._postgres.preflight.server import check_server, check_version
+from walrow._postgres.preflight.published import CheckedTable, Identity
+from walrow._postgres.preflight.server import (
+    check_bugs,
+    check_server,
+    check_version,
+)
 from walrow._postgres.temporary_publication import (
     create_publication_for,
     drop_if_exists,
@@ -107,9 +113,22 @@ def test_nothing_is_missing(database: Database) -> None:
     with setting(database, "max_slot_wal_keep_size", "1GB"):
         options: dict[str, Any] = {"slot": database.name, "publications": ["shop"]}
         found = postgres.preflight(database.conn, **options, tables=["item"])
-        assert found == []
+        assert [it.code for it in found] == ["ddl-trigger"]
         assert found.errors == []
-        assert str(found) == "nothing is missing"
+        # The SQL is whole.
+        database.run(str(found[0].sql))
+        try:
+            found = postgres.preflight(database.conn, **options, tables=["item"])
+            assert found == []
+            assert str(found) == "nothing is missing"
+            database.run("ALTER EVENT TRIGGER walrow_drop ENABLE")
+            (broken,) = postgres.preflight(database.conn, **options)
+            assert broken.severity == "warning"
+            assert "walrow_drop is disabled, or not ENABLE ALWAYS" in broken.text
+            database.run(*str(broken.sql).splitlines())
+            assert postgres.preflight(database.conn, **options) == []
+        finally:
+            database.run(postgres.ddl_trigger(drop=True))
 
 
 def test_the_state_of_a_connection_does_not_change(database: Database) -> None:
@@ -719,6 +738,43 @@ def test_a_publication_needs_the_owner_of_its_tables(database: Database) -> None
             assert it.value.sqlstate == "42501"
     finally:
         database.run("DROP ROLE plain")
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "words"),
+    [
+        (150_005, "full", "15.5: old rows have NULL"),
+        (160_001, "full", "update to 16.2. It concerns public.item"),
+        (160_001, "key", None),
+        (160_002, "full", None),
+        (140_018, "key", "update to 14.19"),
+        (170_005, "none", '"invalid memory alloc request size"'),
+        (170_004, "full", None),
+        (180_000, "full", None),
+    ],
+)
+def test_known_bugs_of_a_minor_version(
+    version: int, kind: str, words: str | None
+) -> None:
+    identity = Identity("public.item", kind, [])
+    table = CheckedTable(
+        oid=1,
+        publications=["p"],
+        needs_identity=True,
+        identity=identity,
+        leaves=[],
+        may_select=True,
+        unsent=[],
+        lists_differ=False,
+    )
+    found = list(check_bugs(version, [table]))
+    assert [(it.code, it.severity) for it in found] == [
+        ("server-bug", "warning")
+    ] * bool(words)
+    assert all((words or "") in it.text for it in found)
+    # An error that a bug explains says so, too.
+    hint = stream_error("XX000", "s", ("p",), version).hint or ""
+    assert ("update to" in hint) == (version in {140_018, 170_005})
 
 
 def test_old_servers_are_refused() -> None:

@@ -29,7 +29,7 @@ from walrow._receive.link_states import (
     Wishes,
 )
 from walrow._receive.resuming import SlotFound, XidStatus
-from walrow._receive.same_server import Comparison, Last
+from walrow._receive.same_server import Comparison, Last, asked_options
 from walrow.errors import ReplicationError
 
 AWAY = ReplicationError("connection refused")
@@ -188,6 +188,24 @@ def test_the_steps_of_a_connection() -> None:
     assert link.tick(OPEN, 1_006.0) == []
     compared = OPEN._replace(is_compared=True)
     assert link.tick(compared, 1_007.0) == [events.HangUp(1), events.Connect(2)]
+
+
+@pytest.mark.parametrize("asks_for_all", [False, True])
+def test_a_trigger_that_comes_is_asked_for_messages(*, asks_for_all: bool) -> None:
+    wishes = Wishes(
+        *("s", ("p",), None, {"messages": asks_for_all}, "", frozenset[Want]())
+    )
+    link = Link(wishes, 3_600, 600, 1_000.0)
+    link.tick(LogSeen(Lsn(5)), 1_000.0)
+    asked = asked_options(("p",), wishes.stream_options)
+    log = OPEN._replace(asked=asked, is_compared=True)
+    link.on(events.Linked(1, SERVER), log, 1_001.0)
+    link.on(events.Found(1, SERVER, (), False, SLOT, None), log, 1_002.0)
+    link.on(events.Checked(1, findings=()), log, 1_003.0)
+    link.on(events.Started(1), log, 1_004.0)
+    assert link.on(events.TriggerSeen(is_there=False), log, 1_005.0) == []
+    again = link.on(events.TriggerSeen(is_there=True), log, 1_006.0)
+    assert again == ([] if asks_for_all else [events.HangUp(1), events.Connect(2)])
 
 
 def test_a_transaction_that_waits_for_standbys_is_waited_for() -> None:

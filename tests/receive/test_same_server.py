@@ -37,6 +37,19 @@ def test_options_of_a_log_become_arguments() -> None:
     assert arguments == GIVEN | {"publications": ["a", "b"], "binary": False}
 
 
+def test_messages_of_the_event_trigger_leave_streaming_on() -> None:
+    asked = asked_options(["p"], GIVEN, has_trigger=True)
+    assert json.loads(asked["messages"]) == "walrow.ddl"
+    found = stream_arguments(asked, GIVEN | {"streaming": None})
+    assert (found["messages"], found["streaming"]) == (True, True)
+    assert not stream_arguments(asked, GIVEN | {"streaming": False})["streaming"]
+    # With `messages`, all messages come, and large transactions come at their commit.
+    given = GIVEN | {"messages": True, "streaming": None}
+    asked = asked_options(["p"], given, has_trigger=True)
+    found = stream_arguments(asked, given)
+    assert (found["messages"], found["streaming"]) == (True, None)
+
+
 @pytest.mark.parametrize("two_phase", [False, True])
 def test_where_a_connection_begins(*, two_phase: bool) -> None:
     wanted = asked_options(["p"], GIVEN | {"two_phase": two_phase})

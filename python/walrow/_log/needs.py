@@ -18,6 +18,7 @@ from walrow._log.left import Absence, Left, Owner, Ruling
 from walrow._log.marks import Mark, Why
 from walrow._log.new_files import NewFile, NewFiles, Pending
 from walrow._log.published import Published
+from walrow._log.told import Hearing
 from walrow._log.young_tables import YoungTable
 from walrow._lsn import Lsn
 from walrow.errors import LogError
@@ -199,6 +200,8 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 for schema, name, owners in found.get("owners", ())
             },
             Lsn(found.get("seen", 0)),
+            # Earlier versions have not written it.
+            None if found.get("told") is None else Hearing.of(found["told"]),
         )
     except FileNotFoundError:
         return Published(None, Lsn(0), None, {}, {}, {}, {})
@@ -257,6 +260,7 @@ def write_published(log: Path, value: Published) -> None:
             for pair, owners in value.owners.items()
         ],
         "seen": str(value.seen),
+        "told": None if value.told is None else value.told.record(),
     }
     if value.compared is not None:
         record["compared"] = str(value.compared)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from walrow._log.left import Left, Owner, split
 from walrow._log.marks import Mark
 from walrow._log.new_files import NewFiles
+from walrow._log.told import Hearing
 from walrow._log.young_tables import YoungTable
 from walrow._lsn import Lsn
 
@@ -33,6 +34,7 @@ class Published(NamedTuple):
         owners: The tables that had a name, by schema and name, in the order of the looks: of names
             that another table had before, or that no table has any more.
         seen: A position of the server after the last look at the tables.
+        told: What is known of the event trigger. None if no look has asked for it.
     """
 
     tables: dict[int, dict[str, Any]] | None
@@ -45,15 +47,15 @@ class Published(NamedTuple):
     compared: Lsn | None = None
     names: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     last: Lsn = Lsn(0)
+    left: Mapping[int, Left] = MappingProxyType({})
+    owners: Mapping[tuple[str, str], list[Owner]] = MappingProxyType({})
+    seen: Lsn = Lsn(0)
+    told: Hearing | None = None
 
     def parts(self) -> set[tuple[int, int]]:
         """The tables, each with a table that has its rows, by their OIDs."""
         tables = (self.tables or {}).items()
         return {(oid, part[0]) for oid, table in tables for part in table["parts"]}
-
-    left: Mapping[int, Left] = MappingProxyType({})
-    owners: Mapping[tuple[str, str], list[Owner]] = MappingProxyType({})
-    seen: Lsn = Lsn(0)
 
     def pair_of(self, oid: int) -> tuple[str, str]:
         """The schema and the name of a published table, as the last look saw them."""

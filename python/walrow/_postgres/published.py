@@ -81,6 +81,7 @@ class PublishedTable(NamedTuple):
         names: The types in its columns whose values are names of objects, as `regclass`.
         namespace: Its schema's name.
         children: Tables that inherit from it, as SQL, by OID. None of a partitioned table.
+        stamp: The transactions that changed its catalog rows last.
     """
 
     oid: int
@@ -100,6 +101,7 @@ class PublishedTable(NamedTuple):
     names: Sequence[str] = ()
     namespace: str | None = None
     children: Mapping[int, str] = MappingProxyType({})
+    stamp: str = ""
 
 
 class Remains(NamedTuple):
@@ -260,7 +262,8 @@ def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 
-    Statistics, privileges, most indexes and others that change no row do not move them.
+    Statistics, most indexes and others that change no row of the catalog that describes a table do
+    not move them.
 
     Attributes:
         general: The digest of everything that concerns several tables.
@@ -341,14 +344,14 @@ _SCHEMA_STAMP = """
 _STAMP = """
 WITH relation AS MATERIALIZED (
     SELECT c.oid, c.relkind, hash_record_extended(ROW(
-        c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
+        c.xmin::text, c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
         c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0) AS stamp
     FROM pg_class c
     WHERE c.relkind IN ('r', 'p', 'c') AND c.relpersistence <> 't' AND c.oid >= 16384
 ),
 columns AS MATERIALIZED (
     SELECT a.attrelid, sum(hash_record_extended(ROW(
-        a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
+        a.xmin::text, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
         a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 0))
         AS stamp
     FROM pg_attribute a
@@ -612,6 +615,11 @@ SELECT jsonb_build_object(
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
     'names', d.names,
+    'stamp', concat_ws(' ', c.xmin, d.stamp, (
+        SELECT hash_array_extended(array_agg(a.xmin::text ORDER BY a.attnum), 0)
+        FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0
+    )),
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
@@ -691,7 +699,8 @@ CROSS JOIN LATERAL (
             FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,
         coalesce(bool_or(age(i.xmin) < age(s.xmin)
             OR i.xmin = s.xmin AND i.cmin::text::bigint > s.cmin::text::bigint), false)
-            AS is_any_altered
+            AS is_any_altered,
+        hash_array_extended(array_agg(i.xmin::text ORDER BY i.key), 0) AS stamp
     FROM used u
     JOIN pg_type y ON y.oid = u.oid
     -- A system column's row is as old as the table.

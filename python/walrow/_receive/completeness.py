@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,19 @@ from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_row, truncates, versions_between
 from walrow._log.requests import request
+from walrow._log.told import Message, told_by
 from walrow._lsn import Lsn
 from walrow._postgres import published
 from walrow._postgres.births import with_births
 from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.ddl_trigger import (
+    PREFIX,
+    Absent,
+    Broken,
+    Trigger,
+    Working,
+    trigger_state,
+)
 from walrow._postgres.preflight.finding import listed
 from walrow._postgres.printed_names import printed_names
 from walrow._postgres.published import PublishedTable, Stamps
@@ -45,6 +54,7 @@ from walrow._receive.marks import (
     at_beginning,
     settled,
 )
+from walrow._receive.told import Heard, after_messages, first_place, unmoved
 from walrow._results import counted
 from walrow._sources.logs import opened
 from walrow.errors import Error, LogError
@@ -63,6 +73,7 @@ class Completeness:
         publications: Sequence[str],
         note: Callable[[str], None],
         aged: Callable[[], None],
+        trigger: Callable[[bool], None],
     ) -> None:
         """Stores the arguments.
 
@@ -73,12 +84,13 @@ class Completeness:
             publications: The publications.
             note: Is called with messages for the user.
             aged: Is called when a type was altered, so that the log needs the catalog again.
+            trigger: Is called with whether the database has an event trigger of walrow.
         """
         self._given = {**given, "connect_timeout": 5}
         self._asker = asker
         self._log = log
         self._publications = publications
-        self._note, self._aged = note, aged
+        self._note, self._aged, self._tell_trigger = note, aged, trigger
         self._lock = threading.Lock()
         self._due = 0.0
         self._seen = -1
@@ -93,6 +105,11 @@ class Completeness:
         self._read = Lsn(0)
         #: The open marks of tables that were looked at for rows.
         self._asked: dict[int, list[Mark]] = {}
+        self._trigger: Trigger = Absent()
+        #: The last message that the log took. It may have had others before this process.
+        self._last_message: Lsn | None = None
+        self._has_read = False
+        self._has_exceptions = False
 
     def look(self, ends: LogEnds, catalogs: int, *, is_other: bool) -> None:
         """Compares in the background, if it is time, or the catalog was read again."""
@@ -142,12 +159,13 @@ class Completeness:
 
         return self._asker.ask(compare)
 
-    def settle(self, durable: Lsn) -> None:
+    def settle(self, durable: Lsn, message: Lsn | None) -> None:
         """Compares what the looks have left open with the log, which is published up to here.
 
         Raises:
             LogError: It cannot be read, or the record is damaged.
         """
+        self._last_message = message
         logged, record = self._read_log(), self._record()
         oids = absent(record, (), (), logged)
         dropped: dict[int, None] = {}
@@ -162,8 +180,11 @@ class Completeness:
             before = self._record()
             at, names = before.position, self._publications
             look = Look((), names, at, before.seen, (), dropped, logged)
-            after = after_look(before, look) if dropped else before
-            self._store(before, self._compared(after, durable, durable))
+            after = before
+            if dropped:
+                after = after_look(before, look)._replace(told=before.told)
+            told = self._told_in_log(after, durable, is_last=True)
+            self._store(before, self._compared(told, durable, durable))
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -219,9 +240,11 @@ class Completeness:
         self, conn: psycopg.Connection[Any], ends: LogEnds, *, is_other: bool
     ) -> bool:
         """Returns whether no load has come between."""
-        generation = self._generation
+        generation, self._last_message = self._generation, ends.message
         # Before the tables: what changes meanwhile moves the next ones.
         logged = self._read_log()
+        self._has_exceptions = conn.info.server_version >= _HAS_EXCEPTIONS
+        self._see_trigger(trigger_state(conn))
         stamps = published.stamps(conn, self._publications)
         before, look = self._stamps, None
         record, tables = self._record(), []
@@ -237,7 +260,19 @@ class Completeness:
             oids = absent(record, tables, moved, logged)
             remains = published.remains_of(conn, oids)
             seen = position_after(conn, self._given, is_other=is_other)
-            look = Look(tables, names, ends.durable, seen, moved, remains, logged)
+            others = stamps.tables.keys() - (record.tables or {}).keys()
+            look = Look(
+                tables,
+                names,
+                ends.durable,
+                seen,
+                moved,
+                remains,
+                logged,
+                max(stamps.tables, default=0),
+                self._stamp,
+                sum(stamps.tables[oid] for oid in others),
+            )
         known = [
             it
             for table in (record.tables or {}).values()
@@ -252,6 +287,16 @@ class Completeness:
             self._stamps = stamps
         self._request_empty(conn)
         return True
+
+    @property
+    def _stamp(self) -> str | None:
+        return self._trigger.stamp if isinstance(self._trigger, Working) else None
+
+    def _see_trigger(self, found: Trigger) -> None:
+        if isinstance(found, Broken) and found != self._trigger:
+            self._note(f"{_UNRELIABLE}: {found.why}")
+        self._trigger = found
+        self._tell_trigger(not isinstance(found, Absent))
 
     def _request_empty(self, conn: psycopg.Connection[Any]) -> None:
         """Requests loads of the tables that need one and are empty: no row is copied."""
@@ -286,14 +331,46 @@ class Completeness:
         before = self._record()
         after = after_names(before, names)._replace(last=ends.last)
         if look is None:
-            after = after._replace(position=ends.durable)
+            told = after.told and unmoved(after.told, ends.durable, self._stamp)
+            after = after._replace(position=ends.durable, told=told)
         else:
             after = after_look(after, look)
             self._look = look if self._look is None else look.joined(self._look)
         # If the log cannot be read now, the next look tries again.
         with contextlib.suppress(Error, OSError):
+            after = self._told_in_log(after, ends.durable, is_last=False)
             after = self._compared(after, ends.durable, ends.readable)
         self._store(before, after)
+
+    def _told_in_log(
+        self, record: Published, durable: Lsn, *, is_last: bool
+    ) -> Published:
+        """Compares the record with the messages of the event trigger in the log."""
+        told = record.told
+        if told is None:
+            return record
+        start, last = first_place(told), self._last_message
+        heard = Heard([], durable, is_last=is_last)
+        if not self._has_read or (last is not None and last >= start):
+            log = Log(self._log)
+            found = log._log.messages(PREFIX, start)
+            heard = heard._replace(
+                messages=[
+                    Message(lsn, xid, not is_doubtful, it)
+                    for lsn, xid, is_doubtful, content in found
+                    if (it := told_by(content)) is not None
+                ],
+                end=log.end,
+                truncates=cache(lambda oid: truncates(log._log, oid, start)),
+                has_exceptions=self._has_exceptions,
+            )
+        after, silent = after_messages(record, heard)
+        self._has_read = True
+        if silent:
+            tables = record.tables or {}
+            names = listed(sorted(tables[oid]["name"] for oid in silent))
+            self._note(f"{_UNRELIABLE}: no message came of a change of {names}")
+        return after
 
     def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
@@ -344,3 +421,6 @@ def _said(names: list[str], reasons: str, log: Path) -> str:
 
 
 _LOOK_SECONDS = 30.0
+#: From version 19 on, a publication of all tables may leave some out.
+_HAS_EXCEPTIONS = 190_000
+_UNRELIABLE = "warning: the event trigger of walrow is not reliable"

@@ -21,6 +21,7 @@ from walrow._postgres.commands import (
     timeline_history,
 )
 from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.ddl_trigger import TRIGGERS
 from walrow._postgres.failures import OBJECT_IN_USE
 from walrow._postgres.preflight import preflight
 from walrow._postgres.replication import ReplicationStream
@@ -159,6 +160,7 @@ class Connector:
             slot = SlotFound(found[0], found[1], confirmed, found[3], found[4])
         status = None if slot is None else _status(conn, system, slot, last)
         is_standby = row is None or bool(row[0])
+        has_trigger = conn.execute(sql.SQL(_TRIGGER).format(*TRIGGERS)).fetchone()
         self._has_other_positions = has_other_positions(conn)
         return Found(
             number,
@@ -168,6 +170,7 @@ class Connector:
             slot,
             status,
             self._has_other_positions,
+            has_trigger is not None,
         )
 
     def make(
@@ -331,6 +334,9 @@ SELECT (to_jsonb(slot) ->> 'two_phase')::boolean,
     )
 FROM pg_catalog.pg_replication_slots AS slot
 WHERE slot_name = {}
+"""
+_TRIGGER = """
+SELECT 1 FROM pg_catalog.pg_event_trigger WHERE evtname IN ({}, {}, {}, {}) LIMIT 1
 """
 _NEXT_XID = """
 SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint,

@@ -166,7 +166,8 @@ class Disk:
         # Readers see a prepared transaction when it is committed.
         is_known = self.last is not None and not self.last.is_prepare
         last = self.last.lsn if self.last is not None and is_known else Lsn(0)
-        return LogEnds(self.durable, self.durable if is_all else Lsn(0), last)
+        readable = self.durable if is_all else Lsn(0)
+        return LogEnds(self.durable, readable, last, self.counts.last_message)
 
     @property
     def trouble(self) -> str | None:

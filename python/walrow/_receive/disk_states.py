@@ -71,11 +71,13 @@ class LogEnds(NamedTuple):
         durable: The end of the durable changes.
         readable: The end of the changes that readers see. 0/0 if it is not known.
         last: The last transaction or message up to `durable`.
+        message: The last transaction with a logical message that the log took in this process.
     """
 
     durable: Lsn
     readable: Lsn
     last: Lsn
+    message: Lsn | None = None
 
 
 @dataclass(frozen=True, slots=True)

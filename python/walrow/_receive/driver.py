@@ -142,6 +142,7 @@ class Driver:
             publications=self._server.publications,
             note=self._reports.add,
             aged=lambda: self._tell(events.CatalogAged()),
+            trigger=lambda is_there: self._tell(events.TriggerSeen(is_there)),
         )
 
     def run(self) -> Received:
@@ -469,7 +470,7 @@ class Driver:
 
         def settle() -> None:
             # The log is closed, so readers see all of it.
-            self._completeness.settle(core.durable)
+            self._completeness.settle(core.durable, core.counts.last_message)
             if left is not None:
                 left.exception()
 

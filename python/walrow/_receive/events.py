@@ -73,6 +73,7 @@ class Found:
         slot: The slot. None if it does not exist.
         status: The status of the log's last transaction, if the slot does not send it again.
         has_other_positions: Whether its SQL functions return other LSNs than its stream has.
+        has_trigger: Whether the database has an event trigger of walrow.
     """
 
     number: int
@@ -82,6 +83,7 @@ class Found:
     slot: SlotFound | None
     status: XidStatus | None
     has_other_positions: bool = False
+    has_trigger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +156,13 @@ class StopRecorded:
     note: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class TriggerSeen:
+    """A look shows whether the database has an event trigger of walrow."""
+
+    is_there: bool
+
+
 LinkEvent = (
     Linked
     | LogOpened
@@ -166,6 +175,7 @@ LinkEvent = (
     | TimelineSeen
     | Judged
     | StopRecorded
+    | TriggerSeen
 )
 
 

@@ -49,6 +49,7 @@ from walrow._receive.events import (
     StartStream,
     StopRecorded,
     TimelineSeen,
+    TriggerSeen,
     WatchTimeline,
 )
 from walrow._receive.link_states import (
@@ -144,6 +145,8 @@ class Link:
         self._timeline_start: Lsn | None = None
         #: Up to where the server has sent WAL, on this timeline.
         self._sent = Lsn(0)
+        #: Whether the server has the event trigger.
+        self._has_trigger = False
         #: Up to where the slot was confirmed when this connection began.
         self._confirmed = Lsn(0)
         self._slot_start: SlotStart | None = None
@@ -246,6 +249,12 @@ class Link:
                 if isinstance(self.state, Preparing):
                     self.state = replace(self.state, answered=now)
                 return [] if note is None else [Note(note)]
+            case TriggerSeen(is_there):
+                asks_for_all = self._wishes.stream_options.get("messages")
+                is_other = is_there != self._has_trigger and not asks_for_all
+                # With a goal, the receiver stays with this connection.
+                if is_other and self.is_steady and self.goal is None:
+                    return [HangUp(self.number), *self._connect(now)]
             case TimelineSeen(timeline):
                 return self._new_timeline(timeline, log, now)
             case Judged(confirmed):
@@ -387,6 +396,7 @@ class Link:
         self, found: Found, log: LogSeen, now: float
     ) -> list[Action | Wish]:
         system, before = found.system, self.timeline
+        self._has_trigger = found.has_trigger
         history: Sequence[Any] = ()
         if not isinstance(found.history, Error):
             history = found.history
@@ -572,7 +582,11 @@ class Link:
             durable=log.durable,
             last=log.last,
             known=log.asked,
-            wanted=asked_options(wishes.publications, wishes.stream_options),
+            wanted=asked_options(
+                wishes.publications,
+                wishes.stream_options,
+                has_trigger=self._has_trigger,
+            ),
             was_compared=self._before is Comparison.ONLY,
         )
         self._purpose = plan.comparison

@@ -14,6 +14,7 @@ from walrow._log.left import Absence, Left, Owner
 from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
+from walrow._log.told import Hearing
 from walrow._log.young_tables import (
     REWRITTEN,
     TYPE_ALTERED,
@@ -22,6 +23,7 @@ from walrow._log.young_tables import (
     plain_name,
 )
 from walrow._lsn import Lsn
+from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -63,6 +65,9 @@ class Look(NamedTuple):
         remains: What the server has of the tables that it does not publish now. None for a table
             that does not exist.
         logged: The schema, the name and the end of the last change of each table in the log.
+        last_oid: The greatest OID of a table, also of unpublished ones.
+        trigger: The stamp of the event trigger. None if it does not work.
+        others: The sum of the stamps of all tables that were not published at the last look.
     """
 
     tables: Sequence[PublishedTable]
@@ -72,6 +77,9 @@ class Look(NamedTuple):
     moved: Collection[int] | None = None
     remains: Mapping[int, Remains | None] = MappingProxyType({})
     logged: Mapping[int, tuple[str, str, Lsn]] = MappingProxyType({})
+    last_oid: int = 0
+    trigger: str | None = None
+    others: int = 0
 
     def joined(self, before: Look) -> Look:
         """The look with the tables that have not moved since another look."""
@@ -104,8 +112,12 @@ def at_beginning(
     for table in tables:
         _mark_children(marks, {}, table, start, start)
     noticed = dict.fromkeys(marks, start)
+    oids = [part.oid for table in tables for part in table.parts]
+    last_oid = max([*oids, *(table.oid for table in tables)], default=0)
+    told = Hearing(start, start, [last_oid], None, 0, {})
     names = list(publications)
-    return Published(pictures, start, names, marks, {}, {}, noticed, start)
+    found = Published(pictures, start, names, marks, {}, {}, noticed, start)
+    return found._replace(told=told)
 
 
 def absent(
@@ -126,6 +138,7 @@ def after_look(before: Published, look: Look) -> Published:
     """The record after a look."""
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
+    asking = set()
     # An earlier record does not say when its marks were made: before this look.
     noticed = {**dict.fromkeys(_open(marks), look.seen), **before.noticed}
     left = _left(before, look)
@@ -144,6 +157,9 @@ def after_look(before: Published, look: Look) -> Published:
         elif known is not None:
             keeps = _keeps_values(known, table)
             reasons = list(_differences(known, table))
+            if PUBLISHED_LESS in reasons and _may_be_exact(before, look, known, table):
+                reasons.remove(PUBLISHED_LESS)
+                asking.add(oid)
             if not keeps and _is_rewritten(known, table):
                 reasons.append(REWRITTEN)
             if not keeps and (new_files := _new_files(known, table)):
@@ -153,15 +169,9 @@ def after_look(before: Published, look: Look) -> Published:
                 pending = Pending(since, look.seen)
                 files[oid] = NewFiles(pending, earlier | new_files)
         else:
-            came = _young(table, Pending(before.position, look.seen))
-            reasons = list(_identity_differences((), table))
-            births = [part.birth for part in table.parts]
-            if any(birth.is_late and birth.has_rows for birth in births):
-                reasons.append(NEW)
-            elif came.is_rewritten and came.has_rows:
-                reasons.append(REWRITTEN)
+            young[oid] = _young(table, Pending(before.position, look.seen))
+            reasons = list(_birth_reasons(table, young[oid]))
             files.pop(oid, None)
-            young[oid] = came
         if reasons:
             marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
             noticed[oid] = look.seen
@@ -181,8 +191,18 @@ def after_look(before: Published, look: Look) -> Published:
         left=left,
         seen=look.seen,
         noticed=noticed,
+        told=after_moves(before, look, pictures, asking),
     )
     return after._replace(owners=_owners(before, after))
+
+
+def _birth_reasons(table: PublishedTable, came: YoungTable) -> Iterator[Reason]:
+    """Why a table that no look has seen before is not whole."""
+    yield from _identity_differences((), table)
+    if any(part.birth.is_late and part.birth.has_rows for part in table.parts):
+        yield NEW
+    elif came.is_rewritten and came.has_rows:
+        yield REWRITTEN
 
 
 def _left(before: Published, look: Look) -> dict[int, Left]:
@@ -431,7 +451,7 @@ def after_load(
             # Columns that the load does not have yet are no earlier ones.
             came = {_folded(column.quoted) for column in later[table.oid].columns}
             picture["gone"] = [name for name in picture["gone"] if name not in came]
-        pictures[table.oid] = picture
+        pictures[table.oid] = picture | {"loaded": point}
         if table.oid in marks:
             marks[table.oid] = ended(marks[table.oid], point)
         # Its next changes lack the same values.
@@ -519,6 +539,8 @@ def _picture(
         "memberships": [list(each) for each in table.memberships],
         "schema": table.schema,
         "definitions": dict(table.definitions),
+        "stamp": table.stamp,
+        "loaded": (before or {}).get("loaded", 0),
         "primary_key": list(table.primary_key),
         "names": list(table.names),
     }
@@ -592,9 +614,20 @@ def _publication_differences(
         kept = {place for place in kept if place.split()[1] != "schema"}
     if then and not kept:
         yield _AWAY
+        yield LEFT
     elif len({_operations(it) for it in (then, now, then & now)}) > 1:
-        text = "its publication has changed, and may have published less for a while"
-        yield Reason(Why.PUBLISHES, text)
+        yield PUBLISHED_LESS
+
+
+def _may_be_exact(
+    before: Published, look: Look, known: Mapping[str, Any], table: PublishedTable
+) -> bool:
+    """Whether messages can show that a publication always had the same options."""
+    then, now = (
+        {(place, it.partition(" ")[2], operations) for place, it, operations in each}
+        for each in (known["memberships"], table.memberships)
+    )
+    return then == now and covers(before.told, look)
 
 
 def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:

@@ -12,10 +12,10 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use std::sync::Arc;
 use walrow_log::{
-    Erase, Eraser, Error, ErrorKind, Images, OtherServer, Upkeep, Writer, WriterOptions,
+    Erase, Eraser, Error, ErrorKind, Images, Log, OtherServer, Upkeep, Writer, WriterOptions,
 };
 use walrow_stream::Assembler;
-use walrow_testkit::{Stream, text};
+use walrow_testkit::{Stream, contents, text};
 use walrow_wire::{Lsn, ReplicaIdentity};
 
 /// An action of a server.
@@ -143,6 +143,62 @@ fn fate() -> impl Strategy<Value = Fate> {
         Just(Fate::Pruned),
         Just(Fate::Erased),
     ]
+}
+
+/// What a log has after two sessions of a server that writes messages with two prefixes.
+fn of_messages(all_are_sent: bool) -> (Vec<(u64, Option<Lsn>)>, Vec<String>) {
+    let store = Memory::default();
+    let mut found = Vec::new();
+    for last in [3, 5] {
+        let (mut writer, mut assembler) = opened(&store);
+        writer.compare(Lsn::INVALID, false).unwrap();
+        let asked = [("messages".to_owned(), "\"kept\"".to_owned())];
+        writer.set_asked(asked.into()).unwrap();
+        let mut stream = Stream::new().session();
+        for at in 1..=last {
+            stream = stream.begin(0x1000 * at, 700 + u32::try_from(at).unwrap());
+            if at != 2 {
+                stream = stream.emit("kept", b"x");
+            }
+            if all_are_sent {
+                stream = stream.emit("another", b"y");
+            }
+            stream = stream.commit();
+            if all_are_sent {
+                stream = stream.emit_at(0x1000 * at + 0x800, "kept", b"z");
+            }
+        }
+        writer
+            .append(&mut assembler, &mut &*stream.bytes())
+            .unwrap();
+        writer.advance(Lsn(0x1000 * last + 0x900)).unwrap();
+        crate::sync(&mut writer, &mut assembler).unwrap();
+        writer.publish(&mut assembler).unwrap();
+        let counts = writer.counts();
+        found.push((counts.transactions, counts.last_message));
+    }
+    let log = Log::open(Arc::new(store)).unwrap();
+    let mut stream = crate::read_all(&log);
+    let (mut lines, mut chunk) = (Vec::new(), Vec::new());
+    while stream.read(&mut chunk).unwrap() {
+        let found = contents([&*chunk], true).lines.into_iter();
+        // The messages' own LSNs depend on what comes before them.
+        lines.extend(found.map(|line| match line.split_once(", transactional") {
+            Some((_, rest)) => rest.to_owned(),
+            None => line,
+        }));
+    }
+    (found, lines)
+}
+
+#[test]
+fn messages_with_another_prefix_are_as_if_they_were_never_sent() {
+    let found = of_messages(true);
+    assert_eq!(found, of_messages(false));
+    let (found, lines) = found;
+    assert!(lines.iter().any(|line| line.contains("kept")));
+    let lsns: Vec<_> = found.iter().map(|it| it.1).collect();
+    assert_eq!(lsns, [Some(Lsn(0x3000)), Some(Lsn(0x5000))]);
 }
 
 proptest! {
