@@ -119,7 +119,7 @@ def test_a_log_is_read_like_its_capture(
 def test_marks_are_listed_and_accepted(log: Path, run: Callable[..., Any]) -> None:
     (table,) = (it for it in walrow.Log(log).tables() if it.name == "public.item")
     mark = Mark(Why.REWRITTEN, "it was rewritten", Lsn(8))
-    write_published(log, Published({}, Lsn(8), 1, {table.oid: [mark]}, {}, {}))
+    write_published(log, Published({}, Lsn(8), None, {table.oid: [mark]}, {}, {}))
     expected = {
         "table": "public.item",
         "code": "rewritten",

@@ -267,7 +267,7 @@ def test_a_name_without_its_schema(tmp_path: Path) -> None:
     walrow.seal(b"", log=log)
     names = ["shop.orders", "a.items", "b.items", "shop.a.b"]
     pictures = {oid: {"name": name} for oid, name in enumerate(names, 16400)}
-    write_published(log, Published(pictures, walrow.Lsn(0), 16500, {}, {}, {}))
+    write_published(log, Published(pictures, walrow.Lsn(0), None, {}, {}, {}))
     walrow.load("orders", log=log, wait=False)
     taken = take(log)
     assert taken is not None
@@ -326,7 +326,7 @@ def test_a_published_name_may_have_points(tmp_path: Path) -> None:
     log = tmp_path / "log"
     walrow.seal(b"", log=log)
     pictures = {16400: {"name": "shop.a.b"}}
-    write_published(log, Published(pictures, walrow.Lsn(0), 16500, {}, {}, {}))
+    write_published(log, Published(pictures, walrow.Lsn(0), None, {}, {}, {}))
     walrow.load("shop.a.b", log=log, wait=False)
     taken = take(log)
     assert taken is not None

@@ -578,7 +578,9 @@ def refused(call: Callable[[], object]) -> tuple[str | None, str]:
 
 def marked(log: walrow.Log, *marks: Mark) -> None:
     """Writes a receiver's record with marks."""
-    write_published(log.path, Published({}, log.end, 1, {TABLE: list(marks)}, {}, {}))
+    write_published(
+        log.path, Published({}, log.end, None, {TABLE: list(marks)}, {}, {})
+    )
 
 
 def test_open_marks_are_refused_by_name(tmp_path: Path) -> None:
@@ -600,6 +602,15 @@ def test_open_marks_are_refused_by_name(tmp_path: Path) -> None:
     assert net.rows == 2
     # Between a change and the load after it, it is not known either.
     assert refused(lambda: log.net("t", end=0x1FFF))[0] == "incomplete"
+
+
+def test_a_truncate_ends_no_mark_for_a_target_that_ignores_it(tmp_path: Path) -> None:
+    log = log_of(tmp_path / "log", insert(("2", "b")), truncate(TABLE))
+    marked(log, Mark(Why.REWRITTEN, "it was rewritten", Lsn(0x1800), Lsn(0x3000)))
+    assert rows_of(log.net("t", start=START)) == [("T", None)]
+    code, _ = refused(lambda: log.net("t", start=START, truncates="ignore"))
+    assert code == "incomplete"
+    assert log.net("t", start=0x3000, truncates="ignore").rows == 0
 
 
 def test_rows_from_before_the_log_are_those_of_the_target(tmp_path: Path) -> None:

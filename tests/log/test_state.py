@@ -248,7 +248,7 @@ def test_a_table_that_needs_a_load_has_no_state_since_then(tmp_path: Path) -> No
     log = published(tmp_path / "log", transactions(4))
     mark = Mark(Why.RETYPED, "column v has another type", Lsn(0x2800))
     earlier = Mark(Why.RENAMED, "it was renamed", Lsn(0x1800), Lsn(0x2000))
-    needed = Published({}, Lsn(0x2800), 1, {TABLE: [earlier, mark]}, {}, {})
+    needed = Published({}, Lsn(0x2800), None, {TABLE: [earlier, mark]}, {}, {})
     write_published(log.path, needed)
     assert log.tables()[0].needs_load == "column v has another type"
     assert len(ids(log, 0x27FF)) == 6
@@ -278,7 +278,7 @@ def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
     picture = {"name": "public.empty", "columns": []}
     other = [Mark(Why.NEW, "it is new", Lsn(0x800))]
     needed = Published(
-        {OTHER: picture}, Lsn(0x2800), 1, {TABLE: marks, OTHER: other}, {}, {}
+        {OTHER: picture}, Lsn(0x2800), None, {TABLE: marks, OTHER: other}, {}, {}
     )
     write_published(log.path, needed)
     # A table without changes is there, too.
@@ -319,7 +319,7 @@ def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
 def test_marks_that_are_accepted_at_once_are_all_accepted(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(1))
     marks = [Mark(code, code.value, Lsn(8)) for code in Why]
-    write_published(log.path, Published({}, Lsn(8), 1, {TABLE: marks}, {}, {}))
+    write_published(log.path, Published({}, Lsn(8), None, {TABLE: marks}, {}, {}))
     with ThreadPoolExecutor(len(marks)) as pool:
         calls = [pool.submit(log.accept, "t", reason=code) for code in Why]
     assert [len(call.result()) for call in calls] == [1] * len(marks)
@@ -331,7 +331,7 @@ def looked(position: int, names: dict[int, str], columns: tuple[str, ...]) -> Pu
     """The result of the receiver's last look: tables by OID, and their columns."""
     numbered = [[at, name, 25, -1, False, None] for at, name in enumerate(columns, 1)]
     pictures = {oid: {"name": name, "columns": numbered} for oid, name in names.items()}
-    return Published(pictures, Lsn(position), 1, {}, {}, {})
+    return Published(pictures, Lsn(position), None, {}, {}, {})
 
 
 def test_a_name_is_that_of_the_table_that_has_it_now(tmp_path: Path) -> None:

@@ -277,7 +277,7 @@ def test_a_receiver_that_ends_says_which_tables_need_a_load(filled: Feed) -> Non
 
 
 def test_an_empty_table_is_whole_again_without_a_request(filled: Feed) -> None:
-    """A snapshot of no rows needs nobody. Its target loses the rows that the log may have."""
+    """The receiver requests the load: its target loses the rows that the log has."""
     filled.execute("ALTER PUBLICATION p SET (publish = 'insert, update, delete')")
     filled.receive_all(*FIRST)
     filled.execute(

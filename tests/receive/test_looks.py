@@ -360,6 +360,18 @@ def test_a_truncate_after_the_look_ends_the_mark(looks: Looks) -> None:
     }
 
 
+def test_a_new_table_that_was_not_dropped_after_all(looks: Looks) -> None:
+    """The transaction has overwritten a part of what shows the creation."""
+    looks.sql("CREATE PUBLICATION looks FOR ALL TABLES")
+    looks.begin()
+    dropped = ["BEGIN", "DROP TABLE t", "ROLLBACK"]
+    looks.sql(*SETUP, *dropped)
+    assert looks.codes() == {}
+    looks.sql("CREATE UNLOGGED TABLE u (id int)", "INSERT INTO u VALUES (1)")
+    looks.sql("ALTER TABLE u SET LOGGED", "BEGIN", "DROP TABLE u", "ROLLBACK")
+    assert list(looks.codes()) == ["public.u"]
+
+
 def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
     looks.sql("CREATE PUBLICATION looks FOR ALL TABLES")
     looks.begin()

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 from psycopg import pq
+from psycopg.pq.abc import PGconn
 
 import walrow
 from walrow import errors
@@ -129,7 +130,7 @@ def _state(log: walrow.Log, name: tuple[str, str]) -> pa.Table:
             types[error.column] = "binary"
 
 
-def _rows(conn: pq.PGconn, sql: str) -> list[tuple[bytes | None, ...]] | None:
+def _rows(conn: PGconn, sql: str) -> list[tuple[bytes | None, ...]] | None:
     """The rows of a query, as the server writes them. None if it refuses it."""
     result = conn.exec_(sql.encode())
     if result.status != pq.ExecStatus.TUPLES_OK:

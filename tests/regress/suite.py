@@ -28,7 +28,7 @@ SETTINGS = {
     "max_replication_slots": "20",
     "max_worker_processes": "16",
 }
-#: As pg_regress sets them for its database.
+#: The settings that pg_regress gives its database.
 _DATABASE_SETTINGS = {
     "lc_messages": "'C'",
     "lc_monetary": "'C'",
@@ -164,7 +164,7 @@ class Suite:
         library.chmod(0o755)
 
     def run(self) -> None:
-        """Runs all scripts, and commits what is prepared at the end."""
+        """Runs all scripts, and commits the transactions that they leave prepared."""
         for names in self._schedule():
             self._run([self._folder / "sql" / f"{name}.sql" for name in names])
         self._run(sorted(self._plpgsql.glob("*.sql")))

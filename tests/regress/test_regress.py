@@ -32,7 +32,7 @@ REASONS = (
     "a type of its columns was altered",
     # Without TOAST, VACUUM FULL, CLUSTER and a generated column look like SET UNLOGGED and SET LOGGED.
     "it was rewritten",
-    # Its rows from before have been changed or removed since.
+    # The rows that were there have been changed or removed since.
     "was added with a value",
     "was dropped and added again",
     "may have been dropped and added again",

@@ -143,7 +143,7 @@ def test_a_table_that_fails_or_waits_does_not_stop_the_others(
     contents = walrow.Log(source.path)
     oid = next(it.oid for it in contents.tables() if it.name == "public.partial")
     mark = Mark(Why.FILTER, "its row filter has changed", Lsn(1))
-    needed = Published({}, contents.end, 1, {oid: [mark]}, {}, {})
+    needed = Published({}, contents.end, None, {oid: [mark]}, {}, {})
     write_published(source.path, needed)
     lakes = {name: Lake(lakehouse, "iceberg", tmp_path) for name in names}
     stages = Stages(monkeypatch)

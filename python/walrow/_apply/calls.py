@@ -14,6 +14,7 @@ from walrow._apply.record import Record
 from walrow._apply.tables import AppliedTable, refuse_incomplete
 from walrow._apply.targets import Conflict, Found
 from walrow._apply.units import Batch, LogContents, plan, plan_all
+from walrow._log.marks import unless_emptied
 from walrow._log.tables import find_table
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError
@@ -280,6 +281,8 @@ class Call:
 
     def _refuse_incomplete(self, start: Lsn) -> None:
         marks = self.contents.marks.get(self.table.oid, [])
+        if self.rules.truncates == "ignore":
+            marks = unless_emptied(marks, start, self.table.loaded)
         refuse_incomplete(self.log, self.table, marks, start, self.end)
 
     def _refuse_pruned(self, start: Lsn) -> None:

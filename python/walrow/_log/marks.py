@@ -122,6 +122,21 @@ def emptied(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
     ]
 
 
+def unless_emptied(marks: Iterable[Mark], start: Lsn, loaded: Lsn | None) -> list[Mark]:
+    """The marks for a target that ignores TRUNCATEs: only a load ends them.
+
+    Args:
+        marks: The marks of a table.
+        start: The target has all changes up to this LSN.
+        loaded: Where the table's last load ends. None without one.
+    """
+    whole = max(start, loaded or Lsn(0))
+    return [
+        replace(mark, until=None) if (mark.until or Lsn(0)) > whole else mark
+        for mark in marks
+    ]
+
+
 def needs_of(marks: Iterable[Mark]) -> str | None:
     """Why a table needs a load: the reasons of its open marks. None if it is whole."""
     return "; ".join(mark.reason for mark in marks if mark.is_open) or None
@@ -135,7 +150,9 @@ def is_unsure(marks: Iterable[Mark]) -> bool:
     changes need another load.
     """
     codes = {mark.code for mark in marks if mark.is_open}
-    return codes == {Why.PUBLISHES} or bool(codes & {Why.IDENTITY, Why.UNLOGGED})
+    return codes == {Why.PUBLISHES} or bool(codes & LASTING)
 
 
-_KEPT = {Why.RENAMED, Why.RETURNED, Why.IDENTITY, Why.UNLOGGED}
+#: Codes of what is still so after a load.
+LASTING = frozenset({Why.IDENTITY, Why.UNLOGGED})
+_KEPT = {Why.RENAMED, Why.RETURNED, *LASTING}

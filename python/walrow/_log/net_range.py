@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from walrow._core import Decoder, Reader
+from walrow._log.marks import unless_emptied
 from walrow._log.net import EVERY_METADATA, METADATA, Chunks, Net
 from walrow._log.net_refusals import Range, allowed
 from walrow._log.tables import find_table, keys_of, named_at
@@ -102,7 +103,10 @@ def net_of(
         text = f"{found.name}: column {name} of the key is not among the columns"
         raise SchemaError(text, table=found.name, column=name)
     span = Range(location, found, first, last, directory.end, accepted)
-    span.refuse_incomplete(record.marks.get(found.oid, ()))
+    marks = record.marks.get(found.oid, [])
+    if rules.truncates == "ignore":
+        marks = unless_emptied(marks, first, found.loaded)
+    span.refuse_incomplete(marks)
     before = None if isinstance(table, int) else _before(log, table, found, first)
     at = erased.get(found.oid, Lsn(0))
     missed = next(span.missed(directory.source["slot_start"], at, before), None)

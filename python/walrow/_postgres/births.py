@@ -75,14 +75,15 @@ _SCHEMAS = """
 # If xmax is set, a transaction that was rolled back has overwritten cmin.
 _BIRTHS = """
 WITH asked AS MATERIALIZED (
-    SELECT q.root::oid AS root, c.oid AS part, c.relnamespace, c.relname, b.xmin, b.cmin,
+    SELECT q.root::oid AS root, c.oid AS part, c.relnamespace, c.relname, b.xmin,
+        CASE WHEN b.xmax = '0' THEN b.cmin::text::bigint END AS cmin,
         CASE WHEN b.xmin IS NOT NULL THEN greatest(age(c.relfrozenxid), age(b.xmin)) END AS age,
         c.relfilenode = c.oid OR EXISTS (
             -- VACUUM FULL and CLUSTER keep the TOAST table. ALTER TABLE makes another one.
             SELECT
             FROM pg_attribute t
             WHERE t.attrelid = c.reltoastrelid AND t.attname = 'ctid'
-                AND t.xmin = b.xmin AND t.xmax = '0'
+                AND t.xmin = b.xmin AND t.xmax = '0' AND b.xmax = '0'
                 AND t.cmin::text::bigint - b.cmin::text::bigint <= 3
         ) AS keeps_file,
         -- Nor was it a partition for a while.
@@ -97,7 +98,7 @@ WITH asked AS MATERIALIZED (
     -- Without it, nothing is older.
     LEFT JOIN pg_depend b ON b.classid = 'pg_type'::regclass AND b.objid = c.reltype
         AND b.refclassid = 'pg_class'::regclass AND b.refobjid = c.oid AND b.refobjsubid = 0
-        AND b.deptype = 'i' AND b.xmax = '0'
+        AND b.deptype = 'i'
 ),
 -- The table, and those above it.
 above AS (

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import Mark, Why
+from walrow._log.marks import LASTING, Mark, Why
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_row, truncates, versions_between
@@ -220,28 +220,31 @@ class Completeness:
                 return False
             self._take(look, ends, printed)
             self._stamps = stamps
-            self._request_empty(conn)
+        self._request_empty(conn)
         return True
 
     def _request_empty(self, conn: psycopg.Connection[Any]) -> None:
         """Requests loads of the tables that need one and are empty: no row is copied."""
-        tables = [] if self._look is None else self._look.tables
-        marks = self._record().marks
-        open_ = {
-            it.oid: [mark for mark in marks.get(it.oid, ()) if mark.is_open]
-            for it in tables
+        asked, marks = self._asked, self._record().marks
+        self._asked = {
+            oid: [mark for mark in each if mark.is_open] for oid, each in marks.items()
         }
-        new = [it for it in tables if open_[it.oid] != self._asked.get(it.oid, [])]
+        new = [
+            it
+            for it in (() if self._look is None else self._look.tables)
+            if (open_ := self._asked.get(it.oid))
+            and open_ != asked.get(it.oid)
+            # Its next rows would need another load.
+            and LASTING.isdisjoint(mark.code for mark in open_)
+        ]
         if not new:
             return
-        self._asked = open_
         with conn.transaction():
             conn.execute("SET LOCAL lock_timeout = '100ms'")
             conn.execute("SET LOCAL statement_timeout = '2s'")
-            filled = published.with_rows(conn, [it for it in new if open_[it.oid]])
-        empty = [it for it in new if open_[it.oid] and it.oid not in filled]
-        if empty:
-            request(self._log, [it.name for it in empty])
+            filled = published.with_rows(conn, new)
+        if empty := [it.name for it in new if it.oid not in filled]:
+            request(self._log, empty)
 
     def _take(
         self,

@@ -526,6 +526,8 @@ class Driver:
                 self._reports.add(f"the tables are loaded, but: {error}")
         if not isinstance(request, load.First) and request.key:
             load_requests.complete(self._log, request, failure, *culprits)
+        elif culprits.others and not isinstance(request, load.First):
+            load_requests.request(self._log, culprits.others)
         if done is not None:
             loaded = done.progress(0)
             tables, rows = counted(loaded.tables, "table"), counted(loaded.rows, "row")

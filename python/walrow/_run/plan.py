@@ -27,7 +27,7 @@ class Facts:
         tables: The tables.
         changed: The OIDs of the tables that have changes in the log.
         needs: Why tables need a load, by OID.
-        unsure: The OIDs of those that may need none: a person decides.
+        unsure: The OIDs of the tables whose load may not be needed: a person decides.
         loaded: Where the last load of tables ends, by OID.
         requested: The names of tables with a request for their load. None after a request for all
             tables.
@@ -65,8 +65,8 @@ class Waiting:
     Attributes:
         claim: The table, and its target.
         reason: The reason.
-        is_asked: Whether somebody must ask for the load: the file says `load = "ask"`, or it may
-            not be needed.
+        is_asked: Whether a person must request the load: the file says `load = "ask"`, or the
+            load may not be needed.
     """
 
     claim: Claim
