@@ -18,14 +18,9 @@ def with_births(
     tables: Sequence[PublishedTable],
     known: Collection[tuple[int, int]],
 ) -> list[PublishedTable]:
-    """Tables with the creation of their new parts.
+    """Tables with the creation of their parts that are not among the known tables and parts.
 
-    Args:
-        conn: The connection. Its `lock_timeout` should be short.
-        publications: The publications of the stream.
-        earlier: Those that the stream had at the last look.
-        tables: The tables.
-        known: The tables and parts of that look, by their OIDs.
+    The stream had the earlier publications at the last look.
     """
     pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
     new = sorted(pairs - set(known))

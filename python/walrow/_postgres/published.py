@@ -14,11 +14,9 @@ from walrow.errors import Error, OptionError
 
 
 class Rows(Enum):
-    """The rows of a table."""
+    """Whether a table has rows, or has never had any."""
 
-    NEVER = "never"  # It has never had any.
-    NONE = "none"
-    SOME = "some"
+    NEVER, NONE, SOME = "never", "none", "some"
 
 
 class Birth(NamedTuple):
