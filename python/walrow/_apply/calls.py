@@ -42,11 +42,7 @@ class Work(NamedTuple):
 
 
 class Quiet(Exception):  # noqa: N818 - it is no error
-    """The log has no change of the table, and the target needs none.
-
-    Attributes:
-        done: The result of the call.
-    """
+    """The log has no change of the table, and the target needs none: `done` is the result."""
 
     def __init__(self, done: Applied) -> None:
         """Stores it."""
@@ -98,13 +94,6 @@ class Call:
 
         A current table gets the rows since the last load. Other targets begin with the log, or
         with the first load whose key and types the later changes have, too.
-
-        Args:
-            found: The target. None if it does not exist.
-
-        Raises:
-            ApplyError: The table is not whole.
-            SchemaError: The key or the columns have changed, so it needs a load or a new target.
         """
         token = None if found is None else found.token
         if not self.table.versions and self.table.oid in self.contents.removed:
@@ -137,11 +126,7 @@ class Call:
         raise failure or AssertionError
 
     def _since(self, begin: int) -> AppliedTable:
-        """The table, for a target that has no earlier changes.
-
-        Raises:
-            SchemaError: As in `applied`.
-        """
+        """The table, for a target that has no earlier changes."""
 
         def table(begin: int) -> AppliedTable:
             own, keys, mode = self.table, self.keys, self.rules.mode
@@ -254,11 +239,7 @@ class Call:
         )
 
     def _quiet(self, token: Token | None) -> Applied:
-        """The result for a table whose changes were all removed from the log.
-
-        Raises:
-            LogError: The target lacks some of them.
-        """
+        """The result for a table whose changes were all removed from the log."""
         if (
             token is None
             or (token.source, token.oid) != (self.log.source, self.table.oid)

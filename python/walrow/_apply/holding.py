@@ -42,11 +42,7 @@ def is_kept(log: Log, target: str) -> bool:
 def hold(log: Log, target: str, end: Lsn, *, is_new: bool) -> None:
     """Registers a target at a position, except in a copy at a URL and a log that cannot be written.
 
-    Args:
-        log: The log.
-        target: The target.
-        end: The LSN up to which the target has all changes.
-        is_new: Whether it has just got there. Otherwise, it is noted once in a while.
+    Without a commit, not `is_new`, the position is noted once a minute.
     """
     key, now = (log.location, target), time.monotonic()
     if log._store is not None or (not is_new and now < _NOTED.get(key, 0.0)):

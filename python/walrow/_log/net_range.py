@@ -165,12 +165,7 @@ def net_of(
 
 
 def _stored(start: object, location: str, source: SourceIdentity) -> Checkpoint | None:
-    """The checkpoint of a target. None for an LSN.
-
-    Raises:
-        OptionError: It is damaged.
-        ApplyError: It is one of another log.
-    """
+    """The checkpoint of a target, which must be of this log. None for an LSN."""
     stored = Checkpoint.of(start)
     if stored is not None and stored.source != source:
         raise other_source(location, stored.source, source)

@@ -98,11 +98,7 @@ class Range(NamedTuple):
             yield self._refusal(text, "erased", "erased")
 
     def pruned(self, begin: Lsn) -> LogError:
-        """The error if changes were removed that the target needs.
-
-        Args:
-            begin: Where the log begins.
-        """
+        """The error if changes were removed that the target needs: the log begins later."""
         text = (
             f"changes of {self.table.name} after {self.start} were removed from the log, which "
             f"begins at {begin}: {self._load()}"
