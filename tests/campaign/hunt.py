@@ -14,11 +14,13 @@ from hypothesis import HealthCheck, Phase
 
 # They fill the table of kinds.
 import campaign.changes
+import campaign.followers
 import campaign.readers
 import campaign.upkeep  # noqa: F401
 from campaign.day import Day
+from campaign.drawing import days
 from campaign.looking import received
-from campaign.steps import KINDS, Step, days, printed, run
+from campaign.steps import KINDS, Step, printed, run
 from servers import EmbeddedServer
 
 
@@ -44,7 +46,8 @@ class Found(NamedTuple):
         return (
             f"{type(self.error).__name__}: {self.error}\n"
             f"found with seed {self.seed} after {self.seconds:.0f} s and {self.days} days\n"
-            f"replay: WALROW_CAMPAIGN_REPLAY='{printed(self.steps)}'"
+            f"replay: WALROW_CAMPAIGN_REPLAY='{printed(self.steps)}'\n"
+            + "\n".join(getattr(self.error, "__notes__", ()))
         )
 
 
@@ -66,13 +69,17 @@ def replay(server: EmbeddedServer, steps: Sequence[Step], spark: Any = None) -> 
         Fault: It breaks a promise. Any other exception is a fault, too.
     """
     with Day(server, spark) as day:
-        for number, it in enumerate(steps):
-            day.is_risky |= not KINDS[it.kind].is_harmless
-            run(day, it)
-            if number == 0 and any(it.kind in _NEED_A_COPY for it in steps):
-                day.copy_server()
-        if not steps[-1].kind.endswith("look"):
-            received(day)
+        try:
+            for number, it in enumerate(steps):
+                day.is_risky |= not KINDS[it.kind].is_harmless
+                run(day, it)
+                if number == 0 and any(it.kind in _NEED_A_COPY for it in steps):
+                    day.copy_server()
+            if not steps[-1].kind.endswith("look"):
+                received(day)
+        except Exception as error:
+            error.add_note("\n".join(day.script))
+            raise
 
 
 def hunt(

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from campaign.drawing import GRAMMARS, THEMES
 from campaign.faults import FAULTS, Known
 from campaign.hunt import campaign_server, hunt, replay
-from campaign.steps import KINDS, THEMES, parsed, printed
+from campaign.steps import KINDS, parsed, printed
 from servers import EmbeddedServer
 
 IS_SLOW = bool(os.environ.get("WALROW_SLOW"))
@@ -58,4 +59,5 @@ def test_steps_are_printed_and_read() -> None:
     assert printed(parsed(text)) == text
     used = {it.kind for known in FAULTS for it in parsed(known.steps)}
     named = {kind for kinds in THEMES.values() for kind in kinds}
-    assert used | named | {"begin"} == set(KINDS)
+    drawn = {kind for kinds in (*GRAMMARS.values(), *ALWAYS) for kind in kinds}
+    assert used | named | drawn | {"begin"} == set(KINDS)

@@ -24,12 +24,14 @@ DATA = Path(__file__).resolve().parent.parent / "data" / "18"
 @step(is_harmless=True)
 def up(day: Day) -> None:
     """A receiver runs from now on."""
+    day.script.append("-- a receiver runs from here on")
     day.up()
 
 
 @step(is_harmless=True)
 def down(day: Day) -> None:
     """The receiver is stopped."""
+    day.script.append("-- the receiver is stopped")
     day.down()
 
 
@@ -136,6 +138,7 @@ def load(day: Day, table: int) -> None:
     if day.prepared or not _request(day, table):
         return
     name = table_of(day, table)
+    day.script.append(f"-- {name} is loaded")
     before = _loaded(day, name)
     if not received(day) or day.is_partial:
         return
