@@ -133,7 +133,7 @@ class Day:
             connection.add_notice_handler(lambda _: None)
         for statement in statements:
             cursor = connection.execute(statement.encode(), prepare=False)
-            if self._together is None and not statement.startswith(("SELECT", "SET")):
+            if self._together is None and not is_query(statement):
                 self.script.append(f"{_shortened(statement)};")
         return cursor.fetchall() if cursor.description else []
 
@@ -163,7 +163,7 @@ class Day:
             self.sql("ROLLBACK TO one")
             raise
         self.sql("RELEASE one")
-        if not statement.startswith("SELECT"):
+        if not is_query(statement):
             self._together[1].append(statement)
         return found
 
@@ -345,6 +345,11 @@ class _Running:
             raise Fault(text)
         if self.error is not None and not isinstance(self.error, walrow.Error):
             raise self.error
+
+
+def is_query(statement: str) -> bool:
+    """Whether it changes nothing."""
+    return statement.lstrip().startswith(("SELECT", "WITH", "SET "))
 
 
 def _shortened(statement: str) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING
-
-from hypothesis import strategies as st
 
 from campaign.grammar import ARRIVALS, BIRTHS, PRODUCTIONS, RETURNS
 from campaign.steps import KINDS, Step
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
 #: The themes of days: steps that meet often find more than arbitrary steps. A kind that is named
 #: twice is drawn twice as often.
@@ -84,6 +83,8 @@ THEMES: dict[str, tuple[str, ...]] = {
 _ROWS = (
     "insert",
     "insert",
+    "insert",
+    "update",
     "update",
     "update_key",
     "delete",
@@ -92,45 +93,20 @@ _ROWS = (
 )
 _LOOKS = (
     "look",
-    "apply",
+    "look",
     "apply",
     "apply_to_copy",
     "load",
     "up",
-    "down",
     "follow_table",
     "follow_table",
 )
-
-
-@st.composite
-def days(
-    draw: st.DrawFn, without: Collection[str] = (), themes: Collection[str] = ()
-) -> tuple[Step, ...]:
-    """Draws the steps of a day.
-
-    Args:
-        without: Kinds that are not drawn.
-        themes: Names in `THEMES`, or in `GRAMMARS`. Default: all.
-    """
-    theme = draw(st.sampled_from(sorted(themes or [*THEMES, *GRAMMARS])))
-    if theme in GRAMMARS:
-        return draw(_grammar_days(theme, without))
-    allowed = [it for it in THEMES[theme] if it not in without]
-    # The user's copy has the rows from before the slot, so the log begins without a load.
-    first = Step(
-        "begin",
-        (draw(st.integers(0, 2)), 0 if theme == "copies" else draw(st.integers(0, 3))),
-    )
-    drawn = st.sampled_from(allowed).flatmap(_of_kind)
-    if draw(st.integers(0, 5)) == 5:
-        drawn |= st.sampled_from(
-            [it for it in KINDS if it not in {"begin", *without}]
-        ).flatmap(_of_kind)
-    return (first, *draw(st.lists(drawn, min_size=4, max_size=16)))
-
-
-ALWAYS = (_ROWS, _LOOKS, tuple(PRODUCTIONS), ("back", "together", "apart", "trigger"))
+ALWAYS = (
+    _ROWS,
+    _LOOKS,
+    tuple(PRODUCTIONS),
+    ("back", "together", "apart", "trigger", "down"),
+)
 
 #: The productions of the days of the grammar: those that are drawn more often.
 GRAMMARS: dict[str, tuple[str, ...]] = {
@@ -206,52 +182,103 @@ GRAMMARS: dict[str, tuple[str, ...]] = {
 }
 
 
-@st.composite
-def _grammar_days(
-    draw: st.DrawFn, theme: str, without: Collection[str]
+def day_of(
+    seed: int, without: Collection[str] = (), themes: Collection[str] = ()
 ) -> tuple[Step, ...]:
-    """Draws a day of statements, alone and together, and their return, around rows and looks."""
+    """Draws the steps of a day.
 
-    def among(*names: str) -> st.SearchStrategy[tuple[Step, ...]]:
-        allowed = [it for it in names if it not in without]
-        return st.sampled_from(allowed).flatmap(_of_kind).map(lambda it: (it,))
+    Args:
+        seed: The day's seed.
+        without: Kinds that are not drawn.
+        themes: Names in `THEMES`, or in `GRAMMARS`. Default: all.
+    """
+    draw = _Draw(random.Random(seed), without)  # noqa: S311 - it is to be repeated
+    theme = draw.chance.choice(sorted(themes or [*THEMES, *GRAMMARS]))
+    if theme in GRAMMARS:
+        return draw.statements(GRAMMARS[theme], is_named=theme == "publications")
+    # The user's copy has the rows from before the slot, so the log begins without a load.
+    first = Step(
+        "begin",
+        (
+            draw.chance.randrange(3),
+            0 if theme == "copies" else draw.chance.randrange(4),
+        ),
+    )
+    allowed = THEMES[theme]
+    if not draw.chance.randrange(5):
+        allowed = (*allowed, *(it for it in KINDS if it != "begin"))
+    return (first, *(draw.one(allowed)[0] for _ in range(draw.chance.randint(4, 16))))
 
-    def chain(
-        *parts: st.SearchStrategy[tuple[Step, ...]],
-    ) -> st.SearchStrategy[tuple[Step, ...]]:
-        return st.tuples(*parts).map(
-            lambda found: tuple(it for part in found for it in part)
+
+class _Draw:
+    """Draws steps."""
+
+    def __init__(self, chance: random.Random, without: Collection[str]) -> None:
+        self.chance = chance
+        self.without = without
+
+    def one(self, kinds: Sequence[str]) -> list[Step]:
+        """A step of one of the kinds."""
+        kind = self.chance.choice([it for it in kinds if it not in self.without])
+        # More often than not, the first one: several steps then meet at one table.
+        args = (
+            0 if self.chance.random() < _FIRST_ONE else self.chance.randrange(it)
+            for it in KINDS[kind].ranges
         )
+        return [Step(kind, tuple(args))]
 
-    rows = among(*_ROWS)
-    some = st.lists(rows, max_size=2).map(
-        lambda found: tuple(it for part in found for it in part)
-    )
-    statement = among(*PRODUCTIONS, *(GRAMMARS[theme] * 2))
-    back = st.just((Step("back"),))
-    returns = among(*[it for it in (*GRAMMARS[theme], *PRODUCTIONS) if it in RETURNS])
-    around = chain(returns, some, st.just(()) | statement, rows, back)
-    arrival = chain(
-        among(*BIRTHS), some, st.just(()) | returns, rows, among(*ARRIVALS), some
-    )
-    acts = statement | rows | around | arrival
-    together = st.tuples(st.integers(0, 7), st.lists(acts, min_size=1, max_size=3)).map(
-        lambda it: (
-            Step("together", (it[0],)),
-            *(step for part in it[1] for step in part),
-            Step("apart"),
+    def some(self, kinds: Sequence[str], most: int) -> list[Step]:
+        """No step, or some."""
+        return [
+            it for _ in range(self.chance.randint(0, most)) for it in self.one(kinds)
+        ]
+
+    def statements(self, often: Sequence[str], *, is_named: bool) -> tuple[Step, ...]:
+        """A day of statements, alone and together, and their return, around rows and looks."""
+        kind = self.chance.choice((1, 2)) if is_named else self.chance.randrange(3)
+        steps = [
+            Step(
+                "begin", (kind + self.chance.choice((0, 3)), self.chance.randint(1, 4))
+            )
+        ]
+        if self.chance.random() < _WITH_TRIGGER:
+            steps.append(Step("trigger"))
+        for _ in range(self.chance.randint(3, 8)):
+            shape = self.chance.randrange(8)
+            if shape == 0:
+                steps += self.one(_LOOKS)
+            elif shape < 3:
+                how = self.chance.randrange(8)
+                steps += [
+                    Step("together", (how,)),
+                    *self._act(often),
+                    *self._act(often),
+                ]
+                steps.append(Step("apart"))
+            else:
+                steps += self._act(often)
+        return tuple(steps)
+
+    def _act(self, often: Sequence[str]) -> list[Step]:
+        every = (
+            (*often, *PRODUCTIONS)
+            if self.chance.randrange(2) and often
+            else tuple(PRODUCTIONS)
         )
-    )
-    first = Step("begin", (draw(st.integers(0, 5)), draw(st.integers(1, 4))))
-    before = (Step("trigger"),) if draw(st.integers(0, 2)) == 2 else ()
-    found = draw(
-        st.lists(acts | acts | together | among(*_LOOKS) | rows, min_size=2, max_size=7)
-    )
-    return (first, *before, *(it for part in found for it in part))
+        returns = [it for it in every if it in RETURNS]
+        shape = self.chance.randrange(6)
+        if shape == 0:
+            return self.some(_ROWS, 2)
+        if shape == 1:
+            return self.one(every)
+        if shape < 4:
+            # Something changes, and changes back.
+            inner = self.some(_ROWS, 2) + self.some(every, 1) + self.one(_ROWS)
+            return [*self.one(returns), *inner, Step("back"), *self.some(_ROWS, 1)]
+        # A table comes with rows.
+        inner = self.one(_ROWS[:3]) + self.some(every, 1) + self.some(_ROWS, 1)
+        return [*self.one(BIRTHS), *inner, *self.one(ARRIVALS), *self.some(_ROWS, 2)]
 
 
-def _of_kind(name: str) -> st.SearchStrategy[Step]:
-    ranges = KINDS[name].ranges
-    # More often than not, the first one: several steps then meet at one table.
-    args = st.tuples(*(st.just(0) | st.integers(0, it - 1) for it in ranges))
-    return args.map(lambda found: Step(name, found))
+_FIRST_ONE = 0.7
+_WITH_TRIGGER = 0.3
