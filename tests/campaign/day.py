@@ -195,7 +195,7 @@ class Day:
         """Whether the publication leaves out some kinds of changes."""
         return bool(
             self.sql(
-                "SELECT FROM pg_publication WHERE pubname = 'p' AND NOT "
+                "SELECT 1 FROM pg_publication WHERE pubname = 'p' AND NOT "
                 "(pubinsert AND pubupdate AND pubdelete AND pubtruncate)"
             )
         )
