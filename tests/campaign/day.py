@@ -87,7 +87,7 @@ class Day:
         self.archived = walrow.Lsn(0)
         self.follower: Following | None = None
         self.targets: dict[str, Target | DeltaTarget] = {}
-        self.followers: dict[tuple[str, str], Follower] = {}
+        self.followers: dict[tuple[str, int], Follower] = {}
         self.prepared: list[str] = []
         self.loses_changes = False
         self._copies = 0

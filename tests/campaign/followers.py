@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import uuid
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import walrow
 import walrow.delta
@@ -18,12 +18,20 @@ if TYPE_CHECKING:
     from campaign.day import Day
 
 
-MODES = ("net", "current", "history", "changes")
+MODES: tuple[Literal["current", "history", "changes"] | None, ...] = (
+    None,
+    "current",
+    "history",
+    "changes",
+)
 
 
 @step(6, 4)
 def follow_table(day: Day, table: int, mode: int) -> None:
-    """A target takes the new changes of a published table, after a look: the last one or a new one."""
+    """A target takes the new changes of a published table, after a look: the last one or a new one.
+
+    The mode None is net changes, into SQLite.
+    """
     if not received(day):
         return
     tables = [it for it in published(day) if '"' not in it[1]]
@@ -31,11 +39,12 @@ def follow_table(day: Day, table: int, mode: int) -> None:
     if not tables:
         return
     oid, name, _, _ = tables[table % len(tables)]
-    key = (name, MODES[mode])
+    key = (name, mode)
     follower = day.followers.get(key)
     if follower is None:
         follower = day.followers[key] = Follower(day, name, MODES[mode])
-    day.script.append(f"-- {MODES[mode]} of {name}")
+    what = f"{MODES[mode] or 'net'} of "
+    day.script.append(f"-- {what}{name}")
     try:
         rows = follower.rows(walrow.Log(day.log))
     except walrow.Error:
@@ -43,13 +52,15 @@ def follow_table(day: Day, table: int, mode: int) -> None:
         del day.followers[key]
         return
     if rows is not None:
-        compare_with_server(day, oid, rows, f"{MODES[mode]} of ")
+        compare_with_server(day, oid, rows, what)
 
 
 class Follower:
     """A target of a table, by its name."""
 
-    def __init__(self, day: Day, name: str, mode: str) -> None:
+    def __init__(
+        self, day: Day, name: str, mode: Literal["current", "history", "changes"] | None
+    ) -> None:
         """Makes none yet."""
         self.name = name
         self.mode = mode
@@ -62,7 +73,7 @@ class Follower:
         Raises:
             Error: It is refused.
         """
-        if self.mode == "net":
+        if self.mode is None:
             return self._net(log)
         walrow.delta.apply_changes(
             log, table=self.name, target=f"delta:{self.path}", mode=self.mode
@@ -90,7 +101,7 @@ class Follower:
         if self.oid != oid:
             # As docs/net.md demands.
             text = "another table has the name"
-            raise walrow.SchemaError(text)
+            raise walrow.errors.SchemaError(text)
         with sqlite3.connect(self.path, isolation_level=None) as db:
             apply(log, self.name, db)
             db.row_factory = sqlite3.Row

@@ -345,6 +345,8 @@ class Filling:
     def know(self, template: str) -> None:
         """Chooses a value for each slot. The table that it is about comes first."""
         names = [it[1] for it in string.Formatter().parse(template)]
+        if "home" in names and not self.oid and not {*names} & {*_TABLES}:
+            self.oid = self.day.focus
         for name in sorted(names, key=lambda it: it not in _TABLES):
             if name is not None and name not in self.bound:
                 self.bound[name] = self._value(name)
@@ -352,6 +354,8 @@ class Filling:
     def _value(self, name: str) -> str:
         if name in _TABLES or name in _OTHER_TABLES:
             return self._table(name)
+        if name == "home" and not self.oid:
+            return "public"
         if name in _QUERIES:
             found = self.day.ask(_QUERIES[name].format(oid=self.oid, **self.bound))
             return str(self._one([value for (value,) in found if value is not None]))
@@ -376,20 +380,18 @@ class Filling:
             self.bound["near_name"] = name.split(".", 1)[1]
         return str(name)
 
-    def _unused(self, names: Sequence[str], query: str) -> str:
-        used = {value for (value,) in self.day.ask(query)}
-        return str(self._one([name for name in names if name not in used]))
-
     def _name(self) -> str:
         schema = self.bound.get("schema") or self._value("home")
-        return self._unused(
-            _NAMES,
-            f"SELECT quote_ident(c.relname) {_FROM} WHERE quote_ident(n.nspname) = '{schema}'",
-        )
+        query = f"SELECT quote_ident(c.relname), quote_ident(n.nspname) {_FROM}"
+        used = self.day.ask(query)
+        # Names that no schema has come first: the table can move then.
+        names = sorted(_NAMES, key=lambda it: it in {name for name, _ in used})
+        return str(self._one([it for it in names if (it, schema) not in used]))
 
     def _fresh(self) -> str:
         query = f"SELECT quote_ident(attname) {_COLUMN}".format(oid=self.oid)
-        return self._unused(_COLUMNS, query)
+        used = {it for (it,) in self.day.ask(query)}
+        return str(self._one([it for it in _COLUMNS if it not in used]))
 
     def _second(self) -> str:
         query = _QUERIES["column"].format(oid=self.oid)

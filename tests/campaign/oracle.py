@@ -113,7 +113,7 @@ def compare(day: Day) -> None:
             if oid not in marks and is_published:
                 day.whole.add(oid)
             _compare_net(log, (schema, table), name, columns, expected, gone | hidden)
-        elif oid not in marks and not (is_published and is_partial):
+        elif not (is_published and is_partial):
             text = (
                 f"{name} is not the server's, and nothing says so: columns "
                 f"{columns_found}, server {wanted}; state {shown(rows)}, server {shown(expected)}"

@@ -77,8 +77,9 @@ def parsed(text: str) -> tuple[Step, ...]:
 
 
 def run(day: Day, it: Step) -> None:
-    """Does one step."""
-    KINDS[it.kind].run(day, *it.args)
+    """Does one step. Numbers that are left out are 0."""
+    kind = KINDS[it.kind]
+    kind.run(day, *it.args, *[0] * (len(kind.ranges) - len(it.args)))
 
 
 def wrapped(how: int, statements: list[str], name: str) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from campaign.drawing import GRAMMARS, THEMES
+from campaign.drawing import ALWAYS, GRAMMARS, THEMES
 from campaign.faults import FAULTS, Known
 from campaign.hunt import campaign_server, hunt, replay
 from campaign.steps import KINDS, parsed, printed
