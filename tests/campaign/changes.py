@@ -1,5 +1,7 @@
 """Steps on the server: the first tables, rows, and what is no statement of the grammar."""
 
+# ruff: noqa: S608  (statements are put together here, for a server of the tests)
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
@@ -71,7 +73,7 @@ def begin(day: Day, publication: int, first: int) -> None:
 def table_of(day: Day, number: int) -> str:
     """A table, by a number: the last one that a statement was about comes first."""
     found = day.ask(
-        "SELECT c.oid::bigint, c.oid::regclass::text FROM pg_class c JOIN pg_namespace n "  # noqa: S608
+        "SELECT c.oid::bigint, c.oid::regclass::text FROM pg_class c JOIN pg_namespace n "
         f"ON n.oid = c.relnamespace WHERE {IS_USERS} ORDER BY c.oid <> {day.focus}, "
         "c.relispartition, array_position(ARRAY['t', 'u', 'part'], relname::text) NULLS LAST, 2"
     )
@@ -84,7 +86,7 @@ def table_of(day: Day, number: int) -> str:
 def _columns(day: Day, table: str) -> list[Column]:
     """The columns that statements may write."""
     found = day.ask(
-        "SELECT quote_ident(attname), format_type(atttypid, NULL), EXISTS (SELECT FROM pg_constraint k WHERE "  # noqa: S608
+        "SELECT quote_ident(attname), format_type(atttypid, NULL), EXISTS (SELECT FROM pg_constraint k WHERE "
         "k.conrelid = attrelid AND k.contype = 'p' AND attnum = ANY (k.conkey)) FROM pg_attribute WHERE "
         f"attrelid = '{table}'::regclass AND attnum > 0 AND NOT attisdropped "
         "AND attgenerated = '' AND attidentity <> 'a' ORDER BY attnum"
@@ -107,12 +109,12 @@ def _value(day: Day, column: Column, table: str = "") -> str:
 def _next(day: Day, table: str) -> str:
     """A value of `id` that is new, and within a partition's bounds if there is one."""
     found = day.ask(
-        "SELECT min(substring(pg_get_expr(c.relpartbound, c.oid) FROM '[(]''?([0-9]+)')::int) FROM pg_class c "  # noqa: S608
+        "SELECT min(substring(pg_get_expr(c.relpartbound, c.oid) FROM '[(]''?([0-9]+)')::int) FROM pg_class c "
         f"WHERE c.oid = '{table}'::regclass OR c.oid IN (SELECT relid FROM pg_partition_tree('{table}'))"
     )
     low = found[0][0] if found else None
     low = 1000 * day.number() if low is None else low
-    return f"(SELECT coalesce(max(id) + 1, {low}) FROM {table})"  # noqa: S608
+    return f"(SELECT coalesce(max(id) + 1, {low}) FROM {table})"
 
 
 # Rows.
@@ -127,7 +129,7 @@ def _insert(day: Day, table: int, rows: int = 0) -> None:
     if rows and "id" in values:
         values["id"] += " + g"
     day.attempt(
-        f"INSERT INTO {name} ({', '.join(values)}) SELECT {', '.join(values.values())} "  # noqa: S608
+        f"INSERT INTO {name} ({', '.join(values)}) SELECT {', '.join(values.values())} "
         f"FROM generate_series(0, {rows}) g"
     )
 
@@ -159,7 +161,7 @@ def update(day: Day, table: int, number: int) -> None:
     if columns:
         column = columns[number // 2 % len(columns)]
         day.attempt(
-            f"UPDATE {name} SET {column.name} = {_value(day, column, name)} WHERE id = "  # noqa: S608
+            f"UPDATE {name} SET {column.name} = {_value(day, column, name)} WHERE id = "
             f"(SELECT {('min', 'max')[number % 2]}(id) FROM {name})"
         )
 
@@ -170,14 +172,14 @@ def update_key(day: Day, table: int) -> None:
     name = table_of(day, table)
     day.attempt(
         f"UPDATE {name} SET id = {_next(day, name)} WHERE id = (SELECT min(id) FROM {name})"
-    )  # noqa: S608
+    )
 
 
 @step(6, is_harmless=True)
 def delete(day: Day, table: int) -> None:
     """The first row goes."""
     name = table_of(day, table)
-    day.attempt(f"DELETE FROM {name} WHERE id = (SELECT min(id) FROM {name})")  # noqa: S608
+    day.attempt(f"DELETE FROM {name} WHERE id = (SELECT min(id) FROM {name})")
 
 
 @step(6, is_harmless=True)
@@ -193,7 +195,7 @@ def prepare(day: Day, table: int) -> None:
     target = table_of(day, table)
     if day.attempt(
         "BEGIN",
-        f"INSERT INTO {target} (id) VALUES ({day.number()})",  # noqa: S608
+        f"INSERT INTO {target} (id) VALUES ({day.number()})",
         f"PREPARE TRANSACTION '{name}'",
     ):
         day.prepared.append(name)

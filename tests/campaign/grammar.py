@@ -4,6 +4,8 @@ A production is a kind of step. Its numbers choose among what the catalog has, m
 table is the one that the last statement was about: several statements then meet at one table.
 """
 
+# ruff: noqa: S608  (statements are put together here, for a server of the tests)
+
 from __future__ import annotations
 
 import string
