@@ -569,7 +569,7 @@ class Log(OpenedLog):
         )
 
     def _refuse_incomplete(self, oid: int, at: Lsn, record: Published) -> None:
-        open_ = [it for it in record.marks.get(oid, ()) if it.holds_at(at)]
+        open_ = [it for it in record.marks.get(oid, ()) if it.holds_at(at, self.end)]
         if open_:
             names = [f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == oid]
             name = names[-1] if names else (record.tables or {})[oid]["name"]

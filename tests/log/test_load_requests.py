@@ -374,6 +374,39 @@ def test_a_load_of_several_that_is_given_up_goes_on_with_each_alone(
     assert not [*log.glob("_load-*")]
 
 
+@pytest.mark.parametrize(
+    ("tables", "refused", "others", "again"),
+    [
+        # The request for all tables has no names.
+        (None, {"s.c": "no right"}, ["s.b", "s.a"], [["s.a", "s.b"]]),
+        (["s.a", "s.b", "s.c"], {"s.c": "no right"}, ["s.a", "s.b"], [["s.a", "s.b"]]),
+        (["s.a", "s.b"], {"s.a": "no right", "s.b": "no such table"}, [], []),
+        # What has broken the load is not known.
+        (["s.a", "s.b", "s.c"], {}, [], [["s.a"], ["s.b", "s.c"]]),
+        (None, {}, [], []),
+    ],
+)
+def test_tables_that_break_a_load_are_set_apart(
+    tmp_path: Path,
+    tables: list[str] | None,
+    refused: dict[str, str],
+    others: list[str],
+    again: list[list[str]],
+) -> None:
+    log = tmp_path / "log"
+    walrow.seal(b"", log=log)
+    joint = request(log, tables)
+    # After a crash in the middle, it is recorded once more.
+    for _ in range(2):
+        complete(log, joint, "it was given up", refused, others)
+    assert [it.tables for it in pending(log)] == again
+    assert failures(log) == refused
+    # A table that is loaded later has no failure any more.
+    for table in refused:
+        complete(log, request(log, [table]), None)
+    assert failures(log) == {}
+
+
 def test_one_that_somebody_waits_for_is_not_divided(tmp_path: Path) -> None:
     log = tmp_path / "log"
     walrow.seal(b"", log=log)

@@ -10,6 +10,7 @@ import psycopg
 import pytest
 
 from servers import EmbeddedServer
+from walrow._postgres.ddl_trigger import TRIGGERS
 from walrow.postgres import ddl_trigger
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
@@ -77,8 +78,7 @@ def database(server: EmbeddedServer) -> Iterator[Database]:
             yield found
         finally:
             found.run(
-                "DROP EVENT TRIGGER IF EXISTS walrow_ddl",
-                "DROP EVENT TRIGGER IF EXISTS walrow_drop",
+                *(f"DROP EVENT TRIGGER IF EXISTS {name}" for name in TRIGGERS),
                 "DROP OWNED BY mallory CASCADE",
                 "DROP OWNED BY alice CASCADE",
                 "DROP ROLE mallory",
@@ -203,13 +203,8 @@ def test_names_of_other_schemas_are_not_found(database: Database, path: str) -> 
 def test_it_gives_others_nothing(database: Database) -> None:
     database.run(MAKE)
     found = database.objects()
-    assert [it[0] for it in found] == [
-        "emit_ddl",
-        "emit_drop",
-        "schema",
-        "walrow_ddl",
-        "walrow_drop",
-    ]
+    functions = ["described", "emit_ddl", "emit_drop"]
+    assert [it[0] for it in found] == [*functions, "schema", *TRIGGERS]
     assert {it[2] for it in found} == {"postgres"}
     for statement in (
         f"CREATE OR REPLACE FUNCTION walrow.emit_ddl() {EMPTY}",
@@ -252,7 +247,7 @@ def test_psql_runs_it(database: Database) -> None:
     if not psql.exists():
         pytest.skip("this server has no psql")
     command = [str(psql), "-X", "-q", "-d", database.server.dsn_of(database.name)]
-    for sql, names in (MAKE, 5), (MAKE, 5), (REMOVE, 0), (REMOVE, 0):
+    for sql, names in (MAKE, 8), (MAKE, 8), (REMOVE, 0), (REMOVE, 0):
         done = subprocess.run(  # noqa: S603
             command, input=sql, capture_output=True, text=True, check=True
         )

@@ -107,9 +107,22 @@ def test_nothing_is_missing(database: Database) -> None:
     with setting(database, "max_slot_wal_keep_size", "1GB"):
         options: dict[str, Any] = {"slot": database.name, "publications": ["shop"]}
         found = postgres.preflight(database.conn, **options, tables=["item"])
-        assert found == []
+        assert [it.code for it in found] == ["ddl-trigger"]
         assert found.errors == []
-        assert str(found) == "nothing is missing"
+        # The SQL is whole.
+        database.run(str(found[0].sql))
+        try:
+            found = postgres.preflight(database.conn, **options, tables=["item"])
+            assert found == []
+            assert str(found) == "nothing is missing"
+            database.run("ALTER EVENT TRIGGER walrow_drop ENABLE")
+            (broken,) = postgres.preflight(database.conn, **options)
+            assert broken.severity == "warning"
+            assert "walrow_drop is disabled, or not ENABLE ALWAYS" in broken.text
+            database.run(*str(broken.sql).splitlines())
+            assert postgres.preflight(database.conn, **options) == []
+        finally:
+            database.run(postgres.ddl_trigger(drop=True))
 
 
 def test_the_state_of_a_connection_does_not_change(database: Database) -> None:

@@ -249,6 +249,50 @@ def test_a_load_that_waits_for_a_transaction_lets_the_log_go_on(
     filled.check()
 
 
+@pytest.mark.parametrize("names", ["all", "some"])
+def test_tables_that_cannot_be_copied_do_not_stop_the_others(
+    filled: Feed, names: str
+) -> None:
+    """Two are refused before their first row, and one at a row."""
+    filled.receive_all("--create")
+    several = [f"n{number}" for number in range(6)]
+    has_filters = filled.execute("SHOW server_version_num")[0][0] >= "150000"
+    at_row = " WHERE (1 / (id - 1) > 0)" if has_filters else ""
+    filled.execute(
+        "CREATE FUNCTION fails(int) RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$"
+        " BEGIN IF current_user = 'reader' THEN RAISE 'no'; END IF; RETURN 1; END $$",
+        *(f"CREATE TABLE {it} (id int PRIMARY KEY)" for it in [*several, "gone"]),
+        *(f"INSERT INTO {it} VALUES (1)" for it in several),  # noqa: S608
+        f"ALTER PUBLICATION p ADD TABLE {', '.join(several[:5])}, n5{at_row}",
+        # The planner of each query evaluates the constant.
+        "CREATE INDEX ON n1 ((fails(id) + fails(10)))",
+        "CREATE ROLE reader LOGIN REPLICATION",
+        f"GRANT SELECT ON {', '.join(set(several) - {'n2'})} TO reader",
+        "GRANT SELECT ON item, wide, audit TO reader",
+    )
+    wanted = [f"public.{it}" for it in [*several, "gone"]]
+    try:
+        walrow.load(None if names == "all" else wanted, log=filled.log, wait=False)
+        filled.receive_all(dsn=f"{filled.dsn} user=reader")
+        refused = walrow._log.requests.failures(filled.log)
+        expected = {"public.n1", "public.n2"}
+        expected |= {"public.gone"} if names == "some" else set()
+        expected |= {"public.n5"} if has_filters else set()
+        assert refused.keys() == expected
+        assert "permission denied" in refused["public.n2"]
+        loaded = {name for name, at in loads(filled.log).items() if at is not None}
+        assert {*map("public.{}".format, several)} - expected <= loaded
+        assert [each["snapshot"] for each in transactions(filled.log)].count(True) == 1
+        assert not requests(filled.log)
+    finally:
+        filled.execute(
+            f"DROP TABLE {', '.join([*several, 'gone'])}",
+            "DROP FUNCTION fails",
+            "DROP OWNED BY reader",
+            "DROP ROLE reader",
+        )
+
+
 def test_a_load_that_is_cancelled_leaves_no_trace(
     filled: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,8 +14,16 @@ from servers import EmbeddedServer
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.published import Published
 from walrow._lsn import Lsn
-from walrow._postgres.published import last_oid, published_tables, stamps
-from walrow._receive.marks import Look, Questions, after_look, at_beginning, settled
+from walrow._postgres.births import births
+from walrow._postgres.published import published_tables, stamps
+from walrow._receive.marks import (
+    Look,
+    Questions,
+    after_look,
+    at_beginning,
+    newcomers,
+    settled,
+)
 
 PUBLICATIONS = ["looks"]
 
@@ -25,7 +33,7 @@ class Looks:
 
     def __init__(self, conn: psycopg.Connection[Any]) -> None:
         self._conn = conn
-        self.record = Published(None, Lsn(0), 0, {}, {}, {})
+        self.record = Published(None, Lsn(0), None, {}, {}, {})
 
     def sql(self, *statements: str) -> None:
         for statement in statements:
@@ -43,7 +51,7 @@ class Looks:
         """The tables are whole, as after a load."""
         self.stamps = stamps(self._conn, PUBLICATIONS)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False)
-        self.record = at_beginning(tables, (), last_oid(self._conn), Lsn(8))
+        self.record = at_beginning(tables, (), PUBLICATIONS, Lsn(8))
 
     def look(self) -> Published:
         """Looks once more, before the log is compared."""
@@ -53,9 +61,10 @@ class Looks:
         at = Lsn(self.record.position + 8)
         if moved is not None and not moved:
             return self.record._replace(position=at)
-        last = last_oid(self._conn)
         tables = published_tables(self._conn, PUBLICATIONS, sized=False, oids=moved)
-        return after_look(self.record, Look(tables, last, at, at, moved))
+        new = newcomers(self.record, tables)
+        found = births(self._conn, PUBLICATIONS, PUBLICATIONS, new)
+        return after_look(self.record, Look(tables, PUBLICATIONS, at, at, moved, found))
 
     def codes(self, truncates: Sequence[int] = ()) -> dict[str, list[str]]:
         """Looks once more. Returns the codes of the open marks, by table.
@@ -63,14 +72,19 @@ class Looks:
         Args:
             truncates: The transactions with a TRUNCATE that the log has.
         """
-        questions = Questions(lambda _oid, _since: truncates, lambda _oid: None)
         record = self.look()
         at = record.position
+        found = [(xid, Lsn(at - 1)) for xid in truncates]
+        questions = Questions(
+            lambda _oid, since: [it for it in found if it[1] >= since],
+            lambda _oid: None,
+        )
         self.record = settled(record, {}, at, at, questions)
         tables = self.record.tables or {}
         return {
-            tables[oid]["name"]: [mark.code.value for mark in marks]
+            tables[oid]["name"]: codes
             for oid, marks in self.record.marks.items()
+            if (codes := [mark.code.value for mark in marks if mark.is_open])
         }
 
 
@@ -237,6 +251,92 @@ def test_a_rewrite_leaves_a_mark(looks: Looks, name: str) -> None:
     assert looks.codes() == {f"public.{name}": ["rewritten"]}
 
 
+BACKFILL = ["ALTER TABLE {} ADD c int", "UPDATE {} SET c = n"]
+ADDED = [
+    "ALTER TABLE {} ADD c int NOT NULL DEFAULT 5",
+    "ALTER TABLE {} ALTER c DROP DEFAULT",
+]
+RETYPED = "ALTER TABLE {} ALTER n TYPE int USING n + 1"
+DOMAIN = ["DROP DOMAIN IF EXISTS d", "CREATE DOMAIN d AS int DEFAULT 5"]
+NAMED, INSERTS = (
+    "TABLE t, small",
+    "TABLE t, small WITH (publish = 'insert, update, delete')",
+)
+
+#: A publication, statements between two looks at a table, and the codes of its marks.
+NEEDS = [
+    ("ALL TABLES", [*BACKFILL, "ALTER TABLE {} ALTER c SET NOT NULL"], set()),
+    ("ALL TABLES", [*BACKFILL, "ALTER TABLE {} ALTER c SET DEFAULT 7"], set()),
+    ("ALL TABLES", ["ALTER TABLE {} ADD c int DEFAULT NULL"], set()),
+    ("ALL TABLES", ADDED, {"column_default"}),
+    ("ALL TABLES", [*DOMAIN, "ALTER TABLE {} ADD c d"], {"column_default"}),
+    (NAMED, ["VACUUM FULL {}"], set()),
+    (NAMED, ["CLUSTER {} USING {}_pkey"], set()),
+    (NAMED, ["ALTER TABLE {} ADD c int", "VACUUM FULL {}"], {"rewritten"}),
+    (NAMED, [RETYPED, "VACUUM FULL {}"], {"rewritten"}),
+    (NAMED, [*ADDED, "VACUUM FULL {}"], {"column_default", "rewritten"}),
+    (
+        NAMED,
+        ["ALTER PUBLICATION looks DROP TABLE {}", "ALTER TABLE {} SET UNLOGGED"]
+        + ["ALTER TABLE {} SET LOGGED", "ALTER PUBLICATION looks ADD TABLE {}"],
+        {"left_publication", "rewritten"},
+    ),
+]
+
+
+@pytest.mark.parametrize("name", ["t", "small"])
+@pytest.mark.parametrize(("scope", "statements", "codes"), NEEDS)
+def test_what_may_have_changed_rows_leaves_a_mark(
+    looks: Looks, name: str, scope: str, statements: list[str], codes: set[str]
+) -> None:
+    looks.sql(*SETUP, f"CREATE PUBLICATION looks FOR {scope}")
+    looks.begin()
+    looks.sql(*(statement.replace("{}", name) for statement in statements))
+    found = {table: set(codes) for table, codes in looks.codes().items()}
+    assert found == ({f"public.{name}": codes} if codes else {})
+
+
+def test_a_new_file_without_its_truncate_leaves_a_mark(looks: Looks) -> None:
+    """The stream does not have each TRUNCATE: a new file may have lost rows."""
+    looks.sql(*SETUP, f"CREATE PUBLICATION looks FOR {INSERTS}")
+    looks.begin()
+    looks.sql("VACUUM FULL small")
+    assert looks.codes() == {"public.small": ["rewritten"]}
+
+
+def test_an_expression_that_is_not_published(looks: Looks) -> None:
+    if looks._conn.info.server_version < 170_000:
+        # Earlier versions cannot set it.
+        return
+    looks.sql(
+        GENERATED,
+        "ALTER TABLE g ADD n int",
+        "CREATE PUBLICATION looks FOR TABLE g",
+    )
+    looks.begin()
+    looks.sql("ALTER TABLE g ALTER twice SET EXPRESSION AS (id * 3)")
+    assert looks.codes() == {}
+    looks.sql(
+        "ALTER TABLE g ALTER n TYPE int USING n + 1",
+        "ALTER TABLE g ALTER twice SET EXPRESSION AS (id * 4)",
+    )
+    assert looks.codes() == {"public.g": ["rewritten"]}
+
+
+def test_a_truncate_after_the_look_ends_the_mark(looks: Looks) -> None:
+    looks.sql(*SETUP, "CREATE PUBLICATION looks FOR ALL TABLES")
+    looks.begin()
+    # Its TRUNCATE was before the rewrite.
+    truncates = looks.truncate("TRUNCATE small")
+    looks.sql("INSERT INTO small VALUES (1, 1)", *REWRITES[0])
+    assert looks.codes(truncates) == {"public.small": ["rewritten"]}
+    looks.sql("ALTER TABLE small RENAME n TO m")
+    assert looks.codes() == {"public.small": ["rewritten", "column_renamed"]}
+    assert looks.codes(looks.truncate("TRUNCATE small")) == {
+        "public.small": ["column_renamed"]
+    }
+
+
 def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
     looks.sql("CREATE PUBLICATION looks FOR ALL TABLES")
     looks.begin()
@@ -258,7 +358,7 @@ def test_a_young_table_that_was_rewritten(looks: Looks) -> None:
     assert young == {
         "public.t": (False, False),
         "public.small": (False, True),
-        "public.r": (True, False),
+        "public.r": (True, True),
     }
 
 

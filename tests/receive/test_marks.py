@@ -29,14 +29,15 @@ from walrow._receive.marks import (
     settled,
 )
 
-PART = TablePart(20, "public.t", False, 20, 24, "p", 700, 600, [], "", 0)
+PART = TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0)
 COLUMNS = [
-    PublishedColumn(1, "id", 23, -1, True, None),
-    PublishedColumn(2, "v", 25, -1, False, None),
+    PublishedColumn(1, "id", 23, -1, True, None, False, 600),
+    PublishedColumn(2, "v", 25, -1, False, None, False, 600),
 ]
+FILLED = PublishedColumn(3, "w", 23, -1, True, None, True, 700)
 ALL = Membership("16384 all", "700 {}", "iudt")
 TABLE = PublishedTable(
-    20, "public.t", "d", COLUMNS, [], [PART], False, False, [ALL], 2, [], [], {}, False
+    20, "public.t", "d", COLUMNS, [], [PART], [ALL], 2, [], [], {}, False
 )
 ONLY = Questions(lambda _oid, _since: (), lambda _oid: None)
 
@@ -47,10 +48,10 @@ def part(**changes: Any) -> PublishedTable:
 
 def looked(*tables: PublishedTable, start: int = 8) -> Published:
     """The record after looks at these definitions of one table."""
-    record = at_beginning([tables[0]], (), 100, Lsn(start))
+    record = at_beginning([tables[0]], (), ["p"], Lsn(start))
     for number, table in enumerate(tables[1:], 1):
         position = Lsn(start + 8 * number)
-        look = Look([table], 100, position, position)
+        look = Look([table], ["p"], position, position)
         record = settled(after_look(record, look), {}, position, position, ONLY)
     return record
 
@@ -100,14 +101,14 @@ def test_each_difference_has_its_code(now: PublishedTable, expected: list[str]) 
 def test_new_files_without_toast_are_a_rewrite_or_a_truncate() -> None:
     bare = part(toast=None)
     position = Lsn(16)
-    look = Look([part(toast=None, file=30)], 100, position, position)
-    record = after_look(at_beginning([bare], (), 100, Lsn(8)), look)
+    look = Look([part(toast=None, file=30)], ["p"], position, position)
+    record = after_look(at_beginning([bare], (), ["p"], Lsn(8)), look)
     assert codes(record) == []
     asked: list[tuple[int, int]] = []
 
-    def truncates(oid: int, since: Lsn) -> list[int]:
+    def truncates(oid: int, since: Lsn) -> list[tuple[int, Lsn]]:
         asked.append((oid, since))
-        return [700]
+        return [(700, Lsn(12))]
 
     truncated = settled(
         record, {}, position, position, ONLY._replace(truncates=truncates)
@@ -154,11 +155,9 @@ def test_the_last_truncate_has_made_a_file_or_a_rewrite_after_it(
 
 
 def test_an_alter_after_the_snapshot_of_a_load_stays_marked() -> None:
-    wider = TABLE._replace(
-        columns=[*COLUMNS, PublishedColumn(3, "w", 23, -1, True, None)], last_column=3
-    )
-    look = Look([wider], 100, Lsn(32), Lsn(40))
-    before = at_beginning([TABLE], (), 100, Lsn(8))._replace(position=Lsn(16))
+    wider = TABLE._replace(columns=[*COLUMNS, FILLED], last_column=3)
+    look = Look([wider], ["p"], Lsn(32), Lsn(40))
+    before = at_beginning([TABLE], (), ["p"], Lsn(8))._replace(position=Lsn(16))
     record = after_look(before, look)
     assert codes(record) == ["column_default"]
     loaded = after_load(record, [TABLE], Lsn(24), look)
@@ -175,20 +174,20 @@ def test_an_alter_after_the_snapshot_of_a_load_stays_marked() -> None:
 
 def test_a_look_at_some_tables_keeps_the_others() -> None:
     other, third = TABLE._replace(oid=30), TABLE._replace(oid=40)
-    first = Look([TABLE, other, third], 100, Lsn(8), Lsn(8))
-    before = at_beginning(first.tables, (), 100, Lsn(8))
+    first = Look([TABLE, other, third], ["p"], Lsn(8), Lsn(8))
+    before = at_beginning(first.tables, (), ["p"], Lsn(8))
     moved = other._replace(filters=["(id > 1)"])
-    second = Look([moved], 100, Lsn(16), Lsn(16), moved={30, 40, 99})
+    second = Look([moved], ["p"], Lsn(16), Lsn(16), moved={30, 40, 99})
     record = after_look(before, second)
     # 40 is gone, and 99 is not published.
     assert list(record.tables or {}) == [20, 30]
     assert list(record.marks) == [30]
-    assert second.joined(first) == Look([TABLE, moved], 100, Lsn(16), Lsn(16))
+    assert second.joined(first) == Look([TABLE, moved], ["p"], Lsn(16), Lsn(16))
 
 
 def test_no_mark_hides_another() -> None:
-    record = at_beginning([TABLE], {20}, 100, Lsn(8))
-    look = Look([part(file=30, toast=33)], 100, Lsn(16), Lsn(16))
+    record = at_beginning([TABLE], {20}, ["p"], Lsn(8))
+    look = Look([part(file=30, toast=33)], ["p"], Lsn(16), Lsn(16))
     record = after_look(record, look)
     assert codes(record) == ["had_rows", "rewritten"]
     # A load before the second one ends only the first.
@@ -202,9 +201,7 @@ CHANGES = [
     lambda table: table._replace(filters=["(id > 1)"]),
     lambda table: table._replace(parts=[table.parts[0]._replace(toast=33, file=30)]),
     lambda table: table._replace(memberships=[ALL._replace(publication="9 {}")]),
-    lambda table: table._replace(
-        columns=[*table.columns, PublishedColumn(3, "w", 23, -1, True, None)]
-    ),
+    lambda table: table._replace(columns=[*table.columns, FILLED]),
 ]
 
 

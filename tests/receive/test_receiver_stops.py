@@ -263,7 +263,7 @@ def test_keyboard_interrupt(feed: Feed) -> None:
 @pytest.mark.parametrize(
     ("blocked", "options"),
     [
-        ("walrow._postgres.published.last_oid", {"until": "now"}),
+        ("walrow._postgres.published.end_of_wal", {"until": "now"}),
         (
             "walrow._log.retention.Retention.apply",
             {"retain": walrow.log.Retention(age=0)},

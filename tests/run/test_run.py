@@ -177,6 +177,27 @@ def test_what_the_check_says(shop: Shop) -> None:
     assert not shop.log.exists()
 
 
+def test_an_empty_database_gets_its_first_table(shop: Shop) -> None:
+    shop.sql(
+        "DROP SCHEMA sales CASCADE",
+        "DROP PUBLICATION shop",
+        "CREATE PUBLICATION shop FOR ALL TABLES",
+    )
+    assert shop.call("run", str(shop.file), "--check")[0] == 0
+    code, said = shop.call("run", str(shop.file), "--once")
+    assert code == 0, said
+    assert "tables that are current: 0 of 0" in said
+    with Running(shop):
+        # The publication has another table, which the file does not mean.
+        shop.sql("CREATE TABLE other (id int PRIMARY KEY)", "CREATE SCHEMA sales")
+        assert shop.call("run", str(shop.file), "--check")[0] == 0
+        shop.sql(
+            "CREATE TABLE sales.orders (id int PRIMARY KEY, n int)",
+            "INSERT INTO sales.orders VALUES (1, 1)",
+        )
+        until(lambda: shop.is_current("orders"))
+
+
 @pytest.mark.slow
 def test_a_changed_file_is_refused_until_the_target_is_new(shop: Shop) -> None:
     assert shop.call("run", str(shop.file), "--once")[0] == 0

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 import walrow
 from targets.written_tables import WrittenTables
+from walrow._log.marks import Why
 from walrow._log.requests import cancel_load, complete, pending, request
 from walrow._run import applier as applier_module
 from walrow._run.applier import READER, Applier, Report
@@ -441,6 +442,18 @@ def test_a_load_that_somebody_must_ask_for(log: WrittenTables) -> None:
     assert not pending(log.path)
     assert [it.table for it in outcome.behind] == ["sales.t1"]
     assert status_of(log.path).needs_load[0].codes == ("new_in_publication",)
+
+
+def test_a_load_that_may_not_be_needed_needs_a_person(log: WrittenTables) -> None:
+    log.insert(1)
+    log.mark(1)
+    log.mark(2, Why.PUBLISHES)
+    made, _ = applier_of(log)
+    made.round()
+    assert [it.tables for it in pending(log.path)] == [["sales.t1"]]
+    with RunFolder(log.path).locked():
+        (reason,) = status_of(log.path).reasons
+    assert reason.startswith("sales.t2 needs a load")
 
 
 def test_what_walrow_run_asks_for_needs_nobody(log: WrittenTables) -> None:

@@ -371,6 +371,9 @@ def test_tables_that_need_a_load() -> None:
         (ORDERS, True),
         (ITEMS, False),
     ]
+    # A person decides about a load that may not be needed.
+    made = plan(parsed(), facts(needs=needs, unsure={2}))
+    assert (made.load, [it.is_asked for it in made.waiting]) == ((), [True, True])
     for requested in (None, {"sales.items"}):
         assert not plan(parsed(), facts(needs=needs, requested=requested)).load
     # A table without a change in the log has nothing to apply.

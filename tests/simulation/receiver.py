@@ -172,7 +172,7 @@ class Life:
         self._stopped_at = math.inf
         # The connection, and up to where the stream was sent.
         self.connections: set[int] = set()
-        self._number = self._sent = 0
+        self._number = self._sent = self._looked = 0
         self._is_streaming = self._may_stream = False
         self._is_dead = False
         self._orders = 0
@@ -467,7 +467,15 @@ class Life:
 
         self.later(0.01, 0.5, act)
 
+    def _looklast(self, _action: Any) -> None:
+        self._looked = self.world.server.end
+        position: Any = Lsn(self._looked)
+        if self._fails(0.1):
+            position = ConnectionLostError("reset")
+        self.answer(events.Looked(position))
+
     def _asklast(self, _action: Any) -> None:
+        assert self.world.log.position >= self._looked, "it ends before its last look"
         self.answer(events.LastAnswered())
 
     def _readcatalog(self, _action: ReadCatalog) -> None:

@@ -55,10 +55,10 @@ class WrittenTables:
         self.writer.sync()
         self.writer.publish()
 
-    def mark(self, table: int) -> None:
+    def mark(self, table: int, code: Why = Why.NEW) -> None:
         """A receiver notices that a table needs a load."""
         record = read_record(self._read)
-        marks = {**record.marks, 20_000 + table: [Mark(Why.NEW, "it is new", Lsn(1))]}
+        marks = {**record.marks, 20_000 + table: [Mark(code, "it is new", Lsn(1))]}
         picture = {"name": f"sales.t{table}", "columns": []}
         tables = {**(record.tables or {}), 20_000 + table: picture}
         write_published(

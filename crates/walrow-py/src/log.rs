@@ -20,9 +20,9 @@ use walrow::log::{
     Directory, Error, ErrorKind, Log, Plan, PlanReader, ReadAhead, Repair, Retention, Segment,
     SegmentName, StateOptions, TableReader, TableVersion, Upkeep, check, read_object,
 };
-use walrow::stream::{CatalogColumn, End, Printable, fact::Source};
+use walrow::stream::{Assembler, CatalogColumn, End, Event, Printable, fact::Source};
 use walrow::wire::ReplicaIdentity;
-use walrow::{FileSpool, Lsn, TableName, cell_text};
+use walrow::{FileSpool, Framing, Lsn, TableName, cell_text};
 
 /// The published segments of a log.
 #[pyclass(frozen, module = "walrow._core")]
@@ -378,6 +378,29 @@ impl LogDirectory {
         Ok(Some((position, found.has_more, timeline)))
     }
 
+    /// The transactional logical messages with a prefix, of the transactions that end after an LSN.
+    ///
+    /// Of each: the commit LSN and the ID of its transaction, whether it may belong to a savepoint
+    /// that was rolled back, and its content.
+    #[expect(clippy::type_complexity, reason = "plain data for Python")]
+    fn messages<'py>(
+        &self,
+        py: Python<'py>,
+        prefix: &str,
+        start: &Bound<'py, PyAny>,
+    ) -> PyResult<Vec<(Bound<'py, PyAny>, u32, bool, Bound<'py, PyBytes>)>> {
+        let start = options::read_lsn(start, "start")?;
+        let log = wait_for(&self.0)?;
+        let log = &*log;
+        let found = py.detach(|| messages(log, prefix, start));
+        let found = found.map_err(|error| errors::log_error(py, error))?;
+        let found = found.into_iter().map(|(lsn, xid, undecidable, content)| {
+            let content = PyBytes::new(py, &content);
+            Ok((lsn::new(py, lsn)?, xid, undecidable, content))
+        });
+        found.collect()
+    }
+
     /// Reads a segment, and compares it with its checksums.
     fn verify(&self, py: Python<'_>, place: usize) -> PyResult<()> {
         let log = wait_for(&self.0)?;
@@ -498,6 +521,33 @@ impl LogDirectory {
             .map_err(|error| errors::log_error(py, error))
     }
 }
+
+/// See `LogDirectory::messages`.
+fn messages(
+    log: &Log,
+    prefix: &str,
+    start: Lsn,
+) -> Result<Vec<(Lsn, u32, bool, Vec<u8>)>, Error> {
+    let mut plan = Plan::default();
+    plan.start = start;
+    let mut stream = log.read(&log.plan(&plan)?, start)?;
+    let mut assembler = Assembler::new(Framing::Wire);
+    let (mut chunk, mut found, mut at) = (Vec::new(), Vec::new(), (Lsn::INVALID, 0));
+    while stream.read(&mut chunk)? {
+        let mut rest = &*chunk;
+        while let Some(event) = assembler.next_with(&mut rest, |_| Ok::<_, ()>(()))? {
+            match event {
+                Event::Begin(transaction) => at = (transaction.commit_lsn, transaction.xid),
+                Event::Message(it) if it.transactional && it.prefix == prefix && at.0 >= start => {
+                    found.push((at.0, at.1, it.undecidable, it.content.to_vec()));
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(found)
+}
+
 
 /// The names of the segments to read. A table that the log lacks is looked for in all of them, so that
 /// the error can name those that there are. So is a column that only other tables have: the decoder

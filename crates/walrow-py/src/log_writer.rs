@@ -350,7 +350,8 @@ impl LogWriter {
         source(py, known.map_err(|error| errors::log_error(py, error))?)
     }
 
-    /// Appended transactions, rows, repeated transactions, segments, last commit time.
+    /// Appended transactions, rows, repeated transactions, segments, last commit time, and the commit
+    /// LSN of the last transaction that has a logical message.
     #[getter]
     fn counts<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let counts = lock(&self.0)?.writer()?.counts();
@@ -361,6 +362,8 @@ impl LogWriter {
         dict.set_item("segments", counts.segments)?;
         let time = counts.last_commit_time.and_then(Timestamp::unix_micros);
         dict.set_item("last_commit_time", time)?;
+        let message = counts.last_message.map(|message| lsn::new(py, message));
+        dict.set_item("last_message", message.transpose()?)?;
         Ok(dict)
     }
 

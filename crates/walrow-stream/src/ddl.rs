@@ -43,10 +43,11 @@ impl Ddl {
     /// The prefix of its messages.
     pub const PREFIX: &str = "walrow.ddl";
 
-    /// The command of a message. `None` if it is another message.
+    /// The command of a message. `None` if it is another message, or may belong to a savepoint that
+    /// was rolled back.
     pub fn of(message: &Message<'_>) -> Option<Self> {
         let is_ddl = message.transactional && message.prefix == Self::PREFIX;
-        is_ddl
+        (is_ddl && !message.undecidable)
             .then(|| serde_json::from_slice(message.content).ok())
             .flatten()
     }

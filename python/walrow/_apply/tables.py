@@ -127,7 +127,7 @@ class AppliedTable(NamedTuple):
             tuple(it for it in own.names if not all(it in each for each in versions)),
             options,
             metadata,
-            mode == "changes" or are_unique(log, table, found, chosen=keys is not None),
+            mode == "changes" or are_unique(log, table, found),
         )
 
     def changes(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -216,7 +216,7 @@ def refuse_incomplete(
     for mark in marks:
         if start and mark.code == Why.HAD_ROWS:
             continue
-        if mark.holds_at(end):
+        if mark.holds_at(end, log.end):
             text = (
                 f"{table.name} is not whole since {mark.since}, because {mark.reason}: "
                 f"walrow load {log.location} {table.name}"

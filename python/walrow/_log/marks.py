@@ -51,7 +51,7 @@ class Mark(Result):
         code: The reason, as a code.
         reason: The event in words.
         since: Where the log ended when the receiver looked last before. It happened later.
-        until: The end of the load that made the table whole again. None before.
+        until: The end of the load, or the TRUNCATE, that made the table whole again. None before.
         accepted: When somebody accepted it. None if nobody did.
     """
 
@@ -66,10 +66,16 @@ class Mark(Result):
         """Whether the table still needs a load because of it."""
         return self.until is None and self.accepted is None
 
-    def holds_at(self, position: Lsn) -> bool:
-        """Whether the table is not whole at a position because of it, and nobody accepted that."""
+    def holds_at(self, position: Lsn, end: Lsn) -> bool:
+        """Whether the table is not whole at a position because of it, and it was not accepted.
+
+        Args:
+            position: The position.
+            end: Where the log ends. Other WAL may have put `since` behind it.
+        """
+        is_since = position >= min(self.since, end)
         is_before_load = self.until is None or position < self.until
-        return self.accepted is None and self.since <= position and is_before_load
+        return self.accepted is None and is_since and is_before_load
 
 
 def marked(marks: Iterable[Mark], reasons: Iterable[Reason], since: Lsn) -> list[Mark]:
@@ -99,6 +105,28 @@ def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
     ]
 
 
+def emptied(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
+    """Ends the marks of a table that a later TRUNCATE has emptied.
+
+    A target may keep the values of its removed rows under the name of a column.
+    """
+    return [
+        mark
+        if mark.until is not None or mark.code in {Why.RENAMED, Why.RETURNED}
+        else replace(mark, until=point)
+        for mark in marks
+    ]
+
+
 def needs_of(marks: Iterable[Mark]) -> str | None:
     """Why a table needs a load: the reasons of its open marks. None if it is whole."""
     return "; ".join(mark.reason for mark in marks if mark.is_open) or None
+
+
+def is_unsure(marks: Iterable[Mark]) -> bool:
+    """Whether all that is known is that a publication may have published less for a while.
+
+    ALTER PUBLICATION to the same options looks like that. A load may be of all tables.
+    """
+    codes = {mark.code for mark in marks if mark.is_open}
+    return codes == {Why.PUBLISHES}

@@ -17,6 +17,7 @@ from walrow._core import LogObjects
 from walrow._log.marks import Mark, Why
 from walrow._log.new_files import NewFile, NewFiles, Pending
 from walrow._log.published import Published
+from walrow._log.told import Hearing
 from walrow._log.young_tables import YoungTable
 from walrow._lsn import Lsn
 from walrow.errors import LogError
@@ -116,7 +117,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
         return Published(
             {int(oid): table for oid, table in found["published"].items()},
             Lsn(found["position"]),
-            int(found["last_oid"]),
+            found.get("publications"),
             {
                 int(oid): [
                     Mark(
@@ -137,9 +138,12 @@ def read_published(read: Callable[[str], bytes]) -> Published:
                 )
                 for oid, each in found["new_files"].items()
             },
+            {int(oid): Lsn(lsn) for oid, lsn in found.get("noticed", {}).items()},
+            # Earlier versions have not written it.
+            None if found.get("told") is None else Hearing.of(found["told"]),
         )
     except FileNotFoundError:
-        return Published(None, Lsn(0), 0, {}, {}, {})
+        return Published(None, Lsn(0), None, {}, {}, {}, {})
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
@@ -158,7 +162,7 @@ def write_published(log: Path, value: Published) -> None:
     record = {
         "published": value.tables,
         "position": str(value.position),
-        "last_oid": value.last_oid,
+        "publications": value.publications,
         "incomplete": {
             oid: [
                 {
@@ -177,6 +181,8 @@ def write_published(log: Path, value: Published) -> None:
             oid: {"pending": each.pending.record(), "files": each.files}
             for oid, each in value.new_files.items()
         },
+        "noticed": {oid: str(lsn) for oid, lsn in value.noticed.items()},
+        "told": None if value.told is None else value.told.record(),
     }
     LogObjects(log).replace(_NEEDED, json.dumps(record).encode())
 

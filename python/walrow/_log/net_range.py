@@ -101,7 +101,7 @@ def net_of(
         name = min(lacking)
         text = f"{found.name}: column {name} of the key is not among the columns"
         raise SchemaError(text, table=found.name, column=name)
-    span = Range(location, found, first, last, accepted)
+    span = Range(location, found, first, last, directory.end, accepted)
     span.refuse_incomplete(record.marks.get(found.oid, ()))
     before = None if isinstance(table, int) else _before(log, table, found, first)
     at = erased.get(found.oid, Lsn(0))

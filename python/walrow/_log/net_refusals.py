@@ -22,6 +22,7 @@ class Range(NamedTuple):
         table: The table.
         start: Up to where the target has all changes.
         end: Up to where it gets them.
+        log_end: Where the log ends.
         allow: The codes of problems that the caller accepts.
     """
 
@@ -29,6 +30,7 @@ class Range(NamedTuple):
     table: LogTable
     start: Lsn
     end: Lsn
+    log_end: Lsn
     allow: frozenset[str]
 
     def refuse_incomplete(self, marks: Sequence[Mark]) -> None:
@@ -41,7 +43,7 @@ class Range(NamedTuple):
             if self.start and mark.code == Why.HAD_ROWS:
                 # The target has the rows from before the log.
                 continue
-            if mark.holds_at(self.end) and mark.code not in self.allow:
+            if mark.holds_at(self.end, self.log_end) and mark.code not in self.allow:
                 text = (
                     f"{self.table.name} is not whole since {mark.since}, because "
                     f"{mark.reason}: {self._load()}"

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from walrow._log.marks import Mark
 from walrow._log.new_files import NewFiles
+from walrow._log.told import Hearing
 from walrow._log.young_tables import YoungTable
 from walrow._lsn import Lsn
 
@@ -16,15 +19,19 @@ class Published(NamedTuple):
     Attributes:
         tables: The tables, by OID. None if it never looked.
         position: Where the log ended.
-        last_oid: The greatest OID of a relation.
+        publications: The publications of the stream. None if the record does not have them.
         marks: When tables were not whole.
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
+        noticed: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
+        told: What is known of the event trigger. None if no look has asked for it.
     """
 
     tables: dict[int, dict[str, Any]] | None
     position: Lsn
-    last_oid: int
+    publications: list[str] | None
     marks: dict[int, list[Mark]]
     young: dict[int, YoungTable]
     new_files: dict[int, NewFiles]
+    noticed: Mapping[int, Lsn] = MappingProxyType({})
+    told: Hearing | None = None

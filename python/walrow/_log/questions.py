@@ -11,13 +11,13 @@ if TYPE_CHECKING:
     from walrow._lsn import Lsn
 
 
-def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[int]:
+def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[tuple[int, Lsn]]:
     """The transactions with a TRUNCATE of a table that were committed after an LSN.
 
-    They are in the order of their commits. Only segments that have a TRUNCATE are read.
+    Their IDs and the LSNs of their commits, in the order of these. Only segments that have a TRUNCATE are read.
     """
     numbers = {at for at, version in enumerate(log.versions()) if version[0] == oid}
-    found: list[int] = []
+    found: list[tuple[int, Lsn]] = []
     for place in reversed(range(len(log))):
         segment = log.segment(place)
         if segment is None or segment["end"] <= since:
@@ -31,7 +31,9 @@ def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[int]:
     return found
 
 
-def _truncates(log: LogDirectory, oid: int, since: Lsn, end: Lsn) -> list[int]:
+def _truncates(
+    log: LogDirectory, oid: int, since: Lsn, end: Lsn
+) -> list[tuple[int, Lsn]]:
     found, commit, xid = [], since, 0
     with log.open(start=since, end=end) as file:
         for frame in frames(file):
@@ -45,22 +47,22 @@ def _truncates(log: LogDirectory, oid: int, since: Lsn, end: Lsn) -> list[int]:
                 and oid in message.relations
                 and since <= commit < end
             ):
-                found.append(xid)
+                found.append((xid, commit))
     return found
 
 
-def first_xid(log: LogDirectory, oid: int) -> int | None:
-    """The ID of the first transaction in the log that has a row of a table."""
-    xid = None
+def first_row(log: LogDirectory, oid: int) -> tuple[int, Lsn] | None:
+    """The first transaction in the log that has a row of a table: its ID, and its commit's LSN."""
+    found = None
     with log.open(tables=[oid]) as file:
         for frame in frames(file):
             message = frame.message
             if message is None:
                 continue
             if message.name == "Begin":
-                xid = int(message.xid)
+                found = int(message.xid), message.final_lsn
             elif message.name in _ROWS and message.relation == oid:
-                return xid
+                return found
     return None
 
 

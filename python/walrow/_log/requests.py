@@ -4,9 +4,9 @@ Each request is an object of the log, `_load-request-…`. The receiver loads th
 one, and removes the request when it is done. So a request survives a crash. A process that waits
 for the load renews it. The load is cancelled a minute after the last time, or once somebody removes the
 request. The receiver writes into it what the load waits for. The result is an object with the request's key, which the waiting process removes: a missing
-one never means success. If nobody waits, and the load of several tables is given up, each table
-gets a new request. So the error of a table does not stop the others. The failure of a single table
-stays as a result, for `walrow status`.
+one never means success. If no process waits, and the load of several tables is given up, those that
+are not known to have broken it get a new request. So the error of a table does not stop the others.
+The failure of a table stays as a result, for `walrow status`.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import math
 import os
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from walrow import errors
@@ -434,29 +435,59 @@ def _change(objects: LogObjects, wanted: LoadRequest, change: dict[str, Any]) ->
         objects.swap(name, json.dumps(found | change).encode(), tag)
 
 
-def complete(log: Path, taken: LoadRequest, failure: str | None) -> None:
+def complete(
+    log: Path,
+    taken: LoadRequest,
+    failure: str | None,
+    refused: Mapping[str, str] = MappingProxyType({}),
+    others: Sequence[str] = (),
+) -> None:
     """Records the outcome of a request, for the process that waits for it or for `failures`.
+
+    If no process waits, tables that cannot be loaded do not stop the others. Without any that
+    are known, each half of them gets a new request.
+
+    Args:
+        log: The log.
+        taken: The request.
+        failure: Why it was given up. None if the log has its load.
+        refused: Why tables of it cannot be loaded, by name, as far as that is known.
+        others: Its other tables, if some are refused.
 
     Raises:
         LogError: It cannot be written.
         OSError: The directory cannot be opened.
     """
     objects = LogObjects(log)
-    done = {*(taken.tables or ())}
+    names = sorted({*(taken.tables or ())})
+    done = {*names} - {*others} if refused else {*names}
     for name, found in _results(objects):
         is_over = not found.is_awaited and done.issuperset(found.tables or ())
         if is_over or found.time < time.time() - _KEPT_SECONDS:
             with contextlib.suppress(Error, OSError):
                 objects.remove(name)
-    if not taken.is_awaited and failure is not None and len(done) > 1:
-        for number, table in enumerate(sorted(done)):
-            # After a crash, the same ones again.
-            alone = taken._replace(key=f"{taken.key}{number}", tables=[table])
-            with contextlib.suppress(FileExistsError):
-                objects.create(_name(alone), _record(alone))
-    elif taken.is_awaited or failure is not None:
-        result = LoadResult(failure, time.time(), taken.tables, taken.is_awaited)
-        objects.create(_result(taken), json.dumps(result._asdict()).encode())
+    if taken.is_awaited or failure is None:
+        results = {} if failure is None and not taken.is_awaited else {"": failure}
+        again: Sequence[Sequence[str]] = ()
+    elif refused:
+        results, again = dict(refused), [sorted(others)]
+    elif len(names) > 1:
+        half = len(names) // 2
+        results, again = {}, [names[:half], names[half:]]
+    else:
+        results, again = {"": failure}, ()
+    # After a crash, the keys are the same again.
+    for number, tables in enumerate(filter(None, again)):
+        part = taken._replace(key=f"{taken.key}{number}", tables=list(tables))
+        with contextlib.suppress(FileExistsError):
+            objects.create(_name(part), _record(part))
+    for number, (table, text) in enumerate(sorted(results.items())):
+        key = f"{_result(taken)}{number if table else ''}"
+        result = LoadResult(
+            text, time.time(), [table] if table else taken.tables, taken.is_awaited
+        )
+        with contextlib.suppress(FileExistsError):
+            objects.create(key, json.dumps(result._asdict()).encode())
     with objects.lock():
         objects.remove(_name(taken))
 

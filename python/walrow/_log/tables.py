@@ -53,7 +53,8 @@ def keys_of(
     """The columns that identify a row.
 
     The caller gives them, or they are the columns of the replica identity. Under REPLICA
-    IDENTITY FULL, the log has recorded the primary key.
+    IDENTITY FULL, the log has recorded the primary key. A key that came after the last change
+    was seen by the receiver's last look.
 
     Raises:
         SchemaError: The table has no key, or old images lack a column of it.
@@ -78,7 +79,7 @@ def keys_of(
                 )
                 raise SchemaError(text, table=table.name)
     elif _is_full(latest):
-        chosen = _primary_key(log, table)
+        chosen = _primary_key(log, table) or _late_key(log, table)
         if not chosen:
             text = (
                 f"{table.name} has REPLICA IDENTITY FULL and no recorded primary key, so "
@@ -88,6 +89,7 @@ def keys_of(
             raise _without_key(text, table)
     else:
         chosen = tuple(column.name for column in latest.columns if column.key)
+        chosen = chosen or _late_key(log, table)
         if not chosen:
             text = (
                 f"{table.name} has no replica identity, so nothing says which row a change "
@@ -117,8 +119,6 @@ def are_unique(
     log: OpenedLog,
     table: LogTable,
     keys: Sequence[str],
-    *,
-    chosen: bool,
 ) -> bool:
     """Whether the server keeps these keys unique and not NULL, in all versions of a table.
 
@@ -126,13 +126,12 @@ def are_unique(
         log: The log.
         table: The table.
         keys: The columns of the key.
-        chosen: Whether the caller has chosen them.
     """
     own = set(keys)
     if any(identity(it) != own for it in table.versions if not _is_full(it)):
         return False
     is_full = any(map(_is_full, table.versions))
-    return not (is_full and chosen) or own == set(_primary_key(log, table))
+    return not is_full or own == set(_primary_key(log, table))
 
 
 def _without_key(text: str, table: LogTable) -> SchemaError:
@@ -172,6 +171,16 @@ def _primary_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
                 if known["oid"] == table.oid:
                     return tuple(known.get("primary_key", ()))
     return ()
+
+
+def _late_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
+    """The primary key at the receiver's last look, if that was after the last change."""
+    record = log._last_look
+    if table.last > record.position:
+        return ()
+    key = (record.tables or {}).get(table.oid, {}).get("primary_key", ())
+    columns = {column.name for column in table.versions[-1].columns}
+    return tuple(key) if columns.issuperset(key) else ()
 
 
 def named_at(log: OpenedLog, name: TableName, at: Lsn) -> dict[str, int]:

@@ -25,11 +25,13 @@ class YoungTable(NamedTuple):
         pending: The look.
         has_altered_types: Whether a type of its columns was altered after the table was created.
         is_rewritten: Whether ALTER TABLE has rewritten it.
-        files: Files without TOAST that are younger than the table, by OID.
+        files: Files that are younger than the table, by OID.
         altered: The numbers of the columns that were altered after the table changed last: an
             added column is not among them.
         dropped: Columns that it had before the first look: the attribute number, and the
             transaction that dropped it.
+        is_doubted: Whether it was empty, but may have had rows that the log lacks.
+        has_rows: Whether one of these files has rows.
     """
 
     columns: list[list[Any]]
@@ -39,6 +41,8 @@ class YoungTable(NamedTuple):
     files: dict[int, NewFile]
     altered: list[int]
     dropped: list[list[int]]
+    is_doubted: bool = False
+    has_rows: bool = False
 
     @classmethod
     def of(cls, found: Mapping[str, Any]) -> Self:
@@ -52,6 +56,8 @@ class YoungTable(NamedTuple):
             {int(oid): NewFile(*file) for oid, file in found["files"].items()},
             list(found["altered"]),
             list(found["dropped"]),
+            bool(found.get("is_doubted")),
+            bool(found.get("has_rows")),
         )
 
     def record(self) -> dict[str, Any]:
@@ -73,14 +79,14 @@ class YoungTable(NamedTuple):
         self,
         versions: Iterable[LogVersion],
         columns: Iterable[Sequence[Any]],
-        first_xid: Callable[[], int | None],
+        first_row: Callable[[], tuple[int, Lsn] | None],
     ) -> Reason | None:
         """How rows in the log were changed without a message. None if they were not.
 
         Args:
             versions: The table's versions in the log.
             columns: Its columns now. Some may be newer than the first look.
-            first_xid: Finds the first transaction in the log that has a row of it.
+            first_row: Finds the first transaction in the log that has a row of it.
         """
         numbers = {
             plain_name(column[1]): column[0] for column in (*columns, *self.columns)
@@ -94,7 +100,7 @@ class YoungTable(NamedTuple):
                 return REWRITTEN
             if reason := self._difference(version.columns):
                 return reason
-            if reason := self._return(version.columns, numbers, first_xid):
+            if reason := self._return(version.columns, numbers, first_row):
                 return reason
         return None
 
@@ -102,7 +108,7 @@ class YoungTable(NamedTuple):
         self,
         columns: Sequence[LogColumn],
         numbers: Mapping[str, int],
-        first_xid: Callable[[], int | None],
+        first_row: Callable[[], tuple[int, Lsn] | None],
     ) -> Reason | None:
         """Whether a column may have been dropped and added again since a version.
 
@@ -120,8 +126,8 @@ class YoungTable(NamedTuple):
             if (
                 number > len(columns)
                 and dropped
-                and (first := first_xid()) is not None
-                and any(is_before(first, xid) for xid in dropped)
+                and (first := first_row()) is not None
+                and any(is_before(first[0], xid) for xid in dropped)
             ):
                 text = f"column {column.name} may have been dropped and added again"
                 return Reason(Why.RETURNED, text)

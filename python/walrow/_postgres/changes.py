@@ -18,7 +18,11 @@ from walrow._postgres.leftovers import Leftovers
 from walrow._postgres.live_blocks import LiveBlocks
 from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.session import settings
-from walrow._postgres.slot_positions import advance, position_of_now
+from walrow._postgres.slot_positions import (
+    advance,
+    has_other_positions,
+    position_of_now,
+)
 from walrow._postgres.temporary_publication import create_if_missing
 from walrow._read import schemas
 from walrow._read.signatures import with_options
@@ -170,7 +174,11 @@ class Changes:
                     origin=origin,
                 ),
                 until=until,
-                goal=functools.partial(position_of_now, given),
+                goal=functools.partial(
+                    position_of_now,
+                    given,
+                    is_other=has_other_positions(stream.connection),
+                ),
                 is_temporary=self._is_temporary,
                 close=self._finalizer,
             )

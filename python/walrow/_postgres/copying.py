@@ -14,7 +14,7 @@ from walrow._postgres.failures import INSUFFICIENT_PRIVILEGE
 from walrow._postgres.published import PublishedTable
 from walrow._postgres.server_errors import copy_error, replication_error
 from walrow._waiting import READ, Waiter
-from walrow.errors import ConnectionLostError
+from walrow.errors import ConnectionLostError, Error
 
 
 class Piece(NamedTuple):
@@ -71,6 +71,35 @@ def is_same(one: Sequence[PublishedTable], other: Sequence[PublishedTable]) -> b
         ]
 
     return definitions(one) == definitions(other)
+
+
+def refusals(
+    conn: psycopg.Connection[Any], tables: Sequence[PublishedTable]
+) -> dict[str, Error]:
+    """Why the server refuses to copy tables, by name, as far as it shows that before a row."""
+    found: dict[str, Error] = {}
+    for piece in pieces_of(tables):
+        name = tables[piece.table].name
+        if name in found:
+            continue
+        try:
+            # That plans the query and checks the role's privileges.
+            conn.execute(f"EXPLAIN {piece.query}".encode())
+        except psycopg.Error as error:
+            if error.sqlstate is None:
+                raise
+            refusal = copy_error(error, f"cannot copy {name}", hint=_hint(error))
+            found[name] = refusal
+            if was_busy(refusal):
+                # Others may be locked, too.
+                break
+    return found
+
+
+def was_busy(failure: BaseException) -> bool:
+    """Whether a table was locked by another session, or changed while a load began."""
+    found = getattr(failure, "sqlstate", None)
+    return found in {"55P03", "40P01", SERIALIZATION_FAILURE}
 
 
 def pieces_of(tables: Sequence[PublishedTable]) -> list[Piece]:
@@ -220,3 +249,5 @@ _READS_HINT = (
     " BYPASSRLS"
 )
 _POLL_SECONDS = 0.5
+#: Retried: another session had a table locked, or has changed it.
+SERIALIZATION_FAILURE = "40001"

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from walrow._postgres.session import records
+
+if TYPE_CHECKING:
+    import psycopg
+
 
 def ddl_trigger(*, drop: bool = False) -> str:
-    """Returns the SQL of an event trigger for CREATE TABLE, ALTER TABLE and DROP TABLE.
+    """Returns the SQL of an event trigger for changes of tables, of their types, and of publications.
 
     The trigger writes a logical message into the transaction, so it comes at its place in
-    the stream of a receiver with `messages=True`. Its prefix is `walrow.ddl`. The content is JSON: `command`, `schema`,
-    `table`, `oid` and `columns`, with `number`, `name`, `type` and `type_modifier` of each.
+    the stream. Its prefix is `walrow.ddl`. A receiver that finds the trigger asks for these messages: they
+    show what was changed and changed back between two looks at the catalog.
+
+    The content is JSON. For a table: `command`, `schema`, `table`, `oid`, and `columns` with `number`, `name`,
+    `type` and `type_modifier` of each; `is_partitioned`; `roots`, its ancestors as a partition, and `parts`, what inherits
+    from it or is its partition; `publications`, the operations that each publication publishes of it. `columns` is
+    null if it was dropped.
     A renamed column keeps its number, which a Relation message does not contain. The text
     of the command is left out, as it may contain values.
 
-    A superuser can disable event triggers, and standbys do not run them.
+    An error of the trigger never makes a command fail: then the message is missing. A superuser can
+    disable event triggers, from version 17 on also for a session. TRUNCATE, VACUUM FULL and CLUSTER fire none.
+    Standbys do not run them. Each role can write messages with this prefix, so they prove nothing alone.
 
     The SQL is one statement for a superuser. It takes nothing that another role has made, or that has no mark
-    of walrow: then it is refused, and nothing is changed. If it is run again, nothing changes.
+    of walrow: then it is refused, and nothing is changed. If it is run again, nothing changes. A disabled
+    trigger stays disabled.
 
     >>> from walrow import postgres
     >>> "walrow.ddl" in postgres.ddl_trigger()
@@ -29,9 +48,76 @@ def ddl_trigger(*, drop: bool = False) -> str:
     return _REMOVED if drop else _MADE
 
 
+class Absent(NamedTuple):
+    """There is no event trigger."""
+
+
+class Broken(NamedTuple):
+    """There is an event trigger, but some commands may be without a message, or with a wrong one."""
+
+    why: str
+
+
+class Working(NamedTuple):
+    """The event trigger works. Its stamp moves with each change of it."""
+
+    stamp: str
+
+
+Trigger: TypeAlias = Absent | Broken | Working
+
+
+def trigger_state(conn: psycopg.Connection[Any]) -> Trigger:
+    """The state of the event trigger in the database of a connection."""
+    parameters = {"names": list(TRIGGERS)}
+    found = {it["name"]: it for it in records(conn, _STATE, parameters)}
+    if not found:
+        return Absent()
+    why = next(_faults(found), None)
+    stamp = _digest(json.dumps(found, sort_keys=True))
+    return Working(stamp) if why is None else Broken(why)
+
+
+def _faults(found: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+    for name, (event, function) in TRIGGERS.items():
+        it = found.get(name)
+        if it is None:
+            yield f"{name} is missing"
+        elif it["enabled"] != "A":
+            yield f"{name} is disabled, or not ENABLE ALWAYS"
+        elif (it["event"], it["function"]) != (event, f"walrow.{function}"):
+            yield f"{name} is another one"
+        elif it["owners"] != [it["owner"]]:
+            yield f"{name} and its functions belong to several roles"
+        elif it["sources"] != _SOURCES:
+            yield "its functions were replaced, or are another version's"
+        elif it["setting"] == "off":
+            yield "event_triggers is off"
+
+
+#: The prefix of its messages.
+PREFIX = "walrow.ddl"
+#: The event triggers, with their events and functions.
+TRIGGERS = {
+    "walrow_before": ("ddl_command_start", "emit_ddl"),
+    "walrow_ddl": ("ddl_command_end", "emit_ddl"),
+    "walrow_drop": ("sql_drop", "emit_drop"),
+    "walrow_rewrite": ("table_rewrite", "emit_ddl"),
+}
+_FUNCTIONS = {
+    "described": "pg_catalog.text, pg_catalog.oid",
+    "emit_ddl": "",
+    "emit_drop": "",
+}
+
+
+def _names(names: Iterable[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
+
+
 #: Objects of other roles keep their owners, who may change them later. So the command
 #: takes no other object.
-_REFUSED = """\
+_REFUSED = f"""\
 DECLARE
     path pg_catalog.text := pg_catalog.current_setting('search_path');
     others pg_catalog.text;
@@ -47,16 +133,15 @@ BEGIN
         FROM pg_namespace n
         WHERE n.nspname = 'walrow'
         UNION ALL
-        SELECT 'function walrow.' || p.proname || '()', p.proowner,
-            obj_description(p.oid, 'pg_proc')
+        SELECT 'function walrow.' || p.proname || '(' || oidvectortypes(p.proargtypes) || ')',
+            p.proowner, obj_description(p.oid, 'pg_proc')
         FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-        WHERE n.nspname = 'walrow' AND p.proname IN ('emit_ddl', 'emit_drop')
-            AND p.pronargs = 0
+        WHERE n.nspname = 'walrow' AND p.proname IN ({_names(_FUNCTIONS)})
         UNION ALL
         SELECT 'event trigger ' || e.evtname, e.evtowner,
             obj_description(e.oid, 'pg_event_trigger')
         FROM pg_event_trigger e
-        WHERE e.evtname IN ('walrow_ddl', 'walrow_drop')
+        WHERE e.evtname IN ({_names(TRIGGERS)})
     ) it
     WHERE pg_get_userbyid(it.owner) <> current_user
         OR it.mark IS DISTINCT FROM 'made by walrow ddl-trigger';
@@ -66,16 +151,22 @@ BEGIN
                 || ', and does not touch it: ' || others,
             HINT = 'Drop or rename it, or run this as the role that has made it with walrow.';
     END IF;
-"""
+"""  # noqa: S608 - its own names
 
+_DROPS = "\n".join(
+    [
+        *(f"    DROP EVENT TRIGGER IF EXISTS {name};" for name in TRIGGERS),
+        *(
+            f"    DROP FUNCTION IF EXISTS walrow.{name}({given});"
+            for name, given in _FUNCTIONS.items()
+        ),
+    ]
+)
 _REMOVED = f"""\
 -- Run it as the role that has made the event triggers. It does not lock any table.
 DO LANGUAGE plpgsql $walrow$
 {_REFUSED}
-    DROP EVENT TRIGGER IF EXISTS walrow_ddl;
-    DROP EVENT TRIGGER IF EXISTS walrow_drop;
-    DROP FUNCTION IF EXISTS walrow.emit_ddl();
-    DROP FUNCTION IF EXISTS walrow.emit_drop();
+{_DROPS}
     BEGIN
         DROP SCHEMA IF EXISTS walrow;
     EXCEPTION WHEN dependent_objects_still_exist THEN
@@ -85,6 +176,34 @@ DO LANGUAGE plpgsql $walrow$
 END
 $walrow$;
 """
+
+_MADE_TRIGGERS = "".join(
+    f"""\
+    IF NOT EXISTS (SELECT FROM pg_event_trigger WHERE evtname = '{name}') THEN
+        CREATE EVENT TRIGGER {name} ON {event}
+            {"WHEN TAG IN ('ALTER PUBLICATION') " if event == "ddl_command_start" else ""}EXECUTE FUNCTION walrow.{function}();
+        COMMENT ON EVENT TRIGGER {name} IS 'made by walrow ddl-trigger';
+    END IF;
+    -- Otherwise, session_replication_role = replica would silence it.
+    IF EXISTS (SELECT FROM pg_event_trigger WHERE evtname = '{name}' AND evtenabled = 'O') THEN
+        ALTER EVENT TRIGGER {name} ENABLE ALWAYS;
+    END IF;
+"""  # noqa: S608 - its own names
+    for name, (event, function) in TRIGGERS.items()
+)
+
+_EMITTED = """\
+        -- No command fails because of a message. It is written outside of the block, which is a
+        -- subtransaction.
+    EXCEPTION WHEN OTHERS THEN
+        RETURN;
+    END;
+    FOREACH content IN ARRAY contents LOOP
+        IF pg_catalog.octet_length(content) <= 16000000 THEN
+            PERFORM pg_catalog.pg_logical_emit_message(true, 'walrow.ddl', content);
+        END IF;
+    END LOOP;
+    END $function$"""
 
 _MADE = f"""\
 -- Run it as a superuser, or on a managed server as the role that may create event triggers.
@@ -106,50 +225,215 @@ DO LANGUAGE plpgsql $walrow$
         COMMENT ON SCHEMA walrow IS 'made by walrow ddl-trigger';
     END IF;
 
+    CREATE OR REPLACE FUNCTION walrow.described(command pg_catalog.text, oid pg_catalog.oid)
+    RETURNS pg_catalog.text
+    LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $function$
+    DECLARE
+        -- Version 14 has no schemas in publications.
+        schemas pg_catalog.jsonb := '[]';
+    BEGIN
+        IF pg_catalog.current_setting('server_version_num')::pg_catalog.int4 >= 150000 THEN
+            SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_array(
+                s.pnpubid::pg_catalog.int8, s.pnnspid::pg_catalog.int8)), '[]')
+            INTO schemas
+            FROM pg_catalog.pg_publication_namespace s;
+        END IF;
+        RETURN (
+            WITH RECURSIVE part (oid, kind) AS (
+                SELECT described.oid, NULL::pg_catalog.char
+                UNION
+                -- pg_partition_tree would lock them.
+                SELECT c.oid, c.relkind
+                FROM part p
+                JOIN pg_catalog.pg_inherits i ON i.inhparent = p.oid
+                JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
+            ),
+            place (oid, schema) AS MATERIALIZED (
+                SELECT c.oid, c.relnamespace
+                FROM pg_catalog.pg_class c
+                WHERE c.oid = described.oid
+                    OR c.oid IN (SELECT relid FROM pg_catalog.pg_partition_ancestors(described.oid))
+            )
+            SELECT pg_catalog.jsonb_build_object(
+                'command', command, 'schema', n.nspname, 'table', c.relname,
+                'oid', c.oid::pg_catalog.int8, 'is_partitioned', c.relkind = 'p',
+                'columns', (
+                    SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
+                        'number', a.attnum, 'name', a.attname, 'type', a.atttypid::pg_catalog.int8,
+                        'type_modifier', a.atttypmod) ORDER BY a.attnum), '[]')
+                    FROM pg_catalog.pg_attribute a
+                    WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
+                ),
+                'roots', (
+                    SELECT coalesce(pg_catalog.jsonb_agg(p.oid::pg_catalog.int8), '[]')
+                    FROM place p
+                    WHERE p.oid <> c.oid
+                ),
+                'parts', (
+                    SELECT coalesce(pg_catalog.jsonb_agg(p.oid::pg_catalog.int8), '[]')
+                    FROM part p
+                    WHERE p.kind = 'r'
+                ),
+                'publications', (
+                    SELECT coalesce(pg_catalog.jsonb_object_agg(b.oid::pg_catalog.int8, pg_catalog.concat(
+                        CASE WHEN b.pubinsert THEN 'i' END, CASE WHEN b.pubupdate THEN 'u' END,
+                        CASE WHEN b.pubdelete THEN 'd' END, CASE WHEN b.pubtruncate THEN 't' END)),
+                        '{{}}')
+                    FROM pg_catalog.pg_publication b
+                    WHERE (b.puballtables OR EXISTS (
+                            SELECT FROM pg_catalog.pg_publication_rel r JOIN place p ON p.oid = r.prrelid
+                            WHERE r.prpubid = b.oid
+                                AND (pg_catalog.to_jsonb(r) ->> 'prexcept')::pg_catalog.bool IS NOT TRUE
+                        ) OR EXISTS (
+                            SELECT FROM pg_catalog.jsonb_array_elements(schemas) s JOIN place p
+                                ON p.schema::pg_catalog.int8 = (s ->> 1)::pg_catalog.int8
+                            WHERE (s ->> 0)::pg_catalog.int8 = b.oid::pg_catalog.int8
+                        ))
+                        AND NOT EXISTS (
+                            SELECT FROM pg_catalog.pg_publication_rel r JOIN place p ON p.oid = r.prrelid
+                            WHERE r.prpubid = b.oid
+                                AND (pg_catalog.to_jsonb(r) ->> 'prexcept')::pg_catalog.bool
+                        )
+                ))::pg_catalog.text
+            FROM pg_catalog.pg_class c
+            JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+            WHERE c.oid = described.oid AND c.relkind IN ('r', 'p') AND c.relpersistence <> 't'
+        );
+    END $function$;
+    COMMENT ON FUNCTION walrow.described(text, oid) IS 'made by walrow ddl-trigger';
+
     CREATE OR REPLACE FUNCTION walrow.emit_ddl() RETURNS pg_catalog.event_trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+    DECLARE
+        contents pg_catalog.text[];
+        content pg_catalog.text;
+        rewritten pg_catalog.oid;
     BEGIN
-        PERFORM pg_catalog.pg_logical_emit_message(true, 'walrow.ddl', pg_catalog.jsonb_build_object(
-            'command', found.command, 'schema', n.nspname, 'table', c.relname,
-            'oid', c.oid::pg_catalog.int8,
-            'columns', (
-                SELECT coalesce(pg_catalog.jsonb_agg(pg_catalog.jsonb_build_object(
-                    'number', a.attnum, 'name', a.attname, 'type', a.atttypid::pg_catalog.int8,
-                    'type_modifier', a.atttypmod) ORDER BY a.attnum), '[]')
-                FROM pg_catalog.pg_attribute a
-                WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-            ))::pg_catalog.text)
-        FROM (
-            SELECT DISTINCT objid, command_tag AS command
-            FROM pg_catalog.pg_event_trigger_ddl_commands()
-            WHERE classid = 'pg_catalog.pg_class'::pg_catalog.regclass
-        ) found
-        JOIN pg_catalog.pg_class c ON c.oid = found.objid AND c.relkind IN ('r', 'p')
-            AND c.relpersistence = 'p'
-        JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace;
-    END $function$;
+    BEGIN
+        IF tg_event = 'ddl_command_start' THEN
+            -- With the messages of the end, it shows that no change of them is missing.
+            SELECT ARRAY[pg_catalog.jsonb_build_object('command', tg_tag, 'before',
+                pg_catalog.jsonb_object_agg(b.oid::pg_catalog.int8, b.xmin::pg_catalog.text))::pg_catalog.text]
+            INTO contents
+            FROM pg_catalog.pg_publication b;
+        ELSIF tg_event = 'table_rewrite' THEN
+            rewritten := pg_catalog.pg_event_trigger_table_rewrite_oid();
+            SELECT ARRAY[pg_catalog.jsonb_build_object('command', tg_tag, 'rewritten', rewritten::pg_catalog.int8,
+                'roots', coalesce(pg_catalog.jsonb_agg(a.relid::pg_catalog.oid::pg_catalog.int8), '[]'),
+                'reason', pg_catalog.pg_event_trigger_table_rewrite_reason())::pg_catalog.text]
+            INTO contents
+            FROM pg_catalog.pg_partition_ancestors(rewritten) a
+            WHERE EXISTS (SELECT FROM pg_catalog.pg_class c WHERE c.oid = rewritten AND c.relpersistence <> 't');
+        ELSE
+            WITH found AS MATERIALIZED (
+                SELECT DISTINCT classid, objid, command_tag FROM pg_catalog.pg_event_trigger_ddl_commands()
+            )
+            SELECT pg_catalog.array_agg(it.content) INTO contents
+            FROM (
+                SELECT walrow.described(f.command_tag, coalesce(r.prrelid, f.objid)) AS content
+                FROM found f
+                LEFT JOIN pg_catalog.pg_publication_rel r
+                    ON r.oid = f.objid AND f.classid = 'pg_catalog.pg_publication_rel'::pg_catalog.regclass
+                WHERE r.oid IS NOT NULL OR f.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+                UNION ALL
+                SELECT pg_catalog.jsonb_build_object('command', f.command_tag,
+                    'publication', b.oid::pg_catalog.int8, 'xmin', b.xmin::pg_catalog.text,
+                    'options', (pg_catalog.to_jsonb(b) - 'pubname' - 'pubowner')::pg_catalog.text,
+                    'operations', pg_catalog.concat(
+                        CASE WHEN b.pubinsert THEN 'i' END, CASE WHEN b.pubupdate THEN 'u' END,
+                        CASE WHEN b.pubdelete THEN 'd' END, CASE WHEN b.pubtruncate THEN 't' END)
+                    )::pg_catalog.text
+                FROM found f JOIN pg_catalog.pg_publication b ON b.oid = f.objid
+                WHERE f.classid = 'pg_catalog.pg_publication'::pg_catalog.regclass
+                UNION ALL
+                SELECT pg_catalog.jsonb_build_object('command', f.command_tag,
+                    'type', y.oid::pg_catalog.int8, 'definitions', (
+                        SELECT coalesce(pg_catalog.jsonb_object_agg(d.key, d.definition), '{{}}')
+                        FROM (
+                            SELECT 'label ' || e.oid, e.enumlabel::pg_catalog.text
+                            FROM pg_catalog.pg_enum e
+                            WHERE e.enumtypid = y.oid
+                            UNION ALL
+                            SELECT 'attribute ' || y.oid || '.' || a.attnum,
+                                pg_catalog.concat_ws(' ', a.atttypid, a.atttypmod, a.attname)
+                            FROM pg_catalog.pg_attribute a
+                            WHERE a.attrelid = y.typrelid AND y.typtype = 'c' AND a.attnum > 0
+                                AND NOT a.attisdropped
+                        ) d (key, definition)
+                    ))::pg_catalog.text
+                FROM found f
+                JOIN pg_catalog.pg_type y ON y.typtype IN ('c', 'e') AND CASE f.classid
+                    WHEN 'pg_catalog.pg_type'::pg_catalog.regclass THEN y.oid = f.objid
+                    WHEN 'pg_catalog.pg_class'::pg_catalog.regclass THEN y.typrelid = f.objid END
+                LEFT JOIN pg_catalog.pg_class c ON c.oid = y.typrelid
+                WHERE c.relkind IS NULL OR c.relkind = 'c'
+            ) it
+            WHERE it.content IS NOT NULL;
+        END IF;
+        contents := coalesce(contents, '{{}}');
+{_EMITTED};
     COMMENT ON FUNCTION walrow.emit_ddl() IS 'made by walrow ddl-trigger';
 
     CREATE OR REPLACE FUNCTION walrow.emit_drop() RETURNS pg_catalog.event_trigger
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $function$
+    DECLARE
+        contents pg_catalog.text[];
+        content pg_catalog.text;
     BEGIN
-        PERFORM pg_catalog.pg_logical_emit_message(true, 'walrow.ddl', pg_catalog.jsonb_build_object(
-            'command', tg_tag, 'schema', schema_name, 'table', object_name,
-            'oid', objid::pg_catalog.int8, 'columns', NULL)::pg_catalog.text)
-        FROM pg_catalog.pg_event_trigger_dropped_objects()
-        WHERE object_type = 'table' AND NOT is_temporary;
-    END $function$;
+    BEGIN
+        contents := ARRAY(
+            SELECT coalesce(
+                CASE d.object_type
+                    WHEN 'publication relation' THEN walrow.described(tg_tag, pg_catalog.to_regclass(
+                        pg_catalog.format('%I.%I', d.address_names[1], d.address_names[2])))
+                    -- With a type, for example.
+                    WHEN 'table column' THEN walrow.described(tg_tag, d.objid) END,
+                CASE WHEN d.object_type = 'table' THEN pg_catalog.jsonb_build_object(
+                    'command', tg_tag, 'schema', d.schema_name, 'table', d.object_name,
+                    'oid', d.objid::pg_catalog.int8, 'columns', NULL)::pg_catalog.text END)
+            FROM pg_catalog.pg_event_trigger_dropped_objects() d
+            WHERE d.object_type IN ('table', 'table column', 'publication relation')
+                AND NOT d.is_temporary
+        );
+        contents := pg_catalog.array_remove(contents, NULL);
+{_EMITTED};
     COMMENT ON FUNCTION walrow.emit_drop() IS 'made by walrow ddl-trigger';
 
-    IF NOT EXISTS (SELECT FROM pg_event_trigger WHERE evtname = 'walrow_ddl') THEN
-        CREATE EVENT TRIGGER walrow_ddl ON ddl_command_end EXECUTE FUNCTION walrow.emit_ddl();
-        COMMENT ON EVENT TRIGGER walrow_ddl IS 'made by walrow ddl-trigger';
-    END IF;
-    IF NOT EXISTS (SELECT FROM pg_event_trigger WHERE evtname = 'walrow_drop') THEN
-        CREATE EVENT TRIGGER walrow_drop ON sql_drop EXECUTE FUNCTION walrow.emit_drop();
-        COMMENT ON EVENT TRIGGER walrow_drop IS 'made by walrow ddl-trigger';
-    END IF;
+{_MADE_TRIGGERS}
     PERFORM set_config('search_path', path, true);
 END
 $walrow$;
 """  # noqa: S608 - there is nothing of a user in it
+
+
+def _digest(text: str) -> str:
+    return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
+
+
+#: Digests of what its functions do, by their names.
+_SOURCES = {
+    name: _digest(body)
+    for name, body in re.findall(
+        r"REPLACE FUNCTION walrow\.(\w+)\(.*?AS \$function\$(.*?)\$function\$;",
+        _MADE,
+        re.DOTALL,
+    )
+}
+_STATE = """
+SELECT jsonb_build_object(
+    'name', e.evtname, 'enabled', e.evtenabled, 'event', e.evtevent, 'changed', e.xmin::text,
+    'tags', e.evttags, 'owner', e.evtowner::bigint, 'function', e.evtfoid::regproc::text,
+    'owners', f.owners, 'sources', f.sources, 'functions', f.changed,
+    'setting', current_setting('event_triggers', true)
+)::text
+FROM pg_event_trigger e
+CROSS JOIN (
+    SELECT jsonb_agg(DISTINCT p.proowner::bigint) AS owners,
+        jsonb_object_agg(p.proname, md5(p.prosrc)) AS sources,
+        string_agg(p.xmin::text, ' ' ORDER BY p.proname) AS changed
+    FROM pg_proc p
+    WHERE p.pronamespace = (SELECT oid FROM pg_namespace WHERE nspname = 'walrow')
+        AND p.proname IN ('described', 'emit_ddl', 'emit_drop')
+) f
+WHERE e.evtname = ANY (%(names)s::text[])
+"""

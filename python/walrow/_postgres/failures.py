@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from walrow._postgres.known_bugs import known_bugs
 from walrow.errors import ConnectionLostError, ReplicationError
 
 
@@ -57,13 +58,18 @@ def _is_refused(reason: str) -> bool:
 
 
 def stream_error(
-    sqlstate: str | None, slot: str, publications: tuple[str, ...]
+    sqlstate: str | None,
+    slot: str,
+    publications: tuple[str, ...],
+    version: int = 0,
 ) -> ReplicationError:
     """The error of a stream that the server ended.
 
     The server's text may contain data, so it is left to the server's log.
     """
     hint = _HINTS.get(sqlstate or "", "the server's log says more")
+    bugs = [bug for bug in known_bugs(version) if bug.sqlstate == sqlstate is not None]
+    hint = "; or ".join([hint, *(bug.words(version) for bug in bugs)])
     reason = (
         f'the server ended the stream of slot "{slot}", SQLSTATE {sqlstate}; {hint}'
     )

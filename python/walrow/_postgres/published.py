@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from walrow._lsn import Lsn
 from walrow._postgres.session import records
-from walrow.errors import OptionError
+from walrow.errors import Error, OptionError
 
 
 class PublishedTable(NamedTuple):
@@ -24,9 +23,6 @@ class PublishedTable(NamedTuple):
         filters: The row filters of its publications, as SQL: a row that one of them accepts
             is published. Empty without a filter.
         parts: The tables that have its rows: its partitions, or itself.
-        is_chosen: Whether it was chosen for a publication. Otherwise all tables, or those of
-            its schema, are published, so that a new one has no earlier rows.
-        is_partition: Whether it was created as a partition.
         memberships: Why it is published.
         last_column: The greatest attribute number that it has had.
         altered: The numbers of the columns that were altered after its `pg_class` row changed
@@ -36,6 +32,8 @@ class PublishedTable(NamedTuple):
         definitions: The attributes of the composite types and the labels of the enums that
             its columns contain, by what the server knows them by.
         has_altered_types: Whether one of these was altered after the table was created.
+        primary_key: The columns of its primary key, in the key's order.
+        stamp: The transactions that changed its catalog rows last.
     """
 
     oid: int
@@ -44,14 +42,14 @@ class PublishedTable(NamedTuple):
     columns: list[PublishedColumn]
     filters: list[str]
     parts: list[TablePart]
-    is_chosen: bool
-    is_partition: bool
     memberships: list[Membership]
     last_column: int
     altered: list[int]
     dropped: list[list[int]]
     definitions: dict[str, str]
     has_altered_types: bool
+    primary_key: Sequence[str] = ()
+    stamp: str = ""
 
 
 class PublishedColumn(NamedTuple):
@@ -64,6 +62,9 @@ class PublishedColumn(NamedTuple):
         type_modifier: Its type modifier, or -1.
         has_default: Whether rows that exist when it is added may get a value.
         expression: The OID of its expression, if it is generated.
+        is_filled: Whether rows that existed when it was added have a value that is not in their
+            files (`atthasmissing`).
+        changed: The transaction that changed its `pg_attribute` row last.
     """
 
     number: int
@@ -72,6 +73,8 @@ class PublishedColumn(NamedTuple):
     type_modifier: int
     has_default: bool
     expression: int | None
+    is_filled: bool
+    changed: int
 
 
 class TablePart(NamedTuple):
@@ -80,7 +83,6 @@ class TablePart(NamedTuple):
     Attributes:
         oid: Its OID.
         quoted: Its name as SQL.
-        is_born: Whether it was created as a partition.
         file: The number of its file, which changes when it is truncated or rewritten.
         toast: The OID of its TOAST table, which changes when ALTER TABLE rewrites it. None
             without one.
@@ -94,7 +96,6 @@ class TablePart(NamedTuple):
 
     oid: int
     quoted: str
-    is_born: bool
     file: int
     toast: int | None
     persistence: str
@@ -176,7 +177,8 @@ def with_rows(
 class Stamps(NamedTuple):
     """Digests that move with all that `published_tables` reads. They are read much faster.
 
-    Statistics, privileges, indexes and others that change no row do not move them.
+    Statistics, other indexes and others that change no row of the catalog that describes a table do
+    not move them.
 
     Attributes:
         general: The digest of everything that concerns several tables.
@@ -206,36 +208,28 @@ def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps
 
 def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     """A query with its parts. Version 14 has no schemas of publications."""
-    has_schemas = conn.info.server_version >= _HAS_SCHEMAS
+    has_schemas = conn.info.server_version >= HAS_SCHEMAS
     sql = sql.replace("{published}", PUBLISHED)
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
     return sql.replace("{schema_stamp}", _SCHEMA_STAMP if has_schemas else "")
 
 
-def last_oid(conn: psycopg.Connection[Any]) -> int:
-    """The greatest OID of a relation. Later ones are greater, until OIDs wrap around."""
-    (found,) = records(conn, "SELECT to_jsonb(max(oid)::bigint)::text FROM pg_class")
-    return int(found)
-
-
-def end_of_wal(conn: psycopg.Connection[Any]) -> Lsn:
-    """A position behind everything that was committed and flushed."""
-    (found,) = records(conn, _END_OF_WAL)
-    return Lsn(found)
-
-
-def check_named(tables: Sequence[PublishedTable], names: Sequence[str]) -> None:
-    """Refuses tables that are not published."""
+def unpublished(
+    tables: Sequence[PublishedTable], names: Sequence[str]
+) -> dict[str, Error]:
+    """The errors for names that no published table has, by name."""
     published = {table.name for table in tables}
-    if missing := [name for name in names if name not in published]:
-        text = (
-            f"no table {', '.join(missing)} in the publication: add it with"
-            " ALTER PUBLICATION, or name another one as schema.name"
+    return {
+        name: OptionError(
+            f"no table {name} in the publication: add it with ALTER PUBLICATION, or name "
+            "another one as schema.name"
         )
-        raise OptionError(text)
+        for name in names
+        if name not in published
+    }
 
 
-_HAS_SCHEMAS = 150_000
+HAS_SCHEMAS = 150_000
 _SCHEMAS = """
             UNION ALL
             SELECT s.pnpubid, concat_ws(' ', 'schema', s.oid, s.xmin, t.path)
@@ -253,19 +247,24 @@ _SCHEMA_STAMP = """
 _STAMP = """
 WITH relation AS MATERIALIZED (
     SELECT c.oid, c.relkind, hash_record_extended(ROW(
-        c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
+        c.xmin::text, c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
         c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0) AS stamp
     FROM pg_class c
     WHERE c.relkind IN ('r', 'p', 'c') AND c.relpersistence <> 't' AND c.oid >= 16384
 ),
 columns AS MATERIALIZED (
     SELECT a.attrelid, sum(hash_record_extended(ROW(
-        a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
+        a.xmin::text, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
         a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 0))
         AS stamp
     FROM pg_attribute a
     WHERE a.attrelid >= 16384 AND a.attnum > 0
     GROUP BY a.attrelid
+),
+primary_keys AS MATERIALIZED (
+    SELECT i.indrelid, hash_record_extended(ROW(i.indexrelid, i.indkey::text), 0) AS stamp
+    FROM pg_index i
+    WHERE i.indisprimary AND i.indrelid >= 16384
 ),
 expressions AS MATERIALIZED (
     SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
@@ -308,17 +307,14 @@ SELECT jsonb_build_object(
     'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
     'tables', (
         SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, x.stamp), 0)), '{}')
+            ROW(r.stamp, a.stamp, k.stamp, x.stamp), 0)), '{}')
         FROM relation r
         LEFT JOIN columns a ON a.attrelid = r.oid
+        LEFT JOIN primary_keys k ON k.indrelid = r.oid
         LEFT JOIN expressions x ON x.adrelid = r.oid
         WHERE r.relkind <> 'c'
     )
 )::text
-"""
-_END_OF_WAL = """
-SELECT to_jsonb(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-    ELSE pg_current_wal_flush_lsn() END)::text
 """
 #: The entries of publications, as the beginning of a query: a row for each publication of a table.
 PUBLISHED = """
@@ -376,14 +372,17 @@ SELECT jsonb_build_object(
             'quoted', quote_ident(a.attname),
             'type_oid', a.atttypid::bigint,
             'type_modifier', a.atttypmod,
-            'has_default', a.atthasdef OR a.atthasmissing OR a.attnotnull
-                OR a.attidentity <> '' OR y.typdefault IS NOT NULL
+            'has_default', a.atthasdef OR a.attnotnull OR a.attidentity <> ''
+                OR y.typdefault IS NOT NULL,
+            -- A new file has the value in the rows.
+            'is_filled', a.atthasmissing
                 -- Only tables with rows have the value that old rows get.
                 OR c.relkind = 'p' AND EXISTS (
                     SELECT FROM pg_partition_tree(c.oid) t
                     JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
                     WHERE m.atthasmissing
                 ),
+            'changed', a.xmin::text::bigint,
             'expression', (
                 SELECT x.oid::bigint
                 FROM pg_attrdef x
@@ -398,18 +397,6 @@ SELECT jsonb_build_object(
             AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
     ),
     'filters', p.filters,
-    'is_chosen', EXISTS (
-        SELECT FROM pg_publication_rel r
-        JOIN pg_publication b ON b.oid = r.prpubid
-        WHERE b.pubname = ANY (%(publications)s::text[])
-            -- From version 19 on: an excepted table is not published by its entry.
-            AND (to_jsonb(r) ->> 'prexcept')::bool IS NOT TRUE
-            AND r.prrelid IN (
-                SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
-    ),
-    'is_partition', coalesce((
-        SELECT i.xmin = c.xmin FROM pg_inherits i WHERE i.inhrelid = c.oid LIMIT 1
-    ), false),
     'memberships', (
         WITH place (oid, number, path) AS (
             -- An ancestor's entry counts while the table is attached to it.
@@ -448,6 +435,14 @@ SELECT jsonb_build_object(
         JOIN pg_publication b ON b.oid = e.publication
         WHERE b.pubname = ANY (%(publications)s::text[])
     ),
+    'primary_key', (
+        SELECT coalesce(jsonb_agg(a.attname ORDER BY k.place), '[]')
+        FROM pg_index i
+        CROSS JOIN unnest((i.indkey::int2[])[0:i.indnkeyatts - 1])
+            WITH ORDINALITY AS k (number, place)
+        JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.number
+        WHERE i.indrelid = c.oid AND i.indisprimary
+    ),
     'last_column', c.relnatts,
     'altered', (
         SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
@@ -464,13 +459,15 @@ SELECT jsonb_build_object(
     ),
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
+    'stamp', concat_ws(' ', c.xmin, d.stamp, (
+        SELECT hash_array_extended(array_agg(a.xmin::text ORDER BY a.attnum), 0)
+        FROM pg_attribute a
+        WHERE a.attrelid = c.oid AND a.attnum > 0
+    )),
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
             'quoted', format('%%I.%%I', m.nspname, t.relname),
-            'is_born', coalesce((
-                SELECT i.xmin = t.xmin FROM pg_inherits i WHERE i.inhrelid = t.oid LIMIT 1
-            ), false),
             'file', t.relfilenode::bigint,
             'toast', nullif(t.reltoastrelid::bigint, 0),
             'persistence', t.relpersistence,
@@ -533,7 +530,8 @@ CROSS JOIN LATERAL (
             FILTER (WHERE i.definition IS NOT NULL), '{}') AS definitions,
         coalesce(bool_or(age(i.xmin) < age(s.xmin)
             OR i.xmin = s.xmin AND i.cmin::text::bigint > s.cmin::text::bigint), false)
-            AS is_any_altered
+            AS is_any_altered,
+        hash_array_extended(array_agg(i.xmin::text ORDER BY i.key), 0) AS stamp
     FROM used u
     JOIN pg_type y ON y.oid = u.oid
     -- A system column's row is as old as the table.

@@ -269,7 +269,10 @@ class ReplicationStream(CopyBoth):
             # An error of libpq, not of the server.
             self._end(lost("it ended inside a message"))
         else:
-            failure = stream_error(sqlstate.decode(), self._slot, self._publications)
+            version = self._pgconn.server_version
+            failure = stream_error(
+                sqlstate.decode(), self._slot, self._publications, version
+            )
             self._end(failure)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Any
 
 import psycopg
 
 from walrow._lsn import Lsn
-from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.commands import identify_system
+from walrow._postgres.connecting import connect, connect_for_sql
 from walrow._postgres.failures import OBJECT_IN_USE
 from walrow._postgres.session import records
 from walrow._postgres.waiting import OpenTransaction, time_of
@@ -17,8 +19,35 @@ from walrow._waiting import pause
 from walrow.errors import ReplicationError
 
 
-def position_of_now(given: dict[str, Any]) -> Lsn:
-    """A position behind everything that is committed, which the server will reach.
+def has_other_positions(conn: psycopg.Connection[Any]) -> bool:
+    """Whether the server's SQL functions return other LSNs than its streams have.
+
+    Some managed servers, whose storage is not PostgreSQL's, do so.
+
+    Args:
+        conn: A replication connection.
+    """
+    before, is_standby = _flushed(conn)
+    position = identify_system(conn).xlogpos
+    after, _ = _flushed(conn)
+    return not is_standby and not before <= position <= after
+
+
+def position_of_now(given: dict[str, Any], *, is_other: bool) -> Lsn:
+    """A position of streams, behind everything that is committed, which the server will reach.
+
+    Args:
+        given: The connection parameters.
+        is_other: Whether the server has other positions in SQL.
+    """
+    with connect_for_sql(given) as conn:
+        return position_after(conn, given, is_other=is_other)
+
+
+def position_after(
+    conn: psycopg.Connection[Any], given: dict[str, Any], *, is_other: bool
+) -> Lsn:
+    """As `position_of_now`, behind everything that an ordinary connection has seen.
 
     Commits that did not wait are flushed a moment later. Other records may wait for the next
     commit, and a walsender waits for their end: so if the flush does not come, this makes a
@@ -26,17 +55,25 @@ def position_of_now(given: dict[str, Any]) -> Lsn:
     """
     now = time.monotonic()
     ends, commits = now + _FLUSH_SECONDS, now + _PATIENCE_SECONDS
-    with connect_for_sql(given) as conn:
-        while True:
-            row = conn.execute(_ENDS_OF_WAL).fetchone()
-            written, flushed = row or (0, 0)
-            # The end of the written WAL may be a page's header, where no record ends.
-            if flushed >= written or time.monotonic() > ends:
-                return Lsn(int(min(written, flushed)))
-            if time.monotonic() > commits:
-                commits = ends
-                conn.execute(_COMMIT)
-            pause(0.02)
+    while True:
+        row = conn.execute(_ENDS_OF_WAL).fetchone()
+        written, flushed = row or (0, 0)
+        if flushed >= written or time.monotonic() > ends:
+            break
+        if time.monotonic() > commits:
+            commits = ends
+            conn.execute(_COMMIT)
+        pause(0.02)
+    if is_other:
+        with closing(connect(given)) as stream:
+            return identify_system(stream).xlogpos
+    # The end of the written WAL may be a page's header, where no record ends.
+    return Lsn(int(min(written, flushed)))
+
+
+def _flushed(conn: psycopg.Connection[Any]) -> tuple[int, bool]:
+    row = conn.execute(_FLUSHED).fetchone()
+    return (0, True) if row is None else (int(row[0]), bool(row[1]))
 
 
 def prepared_transactions(
@@ -93,6 +130,11 @@ WHERE p.database = current_database() AND EXISTS (
         AND t.pubname = ANY (%(publications)s)
 )
 ORDER BY p.prepared, p.gid
+"""
+_FLUSHED = """
+SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery()
+    THEN pg_catalog.pg_current_wal_flush_lsn() - '0/0' ELSE 0 END,
+    pg_catalog.pg_is_in_recovery()
 """
 _ENDS_OF_WAL = """
 SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()

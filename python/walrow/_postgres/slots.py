@@ -113,13 +113,14 @@ def _lsn(text: str | None) -> Lsn | None:
 _SLOTS = """
 SELECT (to_jsonb(s) || jsonb_build_object(
     'application_name', a.application_name,
-    'kept_bytes', pg_wal_lsn_diff(
-        CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
-        ELSE pg_current_wal_lsn() END,
-        s.restart_lsn
-    )
+    -- Before the slot: such a position is of no use.
+    'kept_bytes', CASE WHEN e.wal >= s.restart_lsn THEN e.wal - s.restart_lsn END
 ))::text
 FROM pg_replication_slots s
+CROSS JOIN (
+    SELECT CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn()
+        ELSE pg_current_wal_lsn() END
+) e (wal)
 LEFT JOIN pg_stat_activity a ON a.pid = s.active_pid
 ORDER BY s.slot_name
 """

@@ -6,6 +6,7 @@ that. A load makes a table whole again.
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import threading
 import time
@@ -21,13 +22,24 @@ from walrow._core import LogObjects
 from walrow._log.marks import Why
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
-from walrow._log.questions import first_xid, truncates
+from walrow._log.questions import first_row, truncates
+from walrow._log.told import Message, told_by
 from walrow._lsn import Lsn
 from walrow._postgres import published
+from walrow._postgres.births import births
 from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.ddl_trigger import (
+    PREFIX,
+    Absent,
+    Broken,
+    Trigger,
+    Working,
+    trigger_state,
+)
 from walrow._postgres.preflight.finding import listed
 from walrow._postgres.published import PublishedTable, Stamps
 from walrow._postgres.running import literal
+from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
 from walrow._receive.marks import (
     Look,
@@ -35,8 +47,10 @@ from walrow._receive.marks import (
     after_load,
     after_look,
     at_beginning,
+    newcomers,
     settled,
 )
+from walrow._receive.told import Heard, after_messages, first_place, unmoved
 from walrow._results import counted
 from walrow.errors import Error, LogError
 from walrow.log import Log
@@ -54,6 +68,7 @@ class Completeness:
         publications: Sequence[str],
         note: Callable[[str], None],
         aged: Callable[[], None],
+        trigger: Callable[[bool], None],
     ) -> None:
         """Stores the arguments.
 
@@ -64,12 +79,13 @@ class Completeness:
             publications: The publications.
             note: Is called with messages for the user.
             aged: Is called when a type was altered, so that the log needs the catalog again.
+            trigger: Is called with whether the database has an event trigger of walrow.
         """
         self._given = {**given, "connect_timeout": 5}
         self._asker = asker
         self._log = log
         self._publications = publications
-        self._note, self._aged = note, aged
+        self._note, self._aged, self._tell_trigger = note, aged, trigger
         self._lock = threading.Lock()
         self._due = 0.0
         self._seen = -1
@@ -79,20 +95,38 @@ class Completeness:
         #: The stamps of the last look. None in a new process, which looks at everything.
         self._stamps: Stamps | None = None
         self._look: Look | None = None
+        self._trigger: Trigger = Absent()
+        #: The last message that the log took. It may have had others before this process.
+        self._last_message: Lsn | None = None
+        self._has_read = False
+        self._has_exceptions = False
 
-    def look(self, durable: Lsn, catalogs: int) -> None:
+    def look(
+        self,
+        durable: Lsn,
+        catalogs: int,
+        *,
+        readable: Lsn,
+        message: Lsn | None,
+        is_other: bool,
+    ) -> None:
         """Compares in the background, if it is time, or the catalog was read again.
 
         Args:
             durable: Where the log ends.
             catalogs: How often the catalog was read.
+            readable: Readers see everything up to it.
+            message: The last transaction with a message that the log took in this process.
+            is_other: Whether the server has other positions in SQL.
         """
+        self._last_message = message
         now = time.monotonic()
         if now < self._due and catalogs == self._seen:
             return
         if self._answer is None or self._answer.done():
             self._due, self._seen = now + _LOOK_SECONDS, catalogs
-            self._answer = self._asker.ask(partial(self._compare, durable))
+            compare = partial(self._compare_if_possible, durable, readable, is_other)
+            self._answer = self._asker.ask(compare)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
         """Records what a log lacks that begins with a slot, and not with a load.
@@ -117,15 +151,32 @@ class Completeness:
             conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
             conn.execute("SET LOCAL lock_timeout = '2s'")
             conn.execute("SET LOCAL statement_timeout = '10s'")
-            last = published.last_oid(conn)
             tables = published.published_tables(conn, self._publications, sized=False)
             lacking = published.with_rows(conn, tables)
-        record = at_beginning(tables, lacking, last, start)
+        record = at_beginning(tables, lacking, self._publications, start)
         self._store(record._replace(marks={}), record)
 
-    def compare_now(self, durable: Lsn) -> Future[None]:
-        """Compares once more, up to where the log ends. All that is durable is published."""
-        return self._asker.ask(partial(self._compare, durable))
+    def look_last(self, durable: Lsn, *, is_other: bool) -> Future[Lsn]:
+        """Compares once more. The answer is a position of the stream behind all that it has seen."""
+
+        def compare(conn: psycopg.Connection[Any]) -> Lsn:
+            while not self._compare(durable, Lsn(0), is_other, conn):
+                pass
+            return position_after(conn, self._given, is_other=is_other)
+
+        return self._asker.ask(compare)
+
+    def settle(self, durable: Lsn, message: Lsn | None) -> None:
+        """Compares what the looks have left open with the log, which is published up to here.
+
+        Raises:
+            LogError: It cannot be read, or the record is damaged.
+        """
+        self._last_message = message
+        with self._lock:
+            before = self._record()
+            told = self._told_in_log(before, durable, is_last=True)
+            self._store(before, self._compared(told, durable, durable))
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -143,26 +194,15 @@ class Completeness:
     def _object(self, name: str) -> bytes:
         return LogObjects(self._log).read(name)[0]
 
-    def _compare(self, durable: Lsn, conn: psycopg.Connection[Any]) -> None:
-
-        generation = self._generation
+    def _compare_if_possible(
+        self,
+        durable: Lsn,
+        readable: Lsn,
+        is_other: bool,  # noqa: FBT001 -- of a partial
+        conn: psycopg.Connection[Any],
+    ) -> None:
         try:
-            # Before the tables: what changes meanwhile moves the next ones.
-            stamps = published.stamps(conn, self._publications)
-            before, look = self._stamps, None
-            moved = None if before is None else stamps.moved(before)
-            if moved is None or moved:
-                # First: a relation that is created between them is looked at again.
-                last = published.last_oid(conn)
-                tables = published.published_tables(
-                    conn, self._publications, sized=False, oids=moved
-                )
-                seen = published.end_of_wal(conn)
-                look = Look(tables, last, durable, seen, moved)
-            with self._lock:
-                if generation == self._generation:
-                    self._take(look, durable)
-                    self._stamps = stamps
+            self._compare(durable, readable, is_other, conn)
         except LogError as error:
             # After another error, the next look tries again.
             if error.code == "damaged" and not self._is_damaged:
@@ -173,28 +213,104 @@ class Completeness:
             # The next look tries again.
             pass
 
-    def _take(self, look: Look | None, durable: Lsn) -> None:
+    def _compare(
+        self,
+        durable: Lsn,
+        readable: Lsn,
+        is_other: bool,  # noqa: FBT001 -- as above
+        conn: psycopg.Connection[Any],
+    ) -> bool:
+        """Returns whether no load has come between."""
+        generation = self._generation
+        # Before the tables: what changes meanwhile moves the next ones.
+        self._has_exceptions = conn.info.server_version >= _HAS_EXCEPTIONS
+        self._see_trigger(trigger_state(conn))
+        stamps = published.stamps(conn, self._publications)
+        before, look = self._stamps, None
+        moved = None if before is None else stamps.moved(before)
+        if moved is None or moved:
+            names = self._publications
+            tables = published.published_tables(conn, names, sized=False, oids=moved)
+            record = self._record()
+            new = newcomers(record, tables)
+            found = births(conn, names, record.publications or names, new)
+            seen = position_after(conn, self._given, is_other=is_other)
+            last_oid = max(stamps.tables, default=0)
+            look = Look(
+                tables, names, durable, seen, moved, found, last_oid, self._stamp
+            )
+        with self._lock:
+            if generation != self._generation:
+                return False
+            self._take(look, durable, readable)
+            self._stamps = stamps
+        return True
+
+    @property
+    def _stamp(self) -> str | None:
+        return self._trigger.stamp if isinstance(self._trigger, Working) else None
+
+    def _see_trigger(self, found: Trigger) -> None:
+        if isinstance(found, Broken) and found != self._trigger:
+            self._note(f"{_UNRELIABLE}: {found.why}")
+        self._trigger = found
+        self._tell_trigger(not isinstance(found, Absent))
+
+    def _take(self, look: Look | None, durable: Lsn, readable: Lsn) -> None:
         before = self._record()
         after = before._replace(position=durable)
+        if look is None and before.told is not None:
+            after = after._replace(told=unmoved(before.told, durable, self._stamp))
         if look is not None:
             after = after_look(before, look)
             self._look = look if self._look is None else look.joined(self._look)
-        self._store(before, self._tables_in_log(after, durable))
+        # If the log cannot be read now, the next look tries again.
+        with contextlib.suppress(Error, OSError):
+            after = self._told_in_log(after, readable, is_last=False)
+            after = self._compared(after, durable, readable)
+        self._store(before, after)
 
-    def _tables_in_log(self, record: Published, durable: Lsn) -> Published:
-        """Compares what waits for the log with the log."""
-        if not record.young and not record.new_files:
+    def _told_in_log(
+        self, record: Published, readable: Lsn, *, is_last: bool
+    ) -> Published:
+        """Compares the record with the messages of the event trigger in the log."""
+        told = record.told
+        if told is None:
             return record
-        try:
+        start, last = first_place(told), self._last_message
+        heard = Heard([], readable, is_last=is_last)
+        if not self._has_read or (last is not None and last >= start):
             log = Log(self._log)
-            tables = {table.oid: table for table in log.tables()}
-            questions = Questions(
-                partial(truncates, log._log), partial(first_xid, log._log)
+            found = log._log.messages(PREFIX, start)
+            heard = heard._replace(
+                messages=[
+                    Message(lsn, xid, not is_doubtful, it)
+                    for lsn, xid, is_doubtful, content in found
+                    if (it := told_by(content)) is not None
+                ],
+                end=log.end,
+                truncates=partial(truncates, log._log),
+                has_exceptions=self._has_exceptions,
             )
-            return settled(record, tables, log.end, durable, questions)
-        except (Error, OSError):
-            # The next look tries again.
+        after, silent = after_messages(record, heard)
+        self._has_read = True
+        if silent:
+            tables = record.tables or {}
+            names = listed(sorted(tables[oid]["name"] for oid in silent))
+            self._note(f"{_UNRELIABLE}: no message came of a change of {names}")
+        return after
+
+    def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
+        """Compares what waits for the log with the log."""
+        if not (record.young or record.new_files or record.noticed):
             return record
+        log = Log(self._log)
+        # They look at all segments.
+        tables = {it.oid: it for it in log.tables()} if record.young else {}
+        questions = Questions(
+            partial(truncates, log._log), partial(first_row, log._log)
+        )
+        return settled(record, tables, max(log.end, readable), durable, questions)
 
     def _store(self, before: Published, after: Published) -> None:
         """Stores a record, and notes its new marks."""
@@ -225,3 +341,6 @@ def _said(names: list[str], reasons: str, log: Path) -> str:
 
 
 _LOOK_SECONDS = 30.0
+#: From version 19 on, a publication of all tables may leave some out.
+_HAS_EXCEPTIONS = 190_000
+_UNRELIABLE = "warning: the event trigger of walrow is not reliable"

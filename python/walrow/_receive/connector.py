@@ -21,10 +21,12 @@ from walrow._postgres.commands import (
     timeline_history,
 )
 from walrow._postgres.connecting import connect_for_sql
+from walrow._postgres.ddl_trigger import TRIGGERS
 from walrow._postgres.failures import OBJECT_IN_USE
 from walrow._postgres.preflight import preflight
 from walrow._postgres.replication import ReplicationStream
 from walrow._postgres.server_errors import replication_error
+from walrow._postgres.slot_positions import has_other_positions
 from walrow._postgres.slots import slots
 from walrow._postgres.temporary_publication import create_if_missing, named
 from walrow._postgres.waiting import Waiting
@@ -95,6 +97,8 @@ class Connector:
         self._wakeup, self._heard = wakeup, heard
         self._thread = asking_thread("walrow-connect", self._close)
         self._stream: ReplicationStream | None = None
+        #: Whether the server's SQL functions return other LSNs than its stream has.
+        self._has_other_positions = False
 
     @property
     def stream(self) -> ReplicationStream:
@@ -156,7 +160,18 @@ class Connector:
             slot = SlotFound(found[0], found[1], confirmed, found[3], found[4])
         status = None if slot is None else _status(conn, system, slot, last)
         is_standby = row is None or bool(row[0])
-        return Found(number, system, history, is_standby, slot, status)
+        has_trigger = conn.execute(sql.SQL(_TRIGGER).format(*TRIGGERS)).fetchone()
+        self._has_other_positions = has_other_positions(conn)
+        return Found(
+            number,
+            system,
+            history,
+            is_standby,
+            slot,
+            status,
+            self._has_other_positions,
+            has_trigger is not None,
+        )
 
     def make(
         self, number: int, parts: frozenset[Part], began: Callable[[CreatedSlot], None]
@@ -191,11 +206,13 @@ class Connector:
         if Part.FAILOVER in parts and self._copy_to_standbys():
             notes.append(f'slot "{self._slot}" is copied to standbys now')
         if Part.SLOT_START in parts:
-            start = _slot_start(conn, self._slot, wanted.confirmed)
+            start = _slot_start(
+                conn, self._slot, wanted.confirmed, is_other=self._has_other_positions
+            )
         if Part.PREFLIGHT in parts:
             findings = self._preflight()
         if Part.GOAL in parts:
-            position = goal.find()
+            position = goal.find(is_other=self._has_other_positions)
         return Checked(wanted.number, tuple(notes), start, findings, position)
 
     def start(self, number: int, start: Lsn, options: dict[str, Any]) -> Started:
@@ -269,7 +286,9 @@ def _status(
     return XidStatus(None if found is None else found[0], waits)
 
 
-def _slot_start(conn: psycopg.Connection[Any], slot: str, confirmed: Lsn) -> SlotStart:
+def _slot_start(
+    conn: psycopg.Connection[Any], slot: str, confirmed: Lsn, *, is_other: bool
+) -> SlotStart:
     """Finds what may have been prepared before the position of a slot that exists.
 
     The server does not send the rows of such a transaction again, only its commit. Up to
@@ -282,6 +301,8 @@ def _slot_start(conn: psycopg.Connection[Any], slot: str, confirmed: Lsn) -> Slo
     if is_standby:
         # It does not show prepared transactions.
         return SlotStart(confirmed, _LAST)
+    if is_other:
+        return SlotStart(confirmed, _LAST, prepared)
     # After the question: transactions that were decided by then were committed up to
     # here.
     row = conn.execute(_END_OF_WAL).fetchone()
@@ -313,6 +334,9 @@ SELECT (to_jsonb(slot) ->> 'two_phase')::boolean,
     )
 FROM pg_catalog.pg_replication_slots AS slot
 WHERE slot_name = {}
+"""
+_TRIGGER = """
+SELECT 1 FROM pg_catalog.pg_event_trigger WHERE evtname IN ({}, {}, {}, {}) LIMIT 1
 """
 _NEXT_XID = """
 SELECT pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::text::bigint,

@@ -11,6 +11,7 @@ The driver hands in each event with the time, carries out the actions, and calls
 
 from __future__ import annotations
 
+import enum
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, assert_never
@@ -39,6 +40,8 @@ from walrow._receive.events import (
     LastAnswered,
     LogOpened,
     LookAtTimeline,
+    Looked,
+    LookLast,
     Promote,
     RequestAll,
     Say,
@@ -109,6 +112,14 @@ class Over:
 Phase = Running | Draining | Asking | Dropping | Over
 
 
+class LastLook(enum.Enum):
+    """How far the last look at the published tables is, which comes at the goal."""
+
+    DUE = enum.auto()
+    ASKED = enum.auto()
+    DONE = enum.auto()
+
+
 class Limits(NamedTuple):
     """The times of a receiver, in seconds.
 
@@ -149,6 +160,7 @@ class Core:
         self._closing_since = math.inf
         #: When everything that is left must end, after a stop.
         self._must_end = math.inf
+        self._last_look = LastLook.DUE
         #: The last position that was confirmed over this connection.
         self._confirmed = Lsn(0)
         #: When the server was asked last for its position.
@@ -288,9 +300,11 @@ class Core:
                 if self.disk is not None:
                     self.disk.definitions.ask()
                 return []
-            case LastAnswered():
+            case Looked(position):
+                return self._looked(position, now)
+            case LastAnswered(error):
                 if isinstance(self.phase, Asking):
-                    return self._over(None)
+                    return self._over(error)
                 return []
             case SlotDropped(error):
                 if isinstance(self.phase, Dropping):
@@ -468,10 +482,24 @@ class Core:
             return actions
         if self._is_open and (actions := self._tend_loads(now)):
             return actions
-        if self._is_goal_reached:
+        if self._is_goal_reached and self._last_look is LastLook.DUE:
+            self._last_look = LastLook.ASKED
+            return [LookLast()]
+        if self._is_goal_reached and self._last_look is LastLook.DONE:
             self.pending = self.left
             return self._end(None, now)
         return self._confirm(now)
+
+    def _looked(self, position: Lsn | BaseException, now: float) -> list[Action]:
+        """The end waits for the place of the last look: the log must explain what it has seen."""
+        if not isinstance(self.phase, Running):
+            return []
+        if isinstance(position, BaseException):
+            self._last_look = LastLook.DUE
+            return self._lose(position, now)
+        self._last_look = LastLook.DONE
+        self.link.goal = max(self.link.goal or position, position)
+        return []
 
     def _tend_loads(self, now: float) -> list[Action]:
         disk = self.disk
@@ -491,8 +519,10 @@ class Core:
 
     @property
     def _ask_due(self) -> float:
-        is_waiting = isinstance(self.loads.state, load.Placing) or (
-            self.disk is not None and not self.disk.is_compared
+        is_waiting = (
+            isinstance(self.loads.state, load.Placing)
+            or self._last_look is LastLook.DONE
+            or (self.disk is not None and not self.disk.is_compared)
         )
         return (
             self._asked + _ASK_SECONDS if is_waiting and self.is_streaming else math.inf

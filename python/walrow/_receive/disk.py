@@ -159,6 +159,12 @@ class Disk:
         return self._confirmable if self.is_compared else Lsn(0)
 
     @property
+    def readable(self) -> Lsn:
+        """Readers see everything up to it. 0/0 if that is not known."""
+        is_all = self.load is None and not self._log.has_changes
+        return self.durable if is_all else Lsn(0)
+
+    @property
     def trouble(self) -> str | None:
         """The file system's refusal, while the operation is tried again."""
         match self.state:

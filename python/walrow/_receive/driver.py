@@ -24,6 +24,7 @@ from walrow._log.retention import Keeper
 from walrow._log.stopped import refuse_stopped, stop, way_out
 from walrow._postgres.commands import drop_slot
 from walrow._postgres.connecting import connect, connect_to_ask, parameters_of
+from walrow._postgres.copying import was_busy
 from walrow._postgres.failures import deserves_reconnect
 from walrow._postgres.open_connections import OpenConnections
 from walrow._postgres.stream_options import is_streamed
@@ -41,7 +42,7 @@ from walrow._receive.disk_states import (
 from walrow._receive.goal import Goal
 from walrow._receive.link import Link
 from walrow._receive.link_states import Want, Wishes
-from walrow._receive.loading import TableLoad, was_busy
+from walrow._receive.loading import TableLoad
 from walrow._receive.log_thread import LogThread
 from walrow._receive.reports import Reports, Seen
 from walrow._receive.status import Received
@@ -141,6 +142,7 @@ class Driver:
             publications=self._server.publications,
             note=self._reports.add,
             aged=lambda: self._tell(events.CatalogAged()),
+            trigger=lambda is_there: self._tell(events.TriggerSeen(is_there)),
         )
 
     def run(self) -> Received:
@@ -243,7 +245,13 @@ class Driver:
             self._tell_timeline(self._timeline_watch.look())
             if core.disk is not None and core.disk.is_compared:
                 times = core.disk.definitions.times
-                self._completeness.look(core.durable, times)
+                self._completeness.look(
+                    core.durable,
+                    times,
+                    readable=core.disk.readable,
+                    message=core.counts.last_message,
+                    is_other=core.link.has_other_positions,
+                )
         if core.word is not None:
             self._report(*core.word)
 
@@ -328,11 +336,8 @@ class Driver:
                 dropped = dropper.do(self._drop_slot)
                 dropper.close()
                 self._answer(dropped, events.SlotDropped, events.SlotDropped)
-            case events.AskLast():
-                self._goal.find_left()
-                compared = self._completeness.compare_now(self._core.durable)
-                last = events.LastAnswered()
-                self._answer(compared, lambda _: last, lambda _: last)
+            case events.LookLast() | events.AskLast():
+                self._ask_last(action)
             case events.Say(word, note):
                 self._report(word, note, now=True)
             case load.Note(text):
@@ -429,9 +434,9 @@ class Driver:
                     current.start(self._log_thread.loads[number])
             case load.StopCopies():
                 self._stop_copies()
-            case load.Record(request, failure):
+            case load.Record(request, failure, _, culprits):
                 done = current if failure is None else None
-                record = partial(self._record, done, request, failure)
+                record = partial(self._record, done, request, failure, culprits)
                 self._answer(
                     self._files.do(record),
                     lambda _: load.Recorded(),
@@ -457,6 +462,24 @@ class Driver:
                 publications=self._server.publications,
             )
         )
+
+    def _ask_last(self, action: events.LookLast | events.AskLast) -> None:
+        core = self._core
+        if isinstance(action, events.LookLast):
+            is_other = core.link.has_other_positions
+            looked = self._completeness.look_last(core.durable, is_other=is_other)
+            self._answer(looked, events.Looked, events.Looked)
+            return
+        left = self._goal.find_left()
+
+        def settle() -> None:
+            # The log is closed, so readers see all of it.
+            self._completeness.settle(core.durable, core.counts.last_message)
+            if left is not None:
+                left.exception()
+
+        settled = self._files.do(settle)
+        self._answer(settled, lambda _: events.LastAnswered(), events.LastAnswered)
 
     def _connect_to_ask(self) -> psycopg.Connection[Any]:
         return connect_to_ask(self._server.asked, f"(questions for slot {self._slot})")
@@ -495,6 +518,7 @@ class Driver:
         done: TableLoad | None,
         request: load_requests.LoadRequest | load.First,
         failure: str | None,
+        culprits: load.Culprits,
     ) -> None:
         """Records an outcome. The disk may refuse it, or stall."""
         if done is not None and done.load is not None:
@@ -506,7 +530,7 @@ class Driver:
                     raise
                 self._reports.add(f"the tables are loaded, but: {error}")
         if not isinstance(request, load.First) and request.key:
-            load_requests.complete(self._log, request, failure)
+            load_requests.complete(self._log, request, failure, *culprits)
         if done is not None:
             loaded = done.progress(0)
             tables, rows = counted(loaded.tables, "table"), counted(loaded.rows, "row")
@@ -534,7 +558,8 @@ class Driver:
             trouble = disk.trouble or disk.definitions.trouble or trouble
             if self._load is not None:
                 progress = self._load.progress(disk.held_bytes)
-        seen = Seen(core.durable, core.counts, progress, trouble)
+        is_end_known = not core.link.has_other_positions
+        seen = Seen(core.durable, core.counts, progress, trouble, is_end_known)
         self._reports.report(word, seen, note, now=now)
 
 

@@ -72,6 +72,9 @@ class Found:
         is_standby: Whether it is a standby.
         slot: The slot. None if it does not exist.
         status: The status of the log's last transaction, if the slot does not send it again.
+        has_other_positions: Whether the server's SQL functions return other LSNs than its stream
+            has.
+        has_trigger: Whether the database has an event trigger of walrow.
     """
 
     number: int
@@ -80,6 +83,8 @@ class Found:
     is_standby: bool
     slot: SlotFound | None
     status: XidStatus | None
+    has_other_positions: bool = False
+    has_trigger: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +157,13 @@ class StopRecorded:
     note: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class TriggerSeen:
+    """A look shows whether the database has an event trigger of walrow."""
+
+    is_there: bool
+
+
 LinkEvent = (
     Linked
     | LogOpened
@@ -164,6 +176,7 @@ LinkEvent = (
     | TimelineSeen
     | Judged
     | StopRecorded
+    | TriggerSeen
 )
 
 
@@ -188,8 +201,20 @@ class CatalogAged:
 
 
 @dataclass(frozen=True, slots=True)
+class Looked:
+    """The tables were looked at, and what the look has seen was committed before this position.
+
+    Or it has failed.
+    """
+
+    position: Lsn | BaseException
+
+
+@dataclass(frozen=True, slots=True)
 class LastAnswered:
-    """The last questions before the end are answered."""
+    """The last questions before the end are answered, or why the log was not compared."""
+
+    error: BaseException | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,6 +231,7 @@ Event = (
     | Ticked
     | StopWanted
     | CatalogAged
+    | Looked
     | LastAnswered
     | SlotDropped
 )
@@ -328,8 +354,13 @@ class DropSlot:
 
 
 @dataclass(frozen=True, slots=True)
+class LookLast:
+    """Looks at the tables once more, before the end. The answer is `Looked`."""
+
+
+@dataclass(frozen=True, slots=True)
 class AskLast:
-    """Asks for open work, and looks at the tables once more. The answer is `LastAnswered`."""
+    """Asks for open work, and compares the looks with the log. The answer is `LastAnswered`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,6 +422,7 @@ Action = (
     | Judge
     | RecordStop
     | DropSlot
+    | LookLast
     | AskLast
     | Say
     | ReadCatalog

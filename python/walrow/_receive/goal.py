@@ -34,16 +34,21 @@ class Goal:
         self._prepared: set[int] = set()
         self._left: Future[list[OpenTransaction]] | None = None
 
-    def find(self) -> Lsn:
-        """Finds the position of the end: everything that is committed by now. Waits for it."""
+    def find(self, *, is_other: bool) -> Lsn:
+        """Finds the position of the end: everything that is committed by now. Waits for it.
+
+        Args:
+            is_other: Whether the server has other positions in SQL.
+        """
         # In this order: a transaction that is prepared after the end is not left by it.
         self._prepared = {each.xid for each in self._asker.ask(self._ask).result()}
-        return position_of_now(self._given)
+        return position_of_now(self._given, is_other=is_other)
 
-    def find_left(self) -> None:
+    def find_left(self) -> Future[list[OpenTransaction]] | None:
         """Begins to find the transactions that were prepared before the end, and are not decided."""
         if self._prepared:
             self._left = self._asker.ask(self._ask)
+        return self._left
 
     def left(self, note: Callable[[str], None]) -> list[OpenTransaction]:
         """These transactions. Empty if a stop has come before the answer."""

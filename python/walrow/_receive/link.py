@@ -49,6 +49,7 @@ from walrow._receive.events import (
     StartStream,
     StopRecorded,
     TimelineSeen,
+    TriggerSeen,
     WatchTimeline,
 )
 from walrow._receive.link_states import (
@@ -112,6 +113,8 @@ class Link:
         timeline: The timeline on which it was received last.
         goal: Everything up to it is wanted. None if that is not known, or there is no end.
         useless_slot: The slot that a first load has left that failed.
+        has_other_positions: Whether the server's SQL functions return other LSNs than its stream
+            has.
     """
 
     def __init__(
@@ -133,6 +136,7 @@ class Link:
         self.timeline: int | None = None
         self.goal: Lsn | None = None
         self.useless_slot: str | None = None
+        self.has_other_positions = False
         self._numbers = 0
         #: When the attempt has begun, and when one has streamed last.
         self._since, self._streamed = now, -math.inf
@@ -142,6 +146,8 @@ class Link:
         self._timeline_start: Lsn | None = None
         #: Up to where the server has sent WAL, on this timeline.
         self._sent = Lsn(0)
+        #: Whether the server has the event trigger.
+        self._has_trigger = False
         #: Up to where the slot was confirmed when this connection began.
         self._confirmed = Lsn(0)
         self._slot_start: SlotStart | None = None
@@ -239,6 +245,10 @@ class Link:
                 if isinstance(self.state, Preparing):
                     self.state = replace(self.state, answered=now)
                 return [] if note is None else [Note(note)]
+            case TriggerSeen(is_there):
+                # What is wanted up to the goal comes over this connection.
+                if is_there != self._has_trigger and self.is_steady and not self.goal:
+                    return [HangUp(self.number), *self._connect(now)]
             case TimelineSeen(timeline):
                 return self._new_timeline(timeline, log, now)
             case Judged(confirmed):
@@ -371,7 +381,16 @@ class Link:
 
     def _found(self, found: Found, log: LogSeen, now: float) -> list[Action | Wish]:
         """Checks that the server has the WAL that was received."""
+        is_new = found.has_other_positions and not self.has_other_positions
+        self.has_other_positions = found.has_other_positions
+        notes: list[Action | Wish] = [Note(_OTHER_POSITIONS)] * is_new
+        return [*notes, *self._compare_timeline(found, log, now)]
+
+    def _compare_timeline(
+        self, found: Found, log: LogSeen, now: float
+    ) -> list[Action | Wish]:
         system, before = found.system, self.timeline
+        self._has_trigger = found.has_trigger
         history: Sequence[Any] = ()
         if not isinstance(found.history, Error):
             history = found.history
@@ -555,7 +574,11 @@ class Link:
             durable=log.durable,
             last=log.last,
             known=log.asked,
-            wanted=asked_options(wishes.publications, wishes.stream_options),
+            wanted=asked_options(
+                wishes.publications,
+                wishes.stream_options,
+                has_trigger=self._has_trigger,
+            ),
             was_compared=self._before is Comparison.ONLY,
         )
         self._purpose = plan.comparison
@@ -643,6 +666,10 @@ def _line(finding: Finding) -> str:
 
 #: Connecting, questions and the stream's start take less than this between two answers.
 ANSWER_SECONDS = 90.0
+_OTHER_POSITIONS = (
+    "warning: the server's SQL functions return other LSNs than its stream has, so its lag "
+    "and the WAL that the slot keeps are unknown"
+)
 _WITHOUT_STREAMING = (
     "Until the log has passed this place, large transactions come at their commit"
 )

@@ -17,16 +17,31 @@ from __future__ import annotations
 import enum
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, NamedTuple, assert_never
 
 from walrow.errors import Error
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from walrow._log.requests import LoadRequest
     from walrow._postgres.waiting import Waiting
     from walrow._receive.orders import BeginLoad
+
+
+class Culprits(NamedTuple):
+    """The tables that have broken a load.
+
+    Attributes:
+        refused: Why each of them cannot be copied, by name.
+        others: The names of the other tables of the load.
+    """
+
+    refused: Mapping[str, str]
+    others: Sequence[str]
+
+
+NO_CULPRITS = Culprits({}, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +142,14 @@ class Recording:
         failure: Why it was given up. None if the log has it.
         due: When it is recorded. Infinity while that goes on.
         refused: How often the disk has refused it.
+        culprits: The tables that have broken the last attempt.
     """
 
     attempt: Attempt
     failure: str | None
     due: float
     refused: int = 0
+    culprits: Culprits = NO_CULPRITS
 
 
 State = Nothing | Unsure | Wanted | Beginning | Copying | Placing | Recording
@@ -199,10 +216,17 @@ class Copied:
 
 @dataclass(frozen=True, slots=True)
 class Broken:
-    """It has failed."""
+    """It has failed.
+
+    Attributes:
+        number: Its number.
+        error: The error.
+        culprits: The tables that have broken it, as far as that is known.
+    """
 
     number: int
     error: BaseException
+    culprits: Culprits = NO_CULPRITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,6 +347,7 @@ class Record:
     request: LoadRequest | First
     failure: str | None
     refused: int = 0
+    culprits: Culprits = NO_CULPRITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -453,9 +478,9 @@ class LoadDecisions:
                 if isinstance(self.state, Copying) and number == self._current:
                     self.state = Placing(self.state.attempt)
                     return [EndLoad()]
-            case Broken(number, error):
+            case Broken(number, error, culprits):
                 if number == self._current:
-                    return self._break(error, now)
+                    return self._break(error, culprits, now)
             case _:
                 assert_never(event)
         return []
@@ -517,11 +542,11 @@ class LoadDecisions:
                 if not seen.in_log:
                     return self._conclude(attempt, None)
                 return []
-            case Recording(attempt, failure, due, refused):
+            case Recording(attempt, failure, due, refused, culprits):
                 if now < due:
                     return []
                 self.state = replace(state, due=math.inf)
-                return [Record(attempt.request, failure, refused)]
+                return [Record(attempt.request, failure, refused, culprits)]
             case _:
                 assert_never(state)
 
@@ -561,7 +586,9 @@ class LoadDecisions:
         self.state = Unsure(now + LOOK_SECONDS)
         return [*actions, Note(f"the load of {attempt.names} was cancelled")]
 
-    def _break(self, failure: BaseException, now: float) -> list[Action | Wish]:
+    def _break(
+        self, failure: BaseException, culprits: Culprits, now: float
+    ) -> list[Action | Wish]:
         match self.state:
             case Beginning(attempt) | Copying(attempt) | Placing(attempt):
                 pass
@@ -588,13 +615,17 @@ class LoadDecisions:
             return [*actions, Note(text)]
         # The text of an error that is not walrow's own may contain values, so only its
         # kind is said.
-        why = failure if isinstance(failure, Error) else type(failure).__name__
-        text = f"a load was given up: {why}"
-        return [*actions, Note(text), *self._conclude(attempt, text)]
+        why = str(failure) if isinstance(failure, Error) else type(failure).__name__
+        refused = list(culprits.refused.values())
+        more = f"; and {len(refused) - _NAMED} more" if len(refused) > _NAMED else ""
+        text = f"a load was given up: {'; '.join(refused[:_NAMED]) or why}{more}"
+        return [*actions, Note(text), *self._conclude(attempt, text, culprits)]
 
-    def _conclude(self, attempt: Attempt, failure: str | None) -> list[Action | Wish]:
-        self.state = Recording(attempt, failure, math.inf)
-        return [Record(attempt.request, failure)]
+    def _conclude(
+        self, attempt: Attempt, failure: str | None, culprits: Culprits = NO_CULPRITS
+    ) -> list[Action | Wish]:
+        self.state = Recording(attempt, failure, math.inf, 0, culprits)
+        return [Record(attempt.request, failure, 0, culprits)]
 
     def _not_recorded(self, error: BaseException, now: float) -> list[Action | Wish]:
         if not isinstance(self.state, Recording):
@@ -622,4 +653,5 @@ class LoadDecisions:
 
 ATTEMPTS = 5
 LOOK_SECONDS = 1.0
+_NAMED = 3
 _RETRY_SECONDS = 1.0

@@ -20,12 +20,28 @@ import psycopg
 from walrow._postgres.catalog import catalog
 from walrow._postgres.commands import create_slot, drop_slot
 from walrow._postgres.connecting import connect
-from walrow._postgres.copying import Stopped, copy, is_same, lock, pieces_of
+from walrow._postgres.copying import (
+    SERIALIZATION_FAILURE,
+    Stopped,
+    copy,
+    is_same,
+    lock,
+    pieces_of,
+    refusals,
+)
 from walrow._postgres.open_connections import cancel
-from walrow._postgres.published import check_named, published_tables
+from walrow._postgres.published import published_tables, unpublished
 from walrow._postgres.running import literal
 from walrow._postgres.server_errors import replication_error
-from walrow._receive.load import Blocked, Broken, Copied, Opened, Shared, Unblocked
+from walrow._receive.load import (
+    Blocked,
+    Broken,
+    Copied,
+    Culprits,
+    Opened,
+    Shared,
+    Unblocked,
+)
 from walrow._receive.orders import BeginLoad
 from walrow._receive.status import LoadProgress
 from walrow._waiting import Waiter
@@ -33,7 +49,7 @@ from walrow._workers import Worker
 from walrow.errors import Error, ReplicationError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from walrow._core import Catalog, LogLoad
     from walrow._postgres.copying import Piece
@@ -46,7 +62,7 @@ class TableLoad:
     """A load of tables in the snapshot of a slot.
 
     Attributes:
-        tables: The tables that it loads. Empty before it has begun.
+        tables: The tables that it loads.
         load: Its place in the log. None before it has begun.
     """
 
@@ -191,6 +207,8 @@ class TableLoad:
         except _WaitsForLongError as error:
             self._tell(Blocked(self._number, error.waits))
             self._do(partial(self._wait_for, error.waits))
+        except _RefusedError as error:
+            self._tell(self._broken(error.refused))
         except psycopg.Error as error:
             failed = "a load cannot begin"
             self._tell(Broken(self._number, replication_error(error, failed)))
@@ -268,10 +286,26 @@ class TableLoad:
             if conn.info.server_version >= _TRANSACTION_TIMEOUT:
                 conn.execute("SET transaction_timeout = 0")
             conn.execute(_LOCK_TIMEOUT)
-        if self._names is not None:
-            tables = self._published(self._connections[-1], sized=False)
-            check_named(tables, self._names)
+        conn = self._connections[-1]
+        self.tables = self._published(conn, sized=False)
+        refused: dict[str, Error] = unpublished(self.tables, self._names or ())
+        if len(self.tables) > 1:
+            # Before the slot, and all at once: each of them would break the load of the others.
+            refused |= refusals(conn, self.tables)
+        if refused:
+            raise _RefusedError(refused)
         return Opened(self._number)
+
+    def _broken(self, refused: Mapping[str, Error]) -> Broken:
+        """The event of a load that is broken, at least by these tables."""
+        names = self._names or [table.name for table in self.tables]
+        others = [name for name in names if name not in refused]
+        texts = {
+            name: text if name in (text := str(error)) else f"{name}: {text}"
+            for name, error in refused.items()
+        }
+        error = next(iter(refused.values()))
+        return Broken(self._number, error, Culprits(texts, others))
 
     def _published(
         self, conn: psycopg.Connection[Any], *, sized: bool
@@ -308,8 +342,10 @@ class TableLoad:
 
     def _work(self, conn: psycopg.Connection[Any], waiter: Waiter) -> None:
         event: Event | None = None
+        name = ""
         try:
             while (piece := self._next()) is not None:
+                name = self.tables[piece.table].name
                 self._copy(conn, piece, waiter)
                 if self._is_copied():
                     event = Copied(self._number)
@@ -317,6 +353,8 @@ class TableLoad:
             pass
         except BaseException as error:
             event = Broken(self._number, error)
+            if isinstance(error, ReplicationError) and error.sqlstate is not None:
+                event = self._broken({name: error})
             self._stopped.set()
         finally:
             with contextlib.suppress(Exception):
@@ -361,8 +399,6 @@ class TableLoad:
         )
 
 
-#: Retried: somebody else had a table locked, or has changed it.
-SERIALIZATION_FAILURE = "40001"
 #: The first version that has it.
 _TRANSACTION_TIMEOUT = 170_000
 _WAIT_SECONDS = 1.0
@@ -375,15 +411,17 @@ _LOCK_TIMEOUT = "SET lock_timeout = '2s'"
 _NOW = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint"
 
 
+class _RefusedError(Exception):
+    """The server refuses to copy some tables, by name."""
+
+    def __init__(self, refused: Mapping[str, Error]) -> None:
+        super().__init__()
+        self.refused = refused
+
+
 class _WaitsForLongError(Exception):
     """The slot waits for transactions, and the stream for the slot."""
 
     def __init__(self, waits: Waiting) -> None:
         super().__init__()
         self.waits = waits
-
-
-def was_busy(failure: BaseException) -> bool:
-    """Whether a table was locked by somebody else, or changed while the load began."""
-    found = getattr(failure, "sqlstate", None)
-    return found in {"55P03", "40P01", SERIALIZATION_FAILURE}

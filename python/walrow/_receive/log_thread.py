@@ -137,6 +137,7 @@ class LogThread:
                 0,
                 counts["segments"],
                 counts["last_commit_time"],
+                counts["last_message"],
             ),
             relations=tuple(Relation(*each) for each in relations),
         )

@@ -27,6 +27,7 @@ class Counts(NamedTuple):
         segments: Published segments.
         last_commit_time: When the last transaction was committed, in microseconds since
             1970.
+        last_message: The commit LSN of the last transaction that has a logical message.
     """
 
     transactions: int = 0
@@ -34,6 +35,7 @@ class Counts(NamedTuple):
     bytes: int = 0
     segments: int = 0
     last_commit_time: int | None = None
+    last_message: Lsn | None = None
 
     def after(self, earlier: Counts) -> Counts:
         """These counts and the counts of an earlier writer."""
@@ -43,6 +45,7 @@ class Counts(NamedTuple):
             earlier.bytes + self.bytes,
             earlier.segments + self.segments,
             self.last_commit_time or earlier.last_commit_time,
+            self.last_message or earlier.last_message,
         )
 
 

@@ -27,12 +27,14 @@ class Seen(NamedTuple):
         counts: Counts of its changes.
         load: How far a load is.
         trouble: A problem that may pass, in words.
+        is_end_known: Whether the server's end of WAL can be compared with the position.
     """
 
     position: Lsn
     counts: Counts
     load: LoadProgress | None
     trouble: str | None
+    is_end_known: bool
 
 
 class Reports:
@@ -76,7 +78,7 @@ class Reports:
 
     def _say(self, state: State, seen: Seen, note: str | None) -> None:
         counts = seen.counts
-        end, kept = self._watch.look()
+        end, kept = self._watch.look() if seen.is_end_known else (None, None)
         lag = None if end is None or not seen.position else max(0, end - seen.position)
         clock = time.monotonic()
         if lag == 0:
@@ -91,7 +93,11 @@ class Reports:
                     counts.bytes,
                     counts.segments,
                     lag,
-                    lag_seconds(counts.last_commit_time, lag, clock - self._caught_up),
+                    lag_seconds(
+                        counts.last_commit_time if seen.is_end_known else None,
+                        lag,
+                        clock - self._caught_up,
+                    ),
                     kept,
                     seen.load,
                     note or seen.trouble,

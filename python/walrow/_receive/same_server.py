@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from walrow._lsn import Lsn
+from walrow._postgres.ddl_trigger import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -63,12 +64,19 @@ class SessionPlan(NamedTuple):
 
 
 def asked_options(
-    publications: Sequence[str], stream_options: Mapping[str, Any]
+    publications: Sequence[str],
+    stream_options: Mapping[str, Any],
+    *,
+    has_trigger: bool = False,
 ) -> dict[str, str]:
-    """The options of a stream that matter for what comes, as a log keeps them."""
+    """The options of a stream that matter for what comes, as a log keeps them.
+
+    With an event trigger, its messages come, unless all are asked for. The log takes no others.
+    """
+    messages = bool(stream_options.get("messages")) or (has_trigger and PREFIX)
     return {
         "publications": json.dumps(sorted(set(publications))),
-        "messages": json.dumps(bool(stream_options.get("messages"))),
+        "messages": json.dumps(messages),
         "two_phase": json.dumps(bool(stream_options.get("two_phase"))),
         "origin": json.dumps(
             "none" if stream_options.get("origin") == "none" else None
@@ -80,7 +88,12 @@ def stream_arguments(
     asked: Mapping[str, str], stream_options: Mapping[str, Any]
 ) -> dict[str, Any]:
     """The arguments of a stream with these options, and otherwise with the given ones."""
-    return {**stream_options, **{name: json.loads(it) for name, it in asked.items()}}
+    found = {**stream_options, **{name: json.loads(it) for name, it in asked.items()}}
+    if found["messages"] == PREFIX:
+        # What may be rolled back only adds marks, so large transactions need not wait.
+        streaming = True if found.get("streaming") is None else found["streaming"]
+        found |= {"messages": True, "streaming": streaming}
+    return found
 
 
 def plan_session(

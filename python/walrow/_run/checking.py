@@ -35,18 +35,18 @@ def check(loaded: Loaded) -> Checked:
     source = loaded.file.source
     problems: list[str] = []
     published: list[Table] = []
-    unasked = None
+    unasked, grows = None, False
     try:
         found = published_of(source)
     except Error as error:
         unasked = str(error)
     else:
-        published = found.tables
+        published, grows = found.tables, found.grows
         problems += [
             f"the publication {it} does not exist: CREATE PUBLICATION {it} FOR TABLE …"
             for it in found.missing
         ]
-        if not published and not found.missing:
+        if not published and not found.missing and not grows:
             names = ", ".join(source.publications)
             problems.append(
                 f"no table is published by {names}: ALTER PUBLICATION … ADD TABLE …, or create "
@@ -60,7 +60,7 @@ def check(loaded: Loaded) -> Checked:
     facts = _facts(loaded, published)
     # The log alone does not know a table that has joined the publication since.
     if facts.tables and unasked is None:
-        problems += unmatched(loaded, facts.tables)
+        problems += unmatched(loaded, facts.tables, may_come=grows)
     places = doubtful(loaded, facts)
     made = plan(loaded, facts, existing(places) if places else ())
     problems += [f"{it.claim.table.name}: {it.text}" for it in made.refused]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from walrow._apply.engines import is_path
 from walrow._log.items import LogTable
+from walrow._log.marks import is_unsure
 from walrow._log.needs import read_record
 from walrow._log.requests import pending
 from walrow._log.tables import keys_of
@@ -52,6 +53,7 @@ def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
         tables=tuple(tables_of(log, tables, more)),
         changed=frozenset(it.oid for it in tables if it.versions),
         needs={it.oid: it.needs_load for it in tables if it.needs_load is not None},
+        unsure=frozenset(it.oid for it in tables if is_unsure(it.marks)),
         loaded={it.oid: it.loaded for it in tables if it.loaded is not None},
         requested=requested_in(log),
         recorded=tuple(recorded),

@@ -169,13 +169,23 @@ def _around(key: str) -> list[str]:
     return ["/".join(parts[:end]) or "/" for end in range(len(parts) - 1, 0, -1)]
 
 
-def unmatched(loaded: Loaded, tables: Sequence[Table]) -> list[str]:
-    """The patterns that no table matches, each with what to do."""
+def unmatched(
+    loaded: Loaded, tables: Sequence[Table], *, may_come: bool = False
+) -> list[str]:
+    """The patterns that no table matches, each with what to do.
+
+    Args:
+        loaded: The file.
+        tables: The published tables.
+        may_come: Whether new tables are published by themselves. A pattern with a wildcard may
+            match one of them later.
+    """
     found = []
     for at, target in enumerate(loaded.file.target):
         for key in ("tables", "exclude"):
             for pattern in getattr(target, key):
-                if any(_matches(pattern, table) for table in tables):
+                may_match = may_come and not _WILDCARDS.isdisjoint(pattern)
+                if may_match or any(_matches(pattern, table) for table in tables):
                     continue
                 text = f'"{pattern}" matches no published table: mend it, or remove it'
                 found.append(f"{loaded.names(at)}, {key}: {text}")
@@ -183,3 +193,4 @@ def unmatched(loaded: Loaded, tables: Sequence[Table]) -> list[str]:
 
 
 _WORD = re.compile(r"\w+")
+_WILDCARDS = {*"*?["}

@@ -27,6 +27,7 @@ class Facts:
         tables: The tables.
         changed: The OIDs of the tables that have changes in the log.
         needs: Why tables need a load, by OID.
+        unsure: The OIDs of those that may need none: a person decides.
         loaded: Where the last load of tables ends, by OID.
         requested: The names of tables with a request for their load. None after a request for all
             tables.
@@ -37,6 +38,7 @@ class Facts:
     tables: tuple[Table, ...]
     changed: Collection[int] = ()
     needs: Mapping[int, str] = field(default_factory=dict)
+    unsure: Collection[int] = ()
     loaded: Mapping[int, Lsn] = field(default_factory=dict)
     requested: Collection[str] | None = ()
     recorded: tuple[Recorded, ...] = ()
@@ -63,7 +65,8 @@ class Waiting:
     Attributes:
         claim: The table, and its target.
         reason: The reason.
-        is_asked: Whether somebody must ask for the load, as the file says `load = "ask"`.
+        is_asked: Whether somebody must ask for the load: the file says `load = "ask"`, or it may
+            not be needed.
     """
 
     claim: Claim
@@ -123,7 +126,7 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         if claim.table.oid in facts.changed:
             apply.append(claim)
         reason = facts.needs.get(claim.table.oid)
-        is_auto = target.load == "auto"
+        is_auto = target.load == "auto" and claim.table.oid not in facts.unsure
         if reason is not None:
             waiting.append(Waiting(claim, reason, not is_auto))
         elif not _has_earlier_rows(target, recorded.get(claim.place), facts, claim):

@@ -21,11 +21,14 @@ class Published(NamedTuple):
         tables: The tables that the publications publish.
         missing: The publications that do not exist, as SQL.
         has_slot: Whether the slot exists.
+        grows: Whether new tables join by themselves: all tables, or those of a schema, are
+            published.
     """
 
     tables: list[Table]
     missing: list[str]
     has_slot: bool
+    grows: bool
 
 
 class Publication(NamedTuple):
@@ -34,10 +37,12 @@ class Publication(NamedTuple):
     Attributes:
         name: Its name.
         tables: Its tables.
+        grows: Whether new tables join it by themselves.
     """
 
     name: str
     tables: list[Table]
+    grows: bool = False
 
 
 class Server(NamedTuple):
@@ -67,13 +72,15 @@ def published_of(source: Source) -> Published:
     """
     given = {"connect_timeout": _CONNECT_SECONDS, **parameters_of(source.dsn)}
     with connect_for_sql(given) as conn:
-        found = {it.name: it.tables for it in _publications(conn)}
+        found = {it.name: it for it in _publications(conn)}
         missing = [it for it in source.publications if it not in found]
+        chosen = [found[it] for it in source.publications if it in found]
         (slots,) = records(conn, _SLOTS, {"slot": source.slot})
         return Published(
-            sorted({it for name in source.publications for it in found.get(name, [])}),
+            sorted({it for each in chosen for it in each.tables}),
             quote(conn, missing),
             slots > 0,
+            any(each.grows for each in chosen),
         )
 
 
@@ -94,9 +101,11 @@ def server_of(conn: psycopg.Connection[Any]) -> Server:
 
 
 def _publications(conn: psycopg.Connection[Any]) -> list[Publication]:
+    has_schemas = conn.info.server_version >= _HAS_SCHEMAS
+    query = _PUBLICATIONS.replace("{schemas}", _OF_SCHEMAS if has_schemas else "")
     return [
-        Publication(it["name"], [_table(each) for each in it["tables"]])
-        for it in records(conn, _PUBLICATIONS)
+        Publication(it["name"], [_table(each) for each in it["tables"]], it["grows"])
+        for it in records(conn, query)
     ]
 
 
@@ -109,14 +118,19 @@ SELECT jsonb_build_object(
     'name', p.pubname,
     'tables', coalesce(jsonb_agg(jsonb_build_object(
         'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname
-    ) ORDER BY n.nspname, c.relname) FILTER (WHERE c.oid IS NOT NULL), '[]')
+    ) ORDER BY n.nspname, c.relname) FILTER (WHERE c.oid IS NOT NULL), '[]'),
+    'grows', p.puballtables {schemas}
 )::text
 FROM pg_publication p
 LEFT JOIN pg_publication_tables t ON t.pubname = p.pubname
 LEFT JOIN pg_namespace n ON n.nspname = t.schemaname
 LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.tablename
-GROUP BY p.pubname
+GROUP BY p.oid
 ORDER BY p.pubname
+"""
+_HAS_SCHEMAS = 150_000
+_OF_SCHEMAS = """
+    OR EXISTS (SELECT FROM pg_publication_namespace s WHERE s.pnpubid = p.oid)
 """
 # A publication has partitions or their partitioned table.
 _TABLES = """

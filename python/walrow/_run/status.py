@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
+from collections.abc import Sequence
 
 from walrow._log.items import Segment, SourceIdentity
+from walrow._log.marks import Mark, is_unsure
 from walrow._log.requests import failures as failures_of_loads
 from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
@@ -176,10 +178,11 @@ def status_of(path: str | os.PathLike[str]) -> Status:
     needs = []
     wanted = {it.oid: it.load for it in recorded if it.in_file}
 
-    def needs_hand(oid: int) -> bool:
+    def needs_hand(oid: int, marks: Sequence[Mark]) -> bool:
         """Whether no process asks for the load of a table that somebody wants."""
         if recorded:
-            return oid in wanted and not (is_running and wanted[oid] == "auto")
+            is_auto = wanted.get(oid) == "auto" and not is_unsure(marks)
+            return oid in wanted and not (is_running and is_auto)
         # Without targets, the log is for somebody else's readers.
         return not is_running
 
@@ -198,7 +201,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
             )
         )
         failed = given_up.get(table.name)
-        if failed is not None or (not is_requested and needs_hand(table.oid)):
+        if failed is not None or (not is_requested and needs_hand(table.oid, marks)):
             command = shlex.join(["walrow", "load", log.location, table.name])
             why = "" if failed is None else f"; {failed}. Then"
             reasons.append(

@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import os
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from walrow._amounts import at
 from walrow._core import LogDirectory
+from walrow._log.needs import read_record
+from walrow._log.published import Published
 from walrow._options import in_file_system
 from walrow._secrets import is_conninfo, without_credentials
 from walrow._sources.log_objects import LogStore
@@ -22,6 +25,11 @@ class OpenedLog:
     """The base of `walrow.Log`, by which functions that take paths recognise one."""
 
     _log: LogDirectory
+
+    @cached_property
+    def _last_look(self) -> Published:
+        """The published tables at the receiver's last look, as it was when this was first read."""
+        return read_record(self._log.read_object)
 
 
 def opened(location: str, store: LogStore | None = None) -> LogDirectory:

@@ -1,6 +1,6 @@
 //! Counts of a writer.
 
-use walrow_wire::Timestamp;
+use walrow_wire::{Lsn, Timestamp};
 
 /// Counts of transactions, rows and segments since a writer was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -16,4 +16,7 @@ pub struct WriterCounts {
     pub segments: u64,
     /// When the last transaction was committed. `None` before the first transaction.
     pub last_commit_time: Option<Timestamp>,
+    /// The commit LSN of the last transaction that has a logical message. `None` before the first
+    /// one.
+    pub last_message: Option<Lsn>,
 }

@@ -8,6 +8,7 @@ use crate::write::counts::WriterCounts;
 use crate::write::journaled::{taken, taken_message};
 use crate::write::repeats::Repeats;
 use crate::write::session::Session;
+use std::mem;
 use std::sync::Arc;
 use walrow_stream::fact::Taken;
 use walrow_stream::{Assembler, Event, Transaction};
@@ -49,6 +50,8 @@ pub(crate) struct Intake {
     repeats_until: Lsn,
     /// Whether the session has passed this LSN, and its server is the log's.
     has_passed: bool,
+    /// Whether the current transaction has a logical message.
+    has_message: bool,
     counts: WriterCounts,
 }
 
@@ -61,6 +64,7 @@ impl Intake {
             end,
             repeats_until: end,
             has_passed: false,
+            has_message: false,
             counts: WriterCounts::default(),
         }
     }
@@ -162,6 +166,9 @@ impl Intake {
                     self.counts.transactions = self.counts.transactions.saturating_add(1);
                     self.counts.rows = self.counts.rows.saturating_add(*changes);
                     self.counts.last_commit_time = Some(transaction.commit_time);
+                    if mem::take(&mut self.has_message) {
+                        self.counts.last_message = Some(transaction.commit_lsn);
+                    }
                     buffer.commit(transaction);
                     self.end = self.end.max(transaction.end_lsn);
                     self.repeats.took(transaction.commit_lsn);
@@ -200,7 +207,9 @@ impl Intake {
         match event {
             Event::Truncate(truncate) => buffer.truncate(truncate),
             Event::Fact(fact) => buffer.fact(fact),
+            Event::Message(message) if !self.session.takes_message(message) => {}
             Event::Message(message) if message.transactional && buffer.at() != At::Skipping => {
+                self.has_message = true;
                 buffer.message(message);
             }
             Event::Message(message) if !message.transactional => {

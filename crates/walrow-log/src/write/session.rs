@@ -5,6 +5,7 @@ use crate::error::Error;
 use crate::write::comparison::Comparison;
 use std::collections::BTreeMap;
 use std::mem;
+use walrow_stream::Message;
 use walrow_stream::fact::{Fact, PreparedBefore, Source, Taken};
 use walrow_wire::Lsn;
 
@@ -19,6 +20,8 @@ pub(crate) struct Session {
     /// The last transaction that was prepared after `source.last`, and the end of its record. It
     /// becomes `source.last` once the log is past its record.
     last_prepare: Option<(Taken, Lsn)>,
+    /// The only prefix of logical messages that the session takes. `None` takes all messages.
+    prefix: Option<String>,
 }
 
 /// The timeline and the options of a session.
@@ -47,6 +50,14 @@ impl Session {
     pub(crate) fn begin(&mut self) {
         self.last_prepare = None;
         (self.comparison, self.found) = (Comparison::default(), Found::default());
+        self.prefix = None;
+    }
+
+    /// Whether the session takes a logical message. Another message is as if it was never sent: the
+    /// server is compared without it, too.
+    pub(crate) fn takes_message(&self, message: &Message<'_>) -> bool {
+        let is_wanted = |prefix| message.transactional && message.prefix == prefix;
+        self.prefix.as_deref().is_none_or(is_wanted)
     }
 
     /// Begins to compare the server with the log, which ends at `end`.
@@ -127,6 +138,8 @@ impl Session {
     }
 
     pub(crate) fn set_asked(&mut self, options: BTreeMap<String, String>) -> Option<Fact> {
+        let messages = options.get("messages").and_then(|it| it.strip_prefix('"'));
+        self.prefix = messages.and_then(|it| it.strip_suffix('"')).map(Into::into);
         if !self.takes() {
             self.found.asked = Some(options);
             return None;

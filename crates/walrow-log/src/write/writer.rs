@@ -254,6 +254,9 @@ impl Writer {
 
     /// Sets the options that the server is asked for. They are as durable as the next changes.
     ///
+    /// If `messages` is a JSON string, the session takes only transactional logical messages with
+    /// this prefix.
+    ///
     /// # Errors
     /// The writer is broken.
     pub fn set_asked(&mut self, options: BTreeMap<String, String>) -> Result<(), Error> {

@@ -7,6 +7,7 @@ from typing import Any
 
 import psycopg
 
+from walrow._postgres.ddl_trigger import trigger_state
 from walrow._postgres.preflight.finding import Finding, Preflight
 from walrow._postgres.preflight.locked import reading_tables
 from walrow._postgres.preflight.publications import (
@@ -16,8 +17,10 @@ from walrow._postgres.preflight.publications import (
 )
 from walrow._postgres.preflight.published import tables_to_check, types_without_send
 from walrow._postgres.preflight.server import (
+    check_bugs,
     check_server,
     check_slots_used_up,
+    check_trigger,
     check_two_phase,
     check_version,
     server_facts,
@@ -112,6 +115,9 @@ def _findings(
     targets = [quoted[name] for name in there]
     yield from check_wanted(wanted, published, targets, server["partition_roots"])
     yield from check_tables(published, server["role"], major)
+    yield from check_bugs(conn.info.server_version, published)
+    if not server["standby"]:
+        yield from check_trigger(trigger_state(conn))
     yield from check_binary(without_send)
     # After the publications, as a slot must be created after them.
     if slot is not None:

@@ -1,0 +1,498 @@
+"""Messages of the event trigger: what looks do not see, and what nobody can forge."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import walrow
+from servers import EmbeddedServer
+from walrow._log.marks import Why
+from walrow._log.published import Published
+from walrow._log.told import (
+    Before,
+    Hearing,
+    Message,
+    PublicationTold,
+    TableTold,
+    Told,
+    told_by,
+)
+from walrow._lsn import Lsn
+from walrow._postgres.ddl_trigger import PREFIX
+from walrow._postgres.published import (
+    Membership,
+    PublishedColumn,
+    PublishedTable,
+    TablePart,
+)
+from walrow._receive.marks import Look, after_load, after_look, at_beginning
+from walrow._receive.status import Status
+from walrow._receive.told import Heard, after_messages
+from walrow.postgres import ddl_trigger
+
+PUBLICATION = 16384
+TABLE = PublishedTable(
+    oid=20,
+    name="public.t",
+    identity="d",
+    columns=[PublishedColumn(1, "id", 23, -1, True, None, False, 1)],
+    filters=[],
+    parts=[TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0)],
+    memberships=[Membership(f"{PUBLICATION} all", "700 {}", "iudt")],
+    last_column=1,
+    altered=[],
+    dropped=[],
+    definitions={},
+    has_altered_types=False,
+    stamp="1",
+)
+ALTERED = TABLE._replace(stamp="2")
+RENAMED = TableTold(
+    20, False, {1: ("x", 23, -1)}, frozenset(), frozenset(), {PUBLICATION: "iudt"}
+)
+#: The publication's row after three commands with the same options.
+AGAIN = TABLE._replace(memberships=[Membership(f"{PUBLICATION} all", "703 {}", "iudt")])
+
+
+def looked(*tables: PublishedTable, trigger: str | None = "stamp") -> Published:
+    """The record after looks at a table, while the log has everything."""
+    record = at_beginning([tables[0]], (), ["p"], Lsn(8))
+    for number, table in enumerate((tables[0], *tables[1:]), 1):
+        at = Lsn(8 + 8 * number)
+        look = Look([table], ["p"], at, at, None, {}, 100, trigger)
+        record = after_look(record, look)
+    return record
+
+
+def told(*contents: Told, is_certain: bool = True) -> list[Message]:
+    """Messages between the last two looks of `looked`."""
+    return [Message(Lsn(20), 701, is_certain, it) for it in contents]
+
+
+def codes(
+    record: Published, messages: list[Message], **options: Any
+) -> tuple[list[str], list[int]]:
+    """The reasons for marks once messages were read, and the tables without a message."""
+    after, silent = after_messages(record, Heard(messages, Lsn(24), **options))
+    again, _ = after_messages(after, Heard(messages, Lsn(24), **options))
+    assert again.marks == after.marks
+    return [mark.code.value for mark in after.marks.get(20, ())], silent
+
+
+def test_a_message_counts_only_if_its_table_has_moved() -> None:
+    renamed = [Why.RENAMED.value]
+    assert codes(looked(TABLE, TABLE), told(RENAMED)) == ([], [])
+    assert codes(looked(TABLE, ALTERED), told(RENAMED)) == (renamed, [])
+    # More of it changes nothing, and what may be rolled back is believed.
+    assert codes(looked(TABLE, ALTERED), told(*[RENAMED] * 3)) == (renamed, [])
+    assert codes(looked(TABLE, ALTERED), told(RENAMED, is_certain=False))[0] == renamed
+    # What a look has seen is no other state.
+    as_seen = RENAMED._replace(columns={1: ("id", 23, -1)})
+    assert codes(looked(TABLE, ALTERED), told(as_seen)) == ([], [])
+    # A load has the rows as they were after it.
+    loaded = after_load(looked(TABLE, ALTERED), [ALTERED], Lsn(22))
+    assert codes(loaded, told(RENAMED))[0] == []
+
+
+def test_a_change_without_a_message_is_said() -> None:
+    wider = ALTERED._replace(
+        columns=[*TABLE.columns, PublishedColumn(2, "v", 25, -1, False, None, False, 2)]
+    )
+    assert codes(looked(TABLE, wider), []) == ([], [20])
+    assert codes(looked(TABLE, wider), told(RENAMED._replace(columns={})))[1] == []
+    assert codes(looked(TABLE, wider, trigger=None), []) == ([], [])
+    # A GRANT moves it, too.
+    assert codes(looked(TABLE, ALTERED), []) == ([], [])
+
+
+FULL = PublicationTold(PUBLICATION, "701", "{}")
+CHAIN = [
+    (701, Before({PUBLICATION: "700"})),
+    (701, FULL),
+    (702, Before({PUBLICATION: "701"})),
+    (702, FULL._replace(xmin="702")),
+    (703, Before({PUBLICATION: "702"})),
+    (703, FULL._replace(xmin="703")),
+]
+
+
+@pytest.mark.parametrize(
+    ("messages", "is_exact"),
+    [
+        (CHAIN, True),
+        ([CHAIN[0], CHAIN[0], *(it for it in CHAIN for _ in range(2))], False),
+        (CHAIN[2:], False),
+        (CHAIN[:4], False),
+        ([*CHAIN[:2], *CHAIN[4:]], False),
+        ([it for it in CHAIN if isinstance(it[1], PublicationTold)], False),
+        ([*CHAIN[:5], (704, CHAIN[5][1])], False),
+        ([CHAIN[0], (704, FULL._replace(xmin="703"))], False),
+        (
+            [*CHAIN[:3], (702, FULL._replace(xmin="702", options="less")), *CHAIN[4:]],
+            False,
+        ),
+        ([], False),
+    ],
+    ids=[
+        "whole",
+        "doubled",
+        "no first",
+        "no last",
+        "a gap",
+        "no before",
+        "forged",
+        "skipped",
+        "less",
+        "none",
+    ],
+)
+def test_a_publication_is_exact_only_with_each_of_its_messages(
+    messages: list[tuple[int, Told]],
+    is_exact: bool,  # noqa: FBT001
+) -> None:
+    sent = [Message(Lsn(20), xid, True, it) for xid, it in messages]
+    record = looked(TABLE, AGAIN)
+    assert record.marks == {}
+    expected = [] if is_exact else [Why.PUBLISHES.value]
+    assert codes(record, sent)[0] == expected
+    # Without a trigger that worked all the time, and if a message may be rolled back.
+    less = [Why.PUBLISHES.value]
+    assert codes(looked(TABLE, AGAIN, trigger=None), sent)[0] == less
+    doubtful = [it._replace(is_certain=False) for it in sent]
+    assert codes(record, doubtful)[0] == less
+    # No look follows that could find the rest.
+    heard = Heard(sent, Lsn(12), is_last=True)
+    assert after_messages(record, heard)[0].marks
+
+
+def test_the_record_keeps_what_it_waits_for() -> None:
+    found = looked(TABLE, AGAIN).told
+    assert found is not None
+    assert Hearing.of(json.loads(json.dumps(found.record()))) == found
+
+
+KEYS = st.sampled_from(
+    [
+        "oid",
+        "columns",
+        "roots",
+        "parts",
+        "publications",
+        "publication",
+        "xmin",
+        "options",
+        "before",
+        "rewritten",
+        "reason",
+        "definitions",
+        "is_partitioned",
+        "number",
+        "name",
+        "type",
+        "type_modifier",
+        "7",
+    ]
+)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda it: st.lists(it, max_size=2) | st.dictionaries(KEYS, it, max_size=4),
+    max_leaves=8,
+)
+
+
+@given(st.dictionaries(KEYS, VALUES) | VALUES)
+def test_what_others_write_is_no_error(value: Any) -> None:
+    content = json.dumps(value).encode()
+    found = told_by(content)
+    if found is not None:
+        codes(looked(TABLE, ALTERED), told(found))
+    assert told_by(b"[" * 100_000) is None
+    assert told_by(b"\xff\x00") is None
+
+
+#: Tables with what happens to them between two looks, and the marks. A dot begins the options of a
+#: publication of its own.
+CASES: dict[str, tuple[str, list[str], list[str]]] = {
+    "named": (
+        "CREATE TABLE named (id int PRIMARY KEY, a text)",
+        [
+            "ALTER TABLE named RENAME a TO b",
+            "INSERT INTO named VALUES (2, 'b')",
+            "ALTER TABLE named RENAME b TO a",
+        ],
+        ["column_renamed"],
+    ),
+    "labels": (
+        "CREATE TYPE kind AS ENUM ('x', 'y'); CREATE TABLE labels (id int PRIMARY KEY, k kind)",
+        [
+            "ALTER TYPE kind RENAME VALUE 'x' TO 'z'",
+            "INSERT INTO labels VALUES (2, 'z')",
+            "ALTER TYPE kind RENAME VALUE 'z' TO 'x'",
+        ],
+        ["type_altered"],
+    ),
+    "came": (
+        "CREATE TABLE came (id int PRIMARY KEY) PARTITION BY RANGE (id);"
+        " CREATE TABLE came_0 PARTITION OF came FOR VALUES FROM (0) TO (9)",
+        [
+            "CREATE TABLE came_1 PARTITION OF came FOR VALUES FROM (9) TO (19)",
+            "INSERT INTO came VALUES (12)",
+            "DROP TABLE came_1",
+        ],
+        ["partitions"],
+    ),
+    "attached": (
+        "CREATE TABLE attached (id int PRIMARY KEY, v int) PARTITION BY RANGE (id);"
+        " CREATE TABLE attached_0 PARTITION OF attached FOR VALUES FROM (0) TO (9);"
+        " CREATE TABLE other (id int PRIMARY KEY, v int); INSERT INTO other VALUES (9, 9)",
+        [
+            "ALTER TABLE attached ATTACH PARTITION other FOR VALUES FROM (9) TO (19)",
+            "UPDATE attached SET v = 1 WHERE id = 9",
+            "ALTER TABLE attached DETACH PARTITION other",
+        ],
+        ["partitions"],
+    ),
+    "grown": (
+        "CREATE TABLE grown (id int PRIMARY KEY) PARTITION BY RANGE (id)",
+        [
+            "CREATE TABLE grown_1 PARTITION OF grown FOR VALUES FROM (0) TO (9)"
+            " PARTITION BY RANGE (id)",
+            "CREATE TABLE grown_2 PARTITION OF grown_1 FOR VALUES FROM (0) TO (9)",
+        ],
+        [],
+    ),
+    "lost": (
+        "CREATE TABLE lost (id int PRIMARY KEY)",
+        [
+            "ALTER PUBLICATION told DROP TABLE lost",
+            "INSERT INTO lost VALUES (2)",
+            "ALTER PUBLICATION told ADD TABLE lost",
+        ],
+        ["left_publication"],
+    ),
+    "same": (
+        "CREATE TABLE same (id int PRIMARY KEY); CREATE PUBLICATION told_same FOR TABLE same",
+        [
+            "ALTER PUBLICATION told_same SET (publish = 'insert, update, delete, truncate')",
+            "BEGIN; ALTER PUBLICATION told_same RENAME TO told_it;"
+            " ALTER PUBLICATION told_it RENAME TO told_same; COMMIT",
+        ],
+        [],
+    ),
+    "less": (
+        "CREATE TABLE less (id int PRIMARY KEY); CREATE PUBLICATION told_less FOR TABLE less",
+        [
+            "ALTER PUBLICATION told_less SET (publish = 'insert')",
+            "UPDATE less SET id = 3",
+            "ALTER PUBLICATION told_less SET (publish = 'insert, update, delete, truncate')",
+        ],
+        ["publication_changed"],
+    ),
+    # From here on, the trigger does not see everything: each needs a look of its own.
+    "replica": (
+        "CREATE TABLE replica (id int PRIMARY KEY, a text)",
+        [
+            "SET session_replication_role = replica",
+            "ALTER TABLE replica RENAME a TO b",
+            "ALTER TABLE replica RENAME b TO a",
+            "RESET session_replication_role",
+        ],
+        ["column_renamed"],
+    ),
+    "undone": (
+        "CREATE TABLE undone (id int PRIMARY KEY, a text)",
+        [
+            "BEGIN; SAVEPOINT s; ALTER TABLE undone RENAME a TO b; ROLLBACK TO s;"
+            " INSERT INTO undone VALUES (2, 'a'); COMMIT"
+        ],
+        [],
+    ),
+    "plain": (
+        "CREATE TABLE plain (id int PRIMARY KEY, a text)",
+        [
+            "GRANT SELECT ON plain TO PUBLIC",
+            "CREATE INDEX ON plain (a)",
+            "ALTER TABLE plain ADD COLUMN b int",
+            "ALTER TABLE plain DROP COLUMN b",
+            "VACUUM plain",
+        ],
+        [],
+    ),
+}
+
+
+class Database:
+    """A database with the event trigger, and a log that is received from it."""
+
+    def __init__(self, server: EmbeddedServer, name: str, log: Path) -> None:
+        self.dsn = server.dsn_of(name)
+        self.slot, self.log = name, log
+        self.notes: list[str] = []
+        self.conn = psycopg.connect(self.dsn, autocommit=True)
+
+    def run(self, *statements: str) -> None:
+        for statement in statements:
+            self.conn.execute(statement.encode())
+
+    def receive(self, **options: Any) -> None:
+        def status(it: Status) -> None:
+            if it.note:
+                self.notes.append(it.note)
+
+        publications = ["told", "told_same", "told_less"]
+        walrow.receive(
+            self.dsn,
+            slot=self.slot,
+            log=self.log,
+            publications=publications,
+            create=True,
+            until="now",
+            status=status,
+            **options,
+        )
+
+    def marks(self) -> dict[str, list[str]]:
+        tables = walrow.Log(self.log).tables()
+        return {
+            it.name.removeprefix("public."): [mark.code.value for mark in it.marks]
+            for it in tables
+            if it.marks
+        }
+
+    def is_doubted(self) -> bool:
+        found = any(
+            "event trigger of walrow is not reliable" in it for it in self.notes
+        )
+        self.notes.clear()
+        return found
+
+
+@pytest.fixture
+def database(server: EmbeddedServer, tmp_path: Path) -> Iterator[Database]:
+    with server.database("told") as name:
+        found = Database(server, name, tmp_path / "log")
+        try:
+            found.run(ddl_trigger(), *(setup for setup, *_ in CASES.values()))
+            published = [it for it in CASES if it not in {"same", "less"}]
+            found.run(
+                f"CREATE PUBLICATION told FOR TABLE {', '.join(published)}"
+                " WITH (publish_via_partition_root)"
+            )
+            yield found
+            found.run(DROP_SLOTS)
+        finally:
+            found.conn.close()
+
+
+@pytest.mark.live
+@pytest.mark.timeout(180)
+def test_what_no_look_sees(database: Database) -> None:
+    database.receive()
+    database.run(*(it for _, statements, _ in CASES.values() for it in statements))
+    database.receive()
+    expected = {name: marks for name, (_, _, marks) in CASES.items() if marks}
+    assert database.marks() == expected
+    assert not database.is_doubted()
+    # Another role writes the messages again: no table has moved since.
+    batches = walrow.read(database.log, table="walrow.messages")
+    rows = [row for it in batches for row in _rows(it)]
+    assert {row["prefix"] for row in rows} == {PREFIX}
+    database.run("DROP ROLE IF EXISTS forger", "CREATE ROLE forger LOGIN")
+    with psycopg.connect(database.dsn, user="forger", autocommit=True) as conn:
+        emit = "SELECT pg_logical_emit_message(%s, %s, %s::bytea)"
+        for row in rows:
+            conn.execute(emit, [True, PREFIX, row["content"]])
+            conn.execute(emit, [False, PREFIX, row["content"]])
+        conn.execute(emit, [True, PREFIX, b"{" * 17_000_000])
+        conn.execute(emit, [True, "another", b"x"])
+    database.receive()
+    assert database.marks() == expected
+    assert not database.is_doubted()
+    database.run("DROP ROLE forger")
+
+
+def _rows(batch: Any) -> list[dict[str, Any]]:
+    import pyarrow as pa
+
+    rows: list[dict[str, Any]] = pa.record_batch(batch).to_pylist()
+    return rows
+
+
+#: What makes the trigger blind, and sees again.
+BLIND = {
+    "disabled": (
+        "ALTER EVENT TRIGGER walrow_ddl DISABLE",
+        "ALTER EVENT TRIGGER walrow_ddl ENABLE ALWAYS",
+    ),
+    "replaced": (
+        "CREATE OR REPLACE FUNCTION walrow.emit_ddl() RETURNS event_trigger"
+        " LANGUAGE plpgsql AS 'begin end'",
+        ddl_trigger(),
+    ),
+    "failing": (
+        "CREATE OR REPLACE FUNCTION walrow.described(command text, oid oid) RETURNS text"
+        " LANGUAGE plpgsql AS 'begin return 1 / 0; end'",
+        ddl_trigger(),
+    ),
+    "dropped": (ddl_trigger(drop=True), ddl_trigger()),
+    "another's": (
+        "CREATE ROLE chief SUPERUSER; ALTER EVENT TRIGGER walrow_ddl OWNER TO chief;"
+        " ALTER EVENT TRIGGER walrow_ddl DISABLE",
+        "ALTER EVENT TRIGGER walrow_ddl ENABLE ALWAYS;"
+        " ALTER EVENT TRIGGER walrow_ddl OWNER TO postgres; DROP ROLE chief",
+    ),
+    "off": ("SET event_triggers = off", "RESET event_triggers"),
+}
+DROP_SLOTS = """
+SELECT pg_drop_replication_slot(slot_name)
+FROM pg_replication_slots
+WHERE database = current_database()
+"""
+LESS = "ALTER PUBLICATION told_same SET (publish = 'insert')"
+MORE = "ALTER PUBLICATION told_same SET (publish = 'insert, update, delete, truncate')"
+
+
+@pytest.mark.live
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("name", BLIND)
+def test_a_trigger_that_was_blind_explains_nothing(
+    database: Database, name: str
+) -> None:
+    before, after = BLIND[name]
+    if name == "off" and database.conn.info.server_version < 170_000:
+        pytest.skip("event_triggers is from version 17 on")
+    database.receive()
+    database.run(before, LESS, after, MORE)
+    database.receive()
+    assert database.marks() == {"same": ["publication_changed"]}
+    # A change that nothing says.
+    database.run(before, "ALTER TABLE plain ADD COLUMN c int")
+    database.receive()
+    assert database.is_doubted() == (name != "dropped")
+    database.run(after)
+
+
+@pytest.mark.live
+@pytest.mark.timeout(180)
+def test_a_streamed_transaction_comes_before_its_commit(database: Database) -> None:
+    """The receiver asks for messages, and large transactions still do not wait."""
+    database.receive()
+    many = (
+        "INSERT INTO named SELECT g, repeat('x', 100) FROM generate_series(10, 20000) g"
+    )
+    database.run("SET logical_decoding_work_mem = '64kB'", many)
+    database.run(
+        f"BEGIN; {many.replace('10, 20000', '20001, 40000')}; SAVEPOINT s;"
+        " ALTER TABLE undone RENAME a TO b; ROLLBACK TO s;"
+        f" {MORE}; {many.replace('10, 20000', '40001, 60000')}; COMMIT"
+    )
+    database.receive()
+    assert {"same": ["publication_changed"]}.items() <= database.marks().items()

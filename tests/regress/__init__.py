@@ -1,0 +1,1 @@
+"""PostgreSQL's own regression suite, received: each table against its state."""
