@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 
 import walrow
+from servers.embedded import EmbeddedServer
 from servers.loads import loads
-from servers.receiving import (
-    Feed,
-)
+from servers.receiving import Feed, drop_if_there, execute
 from walrow._log.requests import request
 from walrow.log import PendingLoad
 
@@ -89,3 +90,127 @@ def test_a_load_that_goes_on_is_waited_for(feed: Feed) -> None:
             assert receiver.wait()[0] == 0
     assert loads(feed.log)["public.item"] is not None
     feed.check()
+
+
+@pytest.mark.parametrize("other", ["SELECT 1", "VACUUM item", "CREATE ROLE passer"])
+@pytest.mark.parametrize(
+    ("statement", "code"),
+    [
+        ("ALTER TABLE last ALTER c TYPE int USING c + 1", "rewritten"),
+        ("ALTER TABLE last ADD COLUMN n int DEFAULT 7", "column_default"),
+        ("TRUNCATE last", None),
+    ],
+)
+def test_what_came_last_is_known_at_the_end(
+    feed: Feed, statement: str, code: str | None, other: str
+) -> None:
+    """Other WAL may have moved the looks behind the log's end."""
+    feed.execute(
+        "CREATE TABLE last (id int PRIMARY KEY, c int)",
+        "ALTER PUBLICATION p ADD TABLE last",
+    )
+    try:
+        feed.receive_now()
+        feed.execute("INSERT INTO last VALUES (1, 1)")
+        feed.receive_now()
+        feed.execute(other)
+        feed.receive_now()
+        feed.execute(statement)
+        feed.receive_now()
+        log = walrow.Log(feed.log)
+        (table,) = (it for it in log.tables() if it.name == "public.last")
+        assert [it.code for it in table.marks if it.is_open] == [code] * bool(code)
+        if code is None:
+            assert log.state("public.last").to_pyarrow().num_rows == 0
+            return
+        for end in (None, log.end):
+            with pytest.raises(walrow.errors.LogError) as refused:
+                log.state("public.last", as_of=end)
+            assert refused.value.code == "incomplete"
+            with pytest.raises(walrow.errors.ApplyError, match="is not whole since"):
+                log.net("public.last", end=end)
+        # Before, it was whole.
+        assert log.net("public.last", end=log.end - 1).rows == 0
+    finally:
+        feed.execute("DROP TABLE last", "DROP ROLE IF EXISTS passer")
+
+
+@pytest.mark.parametrize("identity", ["DEFAULT", "FULL"])
+def test_a_key_that_came_last_is_that_of_the_rows(feed: Feed, identity: str) -> None:
+    feed.execute(
+        "CREATE TABLE last (a int NOT NULL, id int NOT NULL)",
+        f"ALTER TABLE last REPLICA IDENTITY {identity}",
+        "ALTER PUBLICATION p ADD TABLE last",
+    )
+    try:
+        feed.execute("INSERT INTO last VALUES (1, 1)")
+        feed.receive_now()
+        with pytest.raises(walrow.errors.SchemaError, match="which row"):
+            walrow.Log(feed.log).net("last")
+        feed.execute("ALTER TABLE last ADD PRIMARY KEY (id)")
+        feed.receive_now()
+        net = walrow.Log(feed.log).net("last")
+        assert (net.keys, net.rows) == (("id",), 1)
+    finally:
+        feed.execute("DROP TABLE last")
+
+
+@pytest.mark.parametrize("shift", ["+ 1000000000000", "- 20000000"])
+def test_a_server_with_other_positions_in_sql(
+    server: EmbeddedServer, tmp_path: Path, shift: str
+) -> None:
+    """Some managed servers' storage is not PostgreSQL's."""
+    slot = f"other_{time.monotonic_ns()}"
+    log = tmp_path / "log"
+    with server.database("other") as name:
+        dsn = server.dsn_of(name)
+        moved = [
+            f"ALTER FUNCTION pg_catalog.{it}() RENAME TO real_{it};"
+            f" CREATE FUNCTION pg_catalog.{it}() RETURNS pg_lsn LANGUAGE sql"
+            f" AS 'SELECT pg_catalog.real_{it}() {shift}'"
+            for it in ("pg_current_wal_insert_lsn", "pg_current_wal_flush_lsn")
+        ]
+        execute(
+            dsn,
+            "SET allow_system_table_mods = on",
+            *moved,
+            "CREATE TABLE t (id int PRIMARY KEY, c int)",
+            "CREATE PUBLICATION p FOR TABLE t",
+            "RESET allow_system_table_mods",
+        )
+        seen: list[walrow.log.Status] = []
+        try:
+
+            def receive() -> list[str]:
+                seen.clear()
+                walrow.receive(
+                    dsn,
+                    log=log,
+                    slot=slot,
+                    publications="p",
+                    create=True,
+                    until="now",
+                    status=seen.append,
+                )
+                return [it.note or "" for it in seen if "other LSNs" in (it.note or "")]
+
+            assert len(receive()) == 1
+            execute(dsn, "INSERT INTO t VALUES (1, 1)")
+            receive()
+            assert walrow.Log(log).state("t").to_pyarrow().num_rows == 1
+            assert {(it.lag_bytes, it.kept_bytes) for it in seen} == {(None, None)}
+            execute(dsn, "ALTER TABLE t ALTER c TYPE int USING c + 1")
+            receive()
+            with pytest.raises(walrow.errors.LogError, match="rewritten"):
+                walrow.Log(log).state("t")
+            execute(dsn, "TRUNCATE t")
+            request(log, ["public.t"])
+            receive()
+            assert walrow.Log(log).state("t").to_pyarrow().num_rows == 0
+            changes = walrow.postgres.changes(
+                dsn, slot=slot, publications="p", until="now", peek=True, table="t"
+            )
+            with changes:
+                list(changes)
+        finally:
+            drop_if_there(dsn, slot)

@@ -196,8 +196,8 @@ FAULTS_OF_LOADS = [
     Fault(
         "an outcome is recorded while it is being recorded",
         "load",
-        "self.state = Recording(attempt, failure, math.inf)",
-        "self.state = Recording(attempt, failure, 0.0)",
+        "self.state = Recording(attempt, failure, math.inf, 0, culprits)",
+        "self.state = Recording(attempt, failure, 0.0, 0, culprits)",
     ),
     Fault(
         "a request is forgotten when the connection is lost",
@@ -223,6 +223,18 @@ FAULTS_OF_LOADS = [
 # are checks of timelines and of the end of WAL: `test_reconnecting.py` tests them. A promotion that is
 # not noted needs a crash in the same moment: `test_receiver_standby.py` tests it.
 FAULTS_OF_RECEIVERS = [
+    Fault(
+        "the end does not wait for the place of the last look",
+        "core",
+        "self.link.goal = max(self.link.goal or position, position)",
+        "self.link.goal = self.link.goal or position",
+    ),
+    Fault(
+        "a last look that has failed is taken as done",
+        "core",
+        "self._last_look = LastLook.DUE\n            return",
+        "self._last_look = LastLook.DONE\n            return",
+    ),
     Fault(
         "a server that was not compared is taken as compared",
         "link",

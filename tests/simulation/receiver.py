@@ -172,7 +172,9 @@ class Life:
         self._stopped_at = math.inf
         # The connection, and up to where the stream was sent.
         self.connections: set[int] = set()
-        self._number = self._sent = self._looked = 0
+        self._number = self._sent = 0
+        #: The server's end at the last look.
+        self._looked: int | None = None
         self._is_streaming = self._may_stream = False
         self._is_dead = False
         self._orders = 0
@@ -468,13 +470,14 @@ class Life:
         self.later(0.01, 0.5, act)
 
     def _looklast(self, _action: Any) -> None:
-        self._looked = self.world.server.end
-        position: Any = Lsn(self._looked)
         if self._fails(0.1):
-            position = ConnectionLostError("reset")
-        self.answer(events.Looked(position))
+            self.answer(events.Looked(ConnectionLostError("reset")))
+            return
+        self._looked = self.world.server.end
+        self.answer(events.Looked(Lsn(self._looked)))
 
     def _asklast(self, _action: Any) -> None:
+        assert self._looked is not None, "it ends without its last look"
         assert self.world.log.position >= self._looked, "it ends before its last look"
         self.answer(events.LastAnswered())
 
@@ -501,6 +504,7 @@ class Life:
     def _act(self, order: Any) -> None:
         log = self.world.log
         event: Did | Refused
+        log.may_be_ahead = self.world.server.is_conflicting
         try:
             found = log.carry_out(order)
             event = Did(order, log.state(), found)

@@ -181,7 +181,9 @@ class Core:
                 link = self.link.deadline
                 if isinstance(self.link.state, Away) and not self._is_free:
                     link = math.inf
-                return min(disk, loads, link, self._ask_due)
+                said = self._closing_since + _CLOSE_SECONDS
+                said = said if self._now < said else math.inf
+                return min(disk, loads, link, self._ask_due, said)
             case Draining(until) | Asking(until) | Dropping(until):
                 return min(disk, until)
             case Over():
