@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import walrow
 from campaign.delta import DeltaTarget
-from campaign.grammar import IS_USERS
+from campaign.grammar import IS_USERS, risk
 from campaign.looking import received
 from campaign.steps import step
 from campaign.target import Target
@@ -184,8 +184,11 @@ def delete(day: Day, table: int) -> None:
 
 @step(6, is_harmless=True)
 def truncate(day: Day, table: int) -> None:
-    """All rows go."""
-    day.attempt(f"TRUNCATE {table_of(day, table)}")
+    """All rows go. If they are those of a partition, its root does not get the message."""
+    name = table_of(day, table)
+    if day.ask(f"SELECT 1 FROM pg_class WHERE oid = {day.focus} AND relispartition"):
+        risk(day, day.focus)
+    day.attempt(f"TRUNCATE {name}")
 
 
 @step(2)

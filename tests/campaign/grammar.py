@@ -459,11 +459,11 @@ def produce(day: Day, name: str, numbers: tuple[int, ...]) -> None:
     except Cannot:
         return
     last = _last(day)
-    risk(day, production, filling.oid)
+    risk(day, filling.oid, production.risks)
     done = [day.attempt(it) for it in statements]
     newest = _last(day)
     day.focus = newest if newest > last else filling.oid or day.focus
-    risk(day, production, day.focus)
+    risk(day, day.focus, production.risks)
     if production.is_birth and newest > last:
         day.born |= {
             it for (it,) in day.ask(_PUBLISHED) if it == newest and not day.is_together
@@ -491,11 +491,11 @@ def _last(day: Day) -> int:
     return int(found[0][0] or 0) if found else 0
 
 
-def risk(day: Day, production: Production, oid: int) -> None:
+def risk(day: Day, oid: int, risks: str = "kin") -> None:
     """Notes the tables that may need a load now."""
-    if production.risks == "all":
+    if risks == "all":
         day.is_risky = True
-    elif production.risks:
+    elif risks:
         day.risky |= {it for (it,) in day.ask(_KIN.format(oid=oid))}
 
 
