@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from campaign.steps import KINDS, Kind, step
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from campaign.day import Day
 
@@ -24,232 +24,97 @@ class Production(NamedTuple):
 
     Attributes:
         sql: Statements with slots.
-        back: Statements that undo them, for `back`. The slots have the same values, but for names.
-        risks: The tables that may need a load afterwards: that table with its parents and children,
-            all tables, or none.
+        back: Statements that undo them, for `back`: slots have the same values, but for {table}.
+        risks: The tables that may need a load: that table with its parents and children (`kin`), all, or none.
         is_birth: Whether it makes a table that is whole if it is published at once.
     """
 
     sql: str
-    back: str = ""
-    risks: str = "kin"
-    is_birth: bool = False
+    back: str
+    risks: str
+    is_birth: bool
 
 
-_NEW = "(id int PRIMARY KEY, a int, b int, v text)"
-_WINDOW = "FOR VALUES FROM ({window}) TO ({window_end})"
-_KINDS = "insert, update, delete, truncate"
+#: A production each line: its name, statements with slots, and what undoes them. What it risks
+#: follows from the sign before: ! all tables, - none, + it makes a table.
+_LINES = """
++create: CREATE TABLE {schema}.{name} (id int PRIMARY KEY, a int, b int, v text) <> DROP TABLE {table}
+create_unlogged: CREATE UNLOGGED TABLE {schema}.{name} (id int PRIMARY KEY, a int, b int, v text)
+create_as: CREATE TABLE {schema}.{name} AS SELECT * FROM {table}
++create_like: CREATE TABLE {schema}.{name} (LIKE {table} INCLUDING ALL)
+create_like_with_rows: CREATE TABLE {schema}.{name} (LIKE {table} INCLUDING ALL); INSERT INTO {schema}.{name} SELECT * FROM {table}
+create_child: CREATE TABLE {schema}.{name} (PRIMARY KEY (id)) INHERITS ({plain})
+create_root: CREATE TABLE {schema}.{name} (LIKE {table}, PRIMARY KEY (id)) PARTITION BY RANGE (id)
++create_partition: CREATE TABLE {schema}.{name} PARTITION OF {root} FOR VALUES FROM ({window}) TO ({window_end})
+create_sub_root: CREATE TABLE {schema}.{name} PARTITION OF {root} FOR VALUES FROM ({window}) TO ({window_end}) PARTITION BY RANGE (id)
+drop: DROP TABLE {table} CASCADE
+attach: ALTER TABLE {root} ATTACH PARTITION {free} FOR VALUES FROM ({low}) TO ({high}) <> ALTER TABLE {root} DETACH PARTITION {free}
+detach: ALTER TABLE {parent} DETACH PARTITION {leaf} <> ALTER TABLE {parent} ATTACH PARTITION {table} {bound}
+inherit: ALTER TABLE {plain} INHERIT {other} <> ALTER TABLE {table} NO INHERIT {other}
+inherit_no_more: ALTER TABLE {child} NO INHERIT {parent} <> ALTER TABLE {table} INHERIT {parent}
+move: ALTER TABLE {table} SET SCHEMA {away} <> ALTER TABLE {table} SET SCHEMA {home}
+rename_table: ALTER TABLE {table} RENAME TO {name} <> ALTER TABLE {table} RENAME TO {was}
+!rename_schema: ALTER SCHEMA {home} RENAME TO renamed <> ALTER SCHEMA renamed RENAME TO {home}
+!swap_names: ALTER TABLE {table} RENAME TO swapped; ALTER TABLE {near} RENAME TO {was}; ALTER TABLE {home}.swapped RENAME TO {near_name}
+logged: ALTER TABLE {table} SET LOGGED
+unlogged: ALTER TABLE {table} SET UNLOGGED <> ALTER TABLE {table} SET LOGGED
+vacuum_full: VACUUM FULL {table}
+cluster: CLUSTER {table} USING {key}
+replica_identity: ALTER TABLE {table} REPLICA IDENTITY {identity} <> ALTER TABLE {table} REPLICA IDENTITY DEFAULT
+drop_key: ALTER TABLE {table} DROP CONSTRAINT {key} <> ALTER TABLE {table} ADD PRIMARY KEY ({keys})
+add_key: ALTER TABLE {table} ADD PRIMARY KEY (id)
+move_key: ALTER TABLE {table} DROP CONSTRAINT {key}, ADD PRIMARY KEY (id, {column})
+add_column: ALTER TABLE {table} ADD {fresh} text <> ALTER TABLE {table} DROP {fresh}
+add_with_default: ALTER TABLE {table} ADD {fresh} int DEFAULT 5 <> ALTER TABLE {table} ALTER {fresh} DROP DEFAULT
+add_with_function: ALTER TABLE {table} ADD {fresh} int DEFAULT (random() * 7)::int + 1 <> ALTER TABLE {table} ALTER {fresh} DROP DEFAULT
+add_identity: ALTER TABLE {table} ADD {fresh} int GENERATED ALWAYS AS IDENTITY <> ALTER TABLE {table} ALTER {fresh} DROP IDENTITY
+add_generated: ALTER TABLE {table} ADD {fresh} int GENERATED ALWAYS AS (id + 1) STORED <> ALTER TABLE {table} ALTER {fresh} DROP EXPRESSION
+add_and_fill: ALTER TABLE {table} ADD {fresh} int; UPDATE {table} SET {fresh} = id; ALTER TABLE {table} ALTER {fresh} SET NOT NULL
+add_mood: ALTER TABLE {table} ADD {fresh} mood <> ALTER TABLE {table} DROP {fresh}
+add_name: ALTER TABLE {table} ADD {fresh} regclass <> ALTER TABLE {table} DROP {fresh}
+drop_column: ALTER TABLE {table} DROP {column} CASCADE <> ALTER TABLE {table} ADD {column} {type}
+rename_column: ALTER TABLE {table} RENAME {column} TO {fresh} <> ALTER TABLE {table} RENAME {fresh} TO {column}
+swap_columns: ALTER TABLE {table} RENAME {column} TO swapped; ALTER TABLE {table} RENAME {second} TO {column}; ALTER TABLE {table} RENAME swapped TO {second} <> ALTER TABLE {table} RENAME {column} TO swapped; ALTER TABLE {table} RENAME {second} TO {column}; ALTER TABLE {table} RENAME swapped TO {second}
+change_type: ALTER TABLE {table} ALTER {column} TYPE {new_type} USING {new_value} <> ALTER TABLE {table} ALTER {column} TYPE {type} USING {column}::text::{type}
+same_type_using: ALTER TABLE {table} ALTER {column} TYPE {type} USING {other_value}
+set_expression: ALTER TABLE {table} ALTER {generated} SET EXPRESSION AS (id * {number})
+drop_expression: ALTER TABLE {table} ALTER {generated} DROP EXPRESSION
+!rename_label: ALTER TYPE mood RENAME VALUE {label} TO {new_label} <> ALTER TYPE mood RENAME VALUE {new_label} TO {label}
+!add_label: ALTER TYPE mood ADD VALUE 'l{number}'
+leave_publication: ALTER PUBLICATION p DROP TABLE {table} <> ALTER PUBLICATION p ADD TABLE {table}
+enter_publication: ALTER PUBLICATION p ADD TABLE {table} <> ALTER PUBLICATION p DROP TABLE {table}
+!leave_schema: ALTER PUBLICATION p DROP TABLES IN SCHEMA {home} <> ALTER PUBLICATION p ADD TABLES IN SCHEMA {home}
+!enter_schema: ALTER PUBLICATION p ADD TABLES IN SCHEMA {home} <> ALTER PUBLICATION p DROP TABLES IN SCHEMA {home}
+!publish_some: ALTER PUBLICATION p SET (publish = '{operations}') <> ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')
+!publish_all: ALTER PUBLICATION p SET (publish = 'insert, update, delete, truncate')
+!publish_via: ALTER PUBLICATION p SET (publish_via_partition_root = {boolean}) <> ALTER PUBLICATION p SET (publish_via_partition_root = {not_boolean})
+filter_rows: ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table} WHERE (id > {small}) <> ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table}
+choose_columns: ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table} ({keys}, {column}) <> ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table}
+!trigger_off: ALTER EVENT TRIGGER walrow_ddl DISABLE <> ALTER EVENT TRIGGER walrow_ddl ENABLE ALWAYS
+-grant: GRANT SELECT ON {table} TO PUBLIC
+-grant_column: GRANT SELECT ({column}) ON {table} TO PUBLIC
+-comment: COMMENT ON TABLE {table} IS 'a'
+-index: CREATE INDEX ON {table} (id)
+-statistics: ALTER TABLE {table} ALTER id SET STATISTICS 10
+-check: ALTER TABLE {table} ADD CHECK (id > -1)
+-analyze: ANALYZE {table}
+-freeze: VACUUM (FREEZE) {table}
+-security: ALTER TABLE {table} ENABLE ROW LEVEL SECURITY
+-fill_factor: ALTER TABLE {table} SET (fillfactor = 90)
+-owner: ALTER TABLE {table} OWNER TO CURRENT_USER
+-rule: CREATE RULE r{number} AS ON INSERT TO {table} WHERE false DO ALSO NOTHING
+"""
 
-PRODUCTIONS: dict[str, Production] = {
-    # Tables that are made.
-    "create": Production(
-        f"CREATE TABLE {{schema}}.{{name}} {_NEW}", "DROP TABLE {table}", is_birth=True
-    ),
-    "create_unlogged": Production(f"CREATE UNLOGGED TABLE {{schema}}.{{name}} {_NEW}"),
-    "create_as": Production("CREATE TABLE {schema}.{name} AS SELECT * FROM {table}"),
-    "create_like": Production(
-        "CREATE TABLE {schema}.{name} (LIKE {table} INCLUDING ALL)", is_birth=True
-    ),
-    "create_like_with_rows": Production(
-        "CREATE TABLE {schema}.{name} (LIKE {table} INCLUDING ALL); INSERT INTO {schema}.{name} SELECT * FROM {table}"
-    ),
-    "create_child": Production(
-        "CREATE TABLE {schema}.{name} (PRIMARY KEY (id)) INHERITS ({plain})"
-    ),
-    "create_root": Production(
-        "CREATE TABLE {schema}.{name} (LIKE {table}, PRIMARY KEY (id)) PARTITION BY RANGE (id)"
-    ),
-    "create_partition": Production(
-        f"CREATE TABLE {{schema}}.{{name}} PARTITION OF {{root}} {_WINDOW}",
-        is_birth=True,
-    ),
-    "create_sub_root": Production(
-        f"CREATE TABLE {{schema}}.{{name}} PARTITION OF {{root}} {_WINDOW} PARTITION BY RANGE (id)"
-    ),
-    "drop": Production("DROP TABLE {table} CASCADE"),
-    # Tables that move.
-    "attach": Production(
-        "ALTER TABLE {root} ATTACH PARTITION {free} FOR VALUES FROM ({low}) TO ({high})",
-        "ALTER TABLE {root} DETACH PARTITION {free}",
-    ),
-    "detach": Production(
-        "ALTER TABLE {parent} DETACH PARTITION {leaf}",
-        "ALTER TABLE {parent} ATTACH PARTITION {table} {bound}",
-    ),
-    "inherit": Production(
-        "ALTER TABLE {plain} INHERIT {other}", "ALTER TABLE {table} NO INHERIT {other}"
-    ),
-    "inherit_no_more": Production(
-        "ALTER TABLE {child} NO INHERIT {parent}",
-        "ALTER TABLE {table} INHERIT {parent}",
-    ),
-    "move": Production(
-        "ALTER TABLE {table} SET SCHEMA {away}", "ALTER TABLE {table} SET SCHEMA {home}"
-    ),
-    "rename_table": Production(
-        "ALTER TABLE {table} RENAME TO {name}", "ALTER TABLE {table} RENAME TO {was}"
-    ),
-    "rename_schema": Production(
-        "ALTER SCHEMA {home} RENAME TO renamed",
-        "ALTER SCHEMA renamed RENAME TO {home}",
-        risks="all",
-    ),
-    "swap_names": Production(
-        "ALTER TABLE {table} RENAME TO swapped; ALTER TABLE {near} RENAME TO {was}; "
-        "ALTER TABLE {home}.swapped RENAME TO {near_name}",
-        risks="all",
-    ),
-    "logged": Production("ALTER TABLE {table} SET LOGGED"),
-    "unlogged": Production(
-        "ALTER TABLE {table} SET UNLOGGED", "ALTER TABLE {table} SET LOGGED"
-    ),
-    "vacuum_full": Production("VACUUM FULL {table}"),
-    "cluster": Production("CLUSTER {table} USING {key}"),
-    # Identities and keys.
-    "replica_identity": Production(
-        "ALTER TABLE {table} REPLICA IDENTITY {identity}",
-        "ALTER TABLE {table} REPLICA IDENTITY DEFAULT",
-    ),
-    "drop_key": Production(
-        "ALTER TABLE {table} DROP CONSTRAINT {key}",
-        "ALTER TABLE {table} ADD PRIMARY KEY ({keys})",
-    ),
-    "add_key": Production("ALTER TABLE {table} ADD PRIMARY KEY (id)"),
-    "move_key": Production(
-        "ALTER TABLE {table} DROP CONSTRAINT {key}, ADD PRIMARY KEY (id, {column})"
-    ),
-    # Columns.
-    "add_column": Production(
-        "ALTER TABLE {table} ADD {fresh} text", "ALTER TABLE {table} DROP {fresh}"
-    ),
-    "add_with_default": Production(
-        "ALTER TABLE {table} ADD {fresh} int DEFAULT 5",
-        "ALTER TABLE {table} ALTER {fresh} DROP DEFAULT",
-    ),
-    "add_with_function": Production(
-        "ALTER TABLE {table} ADD {fresh} int DEFAULT (random() * 7)::int + 1",
-        "ALTER TABLE {table} ALTER {fresh} DROP DEFAULT",
-    ),
-    "add_identity": Production(
-        "ALTER TABLE {table} ADD {fresh} int GENERATED ALWAYS AS IDENTITY",
-        "ALTER TABLE {table} ALTER {fresh} DROP IDENTITY",
-    ),
-    "add_generated": Production(
-        "ALTER TABLE {table} ADD {fresh} int GENERATED ALWAYS AS (id + 1) STORED",
-        "ALTER TABLE {table} ALTER {fresh} DROP EXPRESSION",
-    ),
-    "add_and_fill": Production(
-        "ALTER TABLE {table} ADD {fresh} int; UPDATE {table} SET {fresh} = id; "
-        "ALTER TABLE {table} ALTER {fresh} SET NOT NULL"
-    ),
-    "add_mood": Production(
-        "ALTER TABLE {table} ADD {fresh} mood", "ALTER TABLE {table} DROP {fresh}"
-    ),
-    "add_name": Production(
-        "ALTER TABLE {table} ADD {fresh} regclass", "ALTER TABLE {table} DROP {fresh}"
-    ),
-    "drop_column": Production(
-        "ALTER TABLE {table} DROP {column} CASCADE",
-        "ALTER TABLE {table} ADD {column} {type}",
-    ),
-    "rename_column": Production(
-        "ALTER TABLE {table} RENAME {column} TO {fresh}",
-        "ALTER TABLE {table} RENAME {fresh} TO {column}",
-    ),
-    "swap_columns": Production(
-        "ALTER TABLE {table} RENAME {column} TO swapped; ALTER TABLE {table} RENAME {second} TO {column}; "
-        "ALTER TABLE {table} RENAME swapped TO {second}",
-        "ALTER TABLE {table} RENAME {column} TO swapped; ALTER TABLE {table} RENAME {second} TO {column}; "
-        "ALTER TABLE {table} RENAME swapped TO {second}",
-    ),
-    "change_type": Production(
-        "ALTER TABLE {table} ALTER {column} TYPE {new_type} USING {new_value}",
-        "ALTER TABLE {table} ALTER {column} TYPE {type} USING {column}::text::{type}",
-    ),
-    "same_type_using": Production(
-        "ALTER TABLE {table} ALTER {column} TYPE {type} USING {other_value}"
-    ),
-    "set_expression": Production(
-        "ALTER TABLE {table} ALTER {generated} SET EXPRESSION AS (id * {number})"
-    ),
-    "drop_expression": Production(
-        "ALTER TABLE {table} ALTER {generated} DROP EXPRESSION"
-    ),
-    # Types.
-    "rename_label": Production(
-        "ALTER TYPE mood RENAME VALUE {label} TO {new_label}",
-        "ALTER TYPE mood RENAME VALUE {new_label} TO {label}",
-        risks="all",
-    ),
-    "add_label": Production("ALTER TYPE mood ADD VALUE 'l{number}'", risks="all"),
-    # Publications.
-    "leave_publication": Production(
-        "ALTER PUBLICATION p DROP TABLE {table}",
-        "ALTER PUBLICATION p ADD TABLE {table}",
-    ),
-    "enter_publication": Production(
-        "ALTER PUBLICATION p ADD TABLE {table}",
-        "ALTER PUBLICATION p DROP TABLE {table}",
-    ),
-    "leave_schema": Production(
-        "ALTER PUBLICATION p DROP TABLES IN SCHEMA {home}",
-        "ALTER PUBLICATION p ADD TABLES IN SCHEMA {home}",
-        risks="all",
-    ),
-    "enter_schema": Production(
-        "ALTER PUBLICATION p ADD TABLES IN SCHEMA {home}",
-        "ALTER PUBLICATION p DROP TABLES IN SCHEMA {home}",
-        risks="all",
-    ),
-    "publish_some": Production(
-        "ALTER PUBLICATION p SET (publish = '{operations}')",
-        f"ALTER PUBLICATION p SET (publish = '{_KINDS}')",
-        risks="all",
-    ),
-    "publish_all": Production(
-        f"ALTER PUBLICATION p SET (publish = '{_KINDS}')", risks="all"
-    ),
-    "publish_via": Production(
-        "ALTER PUBLICATION p SET (publish_via_partition_root = {boolean})",
-        "ALTER PUBLICATION p SET (publish_via_partition_root = {not_boolean})",
-        risks="all",
-    ),
-    "filter_rows": Production(
-        "ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table} WHERE (id > {small})",
-        "ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table}",
-    ),
-    "choose_columns": Production(
-        "ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table} ({keys}, {column})",
-        "ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table}",
-    ),
-    # The event trigger.
-    "trigger_off": Production(
-        "ALTER EVENT TRIGGER walrow_ddl DISABLE",
-        "ALTER EVENT TRIGGER walrow_ddl ENABLE ALWAYS",
-        risks="all",
-    ),
-    # Statements that need no load.
-    "grant": Production("GRANT SELECT ON {table} TO PUBLIC", risks=""),
-    "grant_column": Production(
-        "GRANT SELECT ({column}) ON {table} TO PUBLIC", risks=""
-    ),
-    "comment": Production("COMMENT ON TABLE {table} IS 'a'", risks=""),
-    "index": Production("CREATE INDEX ON {table} (id)", risks=""),
-    "statistics": Production(
-        "ALTER TABLE {table} ALTER id SET STATISTICS 10", risks=""
-    ),
-    "check": Production("ALTER TABLE {table} ADD CHECK (id > -1)", risks=""),
-    "analyze": Production("ANALYZE {table}", risks=""),
-    "freeze": Production("VACUUM (FREEZE) {table}", risks=""),
-    "security": Production("ALTER TABLE {table} ENABLE ROW LEVEL SECURITY", risks=""),
-    "fill_factor": Production("ALTER TABLE {table} SET (fillfactor = 90)", risks=""),
-    "owner": Production("ALTER TABLE {table} OWNER TO CURRENT_USER", risks=""),
-    "rule": Production(
-        "CREATE RULE r{number} AS ON INSERT TO {table} WHERE false DO ALSO NOTHING",
-        risks="",
-    ),
-}
-HARMLESS = [name for name, it in PRODUCTIONS.items() if not it.risks]
+
+def _productions() -> Iterator[tuple[str, Production]]:
+    for line in _LINES.strip().splitlines():
+        name, _, rest = line.partition(": ")
+        sql, _, undone = rest.partition(" <> ")
+        risks = {"!": "all", "-": ""}.get(name[0], "kin")
+        yield name.lstrip("!-+"), Production(sql, undone, risks, name[0] == "+")
+
+
+PRODUCTIONS = dict(_productions())
 BIRTHS = [name for name in PRODUCTIONS if name.startswith("create")]
 #: What publishes a table with rows that were not sent, among others.
 ARRIVALS = [
