@@ -11,175 +11,42 @@ from campaign.steps import KINDS, Step
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-#: The themes of days: steps that meet often find more than arbitrary steps. A kind that is named
-#: twice is drawn twice as often.
-THEMES: dict[str, tuple[str, ...]] = {
-    "copies": (
-        *("apply_to_copy", "apply_to_copy", "apply_to_copy", "insert", "insert"),
-        *("look", "update", "add_column", "add_with_default", "rename_column"),
-        *("set_expression", "load", "restart", "restore_target"),
-    ),
-    "lake": (
-        *("apply", "apply", "apply", "insert_and_look", "update", "delete", "load"),
-        *("restore_target", "lose_target", "truncate", "prune", "retain", "compact"),
-        *("add_column", "add_with_default", "drop_column", "unlogged"),
-        *("erase_key", "look_killed", "swap_names"),
-    ),
-    "server": (
-        *("look", "look", "insert", "insert", "update", "up", "down"),
-        *(
-            "restart",
-            "copy_server",
-            "set_back",
-            "set_back_under_receiver",
-            "wal",
-            "promote",
-        ),
-        *("look_killed", "prepare", "commit_prepared", "roll_back_prepared"),
-        *("make_slot_again",),
-    ),
-    # The receiver does not know yet that its server was set back.
-    "set back": (
-        *("set_back_under_receiver", "set_back_under_receiver", "set_back", "up"),
-        *("insert", "insert", "insert", "update", "look", "wal", "restart"),
-    ),
-    "loads": (
-        *("look", "look", "insert", "update", "load", "request_load", "up", "down"),
-        *("load_beside_prepared", "cancel_load"),
-        *("prepare", "commit_prepared", "roll_back_prepared", "look_killed"),
-        *("restart", "add_with_default", "unlogged", "apply", "apply_to_copy"),
-    ),
-    "readers": (
-        *("insert", *["insert_and_look"] * 6),
-        *(
-            "follow",
-            "take",
-            "take",
-            "position",
-            "position",
-            "forget",
-            "prune",
-            "retain",
-            "compact",
-        ),
-        *("reader_restarts", "reader_restarts", "slow_reader", "update", "apply"),
-    ),
-    "upkeep": (
-        *("insert_and_look", "insert_and_look", "update", "delete", "load", "look"),
-        *("retain", "prune", "compact", "verify", "erase_column", "erase_key"),
-        *("rename_column", "drop_column", "up", "down", "look_killed", "apply"),
-        *("prepare", "commit_prepared"),
-    ),
-    "files": (
-        *("insert_and_look", "insert_and_look", "update", "look", "up", "down"),
-        *("lose_newest_segment", "lose_a_segment", "cut_a_segment", "copy_log"),
-        *("put_log_back", "lose_prepared", "prepare", "commit_prepared"),
-        *("replace_log", "look_killed", "seal_a_capture", "verify"),
-    ),
-}
+#: Themes of days: steps that meet often find more than arbitrary steps. A kind that is named twice
+#: is drawn twice as often.
+_THEMES = """
+copies: apply_to_copy apply_to_copy apply_to_copy insert insert look update add_column add_with_default rename_column set_expression load restart restore_target
+lake: apply apply apply insert_and_look update delete load restore_target lose_target truncate prune retain compact add_column add_with_default drop_column unlogged erase_key look_killed swap_names
+server: look look insert insert update up down restart copy_server set_back set_back_under_receiver wal promote look_killed prepare commit_prepared roll_back_prepared make_slot_again
+set back: set_back_under_receiver set_back_under_receiver set_back up insert insert insert update look wal restart
+loads: look look insert update load request_load up down load_beside_prepared cancel_load prepare commit_prepared roll_back_prepared look_killed restart add_with_default unlogged apply apply_to_copy
+readers: insert insert_and_look insert_and_look insert_and_look insert_and_look insert_and_look insert_and_look follow take take position position forget prune retain compact reader_restarts reader_restarts slow_reader update apply
+upkeep: insert_and_look insert_and_look update delete load look retain prune compact verify erase_column erase_key rename_column drop_column up down look_killed apply prepare commit_prepared
+files: insert_and_look insert_and_look update look up down lose_newest_segment lose_a_segment cut_a_segment copy_log put_log_back lose_prepared prepare commit_prepared replace_log look_killed seal_a_capture verify
+"""
+#: Themes of days of the grammar: the statements that are drawn more often.
+_GRAMMARS = """
+ddl:
+columns: add_column add_with_default add_with_function add_identity add_generated add_and_fill drop_column rename_column swap_columns change_type same_type_using set_expression drop_expression rename_label replica_identity add_mood add_name drop_key move_key drop_type
+tables: create create_like create_partition create_root create_child drop attach detach inherit inherit_no_more move rename_table swap_names logged unlogged vacuum_full cluster replica_identity
+publications: leave_publication enter_publication leave_schema enter_schema move publish_some publish_all publish_via filter_rows choose_columns no_filter make_publication_again add_with_default create attach
+"""
+
+#: Steps around the statements.
+_AROUND = """
+rows: insert insert insert update update update_key delete truncate insert_many
+looks: wal look look apply apply_to_copy load up follow_table follow_table
+"""
 
 
-#: Steps around statements of the grammar.
-_ROWS = (
-    "insert",
-    "insert",
-    "insert",
-    "update",
-    "update",
-    "update_key",
-    "delete",
-    "truncate",
-    "insert_many",
-)
-_LOOKS = (
-    "look",
-    "look",
-    "apply",
-    "apply_to_copy",
-    "load",
-    "up",
-    "follow_table",
-    "follow_table",
-)
-ALWAYS = (
-    _ROWS,
-    _LOOKS,
-    tuple(PRODUCTIONS),
-    ("back", "together", "apart", "trigger", "down"),
-)
+def _read(text: str) -> dict[str, list[str]]:
+    lines = (line.split(":") for line in text.strip().splitlines())
+    return {name: kinds.split() for name, kinds in lines}
 
-#: The productions of the days of the grammar: those that are drawn more often.
-GRAMMARS: dict[str, tuple[str, ...]] = {
-    "ddl": (),
-    "columns": (
-        *("add_column", "add_with_default", "add_with_function", "add_identity"),
-        *(
-            "add_generated",
-            "add_and_fill",
-            "drop_column",
-            "rename_column",
-            "swap_columns",
-        ),
-        *(
-            "change_type",
-            "same_type_using",
-            "set_expression",
-            "drop_expression",
-            "rename_label",
-        ),
-        *(
-            "replica_identity",
-            "add_mood",
-            "add_name",
-            "drop_key",
-            "move_key",
-            "drop_type",
-        ),
-    ),
-    "tables": (
-        *(
-            "create",
-            "create_like",
-            "create_partition",
-            "create_root",
-            "create_child",
-            "drop",
-        ),
-        *(
-            "attach",
-            "detach",
-            "inherit",
-            "inherit_no_more",
-            "move",
-            "rename_table",
-            "swap_names",
-        ),
-        *("logged", "unlogged", "vacuum_full", "cluster", "replica_identity"),
-    ),
-    "publications": (
-        *(
-            "leave_publication",
-            "enter_publication",
-            "leave_schema",
-            "enter_schema",
-            "move",
-        ),
-        *(
-            "publish_some",
-            "publish_all",
-            "publish_via",
-            "filter_rows",
-            "choose_columns",
-        ),
-        *(
-            "no_filter",
-            "make_publication_again",
-            "add_with_default",
-            "create",
-            "attach",
-        ),
-    ),
-}
+
+THEMES = _read(_THEMES)
+GRAMMARS = _read(_GRAMMARS)
+_ROWS, _LOOKS = _read(_AROUND).values()
+ALWAYS = [*_ROWS, *_LOOKS, *PRODUCTIONS, "back", "together", "apart", "trigger", "down"]
 
 
 def day_of(
@@ -206,7 +73,7 @@ def day_of(
     )
     allowed = THEMES[theme]
     if not draw.chance.randrange(5):
-        allowed = (*allowed, *(it for it in KINDS if it != "begin"))
+        allowed = [*allowed, *(it for it in KINDS if it != "begin")]
     return (first, *(draw.one(allowed)[0] for _ in range(draw.chance.randint(4, 16))))
 
 
@@ -261,9 +128,7 @@ class _Draw:
 
     def _act(self, often: Sequence[str]) -> list[Step]:
         every = (
-            (*often, *PRODUCTIONS)
-            if self.chance.randrange(2) and often
-            else tuple(PRODUCTIONS)
+            [*often, *PRODUCTIONS] if self.chance.randrange(2) else list(PRODUCTIONS)
         )
         returns = [it for it in every if it in RETURNS]
         shape = self.chance.randrange(6)
