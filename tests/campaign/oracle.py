@@ -116,7 +116,7 @@ def compare(day: Day) -> None:
                 _compare_net(log, (schema, table), columns, expected)
         elif not (is_published and is_partial):
             text = (
-                f"{name} is not the server's, and nothing says so: columns "
+                f"{name} {'' if is_published else '(not published) '}is not the server's, and nothing says so: columns "
                 f"{columns_found}, server {wanted}; state {shown(rows)}, server {shown(expected)}"
             )
             raise Fault(text)

@@ -144,6 +144,12 @@ def load(day: Day, table: int) -> None:
         return
     if (after := _loaded(day, name)) is None or after == before:
         return
+    if day.ask(
+        f"SELECT 1 FROM pg_inherits i WHERE inhparent = {day.focus} AND EXISTS "  # noqa: S608
+        "(SELECT FROM pg_class WHERE oid = i.inhparent AND relkind = 'r')"
+    ):
+        # The rows of its children are not published as its own: a person accepts that.
+        return
     oid = next((it[0] for it in published(day) if it[1] == _full(name)), None)
     reason = needed(walrow.Log(day.log)).get(oid or 0)
     if oid is not None and (reason is not None or oid not in day.whole):
