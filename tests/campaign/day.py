@@ -47,6 +47,7 @@ class Day:
         whole: The OIDs of tables that were the server's at the last look.
         is_risky: Whether something has happened since that may need a load.
         risky: The OIDs of tables to which something has happened since that may need a load.
+        renamed: The OIDs of tables whose columns got other names: older changes have the names of then.
         born: The OIDs of tables that were published when they were created, since that look.
         focus: The table that the last statement was about.
         undo: What undoes the last statements, the table and the values of its slots.
@@ -78,6 +79,7 @@ class Day:
         self.is_risky = False
         self.risky: set[int] = set()
         self.born: set[int] = set()
+        self.renamed: set[int] = set()
         self.focus = 0
         self.undo: list[tuple[str, int, dict[str, str]]] = []
         self.script: list[str] = []

@@ -27,7 +27,7 @@ files: insert_and_look insert_and_look update look up down lose_newest_segment l
 _GRAMMARS = """
 ddl:
 columns: add_column add_with_default add_with_function add_identity add_generated add_and_fill drop_column rename_column swap_columns change_type same_type_using set_expression drop_expression rename_label replica_identity add_mood add_name drop_key move_key drop_type
-tables: create create_like create_partition create_root create_child drop attach detach inherit inherit_no_more move rename_table swap_names logged unlogged vacuum_full cluster replica_identity
+tables: create create_like create_partition create_root create_child drop attach detach inherit inherit_no_more move rename_table swap_names logged unlogged vacuum_full cluster replica_identity grant grant_system owner freeze add_column rename_column swap_columns
 publications: leave_publication enter_publication leave_schema enter_schema move publish_some publish_all publish_via filter_rows choose_columns no_filter make_publication_again add_with_default create attach
 """
 
@@ -62,7 +62,7 @@ def day_of(
     draw = _Draw(random.Random(seed), without)  # noqa: S311 - it is to be repeated
     theme = draw.chance.choice(sorted(themes or [*THEMES, *GRAMMARS]))
     if theme in GRAMMARS:
-        return draw.statements(GRAMMARS[theme], is_named=theme == "publications")
+        return draw.statements(theme)
     # The user's copy has the rows from before the slot, so the log begins without a load.
     first = Step(
         "begin",
@@ -100,8 +100,12 @@ class _Draw:
             it for _ in range(self.chance.randint(0, most)) for it in self.one(kinds)
         ]
 
-    def statements(self, often: Sequence[str], *, is_named: bool) -> tuple[Step, ...]:
+    def statements(self, theme: str) -> tuple[Step, ...]:
         """A day of statements, alone and together, and their return, around rows and looks."""
+        # A look costs more than statements. But what concerns all tables leaves none to compare.
+        often = GRAMMARS[theme] or list(PRODUCTIONS)
+        acts = 20 if theme in _OF_ONE_TABLE else 8
+        is_named = theme == "publications"
         kind = self.chance.choice((1, 2)) if is_named else self.chance.randrange(3)
         steps = [
             Step(
@@ -110,7 +114,7 @@ class _Draw:
         ]
         if self.chance.random() < _WITH_TRIGGER:
             steps.append(Step("trigger"))
-        for _ in range(self.chance.randint(3, 8)):
+        for _ in range(self.chance.randint(acts // 3, acts)):
             shape = self.chance.randrange(8)
             if shape == 0:
                 steps += self.one(_LOOKS)
@@ -126,10 +130,7 @@ class _Draw:
                 steps += self._act(often)
         return tuple(steps)
 
-    def _act(self, often: Sequence[str]) -> list[Step]:
-        every = (
-            [*often, *PRODUCTIONS] if self.chance.randrange(2) else list(PRODUCTIONS)
-        )
+    def _act(self, every: Sequence[str]) -> list[Step]:
         returns = [it for it in every if it in RETURNS]
         shape = self.chance.randrange(6)
         if shape == 0:
@@ -146,4 +147,5 @@ class _Draw:
 
 
 _FIRST_ONE = 0.7
+_OF_ONE_TABLE = {"columns", "tables"}
 _WITH_TRIGGER = 0.3

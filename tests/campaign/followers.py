@@ -51,7 +51,7 @@ def follow_table(day: Day, table: int, mode: int) -> None:
         # Its user makes another one, as the message says.
         del day.followers[key]
         return
-    if rows is not None:
+    if rows is not None and not (MODES[mode] == "changes" and oid in day.renamed):
         compare_with_server(day, oid, rows, what)
 
 

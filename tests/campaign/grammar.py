@@ -92,6 +92,7 @@ filter_rows: ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TAB
 choose_columns: ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table} ({keys}, {column}) <> ALTER PUBLICATION p DROP TABLE {table}; ALTER PUBLICATION p ADD TABLE {table}
 !trigger_off: ALTER EVENT TRIGGER walrow_ddl DISABLE <> ALTER EVENT TRIGGER walrow_ddl ENABLE ALWAYS
 -grant: GRANT SELECT ON {table} TO PUBLIC
+grant_system: GRANT SELECT (ctid) ON {table} TO PUBLIC
 -grant_column: GRANT SELECT ({column}) ON {table} TO PUBLIC
 -comment: COMMENT ON TABLE {table} IS 'a'
 -index: CREATE INDEX ON {table} (id)
@@ -123,7 +124,7 @@ ARRIVALS = [
 ]
 RETURNS = [name for name, it in PRODUCTIONS.items() if it.back]
 
-_NAMES = ("t", "u", "w", "c", '"b.c"', "part", "n")
+_NAMES = ("t", "u", "w", "c", '"b.c"', "part")
 _COLUMNS = ("c", "d", "a", "b", "e")
 IS_USERS = "n.nspname !~ '^(pg_|information_schema|walrow)' AND c.relkind IN ('r', 'p')"
 _FROM = "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace"
@@ -253,6 +254,7 @@ class Filling:
         used = self.day.ask(query)
         # Names that no schema has come first: the table can move then.
         names = sorted(_NAMES, key=lambda it: it in {name for name, _ in used})
+        names.append(f"n{self.day.number()}")
         return str(self._one([it for it in names if (it, schema) not in used]))
 
     def _fresh(self) -> str:
@@ -329,6 +331,8 @@ def produce(day: Day, name: str, numbers: tuple[int, ...]) -> None:
     newest = _last(day)
     day.focus = newest if newest > last else filling.oid or day.focus
     risk(day, day.focus, production.risks)
+    if name in {"rename_column", "swap_columns"}:
+        day.renamed.add(day.focus)
     if production.is_birth and newest > last:
         day.born |= {
             it for (it,) in day.ask(_PUBLISHED) if it == newest and not day.is_together
