@@ -257,5 +257,6 @@ def make_publication_again(day: Day, is_changed: int) -> None:
 
 @step(is_harmless=True)
 def trigger(day: Day) -> None:
-    """The event trigger is installed."""
-    day.attempt(walrow.postgres.ddl_trigger())
+    """The event trigger is installed, and seen."""
+    day.is_told = day.attempt(walrow.postgres.ddl_trigger())
+    received(day)

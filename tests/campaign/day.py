@@ -16,6 +16,7 @@ from unittest import mock
 import psycopg
 
 import walrow
+from campaign.grammar import watch
 from campaign.steps import Fault, wrapped
 from servers.receiving import drop_if_there
 
@@ -48,6 +49,9 @@ class Day:
         is_risky: Whether something has happened since that may need a load.
         risky: The OIDs of tables to which something has happened since that may need a load.
         renamed: The OIDs of tables whose columns got other names: older changes have the names of then.
+        partitions: Each partition with its parent: at the last look, and now.
+        blind: The OIDs of tables that had a partition between two looks only. Looks do not show that.
+        is_told: Whether the event trigger tells everything.
         born: The OIDs of tables that were published when they were created, since that look.
         focus: The table that the last statement was about.
         undo: What undoes the last statements, the table and the values of its slots.
@@ -78,6 +82,12 @@ class Day:
         self.whole: set[int] = set()
         self.is_risky = False
         self.risky: set[int] = set()
+        self.partitions: tuple[set[tuple[int, int]], set[tuple[int, int]]] = (
+            set(),
+            set(),
+        )
+        self.blind: set[int] = set()
+        self.is_told = False
         self.born: set[int] = set()
         self.renamed: set[int] = set()
         self.focus = 0
@@ -187,10 +197,13 @@ class Day:
             how, statements = self._together
             self.sql("ROLLBACK")
             self._together = None
+            # What the trial has made is no longer there.
+            self.partitions = (self.partitions[0], self.partitions[0])
             if statements and not self.attempt(
                 *wrapped(how, statements, f"{self.slot}_{self.number()}")
             ):
                 self.attempt("ROLLBACK")
+            watch(self)
 
     @property
     def is_partial(self) -> bool:

@@ -331,6 +331,9 @@ def produce(day: Day, name: str, numbers: tuple[int, ...]) -> None:
     newest = _last(day)
     day.focus = newest if newest > last else filling.oid or day.focus
     risk(day, day.focus, production.risks)
+    watch(day)
+    if name == "trigger_off":
+        day.is_told = False
     if name in {"rename_column", "swap_columns"}:
         day.renamed.add(day.focus)
     if production.is_birth and newest > last:
@@ -352,6 +355,7 @@ def back(day: Day) -> None:
             day.focus = oid
             for it in template.format(**bound | {"table": names[0][0]}).split("; "):
                 day.attempt(it)
+            watch(day)
             return
 
 
@@ -368,6 +372,20 @@ def risk(day: Day, oid: int, risks: str = "kin") -> None:
         day.risky |= {it for (it,) in day.ask(_KIN.format(oid=oid))}
 
 
+def watch(day: Day, *, is_look: bool = False) -> None:
+    """Notes the roots of partitions that came and went between two looks."""
+    found = {(int(part), int(root)) for part, root in day.ask(_PARTITIONS)}
+    known, before = day.partitions
+    for _, parent in before - found - known:
+        day.blind.add(parent)
+        day.blind |= {it for (it,) in day.ask(_KIN.format(oid=parent))}
+    day.partitions = (found if is_look else known, found)
+
+
+_PARTITIONS = """
+SELECT i.inhrelid::bigint, i.inhparent::bigint FROM pg_inherits i
+JOIN pg_class c ON c.oid = i.inhparent AND c.relkind = 'p'
+"""
 #: Its parents and children, also those of them. Values of the type regclass are names of all tables.
 _KIN = """
 WITH RECURSIVE kin (oid) AS (

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import walrow
-from campaign.grammar import IS_USERS
+from campaign.grammar import IS_USERS, watch
 from campaign.steps import Fault
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def compare(day: Day) -> None:
     before, day.whole = day.whole | day.born, set()
     is_partial = day.is_partial
     for oid, schema, table, name, columns, where, is_published in users_tables(day):
+        if oid in day.blind and not day.is_told:
+            continue
         hidden, gone = day.erased.get(oid, (set(), set()))
         expected = [
             tuple(pair for pair in row if pair[0] not in hidden)
@@ -120,6 +122,7 @@ def compare(day: Day) -> None:
                 f"{columns_found}, server {wanted}; state {shown(rows)}, server {shown(expected)}"
             )
             raise Fault(text)
+    watch(day, is_look=True)
     day.is_risky = False
     day.risky.clear()
     day.born.clear()

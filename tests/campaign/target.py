@@ -106,7 +106,7 @@ def compare_with_server(
     Raises:
         Fault: They are others.
     """
-    if day.erased.get(oid) or day.is_partial:
+    if day.erased.get(oid) or day.is_partial or (oid in day.blind and not day.is_told):
         return
     rows = list(rows)
     for published_oid, name, columns, where in published(day):

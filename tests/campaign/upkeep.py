@@ -150,6 +150,7 @@ def load(day: Day, table: int) -> None:
     ):
         # The rows of its children are not published as its own: a person accepts that.
         return
+    day.blind.discard(day.focus)
     oid = next((it[0] for it in published(day) if it[1] == _full(name)), None)
     reason = needed(walrow.Log(day.log)).get(oid or 0)
     if oid is not None and (reason is not None or oid not in day.whole):
