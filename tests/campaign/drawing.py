@@ -112,7 +112,7 @@ class _Draw:
                 "begin", (kind + self.chance.choice((0, 3)), self.chance.randint(1, 4))
             )
         ]
-        if self.chance.random() < _WITH_TRIGGER:
+        if self.chance.random() < _WITH_TRIGGER and "trigger" not in self.without:
             steps.append(Step("trigger"))
         for _ in range(self.chance.randint(acts // 3, acts)):
             shape = self.chance.randrange(8)

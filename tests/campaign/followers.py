@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import walrow
 import walrow.delta
 from campaign.looking import received
-from campaign.oracle import published
+from campaign.oracle import needed, published
 from campaign.steps import step
 from campaign.target import compare_with_server, take
 from sqlite_target import apply
@@ -51,7 +51,9 @@ def follow_table(day: Day, table: int, mode: int) -> None:
         # Its user makes another one, as the message says.
         del day.followers[key]
         return
-    if rows is not None and not (MODES[mode] == "changes" and oid in day.renamed):
+    # Changes are those of the stream, under the names of then. They are not refused because of a mark.
+    is_like_stream = oid not in day.renamed and oid not in needed(walrow.Log(day.log))
+    if rows is not None and (MODES[mode] != "changes" or is_like_stream):
         compare_with_server(day, oid, rows, what)
 
 
