@@ -102,9 +102,9 @@ class _Draw:
 
     def statements(self, theme: str) -> tuple[Step, ...]:
         """A day of statements, alone and together, and their return, around rows and looks."""
-        # A look costs more than statements. But what concerns all tables leaves none to compare.
+        # A look costs more than statements. But a table with a mark is not compared any more.
         often = GRAMMARS[theme] or list(PRODUCTIONS)
-        acts = 20 if theme in _OF_ONE_TABLE else 8
+        acts = 20 if theme == "tables" else 7
         is_named = theme == "publications"
         kind = self.chance.choice((1, 2)) if is_named else self.chance.randrange(3)
         steps = [
@@ -147,5 +147,4 @@ class _Draw:
 
 
 _FIRST_ONE = 0.7
-_OF_ONE_TABLE = {"columns", "tables"}
 _WITH_TRIGGER = 0.3
