@@ -16,11 +16,13 @@ from unittest import mock
 import psycopg
 
 import walrow
-from campaign.steps import Fault
+from campaign.grammar import watch
+from campaign.steps import Fault, wrapped
 from servers.receiving import drop_if_there
 
 if TYPE_CHECKING:
     from campaign.delta import DeltaTarget
+    from campaign.followers import Follower
     from campaign.readers import Following
     from campaign.target import Target
     from servers import EmbeddedServer
@@ -45,10 +47,20 @@ class Day:
         publication: `named`, `all` or `schema`.
         whole: The OIDs of tables that were the server's at the last look.
         is_risky: Whether something has happened since that may need a load.
+        risky: The OIDs of tables to which something has happened since that may need a load.
+        renamed: The OIDs of tables whose columns got other names: older changes have the names of then.
+        partitions: Each partition with its parent: at the last look, and now.
+        blind: The OIDs of tables that had a partition between two looks only. Looks do not show that.
+        is_told: Whether the event trigger tells everything.
+        born: The OIDs of tables that were published when they were created, since that look.
+        focus: The table that the last statement was about.
+        undo: What undoes the last statements, the table and the values of its slots.
+        script: What was done, as SQL and comments.
         erased: For each OID, the columns and the values of `id` that were erased.
         archive: The order of all changes that the log ever had: LSN and seq.
         follower: The registered reader `r`.
         targets: Tables in a lake that follow, by their name here.
+        followers: Targets of the public functions, by the table's name and the mode.
         spark: The session for Delta tables. None: targets are in memory.
     """
 
@@ -69,12 +81,25 @@ class Day:
         self.counter = 10
         self.whole: set[int] = set()
         self.is_risky = False
-        self.is_partial = False
+        self.risky: set[int] = set()
+        self.partitions: tuple[set[tuple[int, int]], set[tuple[int, int]]] = (
+            set(),
+            set(),
+        )
+        self.blind: set[int] = set()
+        self.is_told = False
+        self.born: set[int] = set()
+        self.renamed: set[int] = set()
+        self.focus = 0
+        self.undo: list[tuple[str, int, dict[str, str]]] = []
+        self.script: list[str] = []
+        self._together: tuple[int, list[str]] | None = None
         self.erased: dict[int, tuple[set[str], set[str]]] = {}
         self.archive: list[tuple[int, int]] = []
         self.archived = walrow.Lsn(0)
         self.follower: Following | None = None
         self.targets: dict[str, Target | DeltaTarget] = {}
+        self.followers: dict[tuple[str, int], Follower] = {}
         self.prepared: list[str] = []
         self.loses_changes = False
         self._copies = 0
@@ -106,6 +131,7 @@ class Day:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+            self._together = None
 
     def sql(self, *statements: str) -> list[Any]:
         """Runs statements. Returns the rows of the last one."""
@@ -119,15 +145,75 @@ class Day:
             connection.add_notice_handler(lambda _: None)
         for statement in statements:
             cursor = connection.execute(statement.encode(), prepare=False)
+            if self._together is None and not is_query(statement):
+                self.script.append(f"{_shortened(statement)};")
         return cursor.fetchall() if cursor.description else []
 
     def attempt(self, *statements: str) -> bool:
         """Runs statements until the server refuses one. False if it does."""
         try:
-            self.sql(*statements)
+            for statement in statements:
+                self._one(statement)
         except psycopg.Error:
             return False
         return True
+
+    def ask(self, query: str) -> list[Any]:
+        """The rows of a query. None if the server refuses it."""
+        try:
+            return self._one(query)
+        except psycopg.Error:
+            return []
+
+    def _one(self, statement: str) -> list[Any]:
+        if self._together is None:
+            return self.sql(statement)
+        self.sql("SAVEPOINT one")
+        try:
+            found = self.sql(statement)
+        except psycopg.Error:
+            self.sql("ROLLBACK TO one")
+            raise
+        self.sql("RELEASE one")
+        if not is_query(statement):
+            self._together[1].append(statement)
+        return found
+
+    def begin_together(self, how: int) -> None:
+        """The statements from here on are tried, to be run together."""
+        self.end_together()
+        self.sql("SELECT")
+        self._together = (how, [])
+        self.sql("BEGIN")
+
+    @property
+    def is_together(self) -> bool:
+        """Whether statements are tried, to be run together."""
+        return self._together is not None
+
+    def end_together(self) -> None:
+        """The statements that the server has accepted are run together."""
+        if self._together is not None:
+            how, statements = self._together
+            self.sql("ROLLBACK")
+            self._together = None
+            # What the trial has made is no longer there.
+            self.partitions = (self.partitions[0], self.partitions[0])
+            if statements and not self.attempt(
+                *wrapped(how, statements, f"{self.slot}_{self.number()}")
+            ):
+                self.attempt("ROLLBACK")
+            watch(self)
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether the publication leaves out some kinds of changes."""
+        return bool(
+            self.sql(
+                "SELECT 1 FROM pg_publication WHERE pubname = 'p' AND NOT "
+                "(pubinsert AND pubupdate AND pubdelete AND pubtruncate)"
+            )
+        )
 
     def number(self) -> int:
         """A new number."""
@@ -274,6 +360,15 @@ class _Running:
             raise Fault(text)
         if self.error is not None and not isinstance(self.error, walrow.Error):
             raise self.error
+
+
+def is_query(statement: str) -> bool:
+    """Whether it changes nothing."""
+    return statement.lstrip().startswith(("SELECT", "WITH", "SET "))
+
+
+def _shortened(statement: str) -> str:
+    return statement if len(statement) < 400 else f"{statement[:396]} ..."
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -50,19 +50,19 @@ FAULTS: tuple[Known, ...] = (
     ),
     Known(
         "a schema that leaves the publication and comes back",
-        '[["begin", 2, 1], ["schema_out_and_in", 0]]',
+        '[["begin", 2, 1], ["leave_schema"], ["update", 0, 1], ["back"]]',
     ),
     Known(
         "a table that is not logged for a while",
-        '[["begin", 0, 1], ["unlogged_and_back", 0]]',
+        '[["begin", 0, 1], ["unlogged"], ["update", 0, 1], ["back"]]',
     ),
     Known(
         "a partition that is detached for a while",
-        '[["begin", 0, 1], ["detached_and_back", 0]]',
+        '[["begin", 0, 1], ["detach"], ["update", 0, 1], ["back"]]',
     ),
     Known(
         "a published generated column gets another expression",
-        '[["begin", 0, 1], ["set_expression"]]',
+        '[["begin", 0, 1], ["set_expression", 1]]',
     ),
     Known(
         "two tables swap their names",
@@ -78,7 +78,7 @@ FAULTS: tuple[Known, ...] = (
     ),
     Known(
         "a column with a default, which is dropped, before the first change",
-        '[["begin", 0, 3], ["add_and_drop_default", 2, 0]]',
+        '[["begin", 0, 3], ["add_with_default", 2], ["back"]]',
     ),
     Known(
         "a publication without updates for a while",

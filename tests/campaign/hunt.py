@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
+import itertools
 import re
 import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-import hypothesis
 import psycopg
-from hypothesis import HealthCheck, Phase
 
 # They fill the table of kinds.
 import campaign.changes
+import campaign.followers
 import campaign.readers
 import campaign.upkeep  # noqa: F401
 from campaign.day import Day
+from campaign.drawing import day_of
 from campaign.looking import received
-from campaign.steps import KINDS, Step, days, printed, run
+from campaign.steps import KINDS, Step, printed, run
 from servers import EmbeddedServer
 
 
@@ -44,7 +44,8 @@ class Found(NamedTuple):
         return (
             f"{type(self.error).__name__}: {self.error}\n"
             f"found with seed {self.seed} after {self.seconds:.0f} s and {self.days} days\n"
-            f"replay: WALROW_CAMPAIGN_REPLAY='{printed(self.steps)}'"
+            f"replay: WALROW_CAMPAIGN_REPLAY='{printed(self.steps)}'\n"
+            + "\n".join(getattr(self.error, "__notes__", ()))
         )
 
 
@@ -66,13 +67,17 @@ def replay(server: EmbeddedServer, steps: Sequence[Step], spark: Any = None) -> 
         Fault: It breaks a promise. Any other exception is a fault, too.
     """
     with Day(server, spark) as day:
-        for number, it in enumerate(steps):
-            day.is_risky |= not KINDS[it.kind].is_harmless
-            run(day, it)
-            if number == 0 and any(it.kind in _NEED_A_COPY for it in steps):
-                day.copy_server()
-        if not steps[-1].kind.endswith("look"):
-            received(day)
+        try:
+            for number, it in enumerate(steps):
+                day.is_risky |= not KINDS[it.kind].is_harmless
+                run(day, it)
+                if number == 0 and any(it.kind in _NEED_A_COPY for it in steps):
+                    day.copy_server()
+            if not steps[-1].kind.endswith("look"):
+                received(day)
+        except Exception as error:
+            error.add_note("\n".join(day.script))
+            raise
 
 
 def hunt(
@@ -90,42 +95,26 @@ def hunt(
     Args:
         server: The server.
         seconds: The time.
-        seed: The seed of the first round. Each round of some days has the next one.
+        seed: The seed of the first day. Each day has the next one.
         without: Kinds of steps that are not drawn.
         themes: The themes of the days. Default: all.
         shrink_seconds: The time to make a day shorter.
         spark: As in `replay`.
     """
     began = time.monotonic()
-    count = 0
-    while time.monotonic() - began < seconds:
-        one = _Round(server, began + seconds, spark)
-        check = hypothesis.settings(
-            max_examples=_DAYS,
-            database=None,
-            deadline=None,
-            derandomize=False,
-            # A day takes half a second: `shorter` needs fewer of them.
-            phases=[Phase.generate],
-            report_multiple_bugs=False,
-            print_blob=False,
-            suppress_health_check=list(HealthCheck),
-        )(
-            hypothesis.seed(seed)(
-                hypothesis.given(days(without=without, themes=themes))(one.check)
-            )
-        )
-        # The round has noted the exception.
-        with contextlib.suppress(Exception):
-            check()
-        count += one.days
-        if one.error is not None:
+    for count in itertools.count(1):
+        if time.monotonic() - began > seconds:
+            return None
+        steps = day_of(seed, without, themes)
+        error = _failure(server, steps, spark)
+        if error is not None:
             took = time.monotonic() - began
-            steps, error = shorter(server, one.steps, one.error, shrink_seconds, spark)
+            steps, error = shorter(server, steps, error, shrink_seconds, spark)
             return Found(steps, error, seed, took, count)
         seed += 1
-        with psycopg.connect(server.dsn, autocommit=True) as connection:
-            connection.execute("CHECKPOINT")
+        if count % _DAYS == 0:
+            with psycopg.connect(server.dsn, autocommit=True) as connection:
+                connection.execute("CHECKPOINT")
     return None
 
 
@@ -179,26 +168,6 @@ def _failure(
     except Exception as error:
         return error
     return None
-
-
-class _Round:
-    """Runs days until one fails, and no more once its time is over."""
-
-    def __init__(self, server: EmbeddedServer, end: float, spark: Any) -> None:
-        self._server = server
-        self._spark = spark
-        self._end = end
-        self.days = 0
-        self.steps: tuple[Step, ...] = ()
-        self.error: BaseException | None = None
-
-    def check(self, steps: tuple[Step, ...]) -> None:
-        """Runs a day."""
-        if self.error is None and time.monotonic() < self._end:
-            self.days += 1
-            self.steps, self.error = steps, _failure(self._server, steps, self._spark)
-        if self.error is not None:
-            raise self.error
 
 
 _DAYS = 25

@@ -20,9 +20,11 @@ def look(day: Day) -> None:
 
 def received(day: Day) -> bool:
     """As look. Whether everything was received."""
+    day.end_together()
     was_up = day.is_up
     day.wait_for_receiver()
     day.down()
+    day.script.append("-- a look")
     done = day.receive()
     if done.refusal is not None:
         if not day.is_risky:

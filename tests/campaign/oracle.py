@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import walrow
+from campaign.grammar import IS_USERS, watch
 from campaign.steps import Fault
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from campaign.day import Day
 
 
@@ -29,7 +33,10 @@ def published(day: Day) -> list[tuple[int, str, list[str], str | None]]:
 def server_rows(day: Day, name: str, columns: list[str], where: str | None) -> Rows:
     """The server's own rows, as text."""
     chosen = ", ".join(f'"{it}"::text' for it in columns)
+    # As in the stream: values of the type regclass have their schemas.
+    day.sql("SET search_path = ''")
     found = day.sql(f"SELECT {chosen} FROM {name} WHERE {where or 'true'}")  # noqa: S608
+    day.sql("SET search_path = public")
     return sorted((tuple(zip(columns, row, strict=True)) for row in found), key=str)
 
 
@@ -49,11 +56,25 @@ def needed(log: walrow.Log) -> dict[int, str]:
     return {it.oid: it.needs_load for it in log.tables() if it.needs_load is not None}
 
 
+def users_tables(
+    day: Day,
+) -> list[tuple[int, str, str, str, list[str], str | None, bool]]:
+    """The OID, schema, name, name as SQL, columns and filter of each table, and whether it is published."""
+    return day.sql(
+        f"SELECT c.oid::bigint, n.nspname, c.relname, format('%I.%I', n.nspname, c.relname), "  # noqa: S608
+        "coalesce(p.attnames::text[], (SELECT array_agg(attname::text ORDER BY attnum) FROM pg_attribute "
+        "WHERE attrelid = c.oid AND attnum > 0 AND NOT attisdropped), '{}'), p.rowfilter, "
+        "p.pubname IS NOT NULL FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+        "LEFT JOIN pg_publication_tables p ON p.pubname = 'p' AND p.schemaname = n.nspname "
+        f"AND p.tablename = c.relname WHERE {IS_USERS} ORDER BY 1"
+    )
+
+
 def compare(day: Day) -> None:
-    """Compares the state of each published table with the server.
+    """Compares the state of each table with the server, and its net changes.
 
     Raises:
-        Fault: A state differs from the server, without a mark or a refusal. Or a state is
+        Fault: One differs from the server, without a mark or a refusal. Or a state is
             refused without need.
     """
     try:
@@ -64,8 +85,11 @@ def compare(day: Day) -> None:
             raise
         day.whole.clear()
         return
-    before, day.whole = day.whole, set()
-    for oid, name, columns, where in published(day):
+    before, day.whole = day.whole | day.born, set()
+    is_partial = day.is_partial
+    for oid, schema, table, name, columns, where, is_published in users_tables(day):
+        if oid in day.blind and not day.is_told:
+            continue
         hidden, gone = day.erased.get(oid, (set(), set()))
         expected = [
             tuple(pair for pair in row if pair[0] not in hidden)
@@ -73,22 +97,53 @@ def compare(day: Day) -> None:
             if dict(row).get("id") not in gone
         ]
         try:
-            state = log.state(name, profile="text")
+            state = log.state((schema, table), profile="text")
             columns_found, rows = state_rows(state, without=hidden)
         except walrow.Error as error:
-            if oid in before and not day.is_risky:
+            if (
+                is_published
+                and oid in before
+                and not day.is_risky
+                and oid not in day.risky
+            ):
                 text = f"{name} is refused without need: {error}"
                 raise Fault(text) from error
             continue
         rows = [row for row in rows if dict(row).get("id") not in gone]
         wanted = [it for it in columns if it not in hidden]
         if rows == expected and columns_found == wanted:
-            if oid not in marks:
+            if oid not in marks and is_published:
                 day.whole.add(oid)
-        elif oid not in marks and not day.is_partial:
+            if not gone and not hidden:
+                _compare_net(log, (schema, table), columns, expected)
+        elif not (is_published and is_partial):
             text = (
-                f"{name} is not the server's, and nothing says so: columns "
-                f"{columns_found}, server {wanted}; state {rows}, server {expected}"
+                f"{name} {'' if is_published else '(not published) '}is not the server's, and nothing says so: columns "
+                f"{columns_found}, server {wanted}; state {shown(rows)}, server {shown(expected)}"
             )
             raise Fault(text)
+    watch(day, is_look=True)
     day.is_risky = False
+    day.risky.clear()
+    day.born.clear()
+
+
+def _compare_net(
+    log: walrow.Log, table: tuple[str, str], columns: list[str], expected: Rows
+) -> None:
+    """Compares the net changes from the log's start, if they are not refused."""
+    try:
+        net = log.net(table, start=0, profile="text").to_pyarrow().to_pylist()
+    except walrow.Error:
+        return
+    kept = [row for row in net if row["_change_type"] in {"insert", "update_postimage"}]
+    # Rows without a column that is new are not sent again: it is NULL in them.
+    rows = sorted((tuple((it, row.get(it)) for it in columns) for row in kept), key=str)
+    if rows != expected:
+        text = f"the net of {table} is not the server's, and nothing says so: {shown(rows)}, server {shown(expected)}"
+        raise Fault(text)
+
+
+def shown(rows: Iterable[Any]) -> str:
+    """Rows for a message, without what is long in them."""
+    return re.sub(r"([^' ]{1,12}) ([^']{40,})'", r"\1 ...'", str(list(rows)))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 import walrow
-from campaign.oracle import published, server_rows
+from campaign.oracle import published, server_rows, shown
 from campaign.steps import Fault
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Target:
             )
             for batch in batches:
                 for row in pa.record_batch(batch).to_pylist():
-                    if not _take(rows, row):
+                    if not take(rows, row):
                         return False
         except walrow.Error:
             return False
@@ -98,13 +98,15 @@ class Target:
             self.rows, self.position = {}, walrow.Lsn(0)
 
 
-def compare_with_server(day: Day, oid: int, rows: Iterable[Mapping[str, Any]]) -> None:
+def compare_with_server(
+    day: Day, oid: int, rows: Iterable[Mapping[str, Any]], what: str = "the target of "
+) -> None:
     """Compares the rows of a target with the rows of its table on the server.
 
     Raises:
         Fault: They are others.
     """
-    if day.erased.get(oid) or day.is_partial:
+    if day.erased.get(oid) or day.is_partial or (oid in day.blind and not day.is_told):
         return
     rows = list(rows)
     for published_oid, name, columns, where in published(day):
@@ -116,13 +118,13 @@ def compare_with_server(day: Day, oid: int, rows: Iterable[Mapping[str, Any]]) -
         )
         if found != expected:
             text = (
-                f"the target of {name} is not the server's, and nothing says so: "
-                f"{found}, server {expected}"
+                f"{what}{name} is not the server's, and nothing says so: "
+                f"{shown(found)}, server {shown(expected)}"
             )
             raise Fault(text)
 
 
-def _take(rows: dict[str, Row], row: dict[str, Any]) -> bool:
+def take(rows: dict[str, Row], row: dict[str, Any]) -> bool:
     """Takes a change row. False if it cannot be done, which a lake's table refuses."""
     kind, unsent = row["_change_type"], row["_unsent"] or ()
     values = {key: it for key, it in row.items() if not key.startswith("_")}

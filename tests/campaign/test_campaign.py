@@ -8,9 +8,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from campaign.drawing import ALWAYS, GRAMMARS, THEMES
 from campaign.faults import FAULTS, Known
 from campaign.hunt import campaign_server, hunt, replay
-from campaign.steps import KINDS, THEMES, parsed, printed
+from campaign.steps import KINDS, parsed, printed
 from servers import EmbeddedServer
 
 IS_SLOW = bool(os.environ.get("WALROW_SLOW"))
@@ -57,5 +58,5 @@ def test_steps_are_printed_and_read() -> None:
     text = '[["begin", 0, 1], ["look"]]'
     assert printed(parsed(text)) == text
     used = {it.kind for known in FAULTS for it in parsed(known.steps)}
-    named = {kind for kinds in THEMES.values() for kind in kinds}
-    assert used | named | {"begin"} == set(KINDS)
+    named = {kind for kinds in (*THEMES.values(), *GRAMMARS.values()) for kind in kinds}
+    assert used | named | {*ALWAYS, "begin"} == set(KINDS)

@@ -1,0 +1,111 @@
+"""Tables that follow by the public functions: `Log.net` into SQLite, and Delta tables in three modes."""
+
+from __future__ import annotations
+
+import sqlite3
+import uuid
+from typing import TYPE_CHECKING, Any, Literal
+
+import walrow
+import walrow.delta
+from campaign.looking import received
+from campaign.oracle import needed, published
+from campaign.steps import step
+from campaign.target import compare_with_server, take
+from sqlite_target import apply
+
+if TYPE_CHECKING:
+    from campaign.day import Day
+
+
+MODES: tuple[Literal["current", "history", "changes"] | None, ...] = (
+    None,
+    "current",
+    "history",
+    "changes",
+)
+
+
+@step(6, 4)
+def follow_table(day: Day, table: int, mode: int) -> None:
+    """A target takes the new changes of a published table, after a look: the last one or a new one.
+
+    The mode None is net changes, into SQLite.
+    """
+    if not received(day):
+        return
+    tables = [it for it in published(day) if '"' not in it[1]]
+    tables.sort(key=lambda it: (it[0] != day.focus, it[0]))
+    if not tables:
+        return
+    oid, name, _, _ = tables[table % len(tables)]
+    key = (name, mode)
+    follower = day.followers.get(key)
+    if follower is None:
+        follower = day.followers[key] = Follower(day, name, MODES[mode])
+    what = f"{MODES[mode] or 'net'} of "
+    day.script.append(f"-- {what}{name}")
+    try:
+        rows = follower.rows(walrow.Log(day.log))
+    except walrow.Error:
+        # Its user makes another one, as the message says.
+        del day.followers[key]
+        return
+    # Changes are those of the stream, under the names of then. They are not refused because of a mark.
+    is_like_stream = oid not in day.renamed and oid not in needed(walrow.Log(day.log))
+    if rows is not None and (MODES[mode] != "changes" or is_like_stream):
+        compare_with_server(day, oid, rows, what)
+
+
+class Follower:
+    """A target of a table, by its name."""
+
+    def __init__(
+        self, day: Day, name: str, mode: Literal["current", "history", "changes"] | None
+    ) -> None:
+        """Makes none yet."""
+        self.name = name
+        self.mode = mode
+        self.path = day.directory / f"{mode}-{uuid.uuid4().hex[:8]}"
+        self.oid: int | None = None
+
+    def rows(self, log: walrow.Log) -> list[dict[str, Any]] | None:
+        """Takes the new changes, and returns its rows as text. None if they cannot be known.
+
+        Raises:
+            Error: It is refused.
+        """
+        if self.mode is None:
+            return self._net(log)
+        walrow.delta.apply_changes(
+            log, table=self.name, target=f"delta:{self.path}", mode=self.mode
+        )
+        from deltalake import DeltaTable
+
+        found = DeltaTable(str(self.path)).to_pyarrow_table().to_pylist()
+        if self.mode == "history":
+            found = [row for row in found if row["_is_current"]]
+        if self.mode == "changes":
+            folded: dict[str, Any] = {}
+            found.sort(key=lambda row: (row["_commit_lsn"], row["_seq"]))
+            if not all(take(folded, row) for row in found):
+                return None
+            found = list(folded.values())
+        return [
+            {key: None if it is None else str(it) for key, it in row.items()}
+            for row in found
+        ]
+
+    def _net(self, log: walrow.Log) -> list[dict[str, Any]]:
+        oid = log.net(self.name, start=log.end, profile="text").oid
+        if self.oid is None:
+            self.oid = oid
+        if self.oid != oid:
+            # As docs/net.md demands.
+            text = "another table has the name"
+            raise walrow.errors.SchemaError(text)
+        with sqlite3.connect(self.path, isolation_level=None) as db:
+            apply(log, self.name, db)
+            db.row_factory = sqlite3.Row
+            found = db.execute(f'SELECT * FROM "{self.name}"').fetchall()  # noqa: S608
+        return [dict(row) for row in found]
