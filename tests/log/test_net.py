@@ -948,9 +948,11 @@ def test_a_checkpoint_is_compared(tmp_path: Path) -> None:
     def changed(**values: Any) -> str:
         return json.dumps(json.loads(first.checkpoint) | values)
 
-    for values, code in (({"oid": 1}, "other_table"), ({"keys": ["v"]}, "other_keys")):
-        start = changed(**values)
-        assert refused(lambda start=start: log.net("t", start=start))[0] == code
+    for start, code in (
+        (changed(oid=1), "other_table"),
+        (changed(keys=["v"]), "other_keys"),
+    ):
+        assert refused(partial(log.net, "t", start=start))[0] == code
     for damaged in ("{", changed(oid="x"), changed(source=None), changed(end="x")):
         with pytest.raises(walrow.errors.OptionError, match="not a checkpoint"):
             log.net("t", start=damaged)

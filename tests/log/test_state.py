@@ -296,6 +296,7 @@ def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
     with pytest.raises(walrow.errors.SchemaError, match="no table"):
         log.accept("none", reason="row_filter")
     (accepted,) = log.accept("t", reason="row_filter")
+    assert isinstance(accepted, Mark)
     assert accepted.accepted is not None
     assert log.tables()[0].needs_load == "new"
     assert log.tables()[0].marks[0] == accepted

@@ -756,7 +756,7 @@ def test_a_publication_needs_the_owner_of_its_tables(database: Database) -> None
 def test_known_bugs_of_a_minor_version(
     version: int, kind: str, words: str | None
 ) -> None:
-    identity = Identity("public.item", kind, [])
+    identity = Identity("public.item", kind, [], is_unlogged=False)
     table = CheckedTable(
         oid=1,
         publications=["p"],
@@ -766,6 +766,8 @@ def test_known_bugs_of_a_minor_version(
         may_select=True,
         unsent=[],
         lists_differ=False,
+        lacks=[],
+        children={},
     )
     found = list(check_bugs(version, [table]))
     assert [(it.code, it.severity) for it in found] == [

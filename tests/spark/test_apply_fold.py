@@ -35,7 +35,6 @@ from walrow._apply.net_table import (
 from walrow._apply.tables import AppliedTable
 from walrow._apply.units import plan, stretches
 from walrow._core import LogWriter
-from walrow._log.tables import find_table
 from walrow.spark.apply_failures import from_executor, report
 from walrow.spark.net_rows import (
     Entangled,
@@ -94,7 +93,7 @@ def after(
 
     Rows that deletes only mark have a value for `MARK`.
     """
-    found = find_table(log.tables(), f"public.{name}")
+    found = next(it for it in log.tables() if it.name == f"public.{name}")
     options: dict[str, Any] = {"types": {"timestamptz": "string", "float8": "string"}}
     applied = AppliedTable.of(log, found, chosen, options)
     batch = plan(
