@@ -718,7 +718,7 @@ def test_a_publication_needs_the_owner_of_its_tables(database: Database) -> None
 def test_known_bugs_of_a_minor_version(
     version: int, kind: str, words: str | None
 ) -> None:
-    identity = Identity("public.item", kind, [])
+    identity = Identity("public.item", kind, [], is_unlogged=False)
     table = CheckedTable(
         oid=1,
         publications=["p"],
