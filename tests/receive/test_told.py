@@ -118,13 +118,22 @@ def test_an_exception_leaves_no_trace_but_a_message() -> None:
 
 
 @pytest.mark.parametrize(
-    ("file", "commits", "expected"),
-    [(30, [], ["rewritten"]), (30, [20], ["rewritten"]), (30, [21], []), (20, [], [])],
+    ("file", "changed", "commits", "expected"),
+    [
+        (30, 2, [], ["rewritten"]),
+        (30, 2, [20], ["rewritten"]),
+        (30, 2, [21], []),
+        (20, 2, [], []),
+        (30, 1, [], []),
+    ],
 )
 def test_a_rewrite_counts_unless_a_truncate_follows(
-    file: int, commits: list[int], expected: list[str]
+    file: int, changed: int, commits: list[int], expected: list[str]
 ) -> None:
-    now = ALTERED._replace(parts=[TABLE.parts[0]._replace(file=file)])
+    now = ALTERED._replace(
+        parts=[TABLE.parts[0]._replace(file=file)],
+        columns=[TABLE.columns[0]._replace(changed=changed)],
+    )
     message = told_by(b'{"rewritten": 20, "roots": [], "reason": 4}')
     assert message == Rewritten(20, frozenset())
     found = [(1, Lsn(commit)) for commit in commits]

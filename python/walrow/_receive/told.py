@@ -196,7 +196,10 @@ def _reasons(  # noqa: PLR0912 -- a case for each kind
             if it.options not in [_options(each).get(it.oid) for each in both]:
                 yield PUBLISHED_LESS
         case Rewritten(part) if was is not None:
-            is_new = _files(was).get(part) != _files(now).get(part)
+            then, later = _changes(was), _changes(now)
+            # It may have other values of columns that are not published.
+            has_others = any(then[it] != later[it] for it in then.keys() & later)
+            is_new = has_others and _files(was).get(part) != _files(now).get(part)
             if is_new and all(commit <= lsn for _, commit in heard.truncates(oid)):
                 yield REWRITTEN
         case _:
@@ -270,6 +273,12 @@ def _options(picture: Picture) -> dict[int, str]:
         int(place.split()[0]): publication.partition(" ")[2]
         for place, publication, _ in picture["memberships"]
     }
+
+
+def _changes(picture: Picture) -> dict[int, int]:
+    """The transaction that changed each column last."""
+    numbers = (column[0] for column in picture["columns"])
+    return dict(zip(numbers, picture.get("changed", ()), strict=False))
 
 
 def _of_all(picture: Picture) -> set[int]:
