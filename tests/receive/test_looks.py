@@ -500,10 +500,19 @@ SESSIONS = [
         True,
     ),
     (
-        "ALL TABLES",
+        "TABLES IN SCHEMA other",
         [],
-        [*OPEN, (0, TABLE), (0, ROW), (0, LESS), (1, MORE), (1, "COMMIT")],
+        [*OPEN, (1, OTHER), (0, TABLE), (0, ROW), (1, "COMMIT")],
         True,
+    ),
+    *(
+        (
+            scope,
+            [],
+            [*OPEN, *((0, it) for it in (TABLE, ROW, LESS)), (1, MORE), (1, "COMMIT")],
+            True,
+        )
+        for scope in ("ALL TABLES", "TABLES IN SCHEMA public")
     ),
     (
         VIA_ROOT,

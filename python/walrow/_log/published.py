@@ -23,7 +23,7 @@ class Published(NamedTuple):
         young: Tables that may have been altered before they were first looked at.
         new_files: Tables that were truncated or rewritten.
         noticed: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
-        compared: The LSN up to which definitions in the log were compared with looks. None if
+        compared: The LSN up to which looks have checked the definitions in the log. None if
             the record does not have it.
         names: The hashes of names that values contain, by type and OID: see `printed_names`.
         last: The last transaction or message before `position`. A reader that does not see it is at

@@ -38,7 +38,7 @@ def versions_between(
 ) -> list[tuple[int, Lsn, list[str]]]:
     """The definitions of tables between two LSNs: the OID, the LSN of the last use, the columns.
 
-    They are known from the index. Of each segment, they have the last transaction that used them.
+    The index lists them, with the last transaction of each segment that used them.
     """
     versions = log.versions()
     found: list[tuple[int, Lsn, list[str]]] = []

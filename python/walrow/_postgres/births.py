@@ -18,14 +18,9 @@ def with_births(
     tables: Sequence[PublishedTable],
     known: Collection[tuple[int, int]],
 ) -> list[PublishedTable]:
-    """Tables with the creation of their new parts.
+    """Tables with the creation of their parts that are not among the known tables and parts.
 
-    Args:
-        conn: The connection. Its `lock_timeout` should be short.
-        publications: The publications of the stream.
-        earlier: Those that the stream had at the last look.
-        tables: The tables.
-        known: The tables and parts of that look, by their OIDs.
+    The stream had the earlier publications at the last look.
     """
     pairs = {(table.oid, part.oid) for table in tables for part in table.parts}
     new = sorted(pairs - set(known))
@@ -69,10 +64,10 @@ _SCHEMAS = """
 # commands of one transaction is a command that may have written rows.
 #
 # Another row is older if its transaction had ended when the file was created (relfrozenxid), or
-# if an earlier command of the same transaction has written it. The order of two transaction IDs says
-# nothing of the order of their commits. VACUUM moves relfrozenxid, but the table is older.
-# xmin keeps its value when a row is frozen. One from the future is from before a wraparound.
-# xmax: the transaction that has tried to remove the row has overwritten cmin.
+# if an earlier command of the same transaction has written it. The order of two transaction IDs is
+# not the order of their commits. VACUUM moves relfrozenxid, but the table is older.
+# xmin keeps its value when a row is frozen. An xmin in the future is older than a wraparound.
+# If xmax is set, a transaction that was rolled back has overwritten cmin.
 _BIRTHS = """
 WITH asked AS MATERIALIZED (
     SELECT q.root::oid AS root, c.oid AS part, c.relnamespace, c.relname, b.xmin,

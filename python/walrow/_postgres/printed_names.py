@@ -1,4 +1,4 @@
-"""Names that the server prints as values of columns, as those of the type regclass."""
+"""Names of objects that the server prints as the values of columns, for types like regclass."""
 
 from __future__ import annotations
 

@@ -14,19 +14,17 @@ from walrow.errors import Error, OptionError
 
 
 class Rows(Enum):
-    """The rows of a table."""
+    """Whether a table has rows, or has never had any."""
 
-    NEVER = "never"  # It has never had any.
-    NONE = "none"
-    SOME = "some"
+    NEVER, NONE, SOME = "never", "none", "some"
 
 
 class Birth(NamedTuple):
     """The creation of a table that has rows.
 
     Attributes:
-        is_published: Whether it was published since then, as it is now.
-        keeps_file: Whether its file is the one that it was created with, or a copy of it.
+        is_published: Whether its current publication is older than the table.
+        keeps_file: Whether it has its first file, or a copy of it.
         rows: Its rows. Only known if they matter.
     """
 
@@ -36,7 +34,7 @@ class Birth(NamedTuple):
 
     @property
     def is_late(self) -> bool:
-        """Whether it may have had rows before it was published as it is now."""
+        """Whether it may have had rows before its current publication."""
         return not self.is_published and self.rows is not Rows.NEVER
 
     @property
@@ -66,8 +64,8 @@ class PublishedTable(NamedTuple):
             is published. Empty without a filter.
         parts: The tables that have its rows: its partitions, or itself.
         memberships: Why it is published.
-        schema: Its entry in its schema, and those of the tables above it: SET SCHEMA makes
-            new ones.
+        schema: The catalog's entries of the table and its ancestors in their schemas, which
+            SET SCHEMA writes again.
         last_column: The greatest attribute number that it has had.
         altered: The numbers of the columns that were altered after its `pg_class` row changed
             last. `ADD COLUMN` changes both.
@@ -216,7 +214,7 @@ def with_rows(
 
 
 def rows_of(conn: psycopg.Connection[Any], quoted: str) -> Rows:
-    """The rows of a table. One that is locked or must not be read may have some."""
+    """The rows of a table. A table that cannot be read may have some."""
     with contextlib.suppress(psycopg.Error), conn.transaction():
         # An error, instead of rows that the role must not see.
         conn.execute("SET LOCAL row_security = off")

@@ -216,7 +216,7 @@ def settled(
             noticed[oid] = max(each.pending.seen, noticed.get(oid, Lsn(0)))
         else:
             files[oid] = each._replace(pending=pending)
-    # What readers see later is compared by the next look. What came after this look, too.
+    # The next look compares definitions that readers see later, or that are later than this look.
     until = min(end, durable)
     for oid, used, written in ask.versions(before.compared or until, until):
         picture = pictures.get(oid)
@@ -271,7 +271,7 @@ def _doubt(
     first_row: Callable[[], FirstRow | None],
     truncates: Callable[[Lsn], Sequence[tuple[int, Lsn]]],
 ) -> Reason | None:
-    """Why a young table is not whole, once the log has everything from before the look."""
+    """Why a young table is not whole, once the log has all changes before the look."""
     has_rows = found is not None and found.rows > 0
     # It was empty: rows that came after the look are whole.
     if young.is_doubted and has_rows and (first := first_row()):
@@ -374,7 +374,7 @@ def _picture(
         "columns": [_column(column) for column in table.columns],
         "changed": [column.changed for column in table.columns],
         "gone": sorted(_earlier_names(before or {}, table) - now),
-        # Since when each column has its number and its name.
+        # The LSN since which each column has its number and its name.
         "since": {
             name: known.get(name, str(seen))
             if (column.number, column.quoted) in kept
