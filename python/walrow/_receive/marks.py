@@ -475,14 +475,14 @@ def after_load(
 
 def _young(table: PublishedTable, pending: Pending) -> YoungTable:
     files = [part for part in table.parts if part.birth.has_other_file]
-    columns = [_column(column) for column in table.columns]
     moved = [part for part in table.parts if part.file != part.oid]
-    for record, column in zip(columns, table.columns, strict=True):
-        if not moved:
-            record[4] = column.is_filled
-        elif any(part.birth.keeps_file for part in moved):
-            # VACUUM FULL has written a default into the rows, and it may be gone.
-            record[4] = True
+
+    def may_fill(column: PublishedColumn) -> bool:
+        # VACUUM FULL has written a default into the rows, and it may be gone.
+        is_copied = any(part.birth.keeps_file for part in moved)
+        return column.is_filled or is_copied or (bool(moved) and column.has_default)
+
+    columns = [_column(it._replace(has_default=may_fill(it))) for it in table.columns]
     return YoungTable(
         columns,
         pending,
