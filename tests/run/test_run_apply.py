@@ -30,12 +30,12 @@ from walrow._log.requests import cancel_load, complete, pending, request
 from walrow._lsn import Lsn
 from walrow._run import applier as applier_module
 from walrow._run.applier import Applier, Report
-from walrow._run.records import READER
 from walrow._run.checking import check
 from walrow._run.engines import Tables, _refuse_gone
 from walrow._run.reading import parse
 from walrow._run.records import (
     FOLDER,
+    READER,
     TARGETS,
     Failure,
     Recorded,
