@@ -20,11 +20,15 @@ def apply(log: walrow.Log, table: str, db: sqlite3.Connection) -> walrow.Lsn:
     """Applies what the database lacks, in one transaction. Returns up to where it is then."""
     with db:
         db.execute("BEGIN IMMEDIATE")
-        db.execute("CREATE TABLE IF NOT EXISTS applied (name PRIMARY KEY, lsn INT)")
-        query = "SELECT ifnull(max(lsn), 0) FROM applied WHERE name = ?"
-        [[start]] = db.execute(query, [table])
-        net = log.net(table, start=start, profile="text")
+        db.execute("CREATE TABLE IF NOT EXISTS applied (name PRIMARY KEY, checkpoint)")
+        query = "SELECT max(checkpoint) FROM applied WHERE name = ?"
+        [[checkpoint]] = db.execute(query, [table])
+        # Refuses another log, another table, and another key.
+        net = log.net(table, start=checkpoint, profile="text")
         to, keys, columns = quoted(table), quoted(*net.keys), quoted(*net.columns)
+        if net.clears:
+            # The table may have another key now.
+            db.execute(f"DROP TABLE IF EXISTS {to}")
         db.execute(f"CREATE TABLE IF NOT EXISTS {to} ({columns}, PRIMARY KEY ({keys}))")
         present = [row[1] for row in db.execute(f"PRAGMA table_info({to})")]
         for name in net.columns:
@@ -38,13 +42,11 @@ def apply(log: walrow.Log, table: str, db: sqlite3.Connection) -> walrow.Lsn:
             kind, unsent = row["_change_type"], row["_unsent"] or ()
             key = [row[name] for name in net.keys]
             values = [row[name] for name in net.columns]
-            if kind == "truncate":
-                db.execute(f"DELETE FROM {to}")
-            elif kind == "update_preimage":
+            if kind == "update_preimage":
                 head = key
             elif kind == "delete":
                 db.execute(f"INSERT INTO removed VALUES ({places(key)})", key)
-            else:
+            elif kind != "truncate":
                 if kind == "update_postimage" and unsent:
                     query = (
                         f"SELECT {columns} FROM {to} WHERE ({keys}) = ({places(key)})"
@@ -56,7 +58,7 @@ def apply(log: walrow.Log, table: str, db: sqlite3.Connection) -> walrow.Lsn:
                 head = None
         db.execute(f"DELETE FROM {to} WHERE ({keys}) IN (SELECT {keys} FROM removed)")
         db.execute(f"REPLACE INTO {to} ({columns}) SELECT {columns} FROM written")
-        db.execute("REPLACE INTO applied VALUES (?, ?)", [table, net.end])
+        db.execute("REPLACE INTO applied VALUES (?, ?)", [table, net.checkpoint])
         db.execute("DROP TABLE removed")
         db.execute("DROP TABLE written")
     return net.end

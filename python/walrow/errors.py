@@ -374,8 +374,8 @@ class LogError(Error):
             there), `"copy"` (the rows of a load), `"store"` (the file system),
             `"not_synced"` (the contents of the disk are not known), or, of the rows of a
             table, `"no_table"`, `"ambiguous"` (two tables have the name), `"too_early"`
-            (they are known only later), `"not_loaded"` (changes were removed) or
-            `"incomplete"` (the changes do not give them).
+            (they are known only later), `"incomplete"` (the changes do not give them)
+            or `"left"` (the table is not published any more).
         file: The name of the file in the log's directory.
         errno: The operating system's error number, such as `errno.ENOSPC` for a full
             disk.
@@ -417,6 +417,7 @@ class ApplyError(Error):
             `"older_log"` (it ends before the record), `"not_received"` (it begins after it),
             `"erased"` (changes after the record were erased from the log),
             `"restored"` (the target was set back), `"incomplete"` (the table needs a load),
+            `"left"` (it is not published any more),
             `"never_sent"` (a value), `"null_key"`, `"duplicate_key"`, `"constraint"` (of the target),
             `"widening"` (a column needs a wider type, which Spark gives it if it is asked to),
             `"partition"` (a text that Delta's partitions cannot have), `"engine"` (only Spark keeps

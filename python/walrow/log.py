@@ -22,13 +22,22 @@ from walrow._late import late, listed
 from walrow._log.erasing import Erased, erase
 from walrow._log.following import Follower
 from walrow._log.items import LogColumn, LogTable, LogVersion, Segment, SourceIdentity
+from walrow._log.left import Absence, Left, Ruling, split
 from walrow._log.marks import Mark, Why, needs_of
-from walrow._log.needs import accept, read_record
+from walrow._log.names import find_table, resolve
+from walrow._log.needs import accept, decide, read_record
 from walrow._log.net_range import NetRules, net_of
 from walrow._log.readers import LogReader, reader_name
 from walrow._log.requests import cancel_load
-from walrow._log.retention import Compacted, Hold, Retained, Retention
+from walrow._log.retention import (
+    Compacted,
+    Hold,
+    Retained,
+    Retention,
+    release_left,
+)
 from walrow._log.stopped import resume
+from walrow._log.tables import key_columns
 from walrow._log.writer_options import WriterOptions
 from walrow._log.young_tables import plain_name
 from walrow._lsn import Lsn
@@ -38,9 +47,9 @@ from walrow._read.signatures import with_options
 from walrow._results import Results, counted
 from walrow._secrets import without_credentials
 from walrow._sources.log_objects import LogStore
-from walrow._sources.logs import OpenedLog, directory_of, is_named, location_of, opened
+from walrow._sources.logs import OpenedLog, directory_of, location_of, opened
 from walrow._sources.urls import is_url
-from walrow.errors import LogError, OptionError, Remedy, SchemaError
+from walrow.errors import LogError, OptionError, Remedy
 from walrow.typing import Options, StateOptions
 
 if TYPE_CHECKING:
@@ -65,10 +74,12 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Absence",
     "Compacted",
     "Erased",
     "Follower",
     "Hold",
+    "Left",
     "LoadProgress",
     "LogColumn",
     "LogReader",
@@ -81,6 +92,7 @@ __all__ = [
     "Received",
     "Retained",
     "Retention",
+    "Ruling",
     "Sealed",
     "Segment",
     "SourceIdentity",
@@ -255,9 +267,18 @@ class Log(OpenedLog):
 
     def tables(self) -> Results[LogTable]:
         """Returns the tables, without reading a segment. See also `walrow.tables`."""
-        return self._tables(self._record())
+        found = self._tables(self._record())
+        # Published tables that never had a change are not in the log.
+        removed = self._log.removed()
+        shown = (
+            it
+            for it in found
+            if it.versions or it.marks or it.left is not None or it.oid in removed
+        )
+        return Results(shown, "table")
 
-    def _tables(self, record: Published) -> Results[LogTable]:
+    def _tables(self, record: Published) -> list[LogTable]:
+        """The tables, also those that are published and have no change yet."""
         versions = self._log.versions()
         counts = [[0, 0, 0] for _ in versions]
         last: dict[int, Lsn] = {}
@@ -284,76 +305,83 @@ class Log(OpenedLog):
         for number in sorted(ends, key=lambda number: (ends[number], number)):
             oid, schema, name, columns, identity = versions[number]
             columns_ = tuple(LogColumn(*column) for column in columns)
+            rows, truncates, size = counts[number]
+            full = f"{schema}.{name}"
             version = LogVersion(
-                f"{schema}.{name}", columns_, identity, *counts[number]
+                full, columns_, identity, rows, truncates, size, schema
             )
             tables[oid].append(version)
-        pictures = record.tables or {}
-        names = {oid: versions[-1].name for oid, versions in tables.items()}
-        for oid, picture in pictures.items():
-            # A table that needs a load may have no change yet.
-            needs = needs_of(record.marks.get(oid, ()))
+        pairs = {oid: versions[-1].pair for oid, versions in tables.items()}
+        if record.tables is None:
+            # Without a look, dropped tables are not known.
+            removed = self._log.removed()
+            pairs = {oid: split(it, None) for oid, (_, it) in removed.items()} | pairs
+        for oid in record.tables or ():
             # Changes after the look know the name better.
-            is_later = oid in names and last[oid] > record.position
-            if not is_later and (oid in names or needs is not None):
-                names[oid] = picture["name"]
-        return Results(
-            (
-                LogTable(
-                    oid,
-                    tuple(tables.get(oid, ())),
-                    last.get(oid, Lsn(0)),
-                    loads.get(oid),
-                    needs_of(record.marks.get(oid, ())),
-                    tuple(record.marks.get(oid, ())),
-                    name,
-                )
-                for oid, name in names.items()
-            ),
-            "table",
-        )
+            if last.get(oid, Lsn(0)) <= max(record.position, record.seen):
+                pairs[oid] = record.pair_of(oid)
+        for oid, left in record.left.items():
+            # One that was dropped is there as long as the log has changes of it.
+            if left.ruling is Ruling.FORGOTTEN:
+                pairs.pop(oid, None)
+            elif oid in pairs or left.needs_ruling:
+                pairs[oid] = split(left.name, left.schema)
+        marks = {oid: tuple(record.marks.get(oid, ())) for oid in pairs}
+        return [
+            LogTable(
+                oid,
+                tuple(tables.get(oid, ())),
+                last.get(oid, Lsn(0)),
+                loads.get(oid),
+                # One that left cannot be loaded.
+                None if oid in record.left else needs_of(marks[oid]),
+                marks[oid],
+                f"{schema}.{name}",
+                schema,
+                record.left.get(oid),
+            )
+            for oid, (schema, name) in pairs.items()
+        ]
 
     def _record(self) -> Published:
         """The receiver's record of published tables and marks, with the accepted ones."""
         return read_record(self.read_object)
 
-    def accept(self, table: TableName, *, reason: str) -> list[Mark]:
-        """Accepts that a table is not whole, for one reason: it is read and applied as it is.
+    def accept(self, table: TableName, *, reason: str) -> list[Mark | Left]:
+        """Accepts the rows of a table as the log has them, although the server's may differ.
 
         Later events of the table are not accepted.
 
         Args:
             table: The table.
-            reason: The code of its open marks: see `LogTable.marks`.
+            reason: The code of its open marks, or why it left: see `LogTable.marks` and
+                `LogTable.left`.
 
         Returns:
-            The marks that are accepted now.
+            What is accepted now.
 
         Raises:
             SchemaError: The log has no such table.
             LogError: It has no open mark with this code (`no_mark`), or the log is at a URL
                 (`read_only`).
         """
-        found = [it for it in self.tables() if is_named(table, it.oid, it.name)]
-        if len(found) != 1:
-            names = (
-                ", ".join(sorted(it.name for it in found or self.tables())) or "none"
-            )
-            text = (
-                f"the log has {'two tables' if found else 'no table'} of this name: {table}; "
-                f"its tables are {names}"
-            )
-            raise SchemaError(text, table=str(table))
-        oid, name = found[0].oid, found[0].name
-        open_ = [mark for mark in found[0].marks if mark.is_open]
-        if all(mark.code != reason for mark in open_):
-            codes = ", ".join(sorted({mark.code.value for mark in open_})) or "none"
+        record = self._record()
+        found = find_table(self._tables(record), table, record)
+        oid, name, now = found.oid, found.name, dt.datetime.now(dt.UTC)
+        open_: set[str] = {it.code for it in found.marks if it.is_open}
+        if (left := found.left) is not None and left.needs_ruling:
+            if reason == left.why:
+                decide(self.path, oid, Ruling.ACCEPTED, now)
+                return [left]
+            open_.add(left.why)
+        if reason not in open_:
+            codes = ", ".join(sorted(open_)) or "none"
             text = (
                 f"{name} has no open mark with the reason {reason!r}; open are: {codes}"
             )
             remedies = (Remedy("marks"),)
             raise LogError(text, code="no_mark", table=name, remedies=remedies)
-        return accept(self.path, oid, reason, dt.datetime.now(dt.UTC))
+        return [*accept(self.path, oid, reason, now)]
 
     def schema(
         self, table: TableName | None = None, **options: Unpack[SchemaOptions]
@@ -454,8 +482,8 @@ class Log(OpenedLog):
 
         Raises:
             LogError: With the code `"too_early"` if the rows are known only later:
-                `LogError.lsn` is from where on. With `"not_loaded"` if changes of the
-                table were removed, and no load of it is left. With `"incomplete"` if the
+                `LogError.lsn` is from where on. With `"pruned"` if changes of the table
+                were removed, and no load of it is left. With `"incomplete"` if the
                 receiver has noticed that the table needs a load: `LogTable.needs_load`.
             SchemaError: The log has no such table, or two.
             OptionError: The options are invalid or contradict each other.
@@ -466,29 +494,31 @@ class Log(OpenedLog):
         # Checks the options before anything is read.
         Decoder(table=0, metadata=(), **options)
         record = self._record()
-        # Once: that looks at all segments.
-        tables = (
-            {it.oid: it for it in self._tables(record)}
-            if record.tables is not None and self._is_now(as_of, record)
-            else {}
-        )
-        chosen = self._now_named(table, record, tables) if tables else table
-        now = tables.get(chosen) if isinstance(chosen, int) else None
-        columns = self._columns_now(now, record)
-        if now is not None and not now.versions:
-            # It has no change in the log, and is there as it needs a load.
-            self._refuse_incomplete(now.oid, self.end, record)
+        at = self.end if as_of is None else self._log.lsn_of(as_of, "as_of")
+        # Without a look, the changes alone have the names.
+        chosen, columns = table, None
+        if record.tables is not None:
+            # Once: that looks at all segments.
+            found = resolve(self, self._tables(record), record, table, at)
+            self._refuse_incomplete(found, at)
+            chosen = found.oid
+            if at >= min(self.end, record.position) and found.versions:
+                columns = self._columns_now(found, record)
         # `read_values` has made a number of bytes of it.
         memory: Any = options.get("spool_memory")
         directory = options.get("spool_directory")
-        rows = self._log.state(chosen, as_of, memory, directory, columns)
-        self._refuse_incomplete(rows.oid, rows.position, record)
-        return Reader(
-            rows,
-            table=rows.oid,
-            metadata=(),
-            **options,
-        )
+        try:
+            rows = self._log.state(chosen, at, memory, directory, columns)
+        except LogError as error:
+            if error.code != "pruned":
+                raise
+            text = f"{error.reason}: walrow load {self.location} {error.table}"
+            raise LogError(text, code="pruned", table=error.table) from None
+        given: dict[str, Any] = {**options, "metadata": ()}
+        if given.keys() & {"types", "schema", "unrepresentable"}:
+            known = {it.oid: it for it in self._tables(record)}
+            given["_keys"] = key_columns(self, known[rows.oid])
+        return Reader(rows, table=rows.oid, **given)
 
     @with_options(StateOptions)
     def net(
@@ -508,8 +538,8 @@ class Log(OpenedLog):
         """Returns what changed in a table between two LSNs, for a target of your own.
 
         Each key that changed has one row. An update with a new key may have its old key
-        before it. docs/net.md explains how to apply each row. Write `end` to the target in the
-        transaction that writes the rows, and begin there the next time. Then each change is
+        before it. docs/net.md explains how to apply each row. Write `checkpoint` to the target in
+        the transaction that writes the rows, and begin there the next time. Then each change is
         applied exactly once.
 
         >>> import tempfile, walrow
@@ -525,7 +555,8 @@ class Log(OpenedLog):
         Args:
             table: The table, as in `walrow.read`. A name means the last table that had it
                 at `end`.
-            start: Up to where the target has all changes. Default: it is empty.
+            start: The `checkpoint` that the target has, or only the LSN up to which it has all
+                changes. Default: the target is empty.
             end: Up to where it gets them: an LSN, a time, or such as `"-1h"`. Default: all of
                 the log.
             keys: The columns that identify a row in the target: unique, and never NULL.
@@ -568,55 +599,25 @@ class Log(OpenedLog):
             options={**options, "metadata_prefix": metadata_prefix},
         )
 
-    def _refuse_incomplete(self, oid: int, at: Lsn, record: Published) -> None:
-        open_ = [it for it in record.marks.get(oid, ()) if it.holds_at(at, self.end)]
+    def _refuse_incomplete(self, table: LogTable, at: Lsn) -> None:
+        name, left = table.name, table.left
+        if left is not None and left.holds_at(at, self.end):
+            text = f"{name}: {left}: {left.remedy(self.location)}"
+            raise LogError(text, code="left", table=name, lsn=left.since)
+        open_ = [it for it in table.marks if it.holds_at(at, self.end)]
         if open_:
-            names = [f"{it[1]}.{it[2]}" for it in self._log.versions() if it[0] == oid]
-            name = names[-1] if names else (record.tables or {})[oid]["name"]
             reasons, since = "; ".join(mark.reason for mark in open_), open_[0].since
-            text = f"{name}: {reasons}; load the table again (since {since})"
+            remedy = "load the table again"
+            if not any(mark.code.needs_load for mark in open_):
+                remedy = open_[0].remedy(self.location, name)
+            text = f"{name}: {reasons}; {remedy} (since {since})"
             raise LogError(text, code="incomplete", table=name, lsn=since)
 
-    def _now_named(
-        self, table: TableName, record: Published, tables: Mapping[int, LogTable]
-    ) -> TableName:
-        """The table that has a name now, as the receiver's last look knows: it may have no change."""
-        if isinstance(table, int) or record.tables is None:
-            return table
-        names = {oid: it.name for oid, it in tables.items()}
-        last = {oid: it.last for oid, it in tables.items()}
-        for oid, picture in record.tables.items():
-            # One without a change in the log has the name since the look.
-            names.setdefault(oid, picture["name"])
-            last.setdefault(oid, record.position)
-        found = [oid for oid, name in names.items() if is_named(table, oid, name)]
-        if len({names[oid] for oid in found}) > 1:
-            return table
-        if found:
-            return max(found, key=lambda oid: last[oid])
-        earlier = {it[0] for it in self._log.versions() if _had_name(table, it)}
-        renamed = sorted(names[oid] for oid in earlier if oid in record.tables)
-        if renamed:
-            text = f"no table has the name {table!r} now: it is {' or '.join(renamed)}"
-            raise SchemaError(text, table=str(table))
-        return table
-
-    def _is_now(self, as_of: At | None, record: Published) -> bool:
-        """Whether a state is at the last look or later."""
-        if as_of is None:
-            return True
-        try:
-            at = Lsn(as_of)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            # A time may be long before the look.
-            return False
-        return at >= min(self.end, record.position)
-
     def _columns_now(
-        self, table: LogTable | None, record: Published
+        self, table: LogTable, record: Published
     ) -> list[tuple[str, int, int]] | None:
         """The columns of the last look, if it was after the last change."""
-        if table is None or not table.versions or table.last > record.position:
+        if table.last > record.position:
             return None
         if self.end < record.last:
             # It is opened, or published, only up to an earlier place.
@@ -689,6 +690,7 @@ class Log(OpenedLog):
             LogError: A reader or a load needs one of them (`held`): no segment is
                 removed. Or a segment cannot be removed: call it again.
         """
+        release_left(self._log)
         return self._log.prune(self._log.lsn_of(end, "end"), force)
 
     def retain(
@@ -803,15 +805,27 @@ class Log(OpenedLog):
         return [self._reader(found) for found in self._log.readers()]
 
     def forget(self, name: str) -> None:
-        """Forgets a registered reader: it holds nothing back any more.
+        """Forgets a registered reader, or a table that left, which `walrow status` names no longer.
 
         Args:
-            name: Its name.
+            name: The name of the reader, which holds nothing back any more, or of the table.
 
         Raises:
-            LogError: Nobody is registered under the name (`no_reader`).
+            LogError: No reader is registered under the name, and no table of this name left
+                (`no_reader`).
         """
-        self._log.forget(reader_name(name))
+        left = {
+            it.oid: it.left.ruling
+            for it in self.tables()
+            if it.left and it.name == name
+        }
+        try:
+            self._log.forget(reader_name(name))
+        except LogError as error:
+            if error.code not in ("no_reader", "reader_name") or not left:
+                raise
+            for oid in left:
+                decide(self.path, oid, Ruling.FORGOTTEN, dt.datetime.now(dt.UTC))
 
     def _reader(self, found: tuple[str, Lsn, int | None]) -> LogReader:
         name, position, used = found
@@ -830,8 +844,3 @@ def reopened(log: str | os.PathLike[str]) -> Log:
     if not isinstance(log, Log):
         return Log(log)
     return type(log)(log, storage_options=log._storage_options)
-
-
-def _had_name(table: TableName, version: tuple[int, str, str, Any, Any]) -> bool:
-    oid, schema, name, *_ = version
-    return is_named(table, oid, f"{schema}.{name}")

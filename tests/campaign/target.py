@@ -62,7 +62,7 @@ class Target:
             start = log.slot_start if self.position is None else self.position
             if start is None:
                 return False
-            refuse_incomplete(log, table, marks, start, log.end)
+            refuse_incomplete(log, table, start, log.end)
             if any(it.until is None and it.since > log.end for it in marks):
                 # It was noticed after the log's end: up to there, the rows are right.
                 return False

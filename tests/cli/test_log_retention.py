@@ -40,7 +40,8 @@ def test_readers_are_listed_and_hold_segments(
     log.register("job", start=middle)
     log.register("\u202e")
     lines = invoke("status", log.path).splitlines()
-    head, line, escaped = lines[lines.index("") + 1 :]
+    head, line, escaped, held = lines[lines.index("") + 1 :]
+    assert held.startswith("held back: the reader \\u202e is at 0/0, last used")
     assert head.split() == ["reader", "position", "last", "used", "bytes", "to", "read"]
     assert escaped.split()[0] == "\\u202e"
     assert line.split()[:2] == ["job", str(middle)]

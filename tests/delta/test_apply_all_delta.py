@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime as dt
 import time
@@ -200,3 +201,29 @@ def test_the_cost_of_tables_without_changes(tmp_path: Path, looks: list[str]) ->
     costs = [(cost(targets), cost(every)) for _ in range(6)]
     few, many = (min(it) for it in zip(*costs, strict=True))
     assert many < few + REST, costs
+
+
+@pytest.mark.parametrize("ending", [GeneratorExit, asyncio.CancelledError])
+def test_what_ends_one_table_does_not_end_the_others(
+    tmp_path: Path, ending: type[BaseException]
+) -> None:
+    """Such as a panic of a library, which is no `Exception`."""
+    log = WrittenTables(tmp_path / "log")
+    log.insert(1, 2)
+    targets = targets_of(tmp_path, 1, 2)
+
+    def apply(error: BaseException) -> Any:
+        def fail(_rows: int) -> None:
+            raise error
+
+        options = {"sales.t1": {"progress": fail}}
+        return walrow.delta.apply_all(log.path, targets, options=options)
+
+    done = apply(ending("4711 is a value"))
+    assert set(done.applied) == {"sales.t2"}
+    assert isinstance(done.failed["sales.t1"], walrow.Error)
+    assert "4711" not in str(done.failed["sales.t1"])
+    for error in (KeyboardInterrupt(), SystemExit(3)):
+        log.insert(1, row=("2", "2"))
+        with pytest.raises(type(error)):
+            apply(error)

@@ -7,6 +7,7 @@ import json
 import multiprocessing
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -27,7 +28,7 @@ from servers.s3 import BUCKET, S3
 from targets.written_log import WrittenLog
 from walrow._apply.items import Token
 from walrow._apply.targets import Conflict
-from walrow._apply.units import LogContents
+from walrow._apply.units import contents_of
 from walrow.delta import snapshots, threads
 from walrow.delta.threads import call
 
@@ -504,14 +505,14 @@ def test_another_driver_has_seen_more_of_the_log(
     log.insert(["1"])
     shutil.copytree(log.path, tmp_path / "old")
 
-    def overtaken(opened: Any) -> Any:
-        found = LogContents(opened)
+    def overtaken(path: Any) -> Any:
+        found = contents_of(path)
         monkeypatch.undo()
         log.insert(["2"])
         assert log.apply(mode=mode).committed
         return found
 
-    monkeypatch.setattr("walrow.delta.modes.LogContents", overtaken)
+    monkeypatch.setattr("walrow.delta.modes.contents_of", overtaken)
     done = log.apply(mode=mode)
     assert (done.committed, done.end) == (False, walrow.Log(log.path).end)
     # An older copy of the log lacks what the target has.
@@ -884,3 +885,112 @@ def test_an_object_store(s3: S3, tmp_path: Path) -> None:
     assert apply() == "0 1\n"
     commits = s3.files.ls(f"{BUCKET}/t/t/_delta_log")
     assert sum(it.endswith(".json") for it in commits) == 3
+
+
+@pytest.mark.parametrize("mode", ["current", "history"])
+def test_a_key_of_many_columns_keeps_large_values(tmp_path: Path, mode: str) -> None:
+    """The numbers of distinct values, multiplied, would exceed every integer."""
+    log = WrittenLog(tmp_path, **{f"k{at}": "int" for at in range(8)}, big="text")
+    log.key_columns = 8
+    keys = [[str(row + 1000 * at) for at in range(8)] for row in range(300)]
+    log.insert(*([*key, key[0]] for key in keys))
+    log.apply(mode=mode)
+    moved = [[*key[:7], f"-{key[7]}"] for key in keys]
+    rows = zip(keys, moved, strict=True)
+    log.take(
+        *(streams.update([*new, UNSENT], key=[*old, None]) for old, new in rows),
+        streams.insert([*keys[1], "other"]),
+    )
+    log.apply(mode=mode)
+    found = log.rows("k7", "big") if mode == "current" else current(log, "k7", "big")
+    wanted = [(int(new[7]), new[0]) for new in moved] + [(int(keys[1][7]), "other")]
+    assert sorted(found) == sorted(wanted)
+
+
+def current(log: WrittenLog, *columns: str) -> list[tuple[Any, ...]]:
+    """The open versions of a history."""
+    found = log.rows(*columns, "_is_current")
+    return [row[:-1] for row in found if row[-1]]
+
+
+MODES = ("current", "history", "changes")
+
+
+@pytest.mark.parametrize("loads", [False, True], ids=["changes", "load"])
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("constraint", ["v NOT NULL", "small (id < 2)"])
+def test_constraints_are_named(
+    tmp_path: Path,
+    constraint: str,
+    mode: str,
+    loads: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text", big="text")
+    own = [("id", pa.int32(), True), ("v", pa.string(), constraint != "v NOT NULL")]
+    schema = pa.schema([pa.field(*it) for it in (*own, ("big", pa.string(), True))])
+    place = tmp_path / "t"
+    table = deltalake.DeltaTable.create(place, schema)
+    if constraint.startswith("small"):
+        table.alter.add_constraint({"small": "id < 2"})
+    if loads:
+        log.load(["1", "a", SECRET], ["2", "\\N", SECRET])
+    else:
+        log.insert(["1", "a", SECRET], ["2", None, SECRET])
+    with pytest.raises(walrow.errors.ApplyError) as caught:
+        log.apply(mode=mode)
+    error = caught.value
+    assert error.code == "constraint"
+    assert f"a constraint of the target, {constraint}: " in str(error)
+    assert error.column in (None, "v")
+    assert SECRET not in str(error)
+    assert not pa.table(deltalake.DeltaTable(place).scan()).num_rows
+
+
+@pytest.mark.parametrize("loads", [False, True], ids=["changes", "load"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_disk_without_room(
+    tmp_path: Path,
+    mode: str,
+    loads: bool,  # noqa: FBT001 - a parameter
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    rows = [[str(row), str(row * 0x9E3779B97F4A7C15)] for row in range(20_000)]
+    log.load(*rows) if loads else log.insert(*rows)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, hard))
+    try:
+        with pytest.raises(walrow.Error, match="file would be larger"):
+            log.apply(mode=mode)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    os.write(2, b"others still print\n")
+    printed = capfd.readouterr().err
+    assert printed == "others still print\n"
+    assert log.apply(mode=mode).net_rows == 20_000 + (loads and mode == "changes")
+
+
+@pytest.mark.parametrize("loads", [False, True], ids=["changes", "load"])
+@pytest.mark.parametrize("mode", MODES)
+def test_partitions_with_long_names(
+    tmp_path: Path,
+    mode: str,
+    loads: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    log = WrittenLog(tmp_path, id="int", v="text")
+    take = log.load if loads else log.insert
+    # In paths, `/` and bytes beyond ASCII become three bytes each.
+    take(["1", "x" * 253], ["2", "/" * 84], ["3", "é" * 42])
+    log.apply(mode=mode, partition_by=["v"])
+    for number, long in enumerate(("x" * 254, "/" * 85, "€" * 29), start=4):
+        before = versions(log)
+        take([str(number), long])
+        for target in (log.target, f"delta:{tmp_path}/new"):
+            with pytest.raises(walrow.errors.ApplyError) as caught:
+                log.apply(mode=mode, target=target, partition_by=["v"])
+            error = caught.value
+            assert (error.code, error.column) == ("partition", "v")
+            assert long not in str(error)
+        assert versions(log) == before
+        # A history has a commit for each load, and takes the first one.
+        assert not (tmp_path / "new").exists() or (mode == "history" and loads)

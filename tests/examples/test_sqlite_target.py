@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import signal
@@ -146,8 +147,8 @@ def applied(database: Path) -> int:
         has_any = db.execute("SELECT 1 FROM sqlite_master WHERE name = 'applied'")
         if has_any.fetchone() is None:
             return 0
-        [[found]] = db.execute("SELECT ifnull(max(lsn), 0) FROM applied")
-        return int(found)
+        [[found]] = db.execute("SELECT max(checkpoint) FROM applied")
+        return 0 if found is None else int(walrow.Lsn(json.loads(found)["end"]))
 
 
 def rows(database: Path, columns: list[str]) -> list[tuple[Any, ...]]:

@@ -13,6 +13,7 @@ import streams
 import walrow
 from captures import Capture
 from logs import SEALABLE, Publisher, fault, log_of, published, sampled, transaction
+from targets.written_log import WrittenLog
 from walrow._core import LogDirectory
 
 pa = pytest.importorskip("pyarrow")
@@ -247,3 +248,64 @@ def test_an_erased_log_that_is_sealed_again_keeps_its_seqs(
     # In parts, which begin in the middle of what was erased.
     walrow.seal(stream, log=again, segment_size=1)
     assert [(it["_seq"], it["id"]) for it in rows_of(again)] == expected
+
+
+def state_of(log: WrittenLog) -> list[tuple[Any, ...]]:
+    rows = walrow.Log(log.path).state("public.t").to_pyarrow().to_pylist()
+    return [tuple(row.values()) for row in rows]
+
+
+def refused(log: WrittenLog, *keys: dict[str, Any]) -> None:
+    """A refusal that names the replica identity, and changes nothing."""
+    before = {it: it.read_bytes() for it in log.path.glob("*.seg*")}
+    with pytest.raises(walrow.errors.SchemaError, match=r"erase them by \(id\)"):
+        log.erase(keys=keys)
+    assert {it: it.read_bytes() for it in log.path.glob("*.seg*")} == before
+    log.writer = log._writer()
+    log.writer.next_session()
+
+
+@pytest.mark.parametrize("last", ["update", "move", "delete"])
+def test_a_key_that_finds_some_changes_of_a_row_is_refused(
+    tmp_path: Path, last: str
+) -> None:
+    log = WrittenLog(tmp_path, id="int", person="int", v="text")
+    log.insert(["1", "7", "a"], ["2", "8", "b"], ["3", "9", "c"])
+    if last == "update":
+        log.update(["1", "8", "c"])
+    elif last == "move":
+        log.move("1", ["4", "8", "c"])
+    else:
+        log.delete("1")
+    before = state_of(log)
+    refused(log, {"person": 7})
+    refused(log, {"id": 2}, {"person": 7})
+    refused(log, {"id": 1, "person": 7})
+    assert state_of(log) == before
+    # A row without other changes may be found by any column.
+    log.erase(keys=[{"id": 1}, {"person": 9}])
+    left = [row for row in before if row[0] not in (1, 3)]
+    assert state_of(log) == left
+    assert log.apply().net_rows == len(left)
+
+
+def test_large_values_of_a_whole_old_row_are_kept(tmp_path: Path) -> None:
+    """The row of another person is left: its large value was sent in the old image only."""
+    log = WrittenLog(tmp_path, "f", id="int", person="int", big="text")
+    log.insert(["1", "7", "large"], ["2", "7", "x"])
+    log.take(
+        streams.update(
+            ["1", "8", streams.UNSENT], key=["1", "7", "large"], is_whole=True
+        ),
+        streams.delete(["2", "7", "x"], is_whole=True),
+    )
+    log.erase(keys=[{"person": 7}])
+    assert state_of(log) == [(1, 8, "large")]
+    [row] = walrow.Log(log.path).read(table="public.t").to_pyarrow().to_pylist()
+    assert (row["_change_type"], row["big"], row["_unsent"]) == (
+        "insert",
+        "large",
+        None,
+    )
+    assert log.apply(keys=["id"]).net_rows == 1
+    assert log.rows() == [(1, 8, "large")]

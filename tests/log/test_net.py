@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from dataclasses import astuple
 from functools import partial
@@ -749,10 +750,10 @@ def test_removed_changes(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(4, 1))
     assert log.prune(0x2000) == 2
     log = walrow.Log(log.path)
-    for start, code in ((0, "not_loaded"), (0x1000, "pruned")):
-        with pytest.raises(walrow.errors.LogError) as raised:
+    for start in (0, 0x1000):
+        with pytest.raises(walrow.errors.LogError, match="walrow load") as raised:
             _ = log.net("t", start=start).rows
-        assert raised.value.code == code
+        assert raised.value.code == "pruned"
     assert log.net("t", start=0x2000).rows == 2
 
 
@@ -921,3 +922,26 @@ def test_the_end_may_be_a_time(tmp_path: Path) -> None:
     for end in before, before.isoformat(), "-9999w":
         with pytest.raises(walrow.errors.OptionError, match="before start"):
             log.net("t", start=START, end=end)
+
+
+def test_a_checkpoint_is_compared(tmp_path: Path) -> None:
+    """The next call of a target refuses another log, another table and another key."""
+    changes = transactions(4, 1)
+    source = {"system_identifier": "7", "database": "shop", "slot": "s"}
+    log = published(tmp_path / "log", changes, **source)
+    first = log.net("t", end=0x2000)
+    then = log.net("t", start=first.checkpoint)
+    assert (then.start, then.end, then.rows) == (first.end, log.end, 2)
+    assert log.net("t", start=then.checkpoint).rows == 0
+    other = published(tmp_path / "other", changes, **(source | {"slot": "other"}))
+    assert refused(lambda: other.net("t", start=first.checkpoint))[0] == "other_source"
+
+    def changed(**values: Any) -> str:
+        return json.dumps(json.loads(first.checkpoint) | values)
+
+    for values, code in (({"oid": 1}, "other_table"), ({"keys": ["v"]}, "other_keys")):
+        start = changed(**values)
+        assert refused(lambda start=start: log.net("t", start=start))[0] == code
+    for damaged in ("{", changed(oid="x"), changed(source=None), changed(end="x")):
+        with pytest.raises(walrow.errors.OptionError, match="not a checkpoint"):
+            log.net("t", start=damaged)

@@ -215,11 +215,9 @@ def test_without_a_load_nothing_may_be_removed(tmp_path: Path) -> None:
     log = published(tmp_path / "log", transactions(4))
     assert log.prune(0x2000) == 2
     for name in ("t", "public.t", TABLE):
-        with pytest.raises(
-            walrow.errors.LogError, match="load the table again"
-        ) as raised:
+        with pytest.raises(walrow.errors.LogError, match="walrow load") as raised:
             walrow.Log(log.path).state(name)
-        assert (raised.value.code, raised.value.table) == ("not_loaded", "public.t")
+        assert (raised.value.code, raised.value.table) == ("pruned", "public.t")
 
 
 def test_a_removed_table_is_not_loaded(tmp_path: Path) -> None:
@@ -228,7 +226,7 @@ def test_a_removed_table_is_not_loaded(tmp_path: Path) -> None:
     log.prune(0x2000)
     with pytest.raises(walrow.errors.LogError) as raised:
         walrow.Log(log.path).state("public.t")
-    assert raised.value.code == "not_loaded"
+    assert raised.value.code == "pruned"
     assert ids(log, table=f"t{OTHER}") == [1]
 
 

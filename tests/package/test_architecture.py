@@ -383,6 +383,8 @@ _DECIDES = (
 _KNOWN = {
     "marks": (
         "functools",
+        "types",
+        "walrow._log.left",
         "walrow._log.marks",
         "walrow._log.new_files",
         "walrow._log.published",

@@ -246,6 +246,44 @@ def test_an_empty_publication_is_a_warning(database: Database) -> None:
     assert database.findings("publication-empty", publications="bare") == []
 
 
+def test_operations_that_are_not_published_are_a_warning(database: Database) -> None:
+    database.run(
+        "CREATE PUBLICATION part FOR TABLE item WITH (publish = 'insert, delete')"
+    )
+    found = database.one("publication-operations", "warning", publications="part")
+    assert found.text.startswith(
+        "no publication publishes update, truncate of public.item:"
+    )
+    # Another publication may have them.
+    database.run(
+        "CREATE PUBLICATION rest FOR TABLE item WITH (publish = 'update, truncate')"
+    )
+    both = database.findings("publication-operations", publications=["part", "rest"])
+    assert both == []
+    database.fix(found)
+    assert database.findings("publication-operations", publications="part") == []
+
+
+def test_children_by_inheritance_are_a_warning(database: Database) -> None:
+    database.run(
+        "CREATE TABLE parent (id int PRIMARY KEY)",
+        "CREATE PUBLICATION family FOR TABLE parent",
+        "CREATE TABLE child () INHERITS (parent); CREATE TABLE grandchild () INHERITS (child)",
+    )
+    found = database.one("inheritance", "warning", publications="family")
+    assert (
+        "public.parent has children by inheritance: public.child, public.grandchild."
+        in found.text
+    )
+    database.fix(found)
+    # Their rows are sent now, and the parent still lacks them.
+    names = [
+        it.text.split()[0]
+        for it in database.findings("inheritance", publications="family")
+    ]
+    assert names == ["public.child", "public.parent"]
+
+
 def test_no_table_is_added_to_a_publication_of_all(database: Database) -> None:
     # The server refuses ALTER PUBLICATION ... ADD TABLE for it.
     database.run(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from walrow._log.items import LogColumn, LogVersion
+from walrow._log.items import LogColumn, LogTable, LogVersion
+from walrow._log.left import Absence, Left, Owner
 from walrow._log.marks import Reason, Why, ended, marked
+from walrow._log.names import find_table, owners
 from walrow._log.new_files import NewFile, Pending, is_explained
 from walrow._log.published import Published
 from walrow._log.young_tables import FirstRow, YoungTable
@@ -20,16 +24,19 @@ from walrow._postgres.published import (
     Membership,
     PublishedColumn,
     PublishedTable,
+    Remains,
     TablePart,
 )
 from walrow._receive.marks import (
     Look,
     Questions,
+    absent,
     after_load,
     after_look,
     at_beginning,
     settled,
 )
+from walrow.errors import SchemaError
 
 PART = TablePart(20, "public.t", 20, 24, "p", 700, 600, [], "", 0, False)
 COLUMNS = [
@@ -300,3 +307,108 @@ def test_one_mark_is_open_for_each_reason(codes_: list[Why]) -> None:
     assert {mark.code: mark.since for mark in marks} == {
         code: 8 * at for code, at in first.items()
     }
+
+
+def gone(record: Published, at: int, **options: Any) -> Published:
+    """The record after a look that does not find the table among the published ones."""
+    look = Look([], ["p"], Lsn(at), Lsn(at), **options)
+    return after_look(record, look)
+
+
+def test_a_table_that_left_has_a_reason_until_it_comes_back() -> None:
+    record = at_beginning([TABLE], (), ["p"], Lsn(8))
+    assert absent(record, [], {20}, ()) == {20}
+    assert absent(record, [], set(), {20, 30}) == {30}
+    record = gone(record, 16, remains={20: Remains("public", "p")})
+    assert record.left[20] == Left("public", "public.t", Absence.UNPUBLISHED, Lsn(8))
+    assert absent(record, [], None, ()) == absent(record, [], set(), ()) == {20}
+    # It is dropped later. Then, no look asks for it, and the log has it no longer.
+    other = {30: ("public", "u", Lsn(4))}
+    record = gone(record, 24, remains={20: None, 30: None}, logged=other)
+    whys = {oid: (it.why, it.since) for oid, it in record.left.items()}
+    assert whys == {20: (Absence.DROPPED, 8), 30: (Absence.DROPPED, 4)}
+    assert absent(record, [], None, {20, 30}) == set()
+    assert set(gone(record, 32, logged=other).left) == {30}
+    # Until its load, it lacks what was not published.
+    look = Look([TABLE], ["p"], Lsn(40), Lsn(40))
+    back = after_look(record, look)
+    assert (20 in back.left, codes(back)) == (False, ["left_publication"])
+    assert back.marks[20][0].since == 8
+    for remains, why in (
+        (Remains("public", "u"), Absence.UNLOGGED),
+        (Remains("other", "p"), Absence.MOVED),
+    ):
+        assert gone(back, 48, remains={20: remains}).left[20].why is why
+
+
+def test_a_name_has_its_owners_from_look_to_look() -> None:
+    other = TABLE._replace(oid=30, name="public.n")
+    record = at_beginning([TABLE, other], (), ["p"], Lsn(8))
+    assert record.owners == {}
+    swapped = [TABLE._replace(name="public.n"), other._replace(name="public.t")]
+    record = after_look(record, Look(swapped, ["p"], Lsn(16), Lsn(20)))
+    t = [Owner(20, Lsn(0), Lsn(8)), Owner(30, Lsn(20), None)]
+    n = [Owner(30, Lsn(0), Lsn(8)), Owner(20, Lsn(20), None)]
+    assert record.owners == {("public", "t"): t, ("public", "n"): n}
+    record = gone(record, 24, remains={20: None, 30: None})
+    assert record.owners["public", "t"] == [t[0], Owner(30, Lsn(20), Lsn(16))]
+
+
+def logged(oid: int, name: str, last: int, left: Left | None = None) -> LogTable:
+    """A table of a log, as `Log.tables` has it."""
+    version = LogVersion(name, (), "default", 1, 0, 8)
+    return LogTable(oid, (version,), Lsn(last), None, None, (), name, left=left)
+
+
+DROPPED = Left("public", "public.t", Absence.DROPPED, Lsn(16))
+UNPUBLISHED = Left("public", "public.t", Absence.UNPUBLISHED, Lsn(16))
+
+
+@pytest.mark.parametrize(
+    ("tables", "expected"),
+    [
+        # The look is later than the changes.
+        ([logged(20, "public.t", 8), logged(40, "public.t", 12)], 20),
+        # The other one was created after the look.
+        ([logged(20, "public.t", 8), logged(40, "public.t", 32)], 40),
+        # Nothing says what was first: its change, or the look.
+        ([logged(20, "public.t", 8), logged(40, "public.t", 20)], None),
+        # One that is published comes first, then one that is not.
+        ([logged(40, "public.t", 32, UNPUBLISHED), logged(20, "public.t", 8)], 20),
+        ([logged(40, "public.t", 8, UNPUBLISHED)], 40),
+        ([logged(40, "public.t", 8, DROPPED)], None),
+        ([logged(20, "public.t", 8), logged(50, "other.t", 8)], None),
+    ],
+)
+def test_a_name_means_one_table_or_none(
+    tables: list[LogTable], expected: int | None
+) -> None:
+    record = at_beginning([TABLE], (), ["p"], Lsn(16))._replace(seen=Lsn(24))
+    record = record._replace(tables={20: {"name": "public.t"}, 50: {"name": "other.t"}})
+    if expected is None:
+        with pytest.raises(SchemaError):
+            find_table(tables, "t", record)
+    else:
+        assert find_table(tables, "t", record).oid == expected
+        assert owners(tables, record)["public", "t"].oid == expected
+
+
+def test_children_are_marked_until_they_are_accepted() -> None:
+    parent = TABLE._replace(children={30: "public.c"})
+    record = looked(TABLE, parent)
+    assert codes(record) == ["inherited"]
+    # A load has the rows of the parent only.
+    assert codes(after_load(record, [parent], Lsn(24))) == ["inherited"]
+    assert codes(after_load(looked(TABLE), [parent], Lsn(24))) == ["inherited"]
+    more = TABLE._replace(children={30: "public.c", 31: "public.d"})
+    assert [it.reason[-18:] for it in looked(TABLE, parent, more).marks[20]] == [
+        "public.c, public.d"
+    ]
+    assert codes(looked(parent, more, TABLE)) == []
+    (mark,) = record.marks[20]
+    accepted = replace(mark, accepted=dt.datetime.now(dt.UTC))
+    record = record._replace(marks={20: [accepted]})
+    for number, table in enumerate((parent, more)):
+        at = Lsn(24 + 8 * number)
+        record = after_look(record, Look([table], ["p"], at, at))
+        assert codes(record) == ["inherited"] * number

@@ -71,7 +71,7 @@ def looked(*tables: PublishedTable, trigger: str | None = "stamp") -> Published:
     record = at_beginning([tables[0]], (), ["p"], Lsn(8))
     for number, table in enumerate((tables[0], *tables[1:]), 1):
         at = Lsn(8 + 8 * number)
-        look = Look([table], ["p"], at, at, None, 100, trigger)
+        look = Look([table], ["p"], at, at, last_oid=100, trigger=trigger)
         record = after_look(record, look)
     return record
 

@@ -22,8 +22,12 @@ import pyarrow as pa
 
 import walrow
 from targets.written_tables import WrittenTables
+from walrow._log.left import Absence, Left
 from walrow._log.marks import Why
+from walrow._log.needs import write_published
+from walrow._log.published import Published
 from walrow._log.requests import cancel_load, complete, pending, request
+from walrow._lsn import Lsn
 from walrow._run import applier as applier_module
 from walrow._run.applier import READER, Applier, Report
 from walrow._run.checking import check
@@ -695,3 +699,46 @@ def test_a_log_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     done = CliRunner().invoke(cli, ["apply", "--config", str(file), "--once"])
     assert "there is no log in" in str(done.exception)
+
+
+def test_tables_that_left_hold_nothing_back(log: WrittenTables) -> None:
+    log.insert(1, 2, 3)
+    made, said = applier_of(log)
+    round_of(made)
+    log.insert(1, 2, 3, row=("2", "2"))
+    end = walrow.Log(log.path).end
+    oids = {it.name: it.oid for it in walrow.Log(log.path).tables()}
+    left = {
+        oids[f"sales.t{number}"]: Left("sales", f"sales.t{number}", why, Lsn(8))
+        for number, why in ((2, Absence.DROPPED), (3, Absence.UNLOGGED))
+    }
+    pictures = {oids["sales.t1"]: {"name": "sales.t1"}}
+    record = Published(pictures, end, None, {}, {}, {}, left=left)
+    write_published(log.path, record)
+    said.clear()
+    for _ in range(2):
+        problems = round_of(made)
+    assert {name: bool(it) for name, it in problems.items()} == {
+        "sales.t1": False,
+        "sales.t2": False,
+        "sales.t3": True,
+    }
+    assert [it.left for it in said if it.left] == [
+        "it was dropped (since 0/8)",
+        "it became unlogged, so that no change of it is sent (since 0/8)",
+    ]
+    # Their targets are unchanged, and are no targets that the file has lost.
+    assert len(rows(log, 2)) == 1
+    assert all(it.in_file for it in recorded_in(log))
+    found = status_of(log.path)
+    assert [it.has_left for it in found.targets] == [False, True, True]
+    (reason,) = found.reasons
+    assert "walrow log forget" in reason
+    log.insert(1, row=("3", "3"))
+    made._released = 0.0
+    round_of(made)
+    (reader,) = walrow.Log(log.path).readers()
+    assert reader.position == walrow.Log(log.path).end
+    walrow.Log(log.path).forget("sales.t3")
+    assert status_of(log.path).reasons == ()
+    assert set(round_of(made)) == {"sales.t1", "sales.t2"}

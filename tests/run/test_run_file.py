@@ -449,7 +449,10 @@ def test_a_change_that_only_a_new_target_takes(
 
 def test_a_key_of_the_table_that_has_changed() -> None:
     known = facts(recorded=(recorded(),), identities={2: ("a", "b")})
-    (refused,) = plan(parsed(), known, doubtful(parsed(), known)).refused
+    # A load replaces its rows.
+    assert not plan(parsed(), known, doubtful(parsed(), known)).refused
+    loaded = parsed(GOOD.replace('every = "1m"', 'deletes = "soft"'))
+    (refused,) = plan(loaded, known, doubtful(loaded, known)).refused
     assert "the key of sales.items was (id) so far, not (a, b)" in refused.text
 
 

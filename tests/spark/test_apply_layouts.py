@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -80,16 +81,30 @@ def test_a_layout_that_the_table_cannot_have(source: History, lake: Lake) -> Non
         lake.apply(source, partition_by=["nothing(id)"])
 
 
-@pytest.mark.parametrize("lake", ["iceberg"], indirect=True)
-def test_columns_that_iceberg_reserves(source: History, lake: Lake) -> None:
-    source.sql('CREATE TABLE t (id int PRIMARY KEY, "_pos" int)')
+@pytest.mark.parametrize(
+    ("lake", "names"),
+    [
+        ("iceberg", ("_pos", "__row_operation", "__row_from_source", "_deleted")),
+        ("delta", ("_row_dropped_", "_source_row_present_", "_file_name_")),
+    ],
+    indirect=["lake"],
+)
+def test_columns_that_a_format_reserves(
+    source: History, lake: Lake, names: Sequence[str]
+) -> None:
+    columns = ", ".join(f'"{name}" int' for name in names)
+    source.sql(f"CREATE TABLE t (id int PRIMARY KEY, {columns})")
     source.sql("INSERT INTO t VALUES (1, 1)")
-    with pytest.raises(walrow.errors.SchemaError, match="reserves the name") as raised:
-        lake.apply(source.take())
-    assert raised.value.column == "_pos"
+    source.take()
+    for name in names:
+        with pytest.raises(
+            walrow.errors.SchemaError, match="reserves the name"
+        ) as raised:
+            lake.apply(source, columns=["id", name])
+        assert raised.value.column == name
     with pytest.raises(walrow.errors.SchemaError, match="deleted_column") as raised:
-        lake.apply(source, columns=["id"], deletes="soft", deleted_column="_deleted")
-    assert raised.value.column == "_deleted"
+        lake.apply(source, columns=["id"], deletes="soft", deleted_column=names[-1])
+    assert raised.value.column == names[-1]
     assert lake.apply(source, columns=["id"], deletes="soft").committed
 
 

@@ -91,6 +91,16 @@ impl DecoderBuilder {
         self
     }
 
+    /// The columns of one table whose values identify a row.
+    ///
+    /// Different keys stay different: a value that Arrow cannot hold is an error, whatever the policy, and
+    /// so is an Arrow type that rounds ([`SchemaError::KeyType`](crate::SchemaError)).
+    #[must_use]
+    pub fn with_keys(mut self, columns: impl Into<Arc<[String]>>) -> Self {
+        self.options.keys = columns.into();
+        self
+    }
+
     /// The definitions of user-defined types.
     #[must_use]
     pub fn with_catalog(mut self, catalog: Arc<Catalog>) -> Self {

@@ -27,6 +27,8 @@ pub(crate) struct Layout {
     pub(crate) profile: Profile,
     /// Whether the options declare the schema.
     pub(crate) projected: bool,
+    /// The columns whose values identify a row.
+    pub(crate) keys: Arc<[String]>,
     /// The fields for which the relation has no column.
     pub(crate) missing: Vec<String>,
     /// The minimum bytes of a row.
@@ -255,6 +257,7 @@ impl Layout {
             metadata: Vec::new(),
             profile: template.resolver.profile,
             projected: template.schema.is_some(),
+            keys: Arc::clone(&template.resolver.keys),
             missing: Vec::new(),
             row_bytes: METADATA_BYTES,
             expanding: Vec::new(),

@@ -117,6 +117,8 @@ pub(crate) struct Options {
     pub(crate) types: HashMap<String, DataType>,
     pub(crate) unrepresentable: OnUnrepresentable,
     pub(crate) column_unrepresentable: HashMap<String, OnUnrepresentable>,
+    /// The columns whose values identify a row.
+    pub(crate) keys: Arc<[String]>,
     pub(crate) catalog: Arc<Catalog>,
     pub(crate) encoding: Encoding,
     pub(crate) trim_bpchar: bool,
@@ -161,6 +163,7 @@ impl Default for Options {
             types: HashMap::new(),
             unrepresentable: OnUnrepresentable::Error,
             column_unrepresentable: HashMap::new(),
+            keys: Arc::default(),
             catalog: Arc::new(Catalog::default()),
             encoding: Encoding::Utf8,
             trim_bpchar: false,

@@ -181,13 +181,18 @@ impl SchemaUnion {
     /// As [`Decoder::finish`](crate::Decoder::finish), if the stream is not complete: its rest may
     /// have more versions.
     pub fn finish_stream(&mut self) -> Result<(), Error> {
-        if !self.stream.has_table {
-            // It may be described, but without rows.
-            let relations = self.stream.assembler.relations().map(Arc::clone);
-            let mut relations: Vec<_> = relations.collect();
-            relations.sort_unstable_by_key(|relation| relation.version);
-            for relation in relations {
+        let relations = self.stream.assembler.relations().map(Arc::clone);
+        let mut relations: Vec<_> = relations.collect();
+        relations.sort_unstable_by_key(|relation| relation.version);
+        // The table may be described, but without rows. Relations from before the start are only
+        // known by name, if there are others.
+        let is_whole = !self.options.start.is_valid() || self.versions.is_empty();
+        let adds = is_whole && !self.stream.has_table;
+        for relation in relations {
+            if adds {
                 self.add(&relation, self.stream.name.clone())?;
+            } else {
+                self.keys.see(&relation);
             }
         }
         if self.options.unfinished == OnUnfinished::Ignore {
@@ -226,9 +231,7 @@ impl SchemaUnion {
                 None => Error::internal("no table was chosen"),
             });
         };
-        if !self.options.start.is_valid() {
-            self.keys.check()?;
-        }
+        self.keys.check()?;
         if let Some(schema) = &self.options.schema {
             return Ok(Arc::clone(schema));
         }

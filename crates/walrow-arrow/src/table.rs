@@ -410,6 +410,7 @@ impl Table {
         let text_is_lost = column.is_some_and(|column| column.lacks_text(is_binary, false));
         // A binary composite without its types has no text.
         let way = match &self.layout {
+            Some(layout) if layout.keys.iter().any(|key| **key == *name) => Way::Key,
             Some(layout) if layout.projected => Way::Null,
             _ if text_is_lost
                 || is_binary

@@ -55,6 +55,7 @@ pub use {
     format::version::TableVersion,
     read::Step,
     read::log::{Log, Plan},
+    read::net_checkpoint::NetCheckpoint,
     read::reached::Reached,
     read::read_ahead::ReadAhead,
     read::resolve::PlanReader,

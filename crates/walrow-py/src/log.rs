@@ -13,6 +13,7 @@ use crate::signals::{self, Stopped};
 use crate::upkeep;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -216,13 +217,75 @@ impl LogDirectory {
     }
 
     /// The stream of segments that have each relation version of a table.
-    fn examples(&self, py: Python<'_>, table: &Bound<'_, PyAny>) -> PyResult<LogFile> {
+    #[pyo3(signature = (table, after = None))]
+    fn examples(
+        &self,
+        py: Python<'_>,
+        table: &Bound<'_, PyAny>,
+        after: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<LogFile> {
         let table = options::table(table, "table")?;
+        let after = after.map(|it| options::read_lsn(it, "after")).transpose()?;
         let log = wait_for(&self.0)?;
-        let names = log.examples(&|it| table.matches(it.oid, &it.schema, &it.name));
+        let after = after.unwrap_or(Lsn::INVALID);
+        let names = log.examples(&|it| table.matches(it.oid, &it.schema, &it.name), after);
         let stream = log.read(&names, Lsn::INVALID);
         let stream = stream.map_err(|error| errors::log_error(py, error))?;
         Ok(LogFile::new(&log, &names, Segments::Here(stream)))
+    }
+
+    /// The places in `versions` of those that a table's changes between two LSNs use, in their order.
+    /// Without changes in between, the last one before.
+    fn versions_between(
+        &self,
+        py: Python<'_>,
+        oid: u32,
+        start: &Bound<'_, PyAny>,
+        end: &Bound<'_, PyAny>,
+    ) -> PyResult<Vec<usize>> {
+        let start = options::read_lsn(start, "start")?;
+        let end = options::read_lsn(end, "end")?;
+        let log = wait_for(&self.0)?;
+        let log = &*log;
+        let found = py.detach(|| log.versions_between(oid, start, end));
+        found.map_err(|error| errors::log_error(py, error))
+    }
+
+    /// The end of the last load of a table between two LSNs.
+    fn last_load<'py>(
+        &self,
+        py: Python<'py>,
+        oid: u32,
+        start: &Bound<'py, PyAny>,
+        end: &Bound<'py, PyAny>,
+    ) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let start = options::read_lsn(start, "start")?;
+        let end = options::read_lsn(end, "end")?;
+        let log = wait_for(&self.0)?;
+        let log = &*log;
+        let found = py.detach(|| log.last_load(oid, start, end));
+        let found = found.map_err(|error| errors::log_error(py, error))?;
+        found.map(|it| lsn::new(py, it)).transpose()
+    }
+
+    /// The tables with removed changes, by OID: the LSN where the last of these changes ends, and the
+    /// table's last name.
+    fn removed<'py>(
+        &self,
+        py: Python<'py>,
+    ) -> PyResult<BTreeMap<u32, (Bound<'py, PyAny>, String)>> {
+        let log = wait_for(&self.0)?;
+        let removed = log.removed().map(|(oid, schema, name, end)| {
+            Ok((oid, (lsn::new(py, end)?, format!("{schema}.{name}"))))
+        });
+        removed.collect()
+    }
+
+    /// The readers or loads that keep segments from being removed, the most restrictive first: kind,
+    /// name, position, last use in microseconds since 1970.
+    fn holds<'py>(&self, py: Python<'py>) -> PyResult<Vec<upkeep::Held<'py>>> {
+        let holds = self.changed(py, |log| log.upkeep()?.holds())?;
+        holds.iter().map(|hold| upkeep::held(py, hold)).collect()
     }
 
     /// The rows of a table as of an LSN or a time.
@@ -426,6 +489,14 @@ impl LogDirectory {
         let log = &*log;
         let found = py.detach(|| log.lsn_of(Some(end)));
         lsn::new(py, found.map_err(|error| errors::log_error(py, error))?)
+    }
+
+    /// Sets the tables whose loads hold no segments.
+    fn set_left(&self, py: Python<'_>, oids: Vec<u32>) -> PyResult<()> {
+        self.changed(py, |log| {
+            log.upkeep()?.set_left(oids);
+            Ok(())
+        })
     }
 
     /// Removes segments. Returns how many.

@@ -79,6 +79,9 @@ const OPTIONS: &[Declared] = &[
     option! { message_limit: None, size => with_message_limit },
 ];
 
+/// The options that only walrow itself sets.
+const OWN: &[Declared] = &[option! { _keys: None, names => with_keys }];
+
 /// The options that a `Decoder` has besides.
 const OF_DECODERS: &[Declared] = &[
     option! { framing: Text("wire"), Options::read_framing },
@@ -116,12 +119,12 @@ pub(crate) struct Options {
 impl Options {
     /// Reads the options of `read`.
     pub(crate) fn new(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Self::of(&[OPTIONS], py, given)
+        Self::of(&[OPTIONS, OWN], py, given)
     }
 
     /// Reads the options of a `Decoder`.
     pub(crate) fn of_decoder(py: Python<'_>, given: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        Self::of(&[OPTIONS, OF_DECODERS], py, given)
+        Self::of(&[OPTIONS, OF_DECODERS, OWN], py, given)
     }
 
     fn of(

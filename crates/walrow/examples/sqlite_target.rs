@@ -13,7 +13,7 @@ use std::error::Error;
 use std::sync::Arc;
 use walrow::arrow_array::Array;
 use walrow::arrow_array::cast::AsArray;
-use walrow::log::{Directory, Log, LogNetOptions};
+use walrow::log::{Directory, Log, LogNetOptions, NetCheckpoint};
 use walrow::stream::Column;
 use walrow::{Batch, DecoderBuilder, Lsn, Profile, net_changes};
 
@@ -31,16 +31,23 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// Applies what the database lacks, in one transaction. Returns up to where it is then.
 fn apply(log: &Log, table: &str, db: &mut Connection) -> Result<Lsn, Box<dyn Error>> {
     let db = db.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    db.execute_batch("CREATE TABLE IF NOT EXISTS applied (name PRIMARY KEY, lsn INT)")?;
-    let query = "SELECT ifnull(max(lsn), 0) FROM applied WHERE name = ?";
-    let start: i64 = db.query_row(query, [table], |row| row.get(0))?;
+    db.execute_batch("CREATE TABLE IF NOT EXISTS applied (name PRIMARY KEY, checkpoint)")?;
+    let query = "SELECT max(checkpoint) FROM applied WHERE name = ?";
+    let stored: Option<String> = db.query_row(query, [table], |row| row.get(0))?;
+    let stored: Option<NetCheckpoint> = stored.map(|it| it.parse()).transpose()?;
     let mut options = LogNetOptions::default();
-    options.start = Lsn(start.cast_unsigned());
+    options.start = stored.as_ref().map_or(Lsn(0), NetCheckpoint::end);
     // Keys are texts: 1.0 and 1.00 are two of them.
     let columns = log.versions().iter().flat_map(|it| &it.columns);
     options.net.text_keys = columns.map(|(name, ..)| name.clone()).collect();
     let decoder = DecoderBuilder::new().with_profile(Profile::Text);
     let mut net = net_changes(log, table, options, decoder)?;
+    // Refuses another log, another table, and another key.
+    let checkpoint = net.checkpoint(stored.as_ref())?;
+    if net.tally()?.clears {
+        // The table may have another key now.
+        db.execute_batch(&format!("DROP TABLE IF EXISTS {}", quoted(table)))?;
+    }
     let mut names = None;
     for batch in &mut net {
         let batch = batch?;
@@ -55,7 +62,7 @@ fn apply(log: &Log, table: &str, db: &mut Connection) -> Result<Lsn, Box<dyn Err
              DROP TABLE removed; DROP TABLE written"
         ))?;
     }
-    let has = params![table, net.position().0.cast_signed()];
+    let has = params![table, checkpoint.to_string()];
     db.execute("REPLACE INTO applied VALUES (?, ?)", has)?;
     db.commit()?;
     Ok(net.position())
@@ -107,7 +114,7 @@ fn land(db: &Transaction<'_>, names: &Names, batch: &Batch) -> Result<(), Box<dy
         let key: Vec<_> = key.map(|(_, text)| text).collect();
         let marks = vec!["?"; key.len()].join(", ");
         match kind {
-            Some("truncate") => drop(db.execute(&format!("DELETE FROM {to}"), [])?),
+            Some("truncate") => {}
             Some("update_preimage") => head = Some(key),
             Some("delete") => {
                 let sql = format!("INSERT INTO removed VALUES ({marks})");

@@ -4,8 +4,8 @@ use crate::{Batch, Decoder, DecoderBuilder, Error, Lsn, OnMissingTable, TableNam
 use crate::{cell_text, key_bytes};
 use std::fmt;
 use std::sync::Arc;
-use walrow_log::{Log, LogNetOptions, TableReader};
-use walrow_stream::{Relation, Tally};
+use walrow_log::{Log, LogNetOptions, NetCheckpoint, TableReader};
+use walrow_stream::{Relation, Tally, fact::Source};
 use walrow_wire::Framing;
 
 /// The changes of a table in a range of a log, with one row at most for each key: what makes a target
@@ -21,7 +21,7 @@ use walrow_wire::Framing;
 /// | `update_preimage` | only has a key, and comes just before the `update_postimage` that it belongs to: then `_unsent` columns have the values of the target's row with *this* key, as it was before all these changes |
 /// | `delete` | remove the row with this key |
 ///
-/// Store [`NetChanges::position`] in the same transaction as the rows: it is the next start. So
+/// Store [`NetChanges::checkpoint`] in the same transaction as the rows: it has the next start. So
 /// neither a crash nor a second call changes anything. [`walrow_stream::Net`] says more, and
 /// `examples/sqlite_target.rs` keeps a table of SQLite in this way.
 ///
@@ -119,6 +119,7 @@ pub fn net_changes(
         .spool
         .get_or_insert_with(|| Arc::new(walrow_log::FileSpool::default()));
     let wants = |oid, schema: &str, name: &str| table.matches(oid, schema, name);
+    let (source, keys) = (log.source().clone(), options.net.keys.clone());
     let reader = log.net(&wants, options)?;
     let decoder = decoder
         .with_framing(Framing::Wire)
@@ -128,6 +129,8 @@ pub fn net_changes(
         .build()?;
     Ok(NetChanges {
         reader,
+        source,
+        keys,
         decoder,
         chunk: Vec::new(),
         at: 0,
@@ -139,6 +142,9 @@ pub fn net_changes(
 #[derive(Debug)]
 pub struct NetChanges {
     reader: TableReader,
+    source: Source,
+    /// The key, if the options have one.
+    keys: Option<Vec<String>>,
     decoder: Decoder,
     /// Bytes of the stream. The first `at` of them were decoded.
     chunk: Vec<u8>,
@@ -150,6 +156,32 @@ impl NetChanges {
     /// The LSN where the next range starts, once the target has all batches.
     pub const fn position(&self) -> Lsn {
         self.reader.at()
+    }
+
+    /// What the target has after these changes. If it has a checkpoint, it is compared: the target may
+    /// be of another log, of another table or with another key. It reads all changes first.
+    ///
+    /// # Errors
+    /// [`ErrorKind::OtherTarget`](walrow_log::ErrorKind::OtherTarget), or as [`NetChanges::tally`].
+    pub fn checkpoint(
+        &mut self,
+        stored: Option<&NetCheckpoint>,
+    ) -> Result<NetCheckpoint, NetChangesError> {
+        let clears = self.tally()?.clears;
+        let keys = match (&self.keys, self.reader.relation()) {
+            (Some(keys), _) => keys.clone(),
+            (None, None) => Vec::new(),
+            (None, Some(relation)) => {
+                let keys = relation.columns.iter().filter(|it| it.is_key);
+                keys.map(|it| it.name.to_string()).collect()
+            }
+        };
+        let (oid, end) = (self.reader.oid(), self.reader.at());
+        let next = NetCheckpoint::new(&self.source, oid, keys, end);
+        if let Some(stored) = stored {
+            stored.check(&next, clears)?;
+        }
+        Ok(next)
     }
 
     /// The tally of the net changes. It reads all changes first.

@@ -7,16 +7,20 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
+from walrow._apply.columns import fits
+from walrow._apply.holding import hold
 from walrow._apply.items import Applied, Engine, Rules, Token
 from walrow._apply.modes import check_mode
 from walrow._apply.options import ApplyOptions
 from walrow._apply.record import Record
 from walrow._apply.tables import AppliedTable, refuse_incomplete
 from walrow._apply.targets import Conflict, Found
-from walrow._apply.units import Batch, LogContents, plan, plan_all
-from walrow._log.tables import find_table
+from walrow._apply.units import Batch, LogContents, loads_of, plan, plan_all
+from walrow._log.marks import Why
+from walrow._log.names import resolve
+from walrow._log.tables import begin_of
 from walrow._lsn import Lsn
-from walrow.errors import ApplyError
+from walrow.errors import ApplyError, LogError, SchemaError
 
 
 class Work(NamedTuple):
@@ -35,6 +39,19 @@ class Work(NamedTuple):
     found: Found | None
     line: str | None
     nothing: Applied
+
+
+class Quiet(Exception):  # noqa: N818 - it is no error
+    """The log has no change of the table, and the target needs none.
+
+    Attributes:
+        done: The result of the call.
+    """
+
+    def __init__(self, done: Applied) -> None:
+        """Stores it."""
+        super().__init__()
+        self.done = done
 
 
 class Call:
@@ -56,7 +73,6 @@ class Call:
         """
         self.contents = log
         self.log = log.log
-        self.table = find_table(log.tables, options.table)
         self.target = options.target
         self.keys = options.keys
         self.rules = Rules(
@@ -71,16 +87,94 @@ class Call:
         self.end = self.log.end
         if options.end is not None:
             self.end = min(self.log._log.lsn_of(options.end, "end"), self.end)
+        self.table = resolve(self.log, log.tables, log.record, options.table, self.end)
         self.unit_size = unit_size
         self.record = Record(
             log, self.table, self.target, self.rules, options.resume_from
         )
 
-    def applied(self) -> AppliedTable:
-        """The table, with its key and its columns."""
-        return AppliedTable.of(
-            self.log, self.table, self.keys, self.options, self.rules.mode
-        )
+    def applied(self, found: Found | None = None) -> AppliedTable:
+        """The table, with its key and its columns, as a target needs it.
+
+        A current table gets the rows since the last load. Other targets begin with the log, or
+        with the first load whose key and types the later changes have, too.
+
+        Args:
+            found: The target. None if it does not exist.
+
+        Raises:
+            ApplyError: The table is not whole.
+            SchemaError: The key or the columns have changed, so it needs a load or a new target.
+        """
+        token = None if found is None else found.token
+        if not self.table.versions and self.table.oid in self.contents.removed:
+            raise Quiet(self._quiet(token))
+        start = self.record.resume_from or (Lsn(0) if token is None else token.end)
+        mode = self.rules.mode
+        if mode == "current":
+            begins = [int(begin_of(self.log, self.table, self.end))]
+        elif start and not (mode == "history" and self.record.has_gap(start)):
+            begins = [0 if token is None else token.begin]
+        else:
+            begins = self._loads(start)
+            if mode == "changes" or not begins:
+                begins.insert(0, int(start))
+        failure = None
+        for begin in begins:
+            try:
+                return self._since(begin)
+            except SchemaError as error:
+                failure = error
+        if mode != "changes":
+            # A load comes first then.
+            self._refuse_incomplete(start)
+        if mode != "current" and start and self._loads(start):
+            text = (
+                f"{self.target} keeps rows from before the last load, and the key or the "
+                f"columns have changed: use a new target. {failure}"
+            )
+            raise self.record.error(text, code="other_options") from failure
+        raise failure or AssertionError
+
+    def _since(self, begin: int) -> AppliedTable:
+        """The table, for a target that has no earlier changes.
+
+        Raises:
+            SchemaError: As in `applied`.
+        """
+
+        def table(begin: int) -> AppliedTable:
+            own, keys, mode = self.table, self.keys, self.rules.mode
+            return AppliedTable.of(
+                self.log, own, keys, self.options, mode, begin=begin, end=self.end
+            )
+
+        applied = table(begin)
+        if self.rules.mode == "current":
+            return applied
+        # ALTER TYPE leaves the versions of a table as they are.
+        for mark in self.contents.marks.get(self.table.oid, ()):
+            load = mark.until
+            if mark.code != Why.TYPE or load is None:
+                continue
+            if not applied.begin < load - 1 < self.end:
+                continue
+            for field in table(load - 1).own:
+                kind = applied.schema.field(field.name).type
+                if not fits(field.type, kind):
+                    text = (
+                        f"{self.table.name}: column {field.name} is {kind} before the load that "
+                        f"ends at {load}, and {field.type} after it"
+                    )
+                    raise SchemaError(
+                        text, table=self.table.name, column=field.name, lsn=load
+                    )
+        return applied
+
+    def _loads(self, start: Lsn) -> list[int]:
+        """The commit LSNs of the table's loads after an LSN."""
+        segments = self.contents.stretches(self.table.oid)
+        return loads_of(self.log, segments, self.table, start, self.end)
 
     def attempts(self, attempt: Callable[[], Applied]) -> Applied:
         """Makes attempts until no other writer was first.
@@ -90,7 +184,9 @@ class Call:
         """
         for _ in range(_ATTEMPTS):
             try:
-                return attempt()
+                return self.held(attempt())
+            except Quiet as quiet:
+                return self.held(quiet.done)
             except Conflict as conflict:
                 cause = conflict.__cause__
         text = f"{self.target}: other writers were always first; call it again"
@@ -105,6 +201,12 @@ class Call:
         done = self.attempts(one)
         while done.committed and done.end < self.end:
             done = done.then(self.attempts(one))
+        return done
+
+    def held(self, done: Applied) -> Applied:
+        """Registers the target at a result, so that the log keeps later changes."""
+        if self.contents.is_by_hand and done.token is not None:
+            hold(self.log, self.target, done.end, is_new=done.committed)
         return done
 
     def since(self, known: Applied) -> Applied | None:
@@ -136,16 +238,35 @@ class Call:
         ):
             return None
         self._refuse_pruned(known.end)
+        return self._unchanged(token, known.end)
+
+    def _unchanged(self, token: Token, start: Lsn) -> Applied:
+        """The result for a target that the log has nothing new for."""
         return Applied(
-            known.table,
-            known.target,
-            known.end,
-            max(known.end, self.end),
-            token=known.token,
+            self.table.name,
+            self.target,
+            start,
+            max(start, self.end),
+            token=token.to_json(),
             engine=self.engine,
             mode=self.rules.mode,
             since=token.true_since,
         )
+
+    def _quiet(self, token: Token | None) -> Applied:
+        """The result for a table whose changes were all removed from the log.
+
+        Raises:
+            LogError: The target lacks some of them.
+        """
+        if (
+            token is None
+            or (token.source, token.oid) != (self.log.source, self.table.oid)
+            or token.mode != self.rules.mode
+            or token.end < self.contents.removed[self.table.oid][0]
+        ):
+            raise self._pruned(Lsn(0) if token is None else token.end)
+        return self._unchanged(token, token.end)
 
     def begin(
         self,
@@ -171,8 +292,9 @@ class Call:
         mode = self.rules.mode
         if mode != "changes":
             self._refuse_incomplete(start)
-        batch = self._planned(start, end, least_units)
+        batch = self._planned(start, end, least_units, applied.begin)
         self.record.refuse_gap(start, batch)
+        self.record.refuse_other_keys(found, applied, batch)
         self.record.refuse_another(found, batch)
         self.record.refuse_erased(start, batch)
         self.record.refuse_other_rows(found, applied, batch)
@@ -194,18 +316,22 @@ class Call:
         is_recorded = found is None or line is not None
         if is_recorded and (end <= start or not (batch.units or batch.barrier)):
             return nothing
+        if self.contents.is_by_hand:
+            hold(self.log, self.target, start, is_new=False)
         return Work(applied, batch, found, line, nothing)
 
-    def _planned(self, start: Lsn, end: Lsn, least_units: int) -> Batch:
-        """The part of the log that a target needs which has the changes up to `start`."""
+    def _planned(self, start: Lsn, end: Lsn, least_units: int, begin: int) -> Batch:
+        """The part of the log that a target needs which has the changes up to `start`.
+
+        Changes before `begin` have no effect on it.
+        """
         mode = self.rules.mode
         if mode == "current":
             planned = partial(
                 plan, truncates=self.rules.truncates, least_units=least_units
             )
         else:
-            skips = mode == "history" and (not start or self.record.has_gap(start))
-            planned = partial(plan_all, skips=skips)
+            planned = partial(plan_all, first=max(start, begin))
         return planned(
             self.log,
             self.contents.stretches(self.table.oid),
@@ -235,6 +361,7 @@ class Call:
             self.rules.deleted_column if self.rules.deletes == "soft" else None,
             mode=self.rules.mode,
             erasures=self.contents.erasures.get(self.table.oid, 0),
+            begin=work.applied.begin,
         )
 
     def erased(self, token: Token, found: Found, rows: int) -> tuple[Token, Applied]:
@@ -279,16 +406,34 @@ class Call:
         return token is None or token.deleted_column is None
 
     def _refuse_incomplete(self, start: Lsn) -> None:
-        marks = self.contents.marks.get(self.table.oid, [])
-        refuse_incomplete(self.log, self.table, marks, start, self.end)
+        refuse_incomplete(self.log, self.table, start, self.end)
 
     def _refuse_pruned(self, start: Lsn) -> None:
         """Refuses a log that lacks removed changes of the table after the start."""
         # 0 would mean all that is left.
         start = max(start, Lsn(1))
-        if start < self.end:
+        if start >= self.end:
+            return
+        try:
             log = self.log._log
             log.open(tables=[self.table.oid], start=start, end=self.end).close()
+        except LogError as error:
+            if error.code != "pruned":
+                raise
+            raise self._pruned(start) from None
+
+    def _pruned(self, start: Lsn) -> LogError:
+        """The error of a target that lacks changes which were removed."""
+        name = self.table.name
+        remedy = f"load the table: walrow load {self.log.location} {name}"
+        if self.rules.mode != "current" and start > 1:
+            remedy = f"use a new target, and {remedy}"
+        what = "" if start <= 1 else f" after {start}"
+        text = (
+            f"{self.target}: changes of {name}{what} that it needs were removed from the log, "
+            f"which begins at {self.log.start}: {remedy}"
+        )
+        return LogError(text, code="pruned", table=name, lsn=self.log.start)
 
 
 _ATTEMPTS = 3

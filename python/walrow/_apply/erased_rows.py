@@ -60,9 +60,10 @@ def erased_rows(
     target = target.filter(is_known)
     left = target
     for stretch in record.contents.stretches(applied.table.oid):
-        begin, end = int(stretch.start), min(int(stretch.end), int(token.end))
+        begin = max(int(stretch.start), applied.begin)
+        end = min(int(stretch.end), int(token.end))
         if begin >= end:
-            break
+            continue
         known = [_places(it) for it in applied.changes(begin, end)]
         if not known:
             continue

@@ -134,6 +134,8 @@ class Token(NamedTuple):
             1970. None if the target has no times, or the log had no transactions.
         since: The commit time when a history begins to be true, in microseconds since 1970.
         erasures: How many erasures of the log the target has followed.
+        begin: Where the changes begin that it has ever had: a target that keeps old rows may
+            begin with a load.
     """
 
     source: SourceIdentity
@@ -151,6 +153,7 @@ class Token(NamedTuple):
     time: int | None = None
     since: int | None = None
     erasures: int = 0
+    begin: int = 0
 
     @property
     def application(self) -> str:
@@ -176,6 +179,7 @@ class Token(NamedTuple):
             "time": self.time,
             "since": self.since,
             "erasures": self.erasures,
+            "begin": self.begin,
         }
         return json.dumps(
             {
@@ -223,6 +227,7 @@ class Token(NamedTuple):
                 found.get("time"),
                 found.get("since"),
                 found.get("erasures", 0),
+                int(found.get("begin", 0)),
             )
         except (ValueError, KeyError, TypeError):
             return None

@@ -8,7 +8,7 @@ from typing import Any
 from walrow._amounts import at
 from walrow._apply.items import Applied
 from walrow._results import Result, result
-from walrow.errors import ApplyError, OptionError
+from walrow.errors import ApplyError, Error, OptionError
 from walrow.typing import TableName
 
 
@@ -38,6 +38,21 @@ class AllApplied(Result):
             self.waiting[table] = result
         else:
             self.failed[table] = result
+
+
+def failure_of(error: BaseException) -> Exception:
+    """The failure of one table: the loop over all tables continues with the next one.
+
+    Raises:
+        KeyboardInterrupt: It was Ctrl-C.
+        SystemExit: The program ends.
+    """
+    if isinstance(error, KeyboardInterrupt | SystemExit):
+        raise error
+    if isinstance(error, Exception):
+        return error
+    # A library's panic, or an end of its generators. Its text may have values of rows.
+    return Error(f"{type(error).__module__}.{type(error).__name__} ended the call")
 
 
 def given_of(

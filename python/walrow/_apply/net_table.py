@@ -207,6 +207,7 @@ class NetTable(NamedTuple):
             "metadata": NET_METADATA,
             "metadata_prefix": PREFIX,
             "missing_table": "ignore",
+            "_keys": self.keys,
             **self.options,
         }
 

@@ -57,12 +57,8 @@ class Record(NamedTuple):
                 f"{_words(self.contents.log.source)}"
             )
             problem = ("other_source", text)
-        elif token.keys != keys:
-            text = (
-                f"its rows were found by ({', '.join(token.keys)}) so far, not by "
-                f"({', '.join(keys)})"
-            )
-            problem = ("other_keys", text)
+        elif token.keys != keys and not self._is_replaceable:
+            problem = ("other_keys", _other_keys(token, keys))
         elif not self._reaches(token.end):
             text = (
                 f"it has the changes up to {token.end}, and the log ends before, at "
@@ -83,6 +79,26 @@ class Record(NamedTuple):
             return self.resume_from, None
         code, text = problem or ("no_token", "")
         raise self.unknown_rows(text, code=code)
+
+    @property
+    def _is_replaceable(self) -> bool:
+        """Whether a load replaces all rows of the target."""
+        return self.rules.mode == "current" and self.rules.deletes == "apply"
+
+    def refuse_other_keys(
+        self, found: Found | None, applied: AppliedTable, batch: Batch
+    ) -> None:
+        """Refuses rows that were found by another key, unless they are replaced anyway."""
+        token = found.token if found is not None else None
+        if token is None or token.keys == applied.keys or self.resume_from is not None:
+            return
+        if batch.barrier is None:
+            log = self.contents.log.location
+            text = (
+                f"{_other_keys(token, applied.keys)}: load the table, which replaces them "
+                f"(walrow load {log} {self.table.name})"
+            )
+            raise self.unknown_rows(text, code="other_keys")
 
     def _reaches(self, end: Lsn) -> bool:
         """Whether the log is as far. Another driver may have opened it later than this call."""
@@ -331,6 +347,13 @@ class Record(NamedTuple):
             column=column,
             **advice,
         )
+
+
+def _other_keys(token: Token, keys: tuple[str, ...]) -> str:
+    return (
+        f"its rows were found by ({', '.join(token.keys)}) so far, not by "
+        f"({', '.join(keys)})"
+    )
 
 
 def _words(source: SourceIdentity) -> str:

@@ -10,7 +10,7 @@ from walrow._apply.modes import NET_METADATA, metadata_of
 from walrow._apply.net_table import NetTable
 from walrow._core import Catalog
 from walrow._log.marks import Why
-from walrow._log.tables import KEYS, are_unique, identity, keys_of
+from walrow._log.tables import KEYS, are_unique, between, identity, keys_of
 from walrow._read import schemas
 from walrow.errors import ApplyError, Remedy, SchemaError
 
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from walrow._apply.items import Rules
     from walrow._apply.units import Batch
     from walrow._log.items import LogTable
-    from walrow._log.marks import Mark
     from walrow._lsn import Lsn
     from walrow.log import Log
     from walrow.typing import Mode
@@ -41,6 +40,7 @@ class AppliedTable(NamedTuple):
         metadata: The metadata columns that are read.
         has_unique_keys: Whether the server keeps the key unique and not NULL. Otherwise, the rows
             of a load must be looked at.
+        begin: The LSN where its changes begin. The table has the versions since.
     """
 
     log: Log
@@ -51,6 +51,7 @@ class AppliedTable(NamedTuple):
     options: dict[str, Any]
     metadata: tuple[str, ...] = NET_METADATA
     has_unique_keys: bool = True
+    begin: int = 0
 
     @property
     def columns(self) -> list[str]:
@@ -95,8 +96,20 @@ class AppliedTable(NamedTuple):
         keys: Sequence[str] | None,
         options: dict[str, Any],
         mode: Mode = "current",
+        *,
+        begin: int = 0,
+        end: int | None = None,
     ) -> AppliedTable:
         """The table with its key and its schema. A target of changes needs no key.
+
+        Args:
+            log: The log.
+            table: The table.
+            keys: The key columns. None for the default.
+            options: The options of `walrow.read` for decoding.
+            mode: The kind of target.
+            begin: The LSN before the first change that the target ever gets.
+            end: The LSN where the changes end. Default: the end of the log.
 
         Raises:
             SchemaError: No column or index says which row a change is about, or Spark's
@@ -104,6 +117,7 @@ class AppliedTable(NamedTuple):
         """
         import pyarrow as pa
 
+        table = between(log, table, begin, log.end if end is None else end)
         found = () if mode == "changes" else _keys_of(log, table, keys)
         metadata = metadata_of(mode)
         schema = pa.schema(
@@ -113,7 +127,8 @@ class AppliedTable(NamedTuple):
                 profile="spark",
                 metadata=metadata,
                 metadata_prefix=PREFIX,
-                **options,
+                start=begin,
+                **{**options, "_keys": found},
             )
         )
         own = pa.schema(list(schema)[: -len(metadata)])
@@ -128,10 +143,11 @@ class AppliedTable(NamedTuple):
             options,
             metadata,
             mode == "changes" or are_unique(log, table, found),
+            begin,
         )
 
     def changes(self, start: int, end: int) -> Iterator[pa.RecordBatch]:
-        """The change rows between two LSNs, as they are."""
+        """The change rows between two LSNs, as they are. The target begins at `begin`."""
         import pyarrow as pa
 
         for batch in self.log.read(
@@ -141,9 +157,9 @@ class AppliedTable(NamedTuple):
             metadata=self.metadata,
             metadata_prefix=PREFIX,
             missing_table="ignore",
-            start=start,
+            start=max(start, self.begin),
             end=end,
-            **self.options,
+            **{**self.options, "_keys": self.keys},
         ):
             yield pa.record_batch(batch)
 
@@ -197,7 +213,6 @@ def _keys_of(log: Log, table: LogTable, keys: Sequence[str] | None) -> tuple[str
 def refuse_incomplete(
     log: Log,
     table: LogTable,
-    marks: Sequence[Mark],
     start: Lsn,
     end: Lsn,
 ) -> None:
@@ -206,20 +221,22 @@ def refuse_incomplete(
     Args:
         log: The log.
         table: The table.
-        marks: When it was not whole.
         start: The target has all changes up to this LSN, and the rows from before the slot.
         end: The point.
 
     Raises:
         ApplyError: The receiver has noticed something that only a load makes whole.
     """
-    for mark in marks:
+    if (left := table.left) is not None and left.holds_at(end, log.end):
+        text = f"{table.name}: {left}: {left.remedy(log.location)}"
+        raise ApplyError(text, code="left", table=table.name, lsn=left.since)
+    for mark in table.marks:
         if start and mark.code == Why.HAD_ROWS:
             continue
         if mark.holds_at(end, log.end):
             text = (
                 f"{table.name} is not whole since {mark.since}, because {mark.reason}: "
-                f"walrow load {log.location} {table.name}"
+                f"{mark.remedy(log.location, table.name)}"
             )
             raise ApplyError(text, code="incomplete", table=table.name, lsn=mark.since)
 

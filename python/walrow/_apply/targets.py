@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from walrow._apply.items import COLUMNS, Rules, Token
 from walrow._apply.modes import beside
-from walrow.errors import ApplyError, Remedy, SchemaError
+from walrow.errors import ApplyError, Error, Remedy, SchemaError
 
 #: Before the number of the column: in a MERGE that was to insert a value that was never sent.
 NEVER_SENT = "walrow: never sent: "
@@ -18,6 +18,8 @@ NEVER_SENT = "walrow: never sent: "
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: Texts that become NULL as values of partitions.
 LOST_TEXTS = ("", HIVE_NULL)
+#: The maximum length of a name in file systems, in bytes.
+NAME_BYTES = 255
 
 
 class Conflict(Exception):  # noqa: N818 - it is caught, and the batch done again
@@ -119,6 +121,14 @@ def violated(error: BaseException, table: str, target: str) -> ApplyError | None
     return ApplyError(text, code="constraint", table=table, target=target)
 
 
+def unwritable(error: BaseException, target: str) -> Error | None:
+    """The error of a file system that has no room for a file, or for its name."""
+    for pattern, reason in _FILES.items():
+        if pattern in str(error):
+            return Error(f"{target}: {reason}")
+    return None
+
+
 def never_sent(table: str, column: str) -> ApplyError:
     """The error for a value that was never sent."""
     text = (
@@ -137,9 +147,11 @@ def never_sent(table: str, column: str) -> ApplyError:
     )
 
 
-def lost_in_path(table: str, target: str, column: str) -> ApplyError:
+def lost_in_path(
+    table: str, target: str, column: str, text: str | None = None
+) -> ApplyError:
     """The error of a row with a text that would not come back from the path of a partition."""
-    text = (
+    text = text or (
         f"{target}: it is partitioned by column {column}, and a row of {table} has an empty text "
         f"there, or {HIVE_NULL}: Delta would write NULL. Change the row"
     )
@@ -157,6 +169,19 @@ def lost_in_path(table: str, target: str, column: str) -> ApplyError:
     )
 
 
+def too_long_in_path(table: str, target: str, column: str) -> ApplyError:
+    """The error of a row whose partition would have a name that a file system cannot have."""
+    text = (
+        f"{target}: it is partitioned by column {column}, and a row of {table} has a text there "
+        f"that is too long for the name of a directory ({NAME_BYTES} bytes). Change the row"
+    )
+    return lost_in_path(table, target, column, text)
+
+
+_FILES = {
+    "No space left on device": "no space is left on a disk of the target or of Spark",
+    "File name too long": "a value of a partition is too long for the name of a directory",
+}
 _CONSTRAINT = (
     r"CHECK constraint (\S+)[^\n]* violated by row with values"
     r"|NOT NULL constraint violated for column: ([^\n]+?)\.?(?:\n|$)"

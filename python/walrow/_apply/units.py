@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.items import Barrier
 from walrow._log.erasures import counts, read_erasures
-from walrow._log.needs import incomplete_tables
+from walrow.log import reopened
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Iterator
 
     from walrow._apply.items import Deletes, Truncates
@@ -81,19 +82,25 @@ class LogContents:
     Attributes:
         log: The log.
         tables: Its tables.
+        record: The receiver's record of them.
         marks: When tables were not whole, by OID.
         erased: The end of the last transaction whose rows were erased, by OID.
         erasures: How often something was erased, by OID.
+        removed: By OID, where the last removed change of a table ends, and its name.
+        is_by_hand: Whether no other reader holds what its targets need.
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, *, is_by_hand: bool = False) -> None:
         """Reads it."""
         self.log = log
+        self.is_by_hand = is_by_hand
+        self.removed = log._log.removed()
         # First: what is erased later is noticed before it is written.
         self.erased = log._log.erased()
         self.erasures = counts(read_erasures(log.read_object))
-        self.tables = log.tables()
-        self.marks = incomplete_tables(log.read_object)
+        self.record = log._record()
+        self.tables = log._tables(self.record)
+        self.marks = self.record.marks
         self._stretches: dict[int, list[Stretch]] = {}
         for stretch in stretches(log):
             for oid in stretch.tables:
@@ -119,6 +126,13 @@ class LogContents:
                 if of == oid:
                     found.update(it[0] for it in columns)
         return found
+
+
+def contents_of(log: LogContents | str | os.PathLike[str]) -> LogContents:
+    """The facts of a log that a caller has named. `walrow run` has read them already."""
+    if isinstance(log, LogContents):
+        return log
+    return LogContents(reopened(log), is_by_hand=True)
 
 
 def columns_between(log: Log, oid: int, start: int, end: int) -> set[str]:
@@ -233,7 +247,7 @@ def plan_all(
     end: Lsn,
     *,
     unit_size: int,
-    skips: bool,
+    first: int,
 ) -> Batch:
     """Chooses the segments with all changes of a table between two LSNs, and finds its loads.
 
@@ -245,25 +259,14 @@ def plan_all(
         end: The target has all changes up to this LSN after the batch.
         unit_size: The bytes of a table's changes that one task decodes, at most, if its
             segments are not larger.
-        skips: Whether the target begins with the first load, if there is one.
+        first: The commit LSN of the load that the target begins with, or the start.
 
     Returns:
         The batch. Its barrier is the load that it begins with.
     """
-    parts = [
-        (max(it.start, start), min(it.end, end), *it.tables[table.oid])
-        for it in segments
-        if it.end > start and it.start < end and table.oid in it.tables
-    ]
-    loads = [
-        lsn
-        for begin, last, _, truncates, *_ in parts
-        if truncates
-        for lsn, _ in _truncates(log, table, begin, last)
-        if lsn % 8 == _LOAD
-    ]
-    barrier = Barrier(loads[0], 0, is_load=True) if loads and skips else None
-    first = barrier.lsn if barrier is not None else int(start)
+    parts = _parts(segments, table, start, end)
+    loads = [it for it in loads_of(log, segments, table, start, end) if it >= first]
+    barrier = Barrier(first, 0, is_load=True) if first > start else None
     sized = [
         (max(begin, first), last, size)
         for begin, last, rows, truncates, size, _ in parts
@@ -271,6 +274,30 @@ def plan_all(
     ]
     units = _units(sized, unit_size)
     return Batch(start, end, barrier, units, sized, loads=tuple(loads))
+
+
+def loads_of(
+    log: Log, segments: list[Stretch], table: LogTable, start: Lsn, end: Lsn
+) -> list[int]:
+    """The commit LSNs of all loads of a table between two LSNs."""
+    return [
+        lsn
+        for begin, last, _, truncates, *_ in _parts(segments, table, start, end)
+        if truncates
+        for lsn, _ in _truncates(log, table, begin, last)
+        if lsn % 8 == _LOAD
+    ]
+
+
+def _parts(
+    segments: list[Stretch], table: LogTable, start: Lsn, end: Lsn
+) -> list[tuple[int, int, int, int, int, int]]:
+    """The segments with changes of a table between two LSNs, cut there."""
+    return [
+        (max(it.start, start), min(it.end, end), *it.tables[table.oid])
+        for it in segments
+        if it.end > start and it.start < end and table.oid in it.tables
+    ]
 
 
 def _units(parts: list[tuple[int, int, int]], size: int) -> list[tuple[int, int]]:

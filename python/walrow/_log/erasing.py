@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +55,9 @@ def erase(
                     f"{', '.join(sorted(known))}"
                 )
                 raise SchemaError(text)
-        rows = _merged(_matches(log, oids, [key for key in wanted if key]))
+        wanted = [key for key in wanted if key]
+        _refuse_other_keys(log, oids, wanted)
+        rows = _merged(_matches(log, oids, wanted))
         before = _names(log, oids)
         # The given columns are noted first: after a crash, another call may not find them.
         begun = {oid: before[oid] & {*columns} for oid in oids}
@@ -143,29 +145,69 @@ def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
     return [*oids], set().union(*oids.values())
 
 
-def _matches(
+def _refuse_other_keys(
     log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
-) -> Iterator[tuple[int, int, bool]]:
-    """The rows with a key: commit LSN, seq, and whether it is the old image."""
-    if not keys:
+) -> None:
+    """Refuses keys that find only some changes of a row: old images have the replica identity only.
+
+    Raises:
+        SchemaError: A row would lose only some of its changes.
+    """
+    import pyarrow.compute as pc
+
+    erased: dict[tuple[str, ...], set[tuple[Any, ...]]] = {
+        tuple(column for column, *_, is_key in columns if is_key): set()
+        for oid, _, _, columns, identity in log.versions()
+        if oid in oids and identity != "full"
+    }
+    erased.pop((), None)
+    if all(key.keys() <= set(own) for key in keys for own in erased):
         return
+    more = {name for own in erased for name in own}
+    for _, records, mask in _images(log, oids, keys, more):
+        for row in records.filter(mask).to_pylist():
+            for own, rows in erased.items():
+                rows.add(tuple(map(row.get, own)))
+    for batch, records, mask in _images(log, oids, keys, more):
+        names = tuple(batch.key_columns)
+        rows = erased.get(names, set())
+        if batch.replica_identity == "full" or not rows:
+            continue
+        left = records.filter(pc.invert(mask)).select(list(names)).to_pylist()
+        if not rows.isdisjoint(tuple(row.values()) for row in left):
+            old = ", ".join(names)
+            columns = ", ".join(sorted({name for key in keys for name in key}))
+            text = (
+                f"{batch.table}: a row that ({columns}) finds has other changes, whose old images "
+                f"have only ({old}): it would lose some of its changes, and the table would be "
+                f"damaged. Find the rows in the database or with walrow.read, and erase them by ({old})"
+            )
+            raise SchemaError(text, table=batch.table)
+
+
+def _images(
+    log: LogDirectory,
+    oids: list[int],
+    keys: list[dict[str, str]],
+    more: Collection[str] = (),
+) -> Iterator[tuple[Any, Any, Any]]:
+    """All rows with the columns of keys and more columns, and which of them have a key."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    prefix = "walrow "
-    columns = sorted({name for key in keys for name in key})
+    columns = sorted({*more, *(name for key in keys for name in key)})
     batches = read(
         log.open(tables=oids, columns=columns),
         tables=oids,
         profile="text",
         columns=columns,
         metadata=["change_type", "commit_lsn", "seq"],
-        metadata_prefix=prefix,
+        metadata_prefix=_PREFIX,
         missing_table="ignore",
     )
     for batch in batches:
         records = pa.record_batch(batch)
-        masks: list[Any] = []
+        any_key = pa.array([False] * len(records))
         for key in keys:
             if not set(key) <= set(records.schema.names):
                 continue
@@ -173,15 +215,24 @@ def _matches(
             for name, value in key.items():
                 equal = pc.equal(records[name], pa.scalar(value, records[name].type))
                 mask = pc.and_(mask, pc.fill_null(equal, fill_value=False))
-            masks.append(mask)
-        for mask in masks:
-            found = records.filter(mask)
-            places = [
-                found[f"{prefix}{name}"].to_pylist()
-                for name in ("commit_lsn", "seq", "change_type")
-            ]
-            for lsn, seq, kind in zip(*places, strict=True):
-                yield int(lsn), int(seq), kind in {"delete", "update_preimage"}
+            any_key = pc.or_(any_key, mask)
+        yield batch, records, any_key
+
+
+def _matches(
+    log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
+) -> Iterator[tuple[int, int, bool]]:
+    """The rows with a key: commit LSN, seq, and whether it is the old image."""
+    if not keys:
+        return
+    for _, records, mask in _images(log, oids, keys):
+        found = records.filter(mask)
+        places = [
+            found[f"{_PREFIX}{name}"].to_pylist()
+            for name in ("commit_lsn", "seq", "change_type")
+        ]
+        for lsn, seq, kind in zip(*places, strict=True):
+            yield int(lsn), int(seq), kind in {"delete", "update_preimage"}
 
 
 def _merged(
@@ -192,3 +243,7 @@ def _merged(
     for lsn, seq, is_old in matches:
         images.setdefault((lsn, seq), set()).add(is_old)
     return [(*place, True in found, False in found) for place, found in images.items()]
+
+
+#: Before the names of metadata columns. No column of a table begins with it.
+_PREFIX = "walrow "

@@ -6,6 +6,7 @@ import datetime as dt
 from pathlib import Path
 from typing import Any, Self
 
+from walrow._log.left import Left, split
 from walrow._log.marks import Mark
 from walrow._lsn import Lsn
 from walrow._results import Result, result
@@ -55,6 +56,7 @@ class LogVersion(Result):
         rows: The number of rows that were inserted, updated or deleted.
         truncates: The number of TRUNCATEs. A load has one, too: it replaces all rows.
         bytes: Bytes of these messages.
+        schema: Its schema.
     """
 
     name: str
@@ -63,6 +65,12 @@ class LogVersion(Result):
     rows: int
     truncates: int
     bytes: int
+    schema: str | None = None
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The schema, and the name in it."""
+        return split(self.name, self.schema)
 
 
 @result
@@ -72,7 +80,7 @@ class LogTable(Result):
     Attributes:
         oid: Its OID.
         versions: Its versions, in the order of their last changes. Empty for a table that
-            needs a load and has no changes yet.
+            needs a load and has no changes yet, or whose changes were removed.
         last: Where the last transaction with changes of it ends. 0/0 without one.
         loaded: The LSN where its last load ends. None if it was never loaded: then the
             log lacks the rows from before.
@@ -82,6 +90,9 @@ class LogTable(Result):
         marks: When and why it was not whole, as far as the receiver has noticed.
         name: Its name now, as `schema.name`. The receiver's last look knows it, unless the
             table has changed since then.
+        schema: Its schema.
+        left: Since when it is not published any more, and why. None if it is, as far as the
+            receiver knows.
     """
 
     oid: int
@@ -91,6 +102,13 @@ class LogTable(Result):
     needs_load: str | None
     marks: tuple[Mark, ...]
     name: str
+    schema: str | None = None
+    left: Left | None = None
+
+    @property
+    def pair(self) -> tuple[str, str]:
+        """The schema, and the name in it."""
+        return split(self.name, self.schema)
 
     def _row(self) -> dict[str, Any]:
         """The cells of this table in a notebook."""
@@ -101,6 +119,7 @@ class LogTable(Result):
             "truncates": self.truncates,
             "loaded": self.loaded,
             "needs a load": self.needs_load,
+            "left": None if self.left is None else str(self.left),
         }
 
     @property

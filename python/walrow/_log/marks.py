@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import shlex
 from collections.abc import Iterable
 from dataclasses import replace
 from enum import StrEnum
@@ -32,6 +33,18 @@ class Why(StrEnum):
     IDENTITY = "partition_identity"
     UNLOGGED = "partition_unlogged"
     NAMES = "names_changed"
+    INHERITED = "inherited"
+
+    @property
+    def needs_load(self) -> bool:
+        """Whether a load makes the table whole again. Otherwise, a user has to accept the mark."""
+        return self is not Why.INHERITED
+
+
+def accept_command(log: str, table: str, code: StrEnum) -> str:
+    """The command that accepts a table with the rows that the log has."""
+    command = ["walrow", "log", "accept", log, table, "--reason", code.value]
+    return shlex.join(command)
 
 
 class Reason(NamedTuple):
@@ -69,6 +82,16 @@ class Mark(Result):
         """Whether the table still needs a load because of it."""
         return self.until is None and self.accepted is None
 
+    def __str__(self) -> str:
+        """Returns the reason, with the LSN."""
+        return f"{self.reason} (since {self.since})"
+
+    def remedy(self, log: str, table: str) -> str:
+        """The command that makes the table whole, or accepts it."""
+        if self.code.needs_load:
+            return shlex.join(["walrow", "load", log, table])
+        return accept_command(log, table, self.code)
+
     def holds_at(self, position: Lsn, end: Lsn) -> bool:
         """Whether the table is not whole at a position because of it, and it was not accepted.
 
@@ -102,7 +125,7 @@ def ended(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
     """Ends all marks at a load that begins after them."""
     return [
         replace(mark, until=point)
-        if mark.until is None and mark.since <= point
+        if mark.until is None and mark.since <= point and mark.code.needs_load
         else mark
         for mark in marks
     ]
@@ -124,7 +147,8 @@ def emptied(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
 
 def needs_of(marks: Iterable[Mark]) -> str | None:
     """Why a table needs a load: the reasons of its open marks. None if it is whole."""
-    return "; ".join(mark.reason for mark in marks if mark.is_open) or None
+    reasons = (it.reason for it in marks if it.is_open and it.code.needs_load)
+    return "; ".join(reasons) or None
 
 
 def is_unsure(marks: Iterable[Mark]) -> bool:
@@ -134,8 +158,8 @@ def is_unsure(marks: Iterable[Mark]) -> bool:
     be of all tables. And as long as the stream lacks values or changes of partitions, the next
     changes need another load.
     """
-    codes = {mark.code for mark in marks if mark.is_open}
+    codes = {mark.code for mark in marks if mark.is_open and mark.code.needs_load}
     return codes == {Why.PUBLISHES} or bool(codes & {Why.IDENTITY, Why.UNLOGGED})
 
 
-_KEPT = {Why.RENAMED, Why.RETURNED, Why.IDENTITY, Why.UNLOGGED}
+_KEPT = {Why.RENAMED, Why.RETURNED, Why.IDENTITY, Why.UNLOGGED, Why.INHERITED}

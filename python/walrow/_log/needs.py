@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
 from walrow._core import LogObjects
+from walrow._log.left import Absence, Left, Owner, Ruling
 from walrow._log.marks import Mark, Why
 from walrow._log.new_files import NewFile, NewFiles, Pending
 from walrow._log.published import Published
@@ -55,7 +56,44 @@ def _with_accepted(record: Published, read: Callable[[str], bytes]) -> Published
         ]
         for oid, marks in record.marks.items()
     }
-    return record._replace(marks=marks)
+    left = {
+        oid: replace(it, ruling=_ruling(oid, it, accepted))
+        for oid, it in record.left.items()
+    }
+    return record._replace(marks=marks, left=left)
+
+
+def _ruling(oid: int, left: Left, accepted: Collection[_Key]) -> Ruling:
+    if _key(oid, left, Ruling.FORGOTTEN) in accepted:
+        return Ruling.FORGOTTEN
+    is_accepted = _key(oid, left, left.why) in accepted
+    return Ruling.ACCEPTED if is_accepted else Ruling.OPEN
+
+
+def _key(oid: int, left: Left, code: Absence | Ruling) -> _Key:
+    """What identifies a decision about a table that left."""
+    return (oid, None, code.value, str(left.since))
+
+
+def decide(log: Path, oid: int, ruling: Ruling, now: dt.datetime) -> None:
+    """Records what a user decides about a table that left.
+
+    Raises:
+        LogError: A record is damaged, or cannot be written.
+        OSError: The directory cannot be opened.
+    """
+    objects = LogObjects(log)
+
+    def read(name: str) -> bytes:
+        return objects.read(name)[0]
+
+    with objects.lock():
+        left = read_record(read).left.get(oid)
+        if left is not None:
+            code = left.why if ruling is Ruling.ACCEPTED else ruling
+            _write_accepted(
+                objects, _read_accepted(read) | {_key(oid, left, code): now}
+            )
 
 
 def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
@@ -79,10 +117,13 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
             for key, mark in _keyed(oid, marks)
             if mark.code == code and mark.is_open
         }
-        found = _read_accepted(read) | dict.fromkeys(new, now)
-        record = [[*key, time.isoformat()] for key, time in found.items()]
-        objects.replace(_ACCEPTED, json.dumps(record).encode())
+        _write_accepted(objects, _read_accepted(read) | dict.fromkeys(new, now))
     return list(new.values())
+
+
+def _write_accepted(objects: LogObjects, found: Mapping[_Key, dt.datetime]) -> None:
+    record = [[*key, time.isoformat()] for key, time in found.items()]
+    objects.replace(_ACCEPTED, json.dumps(record).encode())
 
 
 def _keyed(oid: int, marks: Sequence[Mark]) -> Iterator[tuple[_Key, Mark]]:
@@ -96,7 +137,12 @@ def _read_accepted(
 ) -> dict[_Key, dt.datetime]:
     try:
         return {
-            (int(oid), int(at), str(code), str(since)): dt.datetime.fromisoformat(it)
+            (
+                int(oid),
+                None if at is None else int(at),
+                str(code),
+                str(since),
+            ): dt.datetime.fromisoformat(it)
             for oid, at, code, since, it in json.loads(read(_ACCEPTED))
         }
     except FileNotFoundError:
@@ -142,6 +188,18 @@ def read_published(read: Callable[[str], bytes]) -> Published:
             Lsn(found["compared"]) if "compared" in found else None,
             dict(found.get("names", {})),
             Lsn(found.get("last", "0/0")),
+            {
+                int(oid): Left(schema, name, Absence(why), Lsn(since))
+                for oid, (schema, name, why, since) in found.get("left", {}).items()
+            },
+            {
+                (str(schema), str(name)): [
+                    Owner(int(oid), Lsn(first), None if last is None else Lsn(last))
+                    for oid, first, last in owners
+                ]
+                for schema, name, owners in found.get("owners", ())
+            },
+            Lsn(found.get("seen", 0)),
             # Earlier versions have not written it.
             None if found.get("told") is None else Hearing.of(found["told"]),
         )
@@ -187,6 +245,21 @@ def write_published(log: Path, value: Published) -> None:
         },
         "noticed": {oid: str(lsn) for oid, lsn in value.noticed.items()},
         "names": dict(value.names),
+        "left": {
+            oid: [it.schema, it.name, it.why, str(it.since)]
+            for oid, it in value.left.items()
+        },
+        "owners": [
+            [
+                *pair,
+                [
+                    [oid, str(first), None if last is None else str(last)]
+                    for oid, first, last in owners
+                ],
+            ]
+            for pair, owners in value.owners.items()
+        ],
+        "seen": str(value.seen),
         "told": None if value.told is None else value.told.record(),
     }
     if value.compared is not None:
@@ -196,5 +269,5 @@ def write_published(log: Path, value: Published) -> None:
 
 _NEEDED = "_load-needed"
 _ACCEPTED = "_load-accepted"
-#: A table, the place of its mark, the mark's code, and its LSN.
-_Key: TypeAlias = tuple[int, int, str, str]
+#: A table, the place of its mark, the code, and the LSN. Without a place, the table left.
+_Key: TypeAlias = tuple[int, int | None, str, str]

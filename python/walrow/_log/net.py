@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from walrow._log.items import SourceIdentity
 from walrow._log.net_refusals import as_refusal
+from walrow._lsn import Lsn
 from walrow._results import Result, counted, result
-from walrow.errors import LogError
+from walrow.errors import LogError, OptionError
 
 if TYPE_CHECKING:
     import os
@@ -16,7 +19,6 @@ if TYPE_CHECKING:
 
     from walrow._core import Batch, LogRows, NetTally, Reader, Rows, Schema
     from walrow._log.net_refusals import Range
-    from walrow._lsn import Lsn
     from walrow.errors import SchemaError
     from walrow.typing import UnresolvedType
 
@@ -41,6 +43,46 @@ class NetBarrier(Result):
     is_load: bool
 
 
+class Checkpoint(NamedTuple):
+    """The position of a target, with the log, the table and the key that it belongs to.
+
+    Attributes:
+        source: Where the changes come from.
+        oid: The table's OID.
+        keys: The columns that identify a row.
+        end: The LSN up to which the target has all changes.
+    """
+
+    source: SourceIdentity
+    oid: int
+    keys: tuple[str, ...]
+    end: Lsn
+
+    def to_json(self) -> str:
+        """Writes it."""
+        found = self._asdict() | {"source": self.source.to_dict(), "end": str(self.end)}
+        return json.dumps(found)
+
+    @classmethod
+    def of(cls, start: object) -> Checkpoint | None:
+        """Reads one. None for an LSN.
+
+        Raises:
+            OptionError: It is damaged.
+        """
+        if not isinstance(start, str) or not start.startswith("{"):
+            return None
+        try:
+            found = json.loads(start)
+            names = ("system_identifier", "database", "slot")
+            source = SourceIdentity(*map(found["source"].get, names))
+            keys = tuple(map(str, found["keys"]))
+            return cls(source, int(found["oid"]), keys, Lsn(found["end"]))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            text = "start begins with {, and is not a checkpoint of Log.net"
+            raise OptionError(text) from None
+
+
 class Net:
     """The changes of a table between two LSNs, with one row for each key. See docs/net.md.
 
@@ -58,6 +100,8 @@ class Net:
         end: Up to where it has them when these are applied, too.
         keys: The columns that identify a row.
         versions: The definitions of the table in the log, in their order.
+        checkpoint: The text to store in the target together with the rows. It is the next
+            `start`, which is compared with the log, the table and its key.
     """
 
     def __init__(
@@ -65,7 +109,7 @@ class Net:
         chunks: Chunks,
         reader: Reader,
         span: Range,
-        keys: tuple[str, ...],
+        checkpoint: Checkpoint,
         others: frozenset[str],
     ) -> None:
         self._chunks = chunks
@@ -74,7 +118,8 @@ class Net:
         self.table = span.table.name
         self.oid = span.table.oid
         self.start, self.end = span.start, span.end
-        self.keys = keys
+        self.keys = checkpoint.keys
+        self.checkpoint = checkpoint.to_json()
         self.versions = span.table.versions
 
     def __repr__(self) -> str:

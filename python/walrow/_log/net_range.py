@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from walrow._core import Decoder, Reader
-from walrow._log.net import EVERY_METADATA, METADATA, Chunks, Net
-from walrow._log.net_refusals import Range, allowed
-from walrow._log.tables import find_table, keys_of, named_at
+from walrow._log.items import SourceIdentity
+from walrow._log.names import owners_at, resolve
+from walrow._log.net import EVERY_METADATA, METADATA, Checkpoint, Chunks, Net
+from walrow._log.net_refusals import Range, allowed, other_source
+from walrow._log.tables import begin_of, between, keys_of
 from walrow._lsn import Lsn
 from walrow._options import listed
 from walrow._read.schemas import schema
 from walrow._secrets import brief
-from walrow.errors import ApplyError, OptionError, SchemaError
+from walrow.errors import ApplyError, LogError, OptionError, SchemaError
 from walrow.typing import Deletes, NeverSent, Truncates
 
 if TYPE_CHECKING:
@@ -92,18 +95,26 @@ def net_of(
     directory = log._log
     # First: what is erased later is noticed before a row comes out.
     erased = directory.erased()
-    first, last = _span(directory, start, end)
-    found = _named(log, tables, record, table, last)
-    key = keys_of(log, found, keys)
+    source = SourceIdentity(*map(directory.source.get, SourceIdentity.__slots__))
+    stored = _stored(start, location, source)
+    first, last = _span(directory, start if stored is None else stored.end, end)
+    found = resolve(log, tables, record, table, last)
+    span = Range(location, found, first, last, directory.end, accepted)
+    if not found.versions and found.oid in directory.removed():
+        raise span.pruned(directory.start)
+    begin = begin_of(log, found, last)
+    if begin >= first and rules.deletes == "ignore":
+        # This load adds rows to those that the target has.
+        begin = begin_of(log, found, first)
+    key = keys_of(log, between(log, found, begin, last), keys)
     columns = options.get("columns")
     unchosen = [name for name in _names(found) if not _is_chosen(name, found, columns)]
     if lacking := set(key) & set(unchosen):
         name = min(lacking)
         text = f"{found.name}: column {name} of the key is not among the columns"
         raise SchemaError(text, table=found.name, column=name)
-    span = Range(location, found, first, last, directory.end, accepted)
-    span.refuse_incomplete(record.marks.get(found.oid, ()))
-    before = None if isinstance(table, int) else _before(log, table, found, first)
+    span.refuse_incomplete()
+    before = stored.oid if stored else _before(log, record, table, found, first)
     at = erased.get(found.oid, Lsn(0))
     missed = next(span.missed(directory.source["slot_start"], at, before), None)
 
@@ -112,12 +123,13 @@ def net_of(
             raise span.erased_meanwhile()
 
     is_declared = options.get("schema") is not None
-    rows = directory.net(
+    net = partial(
+        directory.net,
         found.oid,
         start=first,
         end=last,
         keys=key,
-        text_keys=_texts(log, found, key, options),
+        text_keys=_texts(log, found, begin, key, options),
         deletes=rules.deletes,
         truncates=rules.truncates,
         columns="all" if is_declared else "last",
@@ -125,19 +137,43 @@ def net_of(
         # A schema has the columns of all versions, and a version may lack some of them.
         nullable=[*unchosen, *(_partial(found) if is_declared else ())],
         never_sent=rules.never_sent,
-        allows_altered=span.allows_altered(record.marks.get(found.oid, ())),
+        allows_altered=span.allows_altered(),
         spool_memory=options.get("spool_memory"),
         spool_directory=options.get("spool_directory"),
     )
+    try:
+        rows = net()
+    except LogError as error:
+        is_pruned = error.code == "pruned"
+        raise (span.pruned(directory.start) if is_pruned else error) from None
     chunks = Chunks(rows, check)
     if missed is not None and chunks.tally.barrier is None:
         # Only now it is known that its rows are not replaced.
         rows.close()
         raise missed
-    reader = Reader(chunks, table=found.oid, metadata=metadata, **options)
+    if stored is not None and stored.keys != key and not chunks.tally.clears:
+        rows.close()
+        raise span.other_keys(stored.keys, key)
+    reader = Reader(
+        chunks, table=found.oid, metadata=metadata, **{**options, "_keys": key}
+    )
     prefix = options.get("metadata_prefix", "_")
     others = {*unchosen, *(prefix + name for name in metadata)}
-    return Net(chunks, reader, span, key, frozenset(others))
+    checkpoint = Checkpoint(source, found.oid, key, last)
+    return Net(chunks, reader, span, checkpoint, frozenset(others))
+
+
+def _stored(start: object, location: str, source: SourceIdentity) -> Checkpoint | None:
+    """The checkpoint of a target. None for an LSN.
+
+    Raises:
+        OptionError: It is damaged.
+        ApplyError: It is one of another log.
+    """
+    stored = Checkpoint.of(start)
+    if stored is not None and stored.source != source:
+        raise other_source(location, stored.source, source)
+    return stored
 
 
 def _keys(keys: Any) -> tuple[str, ...]:
@@ -210,39 +246,15 @@ def _lsn(name: str, value: Lsn | int | str) -> Lsn:
         raise OptionError(text) from None
 
 
-def _named(
-    log: OpenedLog,
-    tables: Sequence[LogTable],
-    record: Published,
-    table: TableName,
-    end: Lsn,
-) -> LogTable:
-    """The last table that had a name at the end of the range.
-
-    Raises:
-        SchemaError: No table has it, or two in different schemas have it.
-    """
-    knows_names = record.tables is not None and end >= record.position
-    if isinstance(table, int) or knows_names or end >= log._log.end:
-        return find_table(tables, table)
-    oids = set(named_at(log, table, end).values())
-    if not oids:
-        return find_table(tables, table)
-    named = [it for it in tables if it.oid in oids]
-    if len(named) > 1:
-        # Raises an error that names both.
-        return find_table(named, table)
-    return named[0]
-
-
 def _before(
-    log: OpenedLog, table: TableName, found: LogTable, start: Lsn
+    log: OpenedLog, record: Published, table: TableName, found: LogTable, start: Lsn
 ) -> int | None:
     """The OID of the table that had the name at the start. None if it is not known."""
-    if not start:
+    if not start or isinstance(table, int):
         return None
-    oids = set(named_at(log, table, start).values()) or {found.oid}
-    return found.oid if found.oid in oids else min(oids)
+    oids = set().union(*owners_at(log, record, table, start).values()) or {found.oid}
+    # If it may have been another one, the target may have the rows of that.
+    return found.oid if oids == {found.oid} else min(oids - {found.oid})
 
 
 def _names(table: LogTable) -> dict[str, None]:
@@ -264,7 +276,11 @@ def _is_chosen(column: str, table: LogTable, columns: Sequence[str] | None) -> b
 
 
 def _texts(
-    log: OpenedLog, table: LogTable, keys: Sequence[str], options: Mapping[str, Any]
+    log: OpenedLog,
+    table: LogTable,
+    begin: Lsn,
+    keys: Sequence[str],
+    options: Mapping[str, Any],
 ) -> list[str]:
     """The columns of a key that are texts for the target."""
     types = {
@@ -283,7 +299,8 @@ def _texts(
             for name in ("profile", "types", "catalog", "columns", "session")
             if name in options
         }
-        found = schema(log._log.examples(table.oid), table.oid, metadata=(), **chosen)
+        chosen |= {"metadata": (), "start": begin, "_keys": keys}
+        found = schema(log._log.examples(table.oid, begin), table.oid, **chosen)
     kinds = dict(zip(found.names, found.types, strict=True))
     return [key for key in keys if kinds[key].endswith("string")]
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from walrow._log.items import LogTable
-from walrow._log.marks import Mark, Why
+from walrow._log.items import LogTable, SourceIdentity
+from walrow._log.left import Absence
+from walrow._log.marks import Why
 from walrow._log.tables import KEYS
 from walrow._lsn import Lsn
 from walrow._options import listed
@@ -33,26 +34,31 @@ class Range(NamedTuple):
     log_end: Lsn
     allow: frozenset[str]
 
-    def refuse_incomplete(self, marks: Sequence[Mark]) -> None:
+    def refuse_incomplete(self) -> None:
         """Refuses a table that only a load makes whole.
 
         Raises:
             ApplyError: The receiver has noticed something that the stream does not have.
         """
-        for mark in marks:
+        left = self.table.left
+        is_left = left is not None and left.holds_at(self.end, self.log_end)
+        if left is not None and is_left and left.why not in self.allow:
+            text = f"{self.table.name}: {left}: {left.remedy(self.location)}"
+            raise self._refusal(text, "left", left.why.value, lsn=left.since)
+        for mark in self.table.marks:
             if self.start and mark.code == Why.HAD_ROWS:
                 # The target has the rows from before the log.
                 continue
             if mark.holds_at(self.end, self.log_end) and mark.code not in self.allow:
                 text = (
                     f"{self.table.name} is not whole since {mark.since}, because "
-                    f"{mark.reason}: {self._load()}"
+                    f"{mark.reason}: {mark.remedy(self.location, self.table.name)}"
                 )
                 raise self._refusal(text, "incomplete", mark.code.value, lsn=mark.since)
 
-    def allows_altered(self, marks: Sequence[Mark]) -> bool:
-        """Whether the caller, or somebody for all, has accepted that columns were altered."""
-        accepted = {mark.code for mark in marks if mark.accepted is not None}
+    def allows_altered(self) -> bool:
+        """Whether the caller, or a user for all, has accepted that columns were altered."""
+        accepted = {mark.code for mark in self.table.marks if mark.accepted is not None}
         return not _ALTERED.isdisjoint(self.allow | accepted)
 
     def missed(
@@ -91,6 +97,27 @@ class Range(NamedTuple):
             )
             yield self._refusal(text, "erased", "erased")
 
+    def pruned(self, begin: Lsn) -> LogError:
+        """The error if changes were removed that the target needs.
+
+        Args:
+            begin: Where the log begins.
+        """
+        text = (
+            f"changes of {self.table.name} after {self.start} were removed from the log, which "
+            f"begins at {begin}: {self._load()}"
+        )
+        return LogError(text, code="pruned", table=self.table.name, lsn=begin)
+
+    def other_keys(self, before: Sequence[str], keys: Sequence[str]) -> ApplyError:
+        """The error if the target has found its rows by another key."""
+        text = (
+            f"the target has found the rows of {self.table.name} by ({', '.join(before)}) so far, "
+            f"not by ({', '.join(keys)}): {self._load()}, which replaces them; or empty the "
+            "target, and begin at 0/0"
+        )
+        return ApplyError(text, code="other_keys", table=self.table.name)
+
     def erased_meanwhile(self) -> ApplyError:
         """The error if changes were erased while they were read."""
         text = (
@@ -113,6 +140,24 @@ class Range(NamedTuple):
             advice="; or take the changes as they are with ",
             remedies=(Remedy("allow", None, (*sorted(self.allow), name)),),
         )
+
+
+def other_source(
+    location: str, before: SourceIdentity, now: SourceIdentity
+) -> ApplyError:
+    """The error of a target that has another log's changes."""
+
+    def words(source: SourceIdentity) -> str:
+        return (
+            f"slot {source.slot} of database {source.database} of system "
+            f"{source.system_identifier}"
+        )
+
+    text = (
+        f"the target has changes of {words(before)}, and {location} those of {words(now)}: use the "
+        "right log; or empty the target, and begin at 0/0"
+    )
+    return ApplyError(text, code="other_source")
 
 
 _ALTERED = {Why.RENAMED, Why.RETYPED, Why.RETURNED}
@@ -163,4 +208,7 @@ _GAPS: dict[str | None, dict[str, Any]] = {
         "remedies": (KEYS,),
     },
 }
-_ALLOWED = ("erased", "not_received", "other_table", *(code.value for code in Why))
+_ALLOWED = (
+    *("erased", "not_received", "other_table"),
+    *(code.value for code in (*Why, *Absence)),
+)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from walrow._log.left import Left, Owner, split
 from walrow._log.marks import Mark
 from walrow._log.new_files import NewFiles
 from walrow._log.told import Hearing
@@ -29,6 +30,10 @@ class Published(NamedTuple):
         names: The hashes of names that values contain, by type and OID: see `printed_names`.
         last: The last transaction or message before `position`. A reader that does not see it is at
             an earlier place than the look.
+        left: The tables that left, by OID.
+        owners: The tables that had a name, by schema and name, in the order of the looks: of names
+            that another table had before, or that no table has any more.
+        seen: A position of the server after the last look at the tables.
         told: What is known of the event trigger. None if no look has asked for it.
     """
 
@@ -42,9 +47,17 @@ class Published(NamedTuple):
     compared: Lsn | None = None
     names: Mapping[str, Mapping[str, int]] = MappingProxyType({})
     last: Lsn = Lsn(0)
+    left: Mapping[int, Left] = MappingProxyType({})
+    owners: Mapping[tuple[str, str], list[Owner]] = MappingProxyType({})
+    seen: Lsn = Lsn(0)
     told: Hearing | None = None
 
     def parts(self) -> set[tuple[int, int]]:
         """The tables, each with a table that has its rows, by their OIDs."""
         tables = (self.tables or {}).items()
         return {(oid, part[0]) for oid, table in tables for part in table["parts"]}
+
+    def pair_of(self, oid: int) -> tuple[str, str]:
+        """The schema and the name of a published table, as the last look saw them."""
+        picture = (self.tables or {})[oid]
+        return split(picture["name"], picture.get("namespace"))

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from walrow._core import LogDirectory
+from walrow._log.needs import read_record
 from walrow._lsn import Lsn
 from walrow._options import DURATION, SIZE, Option, options
 from walrow._results import Result, result
@@ -100,16 +101,29 @@ class Retention:
 
     def apply(self, log: LogDirectory, *, force: bool = False) -> Retained:
         """Removes old segments. See `Log.retain`."""
+        release_left(log)
         done = log.retain(
             _micros(self.age), self.bytes, _micros(self.forget_after), force
         )
-        held = (
-            Hold(kind, name, position, None if used is None else _time(used))
-            for kind, name, position, used in done["held"]
-        )
-        return Retained(
-            done["segments"], done["bytes"], tuple(held), tuple(done["forgotten"])
-        )
+        held = tuple(map(_hold, done["held"]))
+        return Retained(done["segments"], done["bytes"], held, tuple(done["forgotten"]))
+
+
+def holds(log: LogDirectory) -> list[Hold]:
+    """The readers that need segments, or without readers, the last loads. The most restrictive is first."""
+    release_left(log)
+    return list(map(_hold, log.holds()))
+
+
+def _hold(found: tuple[str, str, Lsn, int | None]) -> Hold:
+    kind, name, position, used = found
+    when = None if used is None else _time(used)
+    return Hold("load" if kind == "load" else "reader", name, position, when)
+
+
+def release_left(log: LogDirectory) -> None:
+    """Lets the loads of tables that left hold nothing back."""
+    log.set_left([*read_record(log.read_object).left])
 
 
 class Keeper:

@@ -1,25 +1,24 @@
-"""The table of a log that a name means, and the key of its rows."""
+"""The key of the rows of a log's table."""
 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
+from walrow._log.items import LogColumn, LogVersion
 from walrow._log.needs import read_record
+from walrow._lsn import Lsn
 from walrow._read.reading import frames
-from walrow._sources.logs import is_named
 from walrow.errors import OptionError, Remedy, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from walrow._core import LogFile
-    from walrow._log.items import LogTable, LogVersion
+    from walrow._log.items import LogTable
     from walrow._log.published import Published
-    from walrow._lsn import Lsn
     from walrow._sources.logs import OpenedLog
-    from walrow.typing import TableName
 
 
 #: The records of logs, as they were when a key was first looked for in them. They may be large.
@@ -28,28 +27,29 @@ _LOOKS: WeakKeyDictionary[OpenedLog, Published] = WeakKeyDictionary()
 KEYS = Remedy("keys", code="[...]")
 
 
-def find_table(tables: Sequence[LogTable], name: TableName) -> LogTable:
-    """The last of a log's tables that had this name.
+def begin_of(log: OpenedLog, table: LogTable, end: Lsn) -> Lsn:
+    """Where the rows of a table up to an LSN begin: the LSN before its last load, or 0/0.
 
-    Raises:
-        SchemaError: The log has no such table, or two in different schemas.
+    Earlier keys and types have no effect on these rows.
     """
-    if isinstance(name, int):
-        found = [table for table in tables if table.oid == name]
-    else:
-        wanted = ".".join(name) if isinstance(name, tuple) else name
-        found = [table for table in tables if table.name == wanted] or [
-            table for table in tables if table.name.partition(".")[2] == wanted
-        ]
-    if not found:
-        names = ", ".join(sorted({table.name for table in tables})) or "none"
-        text = f"the log has no table {name!r}; its tables are {names}"
-        raise SchemaError(text, table=str(name))
-    if len({table.name for table in found}) > 1:
-        names = " and ".join(sorted({table.name for table in found}))
-        text = f"{name!r} is {names}: name one with its schema"
-        raise SchemaError(text, table=str(name))
-    return max(found, key=lambda table: table.last)
+    load = table.loaded
+    if load is not None and load > end:
+        load = log._log.last_load(table.oid, 0, end)
+    return Lsn(0 if load is None else load - 1)
+
+
+def between(log: OpenedLog, table: LogTable, start: int, end: int) -> LogTable:
+    """A table with the versions that its changes between two LSNs use."""
+    if len(table.versions) <= 1:
+        return table
+    known = log._log.versions()
+    versions = []
+    for number in log._log.versions_between(table.oid, start, end):
+        _, schema, name, columns, identity = known[number]
+        own = tuple(LogColumn(*column) for column in columns)
+        versions.append(LogVersion(f"{schema}.{name}", own, identity, 0, 0, 0, schema))
+    # All changes may come after the end.
+    return replace(table, versions=tuple(versions) or table.versions[:1])
 
 
 def keys_of(
@@ -105,11 +105,14 @@ def keys_of(
     for version in table.versions:
         known = identity(version)
         if known and not set(chosen) <= known:
+            # A load leaves the versions before it without an effect.
+            is_past = set(chosen) <= (identity(latest) or known)
+            full = f"ALTER TABLE {table.name} REPLICA IDENTITY FULL, and "
             text = (
-                f"{table.name}: the replica identity is ({', '.join(sorted(known))}) in a "
-                f"part of the log, so old images lack the key ({', '.join(chosen)}): ALTER "
-                f"TABLE {table.name} REPLICA IDENTITY FULL, load the table again, and "
-                "prune the log up to the load"
+                f"{table.name}: the replica identity {'was' if is_past else 'is'} "
+                f"({', '.join(sorted(known))}), so old images lack the key "
+                f"({', '.join(chosen)}): {'' if is_past else full}load the table: walrow load "
+                f"LOG {table.name}"
             )
             raise SchemaError(
                 text,
@@ -118,6 +121,16 @@ def keys_of(
                 remedies=(KEYS,),
             )
     return chosen
+
+
+def key_columns(log: OpenedLog, table: LogTable) -> list[str]:
+    """The columns of all replica identities of a table, and under FULL, of the primary key."""
+    found = {
+        it for each in table.versions if not _is_full(each) for it in identity(each)
+    }
+    if any(map(_is_full, table.versions)):
+        found.update(_primary_key(log, table))
+    return sorted(found)
 
 
 def are_unique(
@@ -187,46 +200,3 @@ def _late_key(log: OpenedLog, table: LogTable) -> tuple[str, ...]:
     key = (record.tables or {}).get(table.oid, {}).get("primary_key", ())
     columns = {column.name for column in table.versions[-1].columns}
     return tuple(key) if columns.issuperset(key) else ()
-
-
-def named_at(log: OpenedLog, name: TableName, at: Lsn) -> dict[str, int]:
-    """The tables that had a name up to an LSN, as its changes show it.
-
-    Returns:
-        The OID of the last one, by `schema.name`.
-    """
-    found: dict[str, int] = {}
-    versions = log._log.versions()
-    for place in range(len(log._log)):
-        segment = log._log.segment(place)
-        if segment is None or segment["start"] >= at:
-            break
-        last: dict[str, tuple[Lsn, int]] = {}
-        for number, *_, end, _ in segment["tables"]:
-            oid, schema, table, _, _ = versions[number]
-            full = f"{schema}.{table}"
-            if is_named(name, oid, full):
-                last[full] = max((end, oid), last.get(full, (end, oid)))
-        if segment["end"] <= at:
-            found |= {full: oid for full, (_, oid) in last.items()}
-        elif any(found.get(full) != oid for full, (_, oid) in last.items()):
-            file = log._log.open(start=segment["start"], end=segment["end"])
-            found |= _named_in(file, name, at)
-    return found
-
-
-def _named_in(file: LogFile, name: TableName, at: Lsn) -> dict[str, int]:
-    """The same, of the changes of one segment: each definition comes before them."""
-    found = {}
-    for frame in frames(file):
-        message = frame.message
-        if message is None:
-            continue
-        if message.name == "Begin" and message.fields["final_lsn"] >= at:
-            break
-        if message.name == "Relation":
-            fields = message.fields
-            full = f"{fields['namespace']}.{fields['name']}"
-            if is_named(name, fields["oid"], full):
-                found[full] = fields["oid"]
-    return found

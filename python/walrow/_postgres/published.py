@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import Enum
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import psycopg
@@ -78,6 +79,8 @@ class PublishedTable(NamedTuple):
         has_altered_types: Whether one of these was altered after the table was created.
         primary_key: The columns of its primary key, in the key's order.
         names: The types in its columns whose values are names of objects, as `regclass`.
+        namespace: Its schema's name.
+        children: Tables that inherit from it, as SQL, by OID. None of a partitioned table.
         stamp: The transactions that changed its catalog rows last.
     """
 
@@ -96,7 +99,23 @@ class PublishedTable(NamedTuple):
     has_altered_types: bool
     primary_key: Sequence[str] = ()
     names: Sequence[str] = ()
+    namespace: str | None = None
+    children: Mapping[int, str] = MappingProxyType({})
     stamp: str = ""
+
+
+class Remains(NamedTuple):
+    """What the server has of a table that is not published.
+
+    Attributes:
+        schema: Its schema.
+        persistence: `pg_class.relpersistence`.
+        roots: The OIDs of the partitioned tables above it.
+    """
+
+    schema: str
+    persistence: str
+    roots: Sequence[int] = ()
 
 
 class PublishedColumn(NamedTuple):
@@ -196,10 +215,20 @@ def published_tables(
                 "parts": [TablePart(**part) for part in it["parts"]],
                 "columns": [PublishedColumn(**column) for column in it["columns"]],
                 "memberships": [Membership(**each) for each in it["memberships"]],
+                "children": {int(oid): name for oid, name in it["children"].items()},
             }
         )
         for it in found
     ]
+
+
+def remains_of(
+    conn: psycopg.Connection[Any], oids: Collection[int]
+) -> dict[int, Remains | None]:
+    """What the server has of tables. None for one that does not exist."""
+    found = records(conn, _REMAINS, {"oids": list(oids)}) if oids else []
+    there = {it.pop("oid"): Remains(**it) for it in found}
+    return {oid: there.get(oid) for oid in oids}
 
 
 def with_rows(
@@ -263,7 +292,7 @@ def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps
 def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
     """A query with its parts. Version 14 has no schemas of publications."""
     has_schemas = conn.info.server_version >= HAS_SCHEMAS
-    sql = sql.replace("{published}", PUBLISHED)
+    sql = sql.replace("{published}", PUBLISHED).replace("{children}", CHILDREN)
     for table in ("c", "t"):
         sql = sql.replace(f"{{identity({table})}}", _IDENTITY.replace("table", table))
     sql = sql.replace("{schemas}", _SCHEMAS if has_schemas else "")
@@ -406,6 +435,31 @@ SELECT CASE WHEN EXISTS (SELECT FROM ONLY {table}) THEN 'some'
 FROM pg_class c
 WHERE c.oid = %(table)s::regclass
 """
+_REMAINS = """
+SELECT jsonb_build_object(
+    'oid', c.oid::bigint, 'schema', n.nspname, 'persistence', c.relpersistence,
+    'roots', (
+        SELECT coalesce(jsonb_agg(a.relid::oid::bigint), '[]')
+        FROM pg_partition_ancestors(c.oid) a
+        WHERE a.relid <> c.oid
+    )
+)::text
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.oid = ANY (%(oids)s::bigint[])
+"""
+#: The tables that inherit from the plain table `c`, as SQL, by OID.
+CHILDREN = """(
+        WITH RECURSIVE child (oid) AS (
+            SELECT i.inhrelid FROM pg_inherits i WHERE i.inhparent = c.oid AND c.relkind <> 'p'
+            UNION
+            SELECT i.inhrelid FROM pg_inherits i JOIN child o ON o.oid = i.inhparent
+        )
+        SELECT coalesce(jsonb_object_agg(k.oid::bigint, format('%%I.%%I', m.nspname, k.relname)), '{}')
+        FROM child o
+        JOIN pg_class k ON k.oid = o.oid
+        JOIN pg_namespace m ON m.oid = k.relnamespace
+    )"""
 #: The entries of publications, as the beginning of a query: a row for each publication of a table.
 PUBLISHED = """
 published (oid, publication, needs_identity, columns, filter) AS (
@@ -455,6 +509,8 @@ part_of (oid, part) AS (
 SELECT jsonb_build_object(
     'oid', c.oid::bigint,
     'name', n.nspname || '.' || c.relname,
+    'namespace', n.nspname,
+    'children', {children},
     'identity', c.relreplident,
     'columns', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(

@@ -59,7 +59,11 @@ def schema(
     """
     if (start := options.get("start")) is not None:
         options["start"] = start_in(log_of(source), start)
-    sources = list(_sources(source, table))
+    after = [options.get("start")]
+    if after[0] is not None and options.keys() & _NAMING:
+        # An option may name a column that has left since.
+        after.append(None)
+    sources = list(_sources(source, table, after))
     catalogs = [each for _, each in sources if isinstance(each, Catalog)]
     if options.get("catalog") is None and catalogs:
         options["catalog"] = catalogs[0]
@@ -120,20 +124,26 @@ _TWICE = (
     'versions="union" reads the source twice, and this one can be read once: pass'
     " schema=walrow.schema(...) of another copy, or of a catalog"
 )
+_NAMING = {"types", "columns", "unrepresentable"}
 #: The options that determine the columns. Rows outside a range may have columns that its rows lack.
 _COLUMNS = sorted(set(SchemaOptions.__annotations__) - {"start", "end", "schema"})
 
 
-def _sources(source: Any, table: TableName | None) -> Iterator[tuple[str, Any]]:
+def _sources(
+    source: Any, table: TableName | None, after: Iterable[Any]
+) -> Iterator[tuple[str, Any]]:
     """Each catalog and capture, with its name."""
     if isinstance(source, list | tuple) and any(map(_is_alone, source)):
         for each in source:
-            yield from _sources(each, table)
+            yield from _sources(each, table, after)
     elif not isinstance(source, str | os.PathLike):
         yield "the source", source
     elif (log := find_log(source)) is not None:
         name = without_credentials(os.fsdecode(source))
-        yield name, log.open() if table is None else log.examples(table)
+        if table is None:
+            yield name, log.open()
+        else:
+            yield from ((name, log.examples(table, start)) for start in after)
     else:
         for path, name in paths(source):
             if _is_catalog(path):

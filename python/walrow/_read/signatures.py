@@ -22,7 +22,8 @@ def with_options(
 ) -> Callable[[F], F]:
     """Lists the options in the signature of a function with `**options: Unpack[keys]`.
 
-    A call with another name is a `TypeError`, unless it is one of `elsewhere`. The function gets sizes
+    A call with another name is a `TypeError`, unless it is one of `elsewhere`, or `_keys`. With
+    `_keys`, walrow itself names the key columns of one table, whose values must stay different. The function gets sizes
     as numbers of bytes: see `read_values`.
 
     >>> @with_options(options.SchemaOptions)
@@ -34,7 +35,7 @@ def with_options(
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         _sign(function, [*signature.parameters.values()], keys, signature)
-        known = {*inspect.signature(function).parameters, *elsewhere}
+        known = {*inspect.signature(function).parameters, *elsewhere, "_keys"}
 
         @functools.wraps(function)
         def call(*args: Any, **given: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 
 from walrow._core import LogObjects
-from walrow._log.marks import Mark, Why
+from walrow._log.marks import Mark, Why, needs_of
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_row, truncates, versions_between
@@ -47,6 +47,7 @@ from walrow._receive.disk_states import LogEnds
 from walrow._receive.marks import (
     Look,
     Questions,
+    absent,
     after_load,
     after_look,
     after_names,
@@ -55,6 +56,7 @@ from walrow._receive.marks import (
 )
 from walrow._receive.told import Heard, after_messages, first_place, unmoved
 from walrow._results import counted
+from walrow._sources.logs import opened
 from walrow.errors import Error, LogError
 from walrow.log import Log
 
@@ -98,6 +100,9 @@ class Completeness:
         #: The stamps of the last look. None in a new process, which looks at everything.
         self._stamps: Stamps | None = None
         self._look: Look | None = None
+        self._logged: dict[int, tuple[str, str, Lsn]] = {}
+        #: The end of the log when it was read for them.
+        self._read = Lsn(0)
         #: The open marks of tables that were looked at for rows.
         self._asked: dict[int, list[Mark]] = {}
         self._trigger: Trigger = Absent()
@@ -161,10 +166,25 @@ class Completeness:
             LogError: It cannot be read, or the record is damaged.
         """
         self._last_message = message
+        logged, record = self._read_log(), self._record()
+        oids = absent(record, (), (), logged)
+        dropped: dict[int, None] = {}
+        if record.tables is not None and oids:
+            # Without an answer, the next look asks again.
+            with contextlib.suppress(Error, OSError):
+                answer = self._asker.ask(partial(published.remains_of, oids=oids))
+                found = answer.result()
+                # The last look may have been before a table that is there came.
+                dropped = {oid: None for oid, it in found.items() if it is None}
         with self._lock:
             before = self._record()
-            told = self._told_in_log(before, durable, is_last=True)
-            self._store(before, self._compared(told, durable, durable))
+            at, names = before.position, self._publications
+            look = Look((), names, at, before.seen, (), dropped, logged)
+            after = after_look(before, look) if dropped else before
+            # That look has not asked for the event trigger.
+            after = after._replace(told=before.told)
+            after = self._told_in_log(after, durable, is_last=True)
+            self._store(before, self._compared(after, durable, durable))
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -197,6 +217,25 @@ class Completeness:
             # The next look tries again.
             pass
 
+    def _read_log(self) -> dict[int, tuple[str, str, Lsn]]:
+        """The schema, the name and the end of the last change of each table in the log."""
+        try:
+            log = opened(str(self._log))
+        except (Error, OSError):
+            # There is none yet.
+            return self._logged
+        versions = log.versions()
+        for place in reversed(range(len(log))):
+            segment = log.segment(place)
+            if segment is None or segment["end"] <= self._read:
+                break
+            for number, *_, end, _loaded in segment["tables"]:
+                oid, schema, name = versions[number][:3]
+                if oid not in self._logged or end >= self._logged[oid][2]:
+                    self._logged[oid] = (schema, name, end)
+        self._read = log.end
+        return self._logged
+
     def _compare(
         self, conn: psycopg.Connection[Any], ends: LogEnds, *, is_other: bool
     ) -> bool:
@@ -205,16 +244,21 @@ class Completeness:
         # Before the tables: what changes meanwhile moves the next ones.
         self._has_exceptions = conn.info.server_version >= _HAS_EXCEPTIONS
         self._see_trigger(trigger_state(conn))
+        logged = self._read_log()
         stamps = published.stamps(conn, self._publications)
         before, look = self._stamps, None
         record, tables = self._record(), []
         moved = None if before is None else stamps.moved(before)
-        if moved is None or moved:
+        come = logged.keys() - (record.tables or {}).keys() - record.left.keys()
+        # A table may have come and gone between two looks.
+        if moved is None or moved or come:
             names = self._publications
             tables = published.published_tables(conn, names, sized=False, oids=moved)
             if record.tables is not None:
                 earlier = record.publications or names
                 tables = with_births(conn, names, earlier, tables, record.parts())
+            oids = absent(record, tables, moved, logged)
+            remains = published.remains_of(conn, oids)
             seen = position_after(conn, self._given, is_other=is_other)
             others = stamps.tables.keys() - (record.tables or {}).keys()
             look = Look(
@@ -223,6 +267,8 @@ class Completeness:
                 ends.durable,
                 seen,
                 moved,
+                remains,
+                logged,
                 max(stamps.tables, default=0),
                 self._stamp,
                 sum(stamps.tables[oid] for oid in others),
@@ -257,7 +303,11 @@ class Completeness:
         tables = [] if self._look is None else self._look.tables
         marks = self._record().marks
         open_ = {
-            it.oid: [mark for mark in marks.get(it.oid, ()) if mark.is_open]
+            it.oid: [
+                mark
+                for mark in marks.get(it.oid, ())
+                if mark.is_open and mark.code.needs_load
+            ]
             for it in tables
         }
         new = [it for it in tables if open_[it.oid] != self._asked.get(it.oid, [])]
@@ -342,10 +392,18 @@ class Completeness:
             known = before.marks.get(oid, [])
             if new := [mark for mark in marks if mark not in known and mark.is_open]:
                 name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
-                reasons = "; ".join(mark.reason for mark in new)
-                by_reasons.setdefault(reasons, []).append(name)
+                if (reasons := needs_of(new)) is not None:
+                    by_reasons.setdefault(reasons, []).append(name)
+                for mark in new:
+                    if not mark.code.needs_load:
+                        remedy = mark.remedy(str(self._log), name)
+                        self._note(f"{name}: {mark.reason}: {remedy}")
                 if any(mark.code == Why.TYPE for mark in new):
                     self._aged()
+        for oid, left in after.left.items():
+            was = before.left.get(oid)
+            if left.needs_ruling and (was is None or was.why is not left.why):
+                self._note(f"{left.name}: {left}: {left.remedy(str(self._log))}")
         for reasons, names in by_reasons.items():
             self._note(_said(names, reasons, self._log))
 

@@ -5,9 +5,12 @@ Pure: from a record and a look comes the next record. `completeness` looks, and 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from walrow._log.left import Absence, Left, Owner
 from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
@@ -26,7 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from walrow._log.items import LogTable
-    from walrow._postgres.published import PublishedColumn, PublishedTable, TablePart
+    from walrow._postgres.published import (
+        PublishedColumn,
+        PublishedTable,
+        Remains,
+        TablePart,
+    )
 
 
 class Questions(NamedTuple):
@@ -54,6 +62,9 @@ class Look(NamedTuple):
         durable: Where the log ended before.
         seen: The server's position after.
         moved: The OIDs of the tables that may differ from the last look. None: all.
+        remains: What the server has of the tables that it does not publish now. None for a table
+            that does not exist.
+        logged: The schema, the name and the end of the last change of each table in the log.
         last_oid: The greatest OID of a table, also of unpublished ones.
         trigger: The stamp of the event trigger. None if it does not work.
         others: The sum of the stamps of all tables that were not published at the last look.
@@ -64,6 +75,8 @@ class Look(NamedTuple):
     durable: Lsn
     seen: Lsn
     moved: Collection[int] | None = None
+    remains: Mapping[int, Remains | None] = MappingProxyType({})
+    logged: Mapping[int, tuple[str, str, Lsn]] = MappingProxyType({})
     last_oid: int = 0
     trigger: str | None = None
     others: int = 0
@@ -96,6 +109,8 @@ def at_beginning(
         if reasons := list(_identity_differences((), table)):
             marks[table.oid] = marked(marks.get(table.oid, ()), reasons, start)
     pictures = {table.oid: _picture(table, None, start) for table in tables}
+    for table in tables:
+        _mark_children(marks, {}, table, start, start)
     noticed = dict.fromkeys(marks, start)
     oids = [part.oid for table in tables for part in table.parts]
     last_oid = max([*oids, *(table.oid for table in tables)], default=0)
@@ -105,15 +120,38 @@ def at_beginning(
     return found._replace(told=told)
 
 
-def after_look(before: Published, look: Look) -> Published:
+def absent(
+    before: Published,
+    tables: Sequence[PublishedTable],
+    moved: Collection[int] | None,
+    logged: Collection[int],
+) -> set[int]:
+    """The OIDs of known or logged tables that a look has not found among the published ones."""
+    pictures = set(before.tables or ())
+    known = {oid for oid, it in before.left.items() if it.why is not Absence.DROPPED}
+    known |= set(logged) - pictures - before.left.keys()
+    known |= pictures if moved is None else pictures & set(moved)
+    return known - {table.oid for table in tables}
+
+
+def after_look(before: Published, look: Look) -> Published:  # noqa: PLR0912 -- a line for each kind
     """The record after a look."""
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
     asking = set()
     # An earlier record does not say when its marks were made: before this look.
     noticed = {**dict.fromkeys(_open(marks), look.seen), **before.noticed}
+    left = _left(before, look)
     for table in look.tables:
         oid, known = table.oid, known_tables.get(table.oid)
+        _mark_children(marks, known or {}, table, before.position, look.seen)
+        if (was := left.pop(oid, None)) is not None:
+            reasons = [LEFT, *_identity_differences((), table)]
+            marks[oid] = marked(marks.get(oid, ()), reasons, was.since)
+            noticed[oid] = look.seen
+            young.pop(oid, None)
+            files.pop(oid, None)
+            continue
         if before.tables is None:
             reasons = list(_identity_differences((), table))
         elif known is not None:
@@ -149,16 +187,95 @@ def after_look(before: Published, look: Look) -> Published:
     pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
     for table in look.tables:
         pictures[table.oid] = _picture(table, known_tables.get(table.oid), look.seen)
-    return before._replace(
+    after = before._replace(
         tables=pictures,
         position=look.durable,
         publications=list(look.publications),
         marks=marks,
         young=young,
         new_files=files,
+        left=left,
+        seen=look.seen,
         noticed=noticed,
         told=after_moves(before, look, pictures, asking),
     )
+    return after._replace(owners=_owners(before, after))
+
+
+def _left(before: Published, look: Look) -> dict[int, Left]:
+    """The tables that left, after a look. One that was dropped is kept as long as the log has it."""
+    left = {
+        oid: it
+        for oid, it in before.left.items()
+        if it.why is not Absence.DROPPED or oid in look.logged or not look.logged
+    }
+    published = {*(before.tables or ()), *(table.oid for table in look.tables)}
+    for oid, remains in look.remains.items():
+        if (was := left.get(oid)) is not None:
+            schema, name, since = was.schema, was.name, was.since
+        elif oid in (before.tables or ()):
+            schema, table = before.pair_of(oid)
+            name, since = f"{schema}.{table}", before.position
+        else:
+            schema, table, since = look.logged[oid]
+            name = f"{schema}.{table}"
+        why = _absence(schema, remains)
+        if remains is not None and published.intersection(remains.roots):
+            why = Absence.ATTACHED
+        left[oid] = Left(schema, name, why, since)
+    return left
+
+
+def _absence(schema: str, remains: Remains | None) -> Absence:
+    if remains is None:
+        return Absence.DROPPED
+    if remains.persistence == "u":
+        return Absence.UNLOGGED
+    return Absence.UNPUBLISHED if remains.schema == schema else Absence.MOVED
+
+
+def _owners(before: Published, after: Published) -> dict[tuple[str, str], list[Owner]]:
+    """The tables that had the names which have changed their table."""
+    owners = {pair: [*found] for pair, found in before.owners.items()}
+    then = {before.pair_of(oid): oid for oid in before.tables or ()}
+    now = {after.pair_of(oid): oid for oid in after.tables or ()}
+    for pair, oid in then.items():
+        if now.get(pair) != oid:
+            found = owners.setdefault(pair, [])
+            first = found.pop().first if found and found[-1].oid == oid else Lsn(0)
+            found.append(Owner(oid, first, before.position))
+    for pair, oid in now.items():
+        if pair in owners and then.get(pair) != oid:
+            first = max(after.position, after.seen)
+            owners[pair] = [*owners[pair][-_MOST_OWNERS:], Owner(oid, first, None)]
+    return owners
+
+
+def _mark_children(
+    marks: dict[int, list[Mark]],
+    known: Mapping[str, Any],
+    table: PublishedTable,
+    since: Lsn,
+    seen: Lsn,
+) -> None:
+    """Marks a table whose children by inheritance have changed. Without any, it is whole again."""
+    if known.get("children", []) == sorted(table.children):
+        return
+    found = marks.get(table.oid, [])
+    is_open = [mark.code is Why.INHERITED and mark.is_open for mark in found]
+    text = ""
+    if table.children:
+        names = sorted(table.children.values())
+        more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
+        text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
+    marks[table.oid] = [
+        (replace(mark, reason=text) if text else replace(mark, until=seen))
+        if is_it
+        else mark
+        for mark, is_it in zip(found, is_open, strict=True)
+    ]
+    if text and not any(is_open):
+        marks[table.oid].append(Mark(Why.INHERITED, text, since))
 
 
 def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
@@ -321,7 +438,11 @@ def after_load(
     for table in tables:
         young.pop(table.oid, None)
         files.pop(table.oid, None)
-        picture = _picture(table, pictures.get(table.oid), point)
+        known = pictures.get(table.oid, {})
+        _mark_children(marks, known, table, point, point)
+        picture = _picture(table, known, point)
+        # Only a look may find another name.
+        picture |= {key: known[key] for key in ("name", "namespace") if key in known}
         picture["since"] = dict.fromkeys(picture["since"], str(point))
         if table.oid in later:
             # Columns that the load does not have yet are no earlier ones.
@@ -343,7 +464,8 @@ def after_load(
     again = [later[table.oid] for table in tables if table.oid in later]
     if look is not None and again:
         moved = [table.oid for table in again]
-        loaded = after_look(loaded, look._replace(tables=again, moved=moved))
+        again_ = look._replace(tables=again, moved=moved, remains={}, logged={})
+        loaded = after_look(loaded, again_)
     publications = before.publications
     return loaded._replace(position=before.position, publications=publications)
 
@@ -388,6 +510,8 @@ def _picture(
     now = {_folded(column.quoted) for column in table.columns}
     return {
         "name": table.name,
+        "namespace": table.namespace,
+        "children": sorted(table.children),
         "columns": [_column(column) for column in table.columns],
         "changed": [column.changed for column in table.columns],
         "gone": sorted(_earlier_names(before or {}, table) - now),
@@ -613,6 +737,8 @@ def _column_differences(
             yield Reason(Why.DEFAULT, text)
 
 
+#: How many earlier tables of a name the record keeps.
+_MOST_OWNERS = 100
 NEW = Reason(Why.NEW, "it is new in the publication")
 PARTITION_REWRITTEN = Reason(
     Why.REWRITTEN,

@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from walrow._apply.engines import choose
+from walrow._apply.holding import reader_of
 from walrow._apply.items import Applied, Engine, Token
+from walrow._apply.many import failure_of
 from walrow._log.readers import LogReader
 from walrow._log.requests import request
 from walrow._lsn import Lsn
@@ -20,7 +22,7 @@ from walrow._run.engines import GoneError, Job, Tables, delta_tables, options_of
 from walrow._run.facts import existing, facts_of, opened
 from walrow._run.matching import Claim
 from walrow._run.plan import Plan, doubtful, plan
-from walrow._run.records import Failure, Recorded, RunFolder, write_targets
+from walrow._run.records import READER, Failure, Recorded, RunFolder, write_targets
 from walrow.errors import ApplyError, Error, LogError, OptionError
 from walrow.log import Log
 
@@ -35,6 +37,7 @@ class Report:
         applied: The result. None if the call failed, or was not made.
         problem: Why the target is not current. None if it is.
         needs_load: Whether the problem is that the table needs a load.
+        left: Why the table is not published any more. None if it is.
     """
 
     table: str
@@ -42,6 +45,7 @@ class Report:
     applied: Applied | None = None
     problem: str | None = None
     needs_load: bool = False
+    left: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +99,8 @@ class Applier:
         self._problems: dict[int, str | None] = {}
         #: The tables whose targets wait for a load.
         self._waiting: set[int] = set()
+        #: The waiting tables whose last load was removed from the log.
+        self._removed: set[int] = set()
         self._asked: dict[int, _Asked] = {}
         #: The tables that the file meant when it was compared last. None before.
         self._meant: frozenset[int] | None = None
@@ -143,7 +149,7 @@ class Applier:
         places = doubtful(self._loaded, facts)
         found = plan(self._loaded, facts, existing(places) if places else ())
         try:
-            has_requested, trouble = self._request(found, now), ""
+            has_requested, trouble = self._request(found.load, now), ""
         except (Error, OSError) as error:
             has_requested = False
             trouble = f". It cannot be requested: {text_of(error)}"
@@ -151,7 +157,7 @@ class Applier:
             self._pauses.clear()
         waiting = {it.claim.at for it in found.waiting}
         self._look_soon(due - ({it.at for it in found.apply} - waiting), now)
-        self._hold(log)
+        self._hold(log, found.apply)
         self._clear_others(found)
         reports: dict[int, Report] = {}
         recorded = {it.place: it for it in facts.recorded}
@@ -160,10 +166,19 @@ class Applier:
             # Before their first commit: after a crash, their places are not new any more.
             recorded |= {it.place: _begun(targets[it.at], it) for it in anew}
             write_targets(self._loaded.log, recorded.values())
-        for refused in found.refused:
-            self._take(reports, refused.claim, OptionError(refused.text))
+        self._take_others(reports, found, recorded)
         claims = [it for it in found.apply if it.at in due]
         gone = self._apply(log, claims, reports, recorded)
+        names = facts.requested
+        new = [
+            it
+            for it in claims
+            if it.table.oid in self._removed
+            and not (names is None or it.table.name in names)
+        ]
+        if self._request(new, now):
+            has_requested = True
+            self._pauses.clear()
         for each in found.waiting:
             oid = each.claim.table.oid
             if oid not in reports or reports[oid].applied is None:
@@ -178,7 +193,7 @@ class Applier:
             known = recorded.get(claim.place) or _begun(targets[claim.at], claim)
             recorded[claim.place] = replace(known, load=targets[claim.at].load)
         self._record(found, facts.recorded, recorded)
-        also = [it.claim for it in found.refused]
+        also = [it.claim for it in (*found.refused, *found.unaccepted)]
         needed = [it for it in also if it.table.oid in facts.changed]
         self._advance(log, (*found.apply, *needed), recorded)
         if gone is not None:
@@ -212,13 +227,13 @@ class Applier:
         for claim in claims:
             try:
                 job = _job(targets[claim.at], claim)
-            except Exception as error:
-                self._take(reports, claim, error)
+            except BaseException as error:
+                self._take(reports, claim, failure_of(error), recorded)
             else:
                 jobs.setdefault(job.engine, []).append(job)
 
         def done(job: Job, result: Applied | Exception) -> None:
-            self._take(reports, job.claim, result)
+            self._take(reports, job.claim, result, recorded)
             if isinstance(result, Applied):
                 place = job.claim.place
                 target = targets[job.claim.at]
@@ -228,12 +243,13 @@ class Applier:
         for engine, its in jobs.items():
             try:
                 self._engine(engine).apply(log, its, done)
-            except Exception as error:
-                gone = error if isinstance(error, GoneError) else gone
+            except BaseException as caught:
+                failure = failure_of(caught)
+                gone = failure if isinstance(failure, GoneError) else gone
                 # An engine that is not there is an error of each of its tables.
                 for job in its:
                     if job.claim.table.oid not in reports:
-                        self._take(reports, job.claim, error)
+                        self._take(reports, job.claim, failure, recorded)
         return gone
 
     def _engine(self, engine: Engine) -> Tables:
@@ -241,10 +257,10 @@ class Applier:
             self._engines[engine] = self._spark()
         return self._engines[engine]
 
-    def _request(self, found: Plan, now: float) -> bool:
+    def _request(self, claims: Iterable[Claim], now: float) -> bool:
         """Requests the loads of tables, but not too often."""
         wanted = []
-        for claim in found.load:
+        for claim in claims:
             before = self._asked.get(claim.table.oid)
             if before is None or now >= before.again:
                 wanted.append(claim)
@@ -258,7 +274,11 @@ class Applier:
         return True
 
     def _take(
-        self, reports: dict[int, Report], claim: Claim, result: Applied | Exception
+        self,
+        reports: dict[int, Report],
+        claim: Claim,
+        result: Applied | Exception,
+        recorded: dict[str, Recorded],
     ) -> None:
         """Notes the result of a table."""
         oid, key = claim.table.oid, str(claim.table.oid)
@@ -268,6 +288,7 @@ class Applier:
                 self._folder.clear(key)
             self._problems[oid] = None
             self._waiting.discard(oid)
+            self._removed.discard(oid)
             reports[oid] = Report(
                 table=claim.table.name, target=claim.place, applied=result
             )
@@ -276,6 +297,11 @@ class Applier:
             return
         code = getattr(result, "code", None) or type(result).__name__
         needs_load = isinstance(result, ApplyError) and code == "incomplete"
+        if code == "pruned" and self._loaded.file.target[claim.at].load == "auto":
+            before = recorded.get(claim.place)
+            if before is None or before.end is None:
+                self._removed.add(oid)
+                needs_load = True
         (self._waiting.add if needs_load else self._waiting.discard)(oid)
         text = text_of(result)
         reports[oid] = Report(
@@ -296,6 +322,28 @@ class Applier:
             about=claim.table.name, place=claim.place, code=str(code), text=text
         )
         self._folder.note(key, failure)
+
+    def _take_others(
+        self, reports: dict[int, Report], found: Plan, recorded: dict[str, Recorded]
+    ) -> None:
+        """Reports the tables that are not applied, each once to the listener."""
+        for refused in (*found.refused, *found.unaccepted):
+            self._take(reports, refused.claim, OptionError(refused.text), recorded)
+        for undecided in found.unaccepted:
+            # The marks of the log say it.
+            self._folder.clear(str(undecided.claim.table.oid))
+        for claim, why in found.left:
+            oid = claim.table.oid
+            remedy = why.remedy(str(self._loaded.log))
+            reports[oid] = Report(
+                table=claim.table.name,
+                target=claim.place,
+                problem=f"{why}: {remedy}" if why.needs_ruling else None,
+                left=str(why),
+            )
+            if self._problems.get(oid) != str(why):
+                self._problems[oid] = str(why)
+                self._listener(reports[oid])
 
     def _clear_others(self, found: Plan) -> None:
         """Removes the errors of tables that the file does not mean any more."""
@@ -325,10 +373,17 @@ class Applier:
         write_targets(self._loaded.log, targets)
         self._recorded = time.monotonic()
 
-    def _hold(self, log: Log) -> None:
-        """Registers the reader that keeps the segments which targets still need."""
+    def _hold(self, log: Log, claims: Iterable[Claim]) -> None:
+        """Registers the reader that keeps the segments which targets still need.
+
+        Targets that were applied by hand before have their own readers, which are forgotten.
+        """
         if self._reader is None:
             self._reader = log.register(READER)
+            names = {reader_of(it.place) for it in claims}
+            for reader in log.readers():
+                if reader.name in names:
+                    reader.unregister()
 
     def _advance(
         self,
@@ -440,8 +495,6 @@ def text_of(error: Exception) -> str:
     return f"{name}: its text is left out, as it may have values of rows"
 
 
-#: The registered reader of a file's targets.
-READER = "walrow run"
 _RECORD_SECONDS = 1.0
 _FIRST_LOOK = 1.0
 #: The pauses between two requests for the load of one table.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from walrow._run.config import Loaded
@@ -35,6 +36,7 @@ def check(loaded: Loaded) -> Checked:
     source = loaded.file.source
     problems: list[str] = []
     published: list[Table] = []
+    parents: frozenset[int] = frozenset()
     unasked, grows = None, False
     try:
         found = published_of(source)
@@ -42,6 +44,7 @@ def check(loaded: Loaded) -> Checked:
         unasked = str(error)
     else:
         published, grows = found.tables, found.grows
+        parents = found.parents
         problems += [
             f"the publication {it} does not exist: CREATE PUBLICATION {it} FOR TABLE …"
             for it in found.missing
@@ -58,9 +61,13 @@ def check(loaded: Loaded) -> Checked:
                 f"the slot {source.slot} does not exist: set create = true in [source]"
             )
     facts = _facts(loaded, published)
+    # The receiver has not seen the children of the others yet.
+    new = dict.fromkeys(parents - set(facts.parents), _INHERITED)
+    facts = replace(facts, unaccepted={**new, **facts.unaccepted})
     # The log alone does not know a table that has joined the publication since.
     if facts.tables and unasked is None:
-        problems += unmatched(loaded, facts.tables, may_come=grows)
+        named = (*facts.tables, *facts.left)
+        problems += unmatched(loaded, named, may_come=grows)
     places = doubtful(loaded, facts)
     made = plan(loaded, facts, existing(places) if places else ())
     problems += [f"{it.claim.table.name}: {it.text}" for it in made.refused]
@@ -72,3 +79,9 @@ def _facts(loaded: Loaded, published: list[Table]) -> Facts:
         return facts_of(opened(loaded.log), published)
     except FileNotFoundError:
         return Facts(tables=tuple(published))
+
+
+_INHERITED = (
+    "it has children by inheritance, whose rows are sent under their names: exclude it, or start, "
+    "and accept it then with walrow log accept … --reason inherited"
+)

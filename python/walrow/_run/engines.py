@@ -119,7 +119,7 @@ class Tables:
 
         with contextlib.suppress(_Stopped):
             self._apply_all(
-                log,
+                contents,
                 {oid: job.claim.place for oid, job in by_oid.items()},
                 options={oid: job.options for oid, job in by_oid.items()},
                 listener=listener,

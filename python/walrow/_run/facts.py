@@ -8,10 +8,10 @@ from pathlib import Path
 
 from walrow._apply.engines import is_path
 from walrow._log.items import LogTable
-from walrow._log.marks import is_unsure
-from walrow._log.needs import read_record
+from walrow._log.marks import Why, is_unsure
+from walrow._log.names import owners
 from walrow._log.requests import pending
-from walrow._log.tables import keys_of
+from walrow._log.tables import begin_of, between, keys_of
 from walrow._run.matching import Table
 from walrow._run.plan import Facts
 from walrow._run.records import FOLDER, read_targets
@@ -46,12 +46,31 @@ def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
     Raises:
         LogError: The log is damaged.
     """
-    tables = log.tables()
+    record = log._record()
+    # A name means the table that has it now. The next look says what is not known.
+    tables = [*owners(log._tables(record), record).values()]
+    now = {it.oid: it for it in more}
+    found = [it for it in tables if it.oid not in now]
+    by_pair = {it.pair: Table(it.oid, *it.pair) for it in found if it.left is None}
+    by_pair |= {(it.schema, it.table): it for it in now.values()}
     recorded = read_targets(log.read_object)
     known = {it.oid for it in recorded}
     return Facts(
-        tables=tuple(tables_of(log, tables, more)),
+        tables=tuple(by_pair.values()),
+        left={Table(it.oid, *it.pair): it.left for it in found if it.left is not None},
+        unaccepted={
+            it.oid: f"{mark.reason}: {mark.remedy(log.location, it.name)}"
+            for it in tables
+            for mark in it.marks
+            if mark.is_open and not mark.code.needs_load
+        },
+        parents=frozenset(
+            it.oid
+            for it in tables
+            if any(mark.code is Why.INHERITED for mark in it.marks)
+        ),
         changed=frozenset(it.oid for it in tables if it.versions),
+        removed=log._log.removed().keys() - {it.oid for it in tables if it.versions},
         needs={it.oid: it.needs_load for it in tables if it.needs_load is not None},
         unsure=frozenset(it.oid for it in tables if is_unsure(it.marks)),
         loaded={it.oid: it.loaded for it in tables if it.loaded is not None},
@@ -75,42 +94,10 @@ def requested_in(log: Log) -> frozenset[str] | None:
     return frozenset(names)
 
 
-def tables_of(
-    log: Log, tables: Iterable[LogTable], more: Iterable[Table] = ()
-) -> list[Table]:
-    """The tables of a log and of the server. A name means the table that has it now."""
-    schemas: dict[int, set[str]] = {}
-    for oid, schema, *_ in log._log.versions():
-        schemas.setdefault(oid, set()).add(schema)
-    published = read_record(log.read_object).tables or {}
-    last = {it.oid: int(it.last) for it in tables}
-    names = {oid: picture["name"] for oid, picture in published.items()}
-    names |= {it.oid: it.name for it in tables}
-    found = {oid: _split(oid, it, schemas.get(oid, ())) for oid, it in names.items()}
-    now = {it.oid: it for it in more}
-    found |= now
-    by_name: dict[str, Table] = {}
-    # The last table in this order: first the server's table, then the published one.
-    for it in sorted(
-        found.values(),
-        key=lambda it: (it.oid in now, it.oid in published, last.get(it.oid, 0)),
-    ):
-        by_name[it.name] = it
-    return list(by_name.values())
-
-
-def _split(oid: int, name: str, schemas: Iterable[str]) -> Table:
-    """A table of a joined name. Its schema may have a dot."""
-    for schema in schemas:
-        if name.startswith(f"{schema}."):
-            return Table(oid, schema, name[len(schema) + 1 :])
-    schema, _, table = name.partition(".")
-    return Table(oid, schema, table)
-
-
 def _key(log: Log, table: LogTable) -> tuple[str, ...]:
     with contextlib.suppress(Error):
-        return keys_of(log, table, None)
+        begin = begin_of(log, table, log.end)
+        return keys_of(log, between(log, table, begin, log.end), None)
     return ()
 
 

@@ -13,6 +13,7 @@ from walrow._run.matching import claims
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from walrow._log.left import Left
     from walrow._lsn import Lsn
     from walrow._run.config import Loaded, Target
     from walrow._run.matching import Claim, Table
@@ -27,22 +28,30 @@ class Facts:
         tables: The tables.
         changed: The OIDs of the tables that have changes in the log.
         needs: Why tables need a load, by OID.
+        removed: The OIDs of tables whose changes were all removed from the log.
         unsure: The OIDs of those that may need none: a person decides.
         loaded: Where the last load of tables ends, by OID.
         requested: The names of tables with a request for their load. None after a request for all
             tables.
         recorded: The targets that the log knows.
         identities: The key columns of tables, by OID, as far as they are known.
+        left: The tables that left, and why.
+        unaccepted: Why tables have to be accepted, by OID.
+        parents: The OIDs of tables that the receiver has seen with children by inheritance.
     """
 
     tables: tuple[Table, ...]
     changed: Collection[int] = ()
+    removed: Collection[int] = ()
     needs: Mapping[int, str] = field(default_factory=dict)
     unsure: Collection[int] = ()
     loaded: Mapping[int, Lsn] = field(default_factory=dict)
     requested: Collection[str] | None = ()
     recorded: tuple[Recorded, ...] = ()
     identities: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    left: Mapping[Table, Left] = field(default_factory=dict)
+    unaccepted: Mapping[int, str] = field(default_factory=dict)
+    parents: Collection[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +94,8 @@ class Plan:
         waiting: The tables that need a load.
         refused: The tables that are not applied.
         removed: The targets that the file does not mean any more. They are left as they are.
+        left: The tables of the file that left. They hold nothing back.
+        unaccepted: The tables that a user has to accept.
     """
 
     claims: tuple[Claim, ...]
@@ -93,6 +104,8 @@ class Plan:
     waiting: tuple[Waiting, ...]
     refused: tuple[Refused, ...]
     removed: tuple[Recorded, ...]
+    left: tuple[tuple[Claim, Left], ...] = ()
+    unaccepted: tuple[Refused, ...] = ()
 
 
 def doubtful(loaded: Loaded, facts: Facts) -> set[str]:
@@ -114,7 +127,7 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
     """
     found = claims(loaded, facts.tables)
     recorded = {it.place: it for it in facts.recorded}
-    apply, load, waiting, refused = [], [], [], []
+    apply, load, waiting, refused, unaccepted = [], [], [], [], []
     for claim in found:
         target = loaded.file.target[claim.at]
         text = claim.problem
@@ -123,18 +136,27 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         if text is not None:
             refused.append(Refused(claim, text))
             continue
-        if claim.table.oid in facts.changed:
+        if (text := facts.unaccepted.get(claim.table.oid)) is not None:
+            unaccepted.append(Refused(claim, text))
+            continue
+        before = recorded.get(claim.place)
+        is_new = before is None or before.end is None
+        if claim.table.oid in facts.changed or (
+            # The record in its target shows whether it needs a load.
+            is_new and claim.table.oid in facts.removed
+        ):
             apply.append(claim)
         reason = facts.needs.get(claim.table.oid)
         is_auto = target.load == "auto" and claim.table.oid not in facts.unsure
         if reason is not None:
             waiting.append(Waiting(claim, reason, not is_auto))
-        elif not _has_earlier_rows(target, recorded.get(claim.place), facts, claim):
+        elif not _has_earlier_rows(target, before, facts, claim):
             continue
         is_requested = facts.requested is None or claim.table.name in facts.requested
         if is_auto and not is_requested:
             load.append(claim)
-    places = {claim.place for claim in found}
+    gone = claims(loaded, facts.left)
+    places = {claim.place for claim in (*found, *gone)}
     removed = tuple(it for it in facts.recorded if it.place not in places)
     return Plan(
         tuple(found),
@@ -143,6 +165,8 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         tuple(waiting),
         tuple(refused),
         removed,
+        tuple((claim, facts.left[claim.table]) for claim in gone),
+        tuple(unaccepted),
     )
 
 
@@ -162,7 +186,14 @@ def _change(loaded: Loaded, facts: Facts, claim: Claim) -> str | None:
         what = f'mode was "{before.mode}" so far for {claim.table.name}'
     else:
         keys = target.keys or facts.identities.get(claim.table.oid, ())
-        if not keys or not before.keys or keys == before.keys:
+        # A load replaces the rows of a current table.
+        is_replaceable = target.mode == "current" and target.deletes == "apply"
+        if (
+            not keys
+            or not before.keys
+            or keys == before.keys
+            or (is_replaceable and not target.keys)
+        ):
             return None
         what = (
             f"the key of {claim.table.name} was ({', '.join(before.keys)}) so far, not "

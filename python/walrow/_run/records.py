@@ -272,6 +272,8 @@ def is_locked(path: Path) -> bool:
     return False
 
 
+#: The registered reader of a file's targets.
+READER = "walrow run"
 #: The object of a log that names its targets.
 TARGETS = "_targets"
 #: The directory of what may be removed.

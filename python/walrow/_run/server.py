@@ -22,12 +22,14 @@ class Published(NamedTuple):
         missing: The publications that do not exist, as SQL.
         has_slot: Whether the slot exists.
         grows: Whether a publication takes up new tables: it has all tables, or all of a schema.
+        parents: The OIDs of the tables with children by inheritance.
     """
 
     tables: list[Table]
     missing: list[str]
     has_slot: bool
     grows: bool
+    parents: frozenset[int] = frozenset()
 
 
 class Publication(NamedTuple):
@@ -37,11 +39,13 @@ class Publication(NamedTuple):
         name: Its name.
         tables: Its tables.
         grows: Whether it takes up new tables.
+        parents: The OIDs of those with children by inheritance.
     """
 
     name: str
     tables: list[Table]
     grows: bool = False
+    parents: frozenset[int] = frozenset()
 
 
 class Server(NamedTuple):
@@ -80,6 +84,7 @@ def published_of(source: Source) -> Published:
             quote(conn, missing),
             slots > 0,
             any(each.grows for each in chosen),
+            frozenset(oid for each in chosen for oid in each.parents),
         )
 
 
@@ -103,7 +108,12 @@ def _publications(conn: psycopg.Connection[Any]) -> list[Publication]:
     has_schemas = conn.info.server_version >= _HAS_SCHEMAS
     query = _PUBLICATIONS.replace("{schemas}", _OF_SCHEMAS if has_schemas else "")
     return [
-        Publication(it["name"], [_table(each) for each in it["tables"]], it["grows"])
+        Publication(
+            it["name"],
+            [_table(each) for each in it["tables"]],
+            it["grows"],
+            frozenset(each["oid"] for each in it["tables"] if each["is_parent"]),
+        )
         for it in records(conn, query)
     ]
 
@@ -116,7 +126,10 @@ _PUBLICATIONS = """
 SELECT jsonb_build_object(
     'name', p.pubname,
     'tables', coalesce(jsonb_agg(jsonb_build_object(
-        'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname
+        'oid', c.oid::bigint, 'schema', n.nspname, 'table', c.relname,
+        'is_parent', c.relkind = 'r' AND EXISTS (
+            SELECT FROM pg_inherits i WHERE i.inhparent = c.oid
+        )
     ) ORDER BY n.nspname, c.relname) FILTER (WHERE c.oid IS NOT NULL), '[]'),
     'grows', p.puballtables {schemas}
 )::text

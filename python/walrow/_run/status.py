@@ -5,16 +5,25 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from walrow._log.items import Segment, SourceIdentity
+from walrow._log.items import LogTable, Segment, SourceIdentity
+from walrow._log.left import Left, Ruling
 from walrow._log.marks import Mark, is_unsure
 from walrow._log.requests import failures as failures_of_loads
+from walrow._log.retention import holds
 from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
-from walrow._run.records import FOLDER, Failure, RunFolder, is_locked, read_targets
+from walrow._run.records import (
+    FOLDER,
+    READER,
+    Failure,
+    RunFolder,
+    is_locked,
+    read_targets,
+)
 from walrow.log import Log
 
 
@@ -85,8 +94,9 @@ class TargetStatus(Result):
         engine: The engine that wrote it last.
         mode: The kind of target.
         end: Up to where it has all changes at least. None before the first commit.
-        is_current: Whether the log has nothing more for it.
+        is_current: Whether the log has nothing more for it, and its table did not leave.
         in_file: Whether the file still has it.
+        has_left: Whether its table left.
         error: Its last error, if it is not over.
         since: Since when it has that error.
     """
@@ -100,6 +110,7 @@ class TargetStatus(Result):
     in_file: bool
     error: str | None = None
     since: str | None = None
+    has_left: bool = False
 
 
 @result
@@ -117,8 +128,11 @@ class Status(Result):
         segments: The number of segments.
         bytes: Their bytes.
         readers: The registered readers.
+        held: The reader that keeps segments from being removed, and its slowest target. None
+            without one.
         needs_load: The tables that need a load.
         marks: Why tables are or were not whole.
+        left: The tables that are not published any more.
         targets: The targets.
         parts: The last errors of the receiver and of the applier, if they are not over.
         reasons: The reasons why somebody must do something. Empty if all is well.
@@ -134,8 +148,10 @@ class Status(Result):
     segments: int
     bytes: int
     readers: tuple[ReaderStatus, ...]
+    held: str | None
     needs_load: tuple[NeedsLoad, ...]
     marks: tuple[MarkStatus, ...]
+    left: tuple[Left, ...]
     targets: tuple[TargetStatus, ...]
     parts: dict[str, str]
     reasons: tuple[str, ...]
@@ -151,7 +167,9 @@ def status_of(path: str | os.PathLike[str]) -> Status:
     log = Log(path)
     segments = log.segments()
     tables = log.tables()
-    recorded = read_targets(log.read_object)
+    left = log._record().left
+    forgotten = {oid for oid, it in left.items() if it.ruling is Ruling.FORGOTTEN}
+    recorded = [it for it in read_targets(log.read_object) if it.oid not in forgotten]
     names = {it.oid: it.name for it in tables}
     failures: dict[str, Failure] = {}
     requested: frozenset[str] | None = frozenset()
@@ -187,8 +205,9 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         return not is_running
 
     for table in tables:
-        marks = [it for it in table.marks if it.is_open]
-        if not marks:
+        reasons += _undecided(table, log.location)
+        marks = [it for it in table.marks if it.is_open and it.code.needs_load]
+        if not marks or table.left is not None:
             continue
         is_requested = requested is None or table.name in requested
         needs.append(
@@ -216,6 +235,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         failure = by_table.pop((each.table, each.place), None)
         is_current = (
             failure is None
+            and each.oid not in left
             and each.end is not None
             and each.end >= last.get(each.oid, each.end)
         )
@@ -230,6 +250,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
                 in_file=each.in_file,
                 error=None if failure is None else failure.text,
                 since=None if failure is None else failure.since,
+                has_left=each.oid in left,
             )
         )
         if failure is not None:
@@ -263,6 +284,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         segments=len(segments),
         bytes=sum(it.bytes for it in segments),
         readers=tuple(_readers(log, segments)),
+        held=_held(log, segments, [it for it in targets if it.in_file]),
         needs_load=tuple(needs),
         marks=tuple(
             MarkStatus(
@@ -276,10 +298,34 @@ def status_of(path: str | os.PathLike[str]) -> Status:
             for table in tables
             for mark in table.marks
         ),
+        left=tuple(it.left for it in tables if it.left is not None),
         targets=tuple(targets),
         parts=parts,
         reasons=tuple(reasons),
     )
+
+
+def _undecided(table: LogTable, location: str) -> Iterator[str]:
+    """What a user has to decide about a table, because no load makes it whole."""
+    if (left := table.left) is not None:
+        if left.needs_ruling:
+            yield f"{table.name}: {left}: {left.remedy(location)}"
+        return
+    for mark in table.marks:
+        if mark.is_open and not mark.code.needs_load:
+            yield f"{table.name}: {mark.reason}: {mark.remedy(location, table.name)}"
+
+
+def _held(log: Log, segments: list[Segment], targets: list[TargetStatus]) -> str | None:
+    """The reader that keeps segments from being removed, and its slowest target."""
+    hold = next(iter(() if log._store is not None else holds(log._log)), None)
+    if hold is None or not segments or hold.position >= segments[-1].start:
+        return None
+    late = [it for it in targets if not it.is_current]
+    if hold.name != READER or not late:
+        return str(hold)
+    slowest = min(late, key=lambda it: it.end or Lsn(0))
+    return f"{hold}, because {slowest.target} is at {slowest.end or Lsn(0)}"
 
 
 def _readers(log: Log, segments: list[Segment]) -> list[ReaderStatus]:

@@ -189,10 +189,10 @@ def refuse_conninfo(log: str) -> None:
         raise OptionError(text)
 
 
-def is_named(table: TableName, oid: int, name: str) -> bool:
-    """Whether a table has an OID or a name, which is joined as `schema.name`."""
+def is_named(table: TableName, oid: int, schema: str, name: str) -> bool:
+    """Whether a table has an OID or a name, alone or joined as `schema.name`."""
     if isinstance(table, int):
         return table == oid
     if isinstance(table, tuple):
-        return ".".join(table) == name
-    return table == name or name.partition(".")[2] == table
+        return table == (schema, name)
+    return table in (name, f"{schema}.{name}")

@@ -223,6 +223,8 @@ def _show(report: Report, *, as_json: bool) -> None:
         print_json(record_of(report))
     elif report.problem is not None:
         say(f"walrow apply: {report.table}: {report.problem}")
+    elif report.left is not None and not is_quiet():
+        say(f"walrow apply: {report.table}: {report.left}")
     elif report.applied is not None and not is_quiet():
         rows = counted(report.applied.net_rows, "row")
         say(f"walrow apply: {report.table}: {rows}, up to {report.applied.end}")
@@ -240,6 +242,7 @@ def record_of(report: Report) -> dict[str, Any]:
         "engine": None if applied is None else applied.engine,
         "problem": report.problem,
         "needs_load": report.needs_load,
+        "left": report.left,
     }
 
 
@@ -251,9 +254,13 @@ def _summary(outcome: Outcome, *, as_json: bool) -> None:
         return
     for each in outcome.behind:
         say(f"walrow: {each.table} is not current: {each.problem}")
+    for each in outcome.reports:
+        if each.left is not None and each.problem is None and not is_quiet():
+            say(f"walrow: {each.table} has left: {each.left}")
     if not is_quiet():
-        current = len(outcome.reports) - len(outcome.behind)
-        say(f"walrow: tables that are current: {current} of {len(outcome.reports)}")
+        present = [it for it in outcome.reports if it.left is None]
+        current = sum(it.problem is None for it in present)
+        say(f"walrow: tables that are current: {current} of {len(present)}")
 
 
 _AT_WORK = ("streaming", "stopping")

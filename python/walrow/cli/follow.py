@@ -142,10 +142,12 @@ def _source(
 def _from_log(
     log: Log, tables: Sequence[str], start: Lsn | dt.datetime | None
 ) -> Follower:
-    known = [(it.oid, it.name) for it in log.tables()]
+    known = [(it.oid, *it.pair) for it in log.tables()]
     for table in tables:
         if not is_quiet() and not any(is_named(table, *each) for each in known):
-            names = ", ".join(name for _, name in known) or "no table"
+            names = (
+                ", ".join(f"{schema}.{name}" for _, schema, name in known) or "no table"
+            )
             say(f"walrow: waiting for the first change of {table}; the log has {names}")
     begin = log.end if start is None else resolved(log._log, "--start", start)
     if not is_quiet():

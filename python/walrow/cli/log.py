@@ -246,22 +246,22 @@ def compact(*, directory: str, segment_size: int) -> None:
     "--reason", type=TEXT, required=True, metavar="CODE", help="The code of its marks."
 )
 def accept(*, directory: str, table: str, reason: str) -> None:
-    """Accepts that a table is not whole, for one reason: it is read as it is.
+    """Accepts the rows of a table as the log has them, although the server's may differ.
 
-    `walrow status` lists the marks and their codes. Later marks are not accepted.
+    `walrow status` lists the codes: of marks, and of tables that left. Later events are not accepted.
     """
-    for mark in Log(directory).accept(table, reason=reason):
-        click.echo(f"accepted: {printable(mark.reason)} (since {mark.since})")
+    for accepted in Log(directory).accept(table, reason=reason):
+        click.echo(f"accepted: {printable(str(accepted))}")
 
 
 @log.command()
 @_directory
 @click.argument("name", type=TEXT)
 def forget(*, directory: str, name: str) -> None:
-    """Forgets a registered reader, or a target, such as delta:/lake/orders.
+    """Forgets a registered reader, a table that left, or a target, such as delta:/lake/orders.
 
-    A reader holds nothing back any more. A target stays as it is, and `walrow status` does not
-    name it any more.
+    A reader holds nothing back any more. `walrow status` no longer names the table, or the target,
+    which is left unchanged.
     """
     opened = Log(directory)
     if name.startswith(("delta:", "iceberg:")):

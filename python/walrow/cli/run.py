@@ -105,6 +105,9 @@ def _ordinal(number: int) -> str:
 def _check(loaded: Loaded, *, as_json: bool) -> None:
     checked = check_file(loaded)
     rows = _rows(loaded, checked)
+    checked.problems.extend(
+        f"{it.claim.table.name}: {it.text}" for it in checked.plan.unaccepted
+    )
     if as_json:
         for row in rows:
             click.echo(json.dumps(row))

@@ -73,6 +73,8 @@ def _show(found: Status) -> None:
             ],
             numbers={3},
         )
+    if found.held is not None:
+        click.echo(f"held back: {printable(found.held)}")
     if found.needs_load:
         click.echo()
         grid.show(
@@ -105,6 +107,12 @@ def _show(found: Status) -> None:
                 for it in found.marks
             ],
         )
+    if found.left:
+        click.echo()
+        grid.show(
+            ["left", "because", "since", "decided"],
+            [[it.name, it.why, str(it.since), it.ruling] for it in found.left],
+        )
     if found.targets:
         click.echo()
         grid.show(
@@ -128,5 +136,7 @@ def _show(found: Status) -> None:
 def _state(target: Any) -> str:
     if target.error is not None:
         return "error"
+    if target.has_left:
+        return "its table left"
     state = "current" if target.is_current else "behind"
     return state if target.in_file else f"{state}, not in the file any more"

@@ -99,8 +99,8 @@ class Call(calls.Call):
     def _one(self) -> Applied:
         """Makes one commit, if the target lacks anything."""
         snapshot = self.place.look()
-        applied = self.applied()
         found = None if snapshot is None else snapshot.find()
+        applied = self.applied(found)
         if found is not None and found.token is not None:
             # The answer to a commit may have been lost.
             own = self.tried.get(found.token.run)

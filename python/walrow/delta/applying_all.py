@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from walrow._apply.items import Applied
-from walrow._apply.many import AllApplied, given_of
+from walrow._apply.many import AllApplied, failure_of, given_of
 from walrow._apply.options import DeltaApplyOptions
-from walrow._apply.units import LogContents
+from walrow._apply.units import LogContents, contents_of
 from walrow.delta.applying import require
 from walrow.delta.modes import call_of
-from walrow.log import Log, reopened
+from walrow.log import Log
 from walrow.typing import TableName
 
 
@@ -59,19 +59,19 @@ def apply_all(
         TypeError: `apply_changes` has no such option.
     """
     require()
+    contents = contents_of(log)
     given = {
-        table: DeltaApplyOptions(log, **each)
+        table: DeltaApplyOptions(contents.log, **each)
         for table, each in given_of(targets, options, common).items()
     }
     known = previous.applied if previous is not None else {}
-    contents = LogContents(reopened(log))
     done = AllApplied({}, {}, {}, {})
     for table, each in given.items():
         result: Applied | Exception
         try:
             result = _applied(contents, each, known.get(table))
-        except Exception as error:
-            result = error
+        except BaseException as error:
+            result = failure_of(error)
         done.note(table, result)
         if listener is not None:
             listener(table, result)
@@ -84,4 +84,4 @@ def _applied(
     """Applies what a target lacks."""
     call = call_of(contents, options)
     found = None if known is None else call.since(known)
-    return call.run() if found is None else found
+    return call.run() if found is None else call.held(found)

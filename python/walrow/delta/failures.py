@@ -29,6 +29,22 @@ def too_large(target: str, table: str, rows: str) -> ApplyError:
     return ApplyError(text, code="too_large", table=table, target=target)
 
 
+def violates(
+    target: str, table: str | None, names: Sequence[str], column: str | None = None
+) -> ApplyError:
+    """The error of a row that violates one of these constraints."""
+    which = ("", f", {''.join(names)}", f", one of {', '.join(names)}")[
+        min(len(names), 2)
+    ]
+    text = (
+        f"{target}: a row of {table} violates a constraint of the target{which}: change the "
+        "row, or drop the constraint"
+    )
+    return ApplyError(
+        text, code="constraint", table=table, column=column, target=target
+    )
+
+
 @contextlib.contextmanager
 def wrapped(
     target: str,
@@ -70,12 +86,7 @@ def _own(
     if kind == "CommitFailedError":
         return Conflict()
     if _INVALID.search(text):
-        names = f", one of {', '.join(constraints)}" if constraints else ""
-        text = (
-            f"{target}: a row of {table} violates a constraint of the target{names}: change "
-            "the row, or drop the constraint"
-        )
-        return ApplyError(text, code="constraint", table=table, target=target)
+        return violates(target, table, constraints)
     if short := _TOO_SHORT.search(text):
         least = f"{short[1]}h"
         text = f"{target}: vacuum= is less than the table's own retention, of {least}: use at least that"
@@ -103,6 +114,10 @@ _REASONS = {
     r"unknown scheme": "it does not know URLs of this kind",
     r"could not create local directory": "the directory cannot be made",
     r"no space left|os error 28|StorageFull": "no space is left",
+    r"file too large|os error 27\b": "a file would be larger than the process or the file system "
+    "allows",
+    r"file name too long|os error 36\b": "a name is too long for the file system",
+    r"quota|os error 122\b": "the disk quota is used up",
     r"read-only file system|os error 30": "the file system is read-only",
     r"permission denied|os error 13|PermissionDenied": "permission denied",
     r"access ?denied|forbidden|403": "the object store denies the access",

@@ -43,8 +43,8 @@ class State(NamedTuple):
     def constraints(self) -> list[str]:
         """The constraints that a row can violate."""
         checks = [
-            name.removeprefix(_CHECK)
-            for name in self.properties
+            f"{name.removeprefix(_CHECK)} ({condition})"
+            for name, condition in self.properties.items()
             if name.startswith(_CHECK)
         ]
         return checks + [f"{it.name} NOT NULL" for it in self.schema if not it.nullable]

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from walrow._apply.items import Applied
 from walrow._apply.options import DeltaApplyOptions
-from walrow._apply.units import LogContents
+from walrow._apply.units import LogContents, contents_of
 from walrow._options import takes
 from walrow.delta.applying import Call, require
 from walrow.delta.change_rows import ChangesCall
 from walrow.delta.histories import HistoryCall
-from walrow.log import reopened
 from walrow.typing import Mode
 
 
@@ -46,7 +45,7 @@ def apply_changes(options: DeltaApplyOptions) -> Applied:
         OptionError: The options are invalid, or the process was forked.
     """
     require()
-    return call_of(LogContents(reopened(options.log)), options).run()
+    return call_of(contents_of(options.log), options).run()
 
 
 def call_of(log: LogContents, options: DeltaApplyOptions) -> Call:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
 from walrow._apply.items import PREFIX, Op
 from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally, integers
-from walrow._apply.targets import LOST_TEXTS, lost_in_path, never_sent
+from walrow._apply.targets import (
+    LOST_TEXTS,
+    NAME_BYTES,
+    lost_in_path,
+    never_sent,
+    too_long_in_path,
+)
+from walrow._sources.urls import is_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -305,7 +313,7 @@ def refuse_lost_texts(
     applied: AppliedTable,
     target: str,
 ) -> None:
-    """Refuses texts that would not come back from the paths of partitions.
+    """Refuses texts that paths of partitions cannot have, or that would not come back from them.
 
     Args:
         rows: The rows.
@@ -326,6 +334,24 @@ def refuse_lost_texts(
             found = pc.and_(found, pc.not_equal(rows.column(OP), Op.DELETE))
         if pc.any(found).as_py():
             raise lost_in_path(applied.table.name, target, name)
+        if _has_long_name(name, column, target):
+            raise too_long_in_path(applied.table.name, target, name)
+
+
+def _has_long_name(name: str, column: Any, target: str) -> bool:
+    """Whether a text of a column has too many bytes for a directory's name."""
+    import pyarrow.compute as pc
+
+    place = target.partition(":")[2]
+    if is_url(place) and not place.startswith("file:"):
+        return False
+    # A byte becomes up to three.
+    most = (NAME_BYTES - 1) // 3 - len(name.encode())
+    texts = pc.unique(column.filter(pc.greater(pc.binary_length(column), most)))
+    return any(
+        len(quote(name, safe="") + "=" + quote(text, safe="")) > NAME_BYTES
+        for text in texts.to_pylist()
+    )
 
 
 # ------------------------------------------------------------------- other keys
@@ -391,8 +417,8 @@ def _found(
         return nothing, None
     added = {it.name for it in evolution.added}
     there = [name for name in names if evolution.names[name] not in added]
-    sets = [pc.unique(_comparable(it)) for it in keys]
-    wanted = _codes([_comparable(it) for it in keys], sets)
+    known: list[tuple[Any, Any]] = []
+    wanted = _numbers([_comparable(it) for it in keys], known)
     parts, codes = [], []
     own = [evolution.names[name] for name in there]
     for batch in before.scan([*dict.fromkeys([*before.keys, *own])]):
@@ -400,7 +426,7 @@ def _found(
             _comparable(_cast(batch.column(key), it.type))
             for key, it in zip(before.keys, keys, strict=True)
         ]
-        code = _codes(columns, sets)
+        code = _numbers(columns, known)
         is_wanted = pc.is_in(code, value_set=wanted)
         # A key that is not looked for has no code.
         is_wanted = pc.and_(is_wanted, pc.is_valid(code))
@@ -424,16 +450,28 @@ def _comparable(column: Any) -> Any:
     return pc.add(column, 0.0) if pa.types.is_floating(column.type) else column
 
 
-def _codes(columns: Sequence[Any], sets: Sequence[Any]) -> Any:
-    """A number for each combination of values. NULL for values that are not in the sets."""
+def _numbers(columns: Sequence[Any], known: list[tuple[Any, Any]]) -> Any:
+    """A number for each combination of values: each column numbers the combinations so far again.
+
+    Args:
+        columns: The values.
+        known: By column, its values, and the combinations. Empty for the rows that determine them:
+            in other rows, other combinations are NULL.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    code = pa.nulls(len(columns[0]), pa.int64()).fill_null(0)
-    for column, values in zip(columns, sets, strict=True):
-        place = pc.index_in(column, value_set=values).cast(pa.int64())
-        code = pc.add_checked(pc.multiply_checked(code, len(values)), place)
-    return code
+    is_first, number = not known, None
+    for at, column in enumerate(columns):
+        values = pc.unique(column) if is_first else known[at][0]
+        pair = pc.index_in(column, value_set=values).cast(pa.int64())
+        if number is not None:
+            # Both have 32 bits.
+            pair = pc.bit_wise_or(pc.shift_left(number.cast(pa.int64()), 32), pair)
+        if is_first:
+            known.append((values, pc.unique(pair)))
+        number = pc.index_in(pair, value_set=known[at][1])
+    return number
 
 
 def _new_without_values(

@@ -5,6 +5,7 @@ deltalake never runs in a process that was forked, because it would panic there.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from walrow._workers import answered, in_background
+from walrow.delta.panics import without_panics
 from walrow.errors import OptionError
 
 T = TypeVar("T")
@@ -56,8 +58,13 @@ def call(
         # So that signals are seen.
         pass
     job = _Job(threading.Event(), threading.Event())
+
+    def run() -> T:
+        with without_panics() if commits else contextlib.nullcontext():
+            return _run(target, function, job)
+
     try:
-        answer = in_background("walrow-delta", lambda: _run(target, function, job))
+        answer = in_background("walrow-delta", run)
         while not answered(answer, _TICK):
             pass
     except BaseException as interruption:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walrow._apply.items import NetChanges
+from walrow._apply.items import NetChanges, Op
 from walrow._apply.merges import merge_of
 from walrow._apply.modes import beside
+from walrow._apply.net_table import OP
 from walrow._apply.statistics import has_wrong_statistics
 from walrow._apply.targets import Commit
+from walrow.delta.failures import violates
 from walrow.delta.merging import clauses
 from walrow.delta.rows import (
     columns_of,
@@ -56,6 +58,8 @@ class Writer(NamedTuple):
             overwrites: Whether they replace all others.
             lacks_marks: Whether rows may not say yet whether they were deleted.
         """
+        import pyarrow.compute as pc
+
         applied, names = self.applied, self.change.names
         kept = kept_columns(net)
         changes = NetChanges(
@@ -68,6 +72,8 @@ class Writer(NamedTuple):
         )
         rows = source(net, applied, self.rules, self.change, kept)
         parts = clauses(merge_of(changes, self.rules), names, rows.schema, kept)
+        # Other rows lack values that the target has.
+        self._refuse_nulls(rows.filter(pc.equal(rows.column(OP), Op.INSERT)))
         if not len(rows) and not parts.others:
             self.snapshot.record_only(self.token)
             return Commit(True, 0, 0, 0)
@@ -116,6 +122,9 @@ class Writer(NamedTuple):
             try:
                 for batch in rows:
                     yield self._whole(batch, stopped)
+            except GeneratorExit:
+                # deltalake raises the error for which it closes the rows.
+                raise
             except BaseException as error:
                 # deltalake would make a text of it.
                 failures.append(error)
@@ -157,4 +166,13 @@ class Writer(NamedTuple):
             else pa.nulls(len(batch), it.type)
             for it in self.change.schema
         ]
+        self._refuse_nulls(pa.table(columns, self.change.schema.names))
         return pa.record_batch(columns, schema=self.change.schema)
+
+    def _refuse_nulls(self, rows: pa.Table) -> None:
+        """Refuses new rows with NULL in a column that is NOT NULL in the target."""
+        for it in self.change.schema:
+            is_there = not it.nullable and it.name in rows.column_names
+            if is_there and rows.column(it.name).null_count:
+                target, table = self.snapshot.place.target, self.applied.table.name
+                raise violates(target, table, [f"{it.name} NOT NULL"], it.name)

@@ -7,12 +7,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import Applied
-from walrow._apply.many import AllApplied, given_of
+from walrow._apply.many import AllApplied, failure_of, given_of
 from walrow._apply.options import SparkApplyOptions
 from walrow._apply.targets import Conflict
-from walrow._apply.units import LogContents
+from walrow._apply.units import LogContents, contents_of
 from walrow.errors import OptionError
-from walrow.log import reopened
 from walrow.spark.apply_shared import Share, stage, waves
 from walrow.spark.modes import call_of
 from walrow.spark.schemas import require
@@ -81,15 +80,15 @@ def apply_all(
     if threads < 1:
         text = f"threads={threads} is less than 1"
         raise OptionError(text)
+    contents = contents_of(log)
     given = {
-        table: SparkApplyOptions(spark, log, **each)
+        table: SparkApplyOptions(spark, contents.log, **each)
         for table, each in given_of(targets, options, common).items()
     }
     done = AllApplied({}, {}, {}, {})
     # The threads end first, and use no session then.
     with OwnSessions(spark) as sessions, ThreadPoolExecutor(threads) as pool:
         known = previous.applied if previous is not None else {}
-        contents = LogContents(reopened(log))
         _Pass(sessions, contents, known, done, listener, pool).run(given)
     return done
 
@@ -126,7 +125,7 @@ class _Pass(NamedTuple):
                 with self.sessions.one() as session:
                     found = call.look(session)
             if isinstance(found, Applied):
-                return found
+                return call.held(found)
             calls[table] = call, found
             return None
 
@@ -149,8 +148,8 @@ class _Pass(NamedTuple):
         try:
             with self.sessions.one() as session:
                 return stage(session, list(wave.values()), parallelism(session))
-        except Exception as error:
-            self.done.unshared.update(dict.fromkeys(wave, error))
+        except BaseException as error:
+            self.done.unshared.update(dict.fromkeys(wave, failure_of(error)))
             return {}
 
     def _write(
@@ -162,7 +161,8 @@ class _Pass(NamedTuple):
         call, work = calls.pop(table)
         with self.sessions.one() as session:
             try:
-                return call.write(session, work, staged.pop(call.table.oid, None))
+                staged_rows = staged.pop(call.table.oid, None)
+                return call.held(call.write(session, work, staged_rows))
             except Conflict:
                 # Its record has moved: what is staged is not what it lacks.
                 return call.run(session)
@@ -178,8 +178,8 @@ class _Pass(NamedTuple):
             result: Applied | Exception | None
             try:
                 result = function(table)
-            except Exception as error:
-                result = error
+            except BaseException as error:
+                result = failure_of(error)
             if result is None:
                 return
             self.done.note(table, result)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply import calls
 from walrow._apply.items import Applied, NetChanges
-from walrow._apply.targets import Conflict, never_sent_error, violated
+from walrow._apply.targets import Conflict, never_sent_error, unwritable, violated
 from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_net import Net
 from walrow.spark.schemas import fields_of
@@ -67,9 +67,12 @@ class Call(calls.Call):
         Raises:
             ApplyError: As in `apply_changes`.
         """
-        applied = self.applied()
         target = target_of(session, self.target)
         found = target.look()
+        try:
+            applied = self.applied(found)
+        except calls.Quiet as quiet:
+            return quiet.done
         work = self.begin(applied, found, least_units=parallelism(session))
         if found is None and isinstance(work, Applied):
             evolve(target, applied, self.rules, self.layout)
@@ -265,6 +268,7 @@ class Call(calls.Call):
                 or path_error(error, self.table.name, self.target, applied.columns)
                 or violated(error, self.table.name, self.target)
                 or from_executor(error)
+                or unwritable(error, self.target)
             )
             if own is not None:
                 raise own from None

@@ -49,8 +49,8 @@ class KeepingCall(Call):
 
     def _one(self, target: Target) -> Applied:
         """Makes one commit, if the target lacks anything."""
-        applied = self.applied()
         found = target.look()
+        applied = self.applied(found)
         token = None if found is None else found.token
         if found is not None and token is not None and self.record.lacks_erasure(token):
             return self._erase(target, found, token, applied)

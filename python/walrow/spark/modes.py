@@ -7,7 +7,7 @@ from typing import Any
 from walrow._apply.engines import check_target
 from walrow._apply.items import Applied
 from walrow._apply.options import SparkApplyOptions
-from walrow._apply.units import LogContents
+from walrow._apply.units import LogContents, contents_of
 from walrow._options import takes
 from walrow.log import reopened
 from walrow.spark.applying import Call
@@ -48,7 +48,7 @@ def apply_changes(options: SparkApplyOptions) -> Applied:
         OptionError: The options are invalid, or the session lacks Iceberg's SQL extensions.
     """
     require("pyarrow", "pyspark")
-    call = call_of(LogContents(reopened(options.log)), options)
+    call = call_of(contents_of(options.log), options)
     with own_session(options.spark) as session:
         return call.run(session)
 
@@ -57,7 +57,8 @@ def check_call(log: str, **options: Any) -> None:
     """Raises what `apply_changes` would refuse without a session, before one is started."""
     call = call_of(LogContents(reopened(log)), SparkApplyOptions(None, log, **options))
     check_target(call.target)
-    call.applied()
+    if call.table.versions:
+        call.applied()
 
 
 def call_of(log: LogContents, options: SparkApplyOptions) -> Call:

@@ -239,7 +239,9 @@ impl Error {
                 _ if is_framing(error) => Advice::GiveDecoder,
                 _ => Advice::SkipTransaction,
             },
-            ErrorKind::Schema(SchemaError::TypeLimit { .. }) => Advice::ReadText,
+            ErrorKind::Schema(SchemaError::TypeLimit { .. } | SchemaError::KeyType { .. }) => {
+                Advice::ReadText
+            }
             ErrorKind::Schema(SchemaError::VersionsDiffer { .. }) => Advice::ReadBoth,
             ErrorKind::Schema(
                 SchemaError::ColumnsChanged | SchemaError::ColumnsNotInSchema { .. },

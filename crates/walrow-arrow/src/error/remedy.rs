@@ -261,13 +261,15 @@ pub(crate) enum Way {
     Bytes,
     /// Nothing, because its type is fixed: only the value can become null.
     Null,
+    /// Text, and no value can become null: the column identifies rows.
+    Key,
 }
 
 /// The options that avoid an error for such a value of a column.
 pub(super) fn remedies_for(reason: Unrepresentable, column: &str, way: Way) -> Vec<Remedy> {
     let other = match way {
         Way::Bytes => DataType::Binary,
-        Way::Text | Way::Null => DataType::Utf8,
+        Way::Text | Way::Null | Way::Key => DataType::Utf8,
     };
     let data_type = |data_type| vec![Remedy::data_type(column, &data_type)];
     match reason {
@@ -278,7 +280,9 @@ pub(super) fn remedies_for(reason: Unrepresentable, column: &str, way: Way) -> V
         | Unrepresentable::InvalidUtf8
         | Unrepresentable::Srid => data_type(DataType::Binary),
         Unrepresentable::MoneyScale => data_type(DataType::Decimal128(19, 2)),
+        Unrepresentable::TooLarge if way == Way::Key => Vec::new(),
         Unrepresentable::TooLarge => vec![Remedy::null(column)],
+        _ if way == Way::Key => data_type(other),
         _ => vec![Remedy::data_type(column, &other), Remedy::null(column)],
     }
 }

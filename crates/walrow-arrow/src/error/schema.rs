@@ -94,6 +94,12 @@ pub enum SchemaError {
     MissingColumnType,
     /// The column's type cannot become the requested Arrow type.
     Conversion(Conversion),
+    /// The column identifies rows, and different values may be equal in the requested Arrow type.
+    #[non_exhaustive]
+    KeyType {
+        /// The type.
+        data_type: DataType,
+    },
     /// The column's type consists of too many types.
     #[non_exhaustive]
     TypeLimit {
@@ -217,6 +223,13 @@ impl fmt::Display for SchemaError {
             }
             Self::MissingColumnType => "no PostgreSQL column becomes its type in the schema",
             Self::Conversion(conversion) => return conversion.fmt(f),
+            Self::KeyType { data_type } => {
+                return write!(
+                    f,
+                    "is a column of the key, and two keys of the table may be equal as {}",
+                    ArrowTypeName(data_type)
+                );
+            }
             Self::TypeLimit { limit, in_schema } => {
                 let advice = if *in_schema {
                     "; declare it as string in the schema to read it as the server's text"

@@ -37,11 +37,13 @@ enum Kind {
 
 impl Choices {
     pub(super) fn new(pg_type: Arc<dyn PgType>, target: Target) -> Self {
+        // The text of one value may be the binary form of another.
+        let bytes = Form::raw().exactly(pg_type.is_plain_text() || pg_type.is_unknown());
         Self {
             target,
             list: Vec::new(),
             text: Form::written(pg_type, target.encoding),
-            bytes: Form::raw(),
+            bytes,
             text_extension: None,
             bytes_extension: None,
         }

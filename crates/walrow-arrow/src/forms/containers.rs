@@ -17,7 +17,7 @@ const MAX_DEPTH: u8 = 5;
 /// The form of a type as a string or as bytes.
 fn text(pg_type: Arc<dyn PgType>, data_type: &DataType, target: Target) -> Form {
     let form = if is_bytes(data_type) {
-        Form::raw()
+        Form::raw().exactly(false)
     } else {
         Form::written(pg_type, target.encoding)
     };

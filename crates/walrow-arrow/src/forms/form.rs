@@ -26,6 +26,8 @@ pub(crate) struct Form {
     /// Whether a value can be much larger than its cell.
     expands: bool,
     extension: Option<Extension>,
+    /// Whether different values stay different.
+    exact: bool,
     build: Arc<Build>,
 }
 
@@ -54,6 +56,7 @@ impl Form {
             row_bytes,
             expands: false,
             extension: None,
+            exact: true,
             build: Arc::new(build),
         }
     }
@@ -183,6 +186,7 @@ impl Form {
             data_type = DataType::List(Arc::new(Field::new("item", data_type, true)));
         }
         let expands = element.expands || element.row_bytes > SMALL_ELEMENT_BYTES;
+        let exact = element.exact;
         let element = element.clone();
         Self::new(data_type, 4, move |data_type, new| {
             let mut item = data_type;
@@ -196,6 +200,7 @@ impl Form {
             Typed::boxed(cell(), store, data_type, new)
         })
         .expanding(expands)
+        .exactly(exact)
     }
 
     /// A struct for each cell, with a column for each field.
@@ -212,6 +217,7 @@ impl Form {
             .map(|(name, form)| (Field::new(name, form.data_type.clone(), true), form))
             .unzip();
         let expands = forms.iter().any(|form| form.expands);
+        let exact = forms.iter().all(|form| form.exact);
         let row_bytes = forms.iter().map(|form| form.row_bytes);
         let row_bytes = row_bytes.fold(1, usize::saturating_add);
         let data_type = DataType::Struct(fields.into());
@@ -227,6 +233,7 @@ impl Form {
             Typed::boxed(cell(), store, data_type, new)
         })
         .expanding(expands)
+        .exactly(exact)
     }
 
     /// A map of text to text.
@@ -242,6 +249,12 @@ impl Form {
     /// Sets whether a value can be much larger than its cell.
     pub(crate) fn expanding(mut self, expands: bool) -> Self {
         self.expands = expands;
+        self
+    }
+
+    /// Sets whether different values stay different.
+    pub(crate) fn exactly(mut self, exact: bool) -> Self {
+        self.exact = exact;
         self
     }
 
@@ -266,6 +279,10 @@ impl Form {
 
     pub(crate) const fn expands(&self) -> bool {
         self.expands
+    }
+
+    pub(crate) const fn is_exact(&self) -> bool {
+        self.exact
     }
 
     pub(crate) const fn extension(&self) -> Option<&Extension> {

@@ -132,7 +132,7 @@ types! {
             Some(Form::fixed_as::<Decimal256Type, _>(decimal, data_type.clone()))
         })
         // It rounds to the nearest value, so no profile chooses it.
-        .asked(Form::fixed::<Float64Type, _>(NumericFloat));
+        .asked(Form::fixed::<Float64Type, _>(NumericFloat).exactly(false));
     };
     Money(_, to) => to.family("decimal128(p, s) with the scale of the server's lc_monetary", |data_type| {
         decimal128_of(data_type).map(|it| decimal128(MoneyDecimal(it), it))

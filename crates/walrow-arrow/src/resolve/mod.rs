@@ -44,6 +44,7 @@ pub(crate) struct Resolver {
     columns: Option<Vec<String>>,
     unrepresentable: OnUnrepresentable,
     column_unrepresentable: HashMap<String, OnUnrepresentable>,
+    pub(crate) keys: Arc<[String]>,
 }
 
 impl Resolver {
@@ -56,6 +57,7 @@ impl Resolver {
             columns: options.columns.clone(),
             unrepresentable: options.unrepresentable,
             column_unrepresentable: options.column_unrepresentable.clone(),
+            keys: Arc::clone(&options.keys),
         }
     }
 
@@ -137,6 +139,17 @@ impl Resolver {
                 })?
             }
         };
+        if !form.is_exact() && self.is_key(column) {
+            let table = relation.to_string();
+            let text = Remedy::data_type(&format!("{table}.{}", column.name), &DataType::Utf8);
+            let data_type = form.data_type().clone();
+            return Err(
+                Error::new(ErrorKind::Schema(SchemaError::KeyType { data_type }))
+                    .with_remedies([text])
+                    .in_table(&table)
+                    .in_column(&column.name),
+            );
+        }
         let mut metadata = HashMap::from([
             ("pg.oid".to_owned(), column.type_oid.to_string()),
             ("pg.typmod".to_owned(), column.type_modifier.to_string()),
@@ -185,10 +198,18 @@ impl Resolver {
     /// The policy for a column's values that Arrow cannot hold.
     pub(crate) fn policy(&self, relation: &Relation, column: &Column) -> OnUnrepresentable {
         let policies = &self.column_unrepresentable;
-        for_column(policies, relation, &column.name)
+        let policy = for_column(policies, relation, &column.name)
             .or_else(|| for_type(policies, &self.catalog, column))
             .copied()
-            .unwrap_or(self.unrepresentable)
+            .unwrap_or(self.unrepresentable);
+        match policy {
+            OnUnrepresentable::Null if self.is_key(column) => OnUnrepresentable::Error,
+            policy => policy,
+        }
+    }
+
+    fn is_key(&self, column: &Column) -> bool {
+        self.keys.iter().any(|key| **key == *column.name)
     }
 
     /// Rejects a `types` entry whose Arrow type no column can have, or none that its key names.

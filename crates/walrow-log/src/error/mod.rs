@@ -212,6 +212,17 @@ pub enum ErrorKind {
         /// The LSN where the last changes of the other table end, at the latest.
         lsn: Lsn,
     },
+    /// The target has other rows than those that the net changes are for.
+    OtherTarget {
+        /// The part of its checkpoint that differs, as `"key"`.
+        what: &'static str,
+        /// What its checkpoint has.
+        target: String,
+        /// What the log has.
+        log: String,
+    },
+    /// The text is not a [`NetCheckpoint`](crate::NetCheckpoint).
+    Checkpoint,
     /// Rows of the table were erased in the range, perhaps the delete of a row that the target has.
     Erased {
         /// The table, as `schema.name`.
@@ -238,7 +249,7 @@ impl ErrorKind {
             Self::Damaged { .. } => "damaged",
             Self::Missing { .. } => "missing",
             Self::Absent => "absent",
-            Self::Pruned { .. } => "pruned",
+            Self::Pruned { .. } | Self::NotLoaded { .. } => "pruned",
             Self::Held { .. } => "held",
             Self::NoReader { .. } => "no_reader",
             Self::ReaderName => "reader_name",
@@ -263,9 +274,10 @@ impl ErrorKind {
             Self::NoTable => "no_table",
             Self::Ambiguous { .. } => "ambiguous",
             Self::TooEarly { .. } => "too_early",
-            Self::NotLoaded { .. } => "not_loaded",
             Self::Incomplete { gap, .. } => gap.code(),
             Self::OtherTable { .. } => "other_table",
+            Self::OtherTarget { .. } => "other_target",
+            Self::Checkpoint => "checkpoint",
             Self::Erased { .. } => "erased",
             Self::NetPart => "net_part",
             Self::Stream(_) => "stream",
@@ -638,6 +650,14 @@ impl fmt::Display for ErrorKind {
                 f.write_str("a transaction is prepared, and may have rows that are to be erased")
             }
             Self::ReadOnly => f.write_str("the log can only be read here"),
+            Self::OtherTarget { what, target, log } => write!(
+                f,
+                "the target has another {what}, {}, and the log has {}: empty the target, and begin \
+                 at 0/0",
+                Printable(target),
+                Printable(log)
+            ),
+            Self::Checkpoint => f.write_str("the text is not the checkpoint of a target"),
             Self::Busy => f.write_str("another process changes the log's readers or segments"),
             Self::Interrupted => f.write_str("it was interrupted"),
             Self::Locked => f.write_str("another process writes to the log"),

@@ -256,7 +256,7 @@ impl Log {
 
     /// Reads segments up to an end. Calls a function at the end of each transaction, with the wanted
     /// relations that it changed.
-    fn visit(
+    pub(super) fn visit(
         &self,
         chain: &[Segment],
         end: Option<End>,

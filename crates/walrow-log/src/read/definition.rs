@@ -2,11 +2,13 @@
 //! has columns.
 
 use crate::error::Error;
-use crate::read::log::Log;
+use crate::format::version::TableVersion;
+use crate::read::log::{Log, chains};
 use crate::read::resolve::PlanReader;
 use crate::read::table_changes::failed;
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use walrow_stream::{Assembler, CatalogColumn, CatalogTable, Event, Net, Relation};
+use walrow_stream::{Assembler, CatalogColumn, CatalogTable, End, Event, Net, Relation};
 use walrow_wire::{Framing, Lsn, Oid, ReplicaIdentity};
 
 /// A definition of a table, and a segment that uses it.
@@ -43,6 +45,56 @@ impl Log {
             relation,
             stream: self.read_segments([segment]),
         })
+    }
+}
+
+impl Log {
+    /// The versions of a table that its changes between two LSNs use, as places in
+    /// [`Log::versions`](crate::Log::versions), in the order of their last use. Without changes
+    /// in between, the last version before.
+    ///
+    /// # Errors
+    /// A segment is damaged, or the store failed.
+    pub fn versions_between(&self, oid: Oid, start: Lsn, end: Lsn) -> Result<Vec<usize>, Error> {
+        let mut used: BTreeMap<usize, Lsn> = BTreeMap::new();
+        let mut before: Option<(Lsn, usize)> = None;
+        let mut note = |version: usize, last: Lsn| {
+            if last > start {
+                let known = used.entry(version).or_insert(last);
+                *known = last.max(*known);
+            } else {
+                before = before.max(Some((last, version)));
+            }
+        };
+        for chain in chains(self.segments()) {
+            let tables = chain.iter().flat_map(|segment| &segment.tables);
+            let mut tables = tables.filter(|it| self.is_of(it.version, oid)).peekable();
+            let is_after = chain.first().is_none_or(|head| head.start >= end);
+            if is_after || tables.peek().is_none() {
+                continue;
+            }
+            if chain.last().is_some_and(|last| last.end <= end) {
+                tables.for_each(|it| note(it.version, it.last));
+                continue;
+            }
+            // The index does not say where each version begins.
+            let is_wanted = |it: &Relation| it.oid == oid;
+            let at_end = Some(End::Lsn(end));
+            self.visit(chain, at_end, &is_wanted, &mut |transaction, changed| {
+                for relation in changed {
+                    let version = TableVersion::from(&**relation);
+                    if let Some(place) = self.versions().iter().position(|it| **it == version) {
+                        note(place, transaction.end_lsn);
+                    }
+                }
+            })?;
+        }
+        if used.is_empty() {
+            return Ok(before.into_iter().map(|(_, version)| version).collect());
+        }
+        let mut found: Vec<_> = used.into_iter().collect();
+        found.sort_unstable_by_key(|(version, last)| (*last, *version));
+        Ok(found.into_iter().map(|(version, _)| version).collect())
     }
 }
 

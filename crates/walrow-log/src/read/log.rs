@@ -176,22 +176,29 @@ impl Log {
         Ok(names)
     }
 
-    /// The names of segments that together have each relation version of the wanted tables.
-    pub fn examples(&self, wants: &dyn Fn(&TableVersion) -> bool) -> Vec<SegmentName> {
+    /// The names of segments that together have each relation version of the wanted tables, as
+    /// transactions after an LSN use it: types may have other definitions before. Without such
+    /// transactions, those before.
+    pub fn examples(&self, wants: &dyn Fn(&TableVersion) -> bool, after: Lsn) -> Vec<SegmentName> {
         let wanted = self.index.versions.iter().map(|version| wants(version));
         let mut missing: Vec<bool> = wanted.collect();
         let mut has_missing = |segment: &Segment| {
             let mut found = false;
-            for table in &segment.tables {
+            for table in segment.tables.iter().filter(|it| it.last > after) {
                 if let Some(missing) = missing.get_mut(table.version) {
                     found |= std::mem::take(missing);
                 }
             }
             found
         };
-        chains(&self.index.segments)
+        let chains = chains(&self.index.segments);
+        let names: Vec<_> = chains
             .flat_map(|chain| of_chain(chain, &mut has_missing))
-            .collect()
+            .collect();
+        if names.is_empty() && after.is_valid() {
+            return self.examples(wants, Lsn::INVALID);
+        }
+        names
     }
 
     /// The segments, beginning with the segment that has the first transaction after this LSN.

@@ -3,6 +3,7 @@
 pub(crate) mod as_of;
 pub(crate) mod definition;
 pub(crate) mod log;
+pub(crate) mod net_checkpoint;
 pub(crate) mod reached;
 pub(crate) mod read_ahead;
 pub(crate) mod recount;

@@ -212,8 +212,11 @@ impl Log {
         Ok(())
     }
 
-    /// The end of the last load of a table in a range.
-    fn last_load(&self, oid: Oid, start: Lsn, at: Lsn) -> Result<Option<Lsn>, Error> {
+    /// The end of the last load of a table between two LSNs.
+    ///
+    /// # Errors
+    /// A segment is damaged, or the store failed.
+    pub fn last_load(&self, oid: Oid, start: Lsn, at: Lsn) -> Result<Option<Lsn>, Error> {
         let mut last = None;
         let is_there = |segment: &Segment| segment.end > start && segment.start < at;
         for chain in chains(self.segments()) {

@@ -265,7 +265,19 @@ impl<'a> Filter<'a> {
             frame.extend_from_slice(peek.frame());
         } else {
             let new = new.filter(|_| keeps_new);
-            let new = new.map(|new| Tuple::encoded(table.cells(new), &mut new_cells));
+            let new = new.map(|new| {
+                // A whole old image has the values that were not sent again.
+                let mut before = match old {
+                    Some(OldTuple::Full(old)) if !is_update => Some(table.cells(old)),
+                    _ => None,
+                };
+                let cells = table.cells(new).map(|cell| {
+                    let old = before.as_mut().and_then(Iterator::next);
+                    let is_kept = cell == Cell::Unchanged;
+                    old.filter(|_| is_kept).unwrap_or(cell)
+                });
+                Tuple::encoded(cells, &mut new_cells)
+            });
             let old = old.filter(|_| keeps_old).map(|old| {
                 let tuple = Tuple::encoded(table.cells(old.tuple()), &mut old_cells);
                 match old {

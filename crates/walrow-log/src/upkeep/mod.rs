@@ -11,8 +11,10 @@ pub(crate) mod retention;
 use crate::error::Error;
 use crate::read::log::Log;
 use crate::store::Store;
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::sync::Arc;
+use walrow_wire::Oid;
 
 /// Registers the readers of a log, and removes and merges its segments. Any number of readers and
 /// a writer may use the log meanwhile.
@@ -36,6 +38,8 @@ use std::sync::Arc;
 pub struct Upkeep {
     store: Arc<dyn Store>,
     log: Log,
+    /// Tables that left: their loads hold nothing back.
+    left: BTreeSet<Oid>,
 }
 
 impl Upkeep {
@@ -45,7 +49,13 @@ impl Upkeep {
     /// As [`Log::open`].
     pub fn open(store: Arc<dyn Store>) -> Result<Self, Error> {
         let log = Log::open(store.clone())?;
-        Ok(Self { store, log })
+        let left = BTreeSet::new();
+        Ok(Self { store, log, left })
+    }
+
+    /// Sets the tables that are not published any more, so that their last loads hold no segments.
+    pub fn set_left(&mut self, oids: impl IntoIterator<Item = Oid>) {
+        self.left = oids.into_iter().collect();
     }
 
     /// Looks for segments that were published since, as [`Log::follow`].

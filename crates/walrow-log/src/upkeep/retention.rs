@@ -5,7 +5,8 @@
 //! segments   ─┬────────┬────────┬────────┬────────┬─►
 //!             │  old   │  old   │  old   │        │
 //!            start     ▲                 ▲        end
-//!                      │ a hold: a reader's position, or the segment before a table's last load
+//!                      │ a hold: a reader's position, or without one, the segment before a table's
+//!                      │ last load
 //!                      └─ removed segments end here, and not here ─┘ where age and size say
 //! ```
 
@@ -130,19 +131,24 @@ impl Upkeep {
         Ok(holds)
     }
 
-    /// The readers and loads that need segments, the most restrictive first.
+    /// The readers that need segments, the most restrictive first. Without a reader, the last load
+    /// of each table. Readers that are past a load have its rows, and a new reader loads the
+    /// table again.
     ///
     /// # Errors
     /// A record of a reader is damaged, or the store failed.
     pub fn holds(&self) -> Result<Vec<Hold>, Error> {
-        let readers = self.readers()?.into_iter().map(Hold::from);
-        let mut holds: Vec<_> = readers.chain(self.last_loads()).collect();
+        let readers = self.readers()?.into_iter();
+        let mut holds: Vec<_> = readers.map(Hold::from).collect();
+        if holds.is_empty() {
+            holds = self.last_loads();
+        }
         holds.sort_by_key(Hold::position);
         Ok(holds)
     }
 
     /// The last load of each table. A load is not needed if another table has the name of its table
-    /// since.
+    /// since, or if the table left.
     fn last_loads(&self) -> Vec<Hold> {
         let mut loads: BTreeMap<Oid, Lsn> = BTreeMap::new();
         let mut names: BTreeMap<Oid, (Lsn, &str, &str)> = BTreeMap::new();
@@ -153,7 +159,7 @@ impl Upkeep {
                     continue;
                 };
                 let (oid, schema, name) = (version.oid, &*version.schema, &*version.name);
-                if table.loaded.is_some() {
+                if table.loaded.is_some() && !self.left.contains(&oid) {
                     loads.insert(oid, segment.start);
                 }
                 let known = names.entry(oid).or_insert((table.last, schema, name));

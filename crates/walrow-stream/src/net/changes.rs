@@ -8,7 +8,7 @@ use crate::net::layout::Layout;
 use crate::net::options::{Deletes, NetOptions, Truncates};
 use crate::net::record::{Head, Row};
 use crate::net::stored::{Keep, over};
-use crate::net::table::{Table, cell_at, unsent};
+use crate::net::table::{Table, cell_at, is_binary, unsent};
 use crate::net::tally::Barrier;
 use crate::net::target::Target;
 use crate::transaction::{RowChange, Truncate};
@@ -124,6 +124,14 @@ impl Changes {
     /// Applies a row change.
     pub(super) fn row(&mut self, table: &mut Table, row: RowChange<'_>) -> Result<(), NetError> {
         self.events = self.events.saturating_add(1);
+        table.has_binary = table.has_binary
+            || match row {
+                RowChange::Insert { new } => is_binary(new),
+                RowChange::Update { old, new } => {
+                    is_binary(new) || old.is_some_and(|old| is_binary(old.tuple()))
+                }
+                RowChange::Delete { old } => is_binary(old.tuple()),
+            };
         let mut scratch = self.scratch.take().unwrap_or_default();
         let applied = match row {
             RowChange::Insert { new } => self.insert(table, new, &mut scratch),

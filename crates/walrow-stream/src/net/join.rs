@@ -222,6 +222,7 @@ impl NetJoin {
             return Err(NetError::Part);
         }
         table.commit_lsn = Lsn(header.lsn);
+        table.has_binary = true;
         table.time = header.time();
         table.catalog.extend(&header.catalog);
         changes.clears |= header.clears;

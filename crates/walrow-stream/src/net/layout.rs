@@ -259,7 +259,7 @@ impl Layout {
         let steps = (0..columns.len()).map(|at| (at < known).then_some(at));
         let steps: Box<[_]> = steps.collect();
         united.columns = columns.into();
-        if !retyped.is_empty() {
+        if !retyped.is_empty() && table.has_binary {
             as_texts(table, &retyped)?;
         }
         if table.heap.is_empty() {

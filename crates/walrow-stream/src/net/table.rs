@@ -20,6 +20,8 @@ pub(super) struct Table {
     pub(super) identity: Identity,
     pub(super) versions: Versions,
     pub(super) heap: Heap,
+    /// Whether a stored row may have a binary cell.
+    pub(super) has_binary: bool,
     pub(super) catalog: Catalog,
     /// Whether the current transaction is a load.
     pub(super) loads: bool,
@@ -40,6 +42,7 @@ impl Table {
             identity: Identity::new(),
             versions: Versions::default(),
             heap: Heap::new(None, DEFAULT_MEMORY),
+            has_binary: false,
             catalog: Catalog::default(),
             loads: false,
             commit_lsn: Lsn::INVALID,
@@ -115,6 +118,11 @@ impl Table {
 /// The cell at a place.
 pub(super) fn cell_at(row: Tuple<'_>, place: usize) -> Cell<'_> {
     row.cells().nth(place).unwrap_or(Cell::Null)
+}
+
+/// Whether a cell is binary.
+pub(super) fn is_binary(row: Tuple<'_>) -> bool {
+    row.cells().any(|cell| matches!(cell, Cell::Binary(_)))
 }
 
 /// The first column without a value.

@@ -14,10 +14,21 @@ type Places = Box<[Option<usize>]>;
 
 /// The versions of a table.
 #[derive(Debug, Default)]
-pub(super) struct Versions(Vec<Stored>);
+pub(super) struct Versions {
+    all: Vec<Stored>,
+    /// The versions that differ, in their order: a definition may come back any number of times.
+    distinct: Vec<usize>,
+}
 
 #[derive(Debug)]
-struct Stored {
+enum Stored {
+    Distinct(Shape),
+    /// Rows of this version become rows of the last version in the same way as those of an earlier one.
+    SameAs(usize),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Shape {
     columns: u16,
     /// `None` if the version has the columns of the last version.
     places: Option<Places>,
@@ -26,35 +37,65 @@ struct Stored {
 impl Versions {
     /// Begins again with one version, which has this number of columns.
     pub(super) fn begin(&mut self, columns: usize) {
-        self.0.clear();
-        self.0.push(Stored::new(columns));
+        self.all.clear();
+        self.distinct.clear();
+        self.push(columns);
+    }
+
+    fn push(&mut self, columns: usize) {
+        self.distinct.push(self.all.len());
+        self.all.push(Stored::Distinct(Shape {
+            columns: u16::try_from(columns).unwrap_or(u16::MAX),
+            places: None,
+        }));
     }
 
     /// The number of the last version.
     pub(super) fn last(&self) -> Version {
-        let last = self.0.len().saturating_sub(1);
+        let last = self.all.len().saturating_sub(1);
         Version::try_from(last).unwrap_or(Version::MAX)
     }
 
     /// Adds a version, whose columns were at these places of the version before.
     pub(super) fn add(&mut self, columns: usize, step: &Places) {
-        for stored in &mut self.0 {
-            stored.places = Some(match &stored.places {
+        let mut known = HashMap::new();
+        let all = &mut self.all;
+        self.distinct.retain(|&number| {
+            let Some(Stored::Distinct(shape)) = all.get_mut(number) else {
+                return false;
+            };
+            shape.places = Some(match &shape.places {
                 None => step.clone(),
                 Some(places) => {
                     let places = step.iter().map(|place| *places.get((*place)?)?);
                     places.collect()
                 }
             });
+            let first = *known.entry(shape.clone()).or_insert(number);
+            if first != number
+                && let Some(stored) = all.get_mut(number)
+            {
+                *stored = Stored::SameAs(first);
+            }
+            first == number
+        });
+        self.push(columns);
+    }
+
+    fn shape(&self, version: Version) -> Option<&Shape> {
+        let mut number = usize::try_from(version).ok()?;
+        loop {
+            match self.all.get(number)? {
+                Stored::Distinct(shape) => return Some(shape),
+                // An earlier one.
+                Stored::SameAs(first) => number = *first,
+            }
         }
-        self.0.push(Stored::new(columns));
     }
 
     /// Whether rows of this version have the columns of the last version.
     pub(super) fn is_last(&self, version: Version) -> bool {
-        let place = usize::try_from(version).ok();
-        let stored = place.and_then(|place| self.0.get(place));
-        stored.is_some_and(|stored| stored.places.is_none())
+        self.shape(version).is_some_and(|it| it.places.is_none())
     }
 
     /// The cells of a stored row, as a row of the last version: in `out`, unless they are the same.
@@ -67,9 +108,9 @@ impl Versions {
         missing: Cell<'_>,
         out: &'a mut Vec<u8>,
     ) -> Option<Tuple<'a>> {
-        let stored = self.0.get(usize::try_from(version).ok()?)?;
-        let row = Tuple::of(stored.columns, cells)?;
-        let Some(places) = &stored.places else {
+        let shape = self.shape(version)?;
+        let row = Tuple::of(shape.columns, cells)?;
+        let Some(places) = &shape.places else {
             return Some(row);
         };
         let cells: Vec<Cell<'_>> = row.cells().collect();
@@ -79,15 +120,6 @@ impl Versions {
             cell.unwrap_or(&missing).encode(out);
         }
         Tuple::of(u16::try_from(places.len()).ok()?, out)
-    }
-}
-
-impl Stored {
-    fn new(columns: usize) -> Self {
-        Self {
-            columns: u16::try_from(columns).unwrap_or(u16::MAX),
-            places: None,
-        }
     }
 }
 
@@ -213,5 +245,44 @@ fn is_kept(before: &Column, after: &Column) -> bool {
             let grows = [VARCHAR, VARBIT].contains(&oid) || TIMES.contains(&oid);
             grows && after >= before
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_of_equal_versions_become_rows_of_the_last_one() {
+        let encoded = |cells: &[Cell<'_>]| {
+            let mut out = Vec::new();
+            for cell in cells {
+                cell.encode(&mut out);
+            }
+            out
+        };
+        let (one, two, three) = (Cell::Text(b"1"), Cell::Text(b"2"), Cell::Text(b"3"));
+        let without: Places = Box::new([Some(0), Some(1)]);
+        let with: Places = Box::new([Some(0), Some(1), None]);
+        let mut versions = Versions::default();
+        versions.begin(2);
+        for number in 1..2_000 {
+            let step = if number % 2 == 1 { &with } else { &without };
+            versions.add(step.len(), step);
+            assert!(versions.distinct.len() <= 4, "{:?}", versions.distinct);
+        }
+        // A later step moves the columns of all of them.
+        let moved: Places = Box::new([Some(2), Some(0)]);
+        versions.add(2, &moved);
+        for version in 0..2_000 {
+            let cells = [one, two, three];
+            let cells = cells.get(..2 + usize::from(version % 2 == 1)).unwrap();
+            let (cells, mut out) = (encoded(cells), Vec::new());
+            let row = versions.project(version, &cells, Cell::Null, &mut out);
+            // Only the last version with a third column has the one that is left.
+            let last = if version == 1_999 { three } else { Cell::Null };
+            assert_eq!(row.unwrap().bytes(), encoded(&[last, one]), "{version}");
+        }
+        assert!(versions.is_last(2_000) && !versions.is_last(1_999));
     }
 }

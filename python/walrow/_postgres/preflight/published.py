@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 
-from walrow._postgres.published import PUBLISHED
+from walrow._postgres.published import CHILDREN, PUBLISHED
 from walrow._postgres.session import records
 
 
@@ -40,6 +40,8 @@ class CheckedTable(NamedTuple):
         may_select: Whether the role may read the rows.
         unsent: Generated columns that are not sent, as SQL.
         lists_differ: Whether the publications publish different columns of it.
+        lacks: The operations that no publication publishes.
+        children: Tables that inherit from it, as SQL, by OID.
     """
 
     oid: int
@@ -50,6 +52,8 @@ class CheckedTable(NamedTuple):
     may_select: bool
     unsent: list[str]
     lists_differ: bool
+    lacks: list[str]
+    children: dict[str, str]
 
 
 class WithoutSend(NamedTuple):
@@ -142,11 +146,16 @@ unsent (oid, columns) AS (
             OR NOT coalesce(p.columns ? a.attname::text, false))
     GROUP BY a.attrelid
 ),
-sent (oid, publications, needs_identity, lists) AS (
-    SELECT oid, jsonb_agg(DISTINCT quote_ident(publication)), bool_or(needs_identity),
-        count(DISTINCT columns)
-    FROM published
-    GROUP BY oid
+sent (oid, publications, needs_identity, lists, lacks) AS (
+    SELECT p.oid, jsonb_agg(DISTINCT quote_ident(p.publication)), bool_or(p.needs_identity),
+        count(DISTINCT p.columns), to_jsonb(array_remove(ARRAY[
+            CASE WHEN NOT bool_or(b.pubinsert) THEN 'insert' END,
+            CASE WHEN NOT bool_or(b.pubupdate) THEN 'update' END,
+            CASE WHEN NOT bool_or(b.pubdelete) THEN 'delete' END,
+            CASE WHEN NOT bool_or(b.pubtruncate) THEN 'truncate' END], NULL))
+    FROM published p
+    JOIN pg_publication b ON b.pubname = p.publication
+    GROUP BY p.oid
 )
 SELECT jsonb_build_object(
     'oid', s.oid::bigint,
@@ -155,10 +164,13 @@ SELECT jsonb_build_object(
     'identity', i.value,
     'leaves', coalesce(l.value, '[]'),
     'lists_differ', s.lists > 1,
+    'lacks', s.lacks,
+    'children', {CHILDREN},
     'may_select', has_table_privilege(s.oid, 'SELECT'),
     'unsent', coalesce(u.columns, '[]')
 )::text
 FROM sent s
+JOIN pg_class c ON c.oid = s.oid
 JOIN identity i ON i.oid = s.oid
 LEFT JOIN leaves l ON l.root = s.oid
 LEFT JOIN unsent u ON u.oid = s.oid

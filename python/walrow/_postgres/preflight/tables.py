@@ -25,6 +25,8 @@ def check_tables(
     yield from _roots(published)
     yield from _generated(published, major)
     yield from _select(published, role)
+    yield from _operations(published)
+    yield from _children(published)
 
 
 def check_binary(columns: Sequence[WithoutSend]) -> Iterator[Finding]:
@@ -143,6 +145,46 @@ def _select(published: Sequence[CheckedTable], role: str) -> Iterator[Finding]:
         )
         sql = f"GRANT SELECT ON {', '.join(names)} TO {role};"
         yield Finding("select-privilege", "note", text, sql)
+
+
+def _operations(published: Sequence[CheckedTable]) -> Iterator[Finding]:
+    found: dict[tuple[str, ...], list[CheckedTable]] = {}
+    for table in published:
+        if table.lacks:
+            found.setdefault(tuple(table.lacks), []).append(table)
+    for lacks, tables in found.items():
+        names = [table.identity.quoted for table in tables]
+        text = (
+            f"no publication publishes {', '.join(lacks)} of {listed(names)}: the server never "
+            "sends these changes, and what is made of the log differs from the tables"
+        )
+        sql = "\n".join(
+            f"ALTER PUBLICATION {name} SET (publish = 'insert, update, delete, truncate');"
+            for name in dict.fromkeys(
+                it for table in tables for it in table.publications
+            )
+        )
+        yield Finding("publication-operations", "warning", text, sql)
+
+
+def _children(published: Sequence[CheckedTable]) -> Iterator[Finding]:
+    sent = {str(table.oid) for table in published}
+    for table in published:
+        if not table.children:
+            continue
+        name = table.identity.quoted
+        text = (
+            f"{name} has children by inheritance: {listed(table.children.values())}. A load and "
+            f"changes of {name} have only its own rows, as the server sends rows of children under "
+            "their names, also of those that come later only if they are published: use partitions, "
+            f"or accept that with walrow log accept LOG {name} --reason inherited"
+        )
+        sql = "\n".join(
+            f"ALTER PUBLICATION {table.publications[0]} ADD TABLE ONLY {child};"
+            for oid, child in table.children.items()
+            if oid not in sent
+        )
+        yield Finding("inheritance", "warning", text, sql or None)
 
 
 def _full(tables: Iterable[str]) -> str:

@@ -39,6 +39,16 @@ class DeltaTarget(Target):
         "DELTA_CONCURRENT|DELTA_(METADATA|PROTOCOL)_CHANGED"
         "|Concurrent(Transaction|Append|Delete|Write)|(Metadata|Protocol)Changed"
     )
+    # The columns that its MERGE adds to rows.
+    reserved = frozenset(
+        {
+            "_file_name_",
+            "_row_dropped_",
+            "_row_id_",
+            "_source_row_present_",
+            "_target_row_present_",
+        }
+    )
     fed = frozenset({"_change_type", "_commit_timestamp", "_commit_version"})
     has_path_values = True
 

@@ -45,9 +45,14 @@ class IcebergTarget(Target):
     """An Iceberg table, by its name with its catalog."""
 
     conflicts = f"{_STALE}|AlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"
-    # Its metadata columns: with such a name, a table can be created, and not be merged into.
+    # Its metadata columns, and those that Spark's MERGE adds to rows: with such a name, a table can be
+    # created, and its MERGE fails, or gives the column other values.
     reserved = frozenset(
         {
+            "__row_from_source",
+            "__row_from_target",
+            "__row_id",
+            "__row_operation",
             "_deleted",
             "_file",
             "_last_updated_sequence_number",

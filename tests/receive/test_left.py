@@ -1,0 +1,406 @@
+"""Tables that leave, get other names, or have children: what a log says of them after a look."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import psycopg
+import pyarrow as pa
+import pytest
+
+import walrow
+from servers import EmbeddedServer
+from servers.receiving import end_of_wal
+from walrow._run.status import status_of
+from walrow.log import Absence, Ruling, Why
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
+
+Rows = list[dict[str, Any]]
+T = "CREATE TABLE t (id int PRIMARY KEY, v text)"
+OLD = "INSERT INTO t VALUES (1, 'old')"
+NEW = "INSERT INTO t VALUES (7, 'new')"
+SWAP = (
+    "BEGIN; ALTER TABLE t RENAME TO x; ALTER TABLE n RENAME TO t;"
+    " ALTER TABLE x RENAME TO n; COMMIT"
+)
+
+
+class World:
+    """A database, and the log of its changes."""
+
+    def __init__(self, dsn: str, log: Path, name: str) -> None:
+        self.dsn, self.path, self._name = dsn, log, name
+        self._conn = psycopg.connect(dsn, autocommit=True)
+        #: Positions of the server, with the rows of its tables then, by name.
+        self.points: list[tuple[walrow.Lsn, dict[str, Rows]]] = []
+
+    def sql(self, *statements: str) -> None:
+        for statement in statements:
+            self._conn.execute(statement.encode())
+
+    def take(self, **options: Any) -> None:
+        """Receives what is committed, and looks."""
+        options = {"publications": "p", "until": "now", "create": True} | options
+        walrow.receive(self.dsn, log=self.path, slot=self._name, **options)
+        self.points.append((walrow.Lsn(end_of_wal(self.dsn)), self.rows()))
+
+    def load(self, *tables: str) -> None:
+        walrow.load(list(tables), log=self.path, wait=False)
+        self.take()
+
+    @property
+    def log(self) -> walrow.Log:
+        return walrow.Log(self.path)
+
+    def rows(self) -> dict[str, Rows]:
+        """The rows of the server's tables."""
+        query = "SELECT relname::text FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+        found = {}
+        for (name,) in self._conn.execute(query).fetchall():
+            cursor = self._conn.execute(f'TABLE "{name}" ORDER BY 1'.encode())
+            names = [it.name for it in cursor.description or ()]
+            found[name] = [dict(zip(names, row, strict=True)) for row in cursor]
+        return found
+
+    def oid(self, name: str) -> int:
+        (found,) = self._conn.execute(f"SELECT '{name}'::regclass::oid").fetchone() or (
+            0,
+        )
+        return int(found)
+
+    def state(self, name: Any, **options: Any) -> Rows:
+        found = self.log.state(name, **options).to_pyarrow().to_pylist()
+        return sorted(found, key=lambda row: row["id"])
+
+    def net(self, name: Any) -> Rows:
+        found = self.log.net(name).to_pyarrow().to_pylist()
+        rows = [
+            {key: value for key, value in row.items() if not key.startswith("_")}
+            for row in found
+            if row["id"] is not None
+        ]
+        return sorted(rows, key=lambda row: row["id"])
+
+    def close(self) -> None:
+        self.sql(f"SELECT pg_drop_replication_slot('{self._name}')")
+        self._conn.close()
+
+
+@pytest.fixture
+def world(server: EmbeddedServer, tmp_path: Path) -> Iterator[World]:
+    with server.database("left") as database:
+        found = World(server.dsn_of(database), tmp_path / "log", f"s_{database}")
+        yield found
+        found.close()
+
+
+class Case(NamedTuple):
+    """Statements before the log, and steps with a look after each.
+
+    Attributes:
+        publication: What the publication is for.
+        before: The statements before the slot.
+        steps: The steps.
+        exact: The names whose rows at the end are known without a load.
+    """
+
+    publication: str
+    before: list[str]
+    steps: list[list[str]]
+    exact: set[str]
+
+
+N = ["CREATE TABLE n (id int PRIMARY KEY, v text)", "INSERT INTO n VALUES (2, 'n')"]
+CASES = {
+    "blue, green, and the old one dropped": Case(
+        "ALL TABLES",
+        [T, *N],
+        [[OLD], [SWAP, "DROP TABLE n"]],
+        {"t"},
+    ),
+    "two names swapped, at once after a change": Case(
+        "ALL TABLES", [T, *N], [[OLD, SWAP]], {"t", "n"}
+    ),
+    "two names swapped, and changes after": Case(
+        "ALL TABLES",
+        [T, *N],
+        [[OLD], [SWAP], [NEW, "UPDATE n SET v = 'x'"]],
+        {"t", "n"},
+    ),
+    "swapped twice": Case("ALL TABLES", [T, *N], [[OLD], [SWAP], [SWAP]], {"t", "n"}),
+    "dropped and created again": Case(
+        "ALL TABLES", [T], [[OLD], ["DROP TABLE t", T, NEW]], {"t"}
+    ),
+    "in one transaction, after a change": Case(
+        "ALL TABLES",
+        [T],
+        [[f"BEGIN; {OLD}; DROP TABLE t; {T}; {NEW}; COMMIT"]],
+        {"t"},
+    ),
+    "with rows from before it was published": Case(
+        "TABLE t",
+        [T],
+        [[OLD], ["DROP TABLE t", T, NEW, "ALTER PUBLICATION p ADD TABLE t"]],
+        set(),
+    ),
+    "another published table gets the name of a dropped one": Case(
+        "TABLE t, n",
+        [T, *N],
+        [[OLD], ["DROP TABLE t"], ["ALTER TABLE n RENAME TO t"]],
+        {"t"},
+    ),
+    "an unpublished table gets the name": Case(
+        "TABLE t",
+        [T, *N],
+        [[OLD], ["ALTER TABLE t RENAME TO o; ALTER TABLE n RENAME TO t"]],
+        {"o"},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_a_name_means_the_table_that_has_it(world: World, case: Case) -> None:
+    import walrow.delta
+
+    world.sql(*case.before, f"CREATE PUBLICATION p FOR {case.publication}")
+    world.take(snapshot=True)
+    begin = world.log.end
+    target = f"delta:{world.path.parent / 'lake'}"
+    walrow.delta.apply_changes(world.log, table="public.t", target=target)
+    for statements in case.steps:
+        world.sql(*statements)
+        world.take()
+    read = {"state": world.state, "net": world.net}
+    for how, rows_of in read.items():
+        for name, rows in world.rows().items():
+            error = Exception if name not in case.exact else ()
+            with contextlib.suppress(error):
+                assert rows_of(f"public.{name}") == rows, (how, name)
+    # An older target is replaced, or refused.
+    for _ in range(2):
+        with contextlib.suppress(walrow.errors.Error):
+            walrow.delta.apply_changes(world.log, table="public.t", target=target)
+            found = lake(target)
+            assert found == world.rows()["t"]
+        world.load("public.t") if "t" in case.exact else None
+    if "t" in case.exact:
+        assert lake(target) == world.rows()["t"]
+    assert world.state("public.t", as_of=begin) == world.points[0][1]["t"]
+    # At each earlier position, the name has the rows from then, or is refused.
+    for at, tables in world.points[:-1]:
+        for name, rows in tables.items():
+            with contextlib.suppress(walrow.errors.Error):
+                assert world.state(f"public.{name}", as_of=at) == rows, (name, at)
+
+
+def lake(target: str) -> Rows:
+    import deltalake
+
+    found = deltalake.DeltaTable(target.removeprefix("delta:")).to_pyarrow_table()
+    rows = [
+        {key: value for key, value in row.items() if not key.startswith("_")}
+        for row in pa.table(found).to_pylist()
+    ]
+    return sorted(rows, key=lambda row: row["id"])
+
+
+def test_names_with_dots_are_two_tables(world: World) -> None:
+    world.sql(
+        'CREATE SCHEMA "a.b"; CREATE SCHEMA a; CREATE PUBLICATION p FOR ALL TABLES',
+        'CREATE TABLE "a.b".c (id int PRIMARY KEY); CREATE TABLE a."b.c" (id int PRIMARY KEY)',
+    )
+    world.take()
+    world.sql('INSERT INTO "a.b".c VALUES (1); INSERT INTO a."b.c" VALUES (2)')
+    world.take()
+    for read in (world.state, world.net):
+        assert read(("a.b", "c")) == [{"id": 1}]
+        assert read(("a", "b.c")) == [{"id": 2}]
+        assert read("b.c") == [{"id": 2}]
+        with pytest.raises(walrow.errors.SchemaError, match="by its OID"):
+            read("a.b.c")
+        with pytest.raises(walrow.errors.SchemaError):
+            read(("a.b", "b.c"))
+
+
+LEAVE = {
+    Absence.DROPPED: ["DROP TABLE t"],
+    Absence.UNPUBLISHED: ["ALTER PUBLICATION p DROP TABLE t"],
+    Absence.MOVED: ["ALTER PUBLICATION p DROP TABLE t", "ALTER TABLE t SET SCHEMA o"],
+    Absence.UNLOGGED: ["ALTER TABLE t SET UNLOGGED"],
+}
+BACK = {
+    Absence.UNPUBLISHED: ["ALTER PUBLICATION p ADD TABLE t"],
+    Absence.MOVED: [
+        "ALTER TABLE o.t SET SCHEMA public; ALTER PUBLICATION p ADD TABLE t"
+    ],
+    Absence.UNLOGGED: ["ALTER TABLE t SET LOGGED"],
+}
+
+
+@pytest.mark.parametrize("why", LEAVE, ids=str)
+def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) -> None:
+    import walrow.delta
+
+    world.sql(T, OLD, "CREATE SCHEMA o; CREATE TABLE u (id int PRIMARY KEY)")
+    # A table that is in a publication cannot become unlogged.
+    published = "ALL TABLES" if why is Absence.UNLOGGED else "TABLE t, u"
+    world.sql(f"CREATE PUBLICATION p FOR {published}")
+    world.take(snapshot=True)
+    (_, tables), since, oid = world.points[0], world.log.end, world.oid("t")
+    world.sql(*LEAVE[why])
+    with contextlib.suppress(psycopg.Error):
+        world.sql("UPDATE t SET v = 'lost'")
+    world.sql("INSERT INTO u VALUES (1)")
+    world.take()
+    (left,) = [it.left for it in world.log.tables() if it.oid == oid]
+    assert left is not None
+    assert (left.why, left.ruling) == (why, Ruling.OPEN)
+    # Other WAL may come after the end of the log.
+    assert since <= left.since <= world.points[0][0]
+    status = status_of(world.path)
+    assert status.left == (left,)
+    assert (status.reasons == ()) == (why is Absence.DROPPED)
+    target = f"delta:{world.path.parent / 'lake'}"
+
+    def apply(table: Any) -> None:
+        walrow.delta.apply_changes(world.log, table=table, target=target)
+
+    for read in (world.state, world.net, apply):
+        with pytest.raises(walrow.errors.Error, match="since"):
+            read("public.t")
+    assert world.state("public.t", as_of=since) == tables["t"]
+    if why is Absence.DROPPED:
+        # Its OID names its rows for good.
+        assert world.state(oid) == [{"id": 1, "v": "old"}]
+    else:
+        with pytest.raises(walrow.errors.LogError) as caught:
+            world.log.accept("t", reason="dropped")
+        assert caught.value.code == "no_mark"
+        assert world.log.accept("t", reason=why.value) == [left]
+        assert world.state("public.t") == world.net(oid) == [{"id": 1, "v": "old"}]
+        apply("public.t")
+        # The next look keeps the decision. It is not there for another event.
+        world.take()
+        assert status_of(world.path).reasons == ()
+        world.sql(*BACK[why], "INSERT INTO t VALUES (2, 'back')")
+        world.take()
+        (back,) = [it for it in world.log.tables() if it.oid == oid]
+        assert (back.left, {it.code for it in back.marks}) == (None, {Why.LEFT})
+        with pytest.raises(walrow.errors.LogError, match="for a while"):
+            world.state("public.t", as_of=since)
+        world.load("public.t")
+        assert world.state("public.t") == world.rows()["t"]
+        world.sql("DROP TABLE t")
+        world.take()
+    world.log.forget("public.t")
+    assert status_of(world.path).left == ()
+    world.take()
+    assert {it.name for it in world.log.tables()} == {"public.u"}
+
+
+def test_a_table_that_becomes_a_partition_asks_for_nothing(world: World) -> None:
+    world.sql(
+        T.replace("TABLE t", "TABLE r") + " PARTITION BY RANGE (id)",
+        "CREATE PUBLICATION p FOR ALL TABLES WITH (publish_via_partition_root)",
+    )
+    world.take()
+    world.sql(T, OLD)
+    world.take()
+    world.sql("ALTER TABLE r ATTACH PARTITION t FOR VALUES FROM (0) TO (9)")
+    world.take()
+    (left,) = status_of(world.path).left
+    assert left.why is Absence.ATTACHED
+    with pytest.raises(walrow.errors.SchemaError, match="a partition of"):
+        world.state("public.t")
+    world.load("public.r")
+    assert world.state("public.r") == world.rows()["t"]
+    assert status_of(world.path).reasons == ()
+
+
+def test_the_load_of_a_dropped_table_holds_no_segment(world: World) -> None:
+    world.sql(T, OLD, "CREATE PUBLICATION p FOR ALL TABLES")
+    world.take(snapshot=True)
+    world.sql(NEW)
+    world.take()
+    with pytest.raises(walrow.errors.LogError, match="needs"):
+        world.log.prune(world.log.end)
+    world.sql("DROP TABLE t")
+    world.take()
+    assert world.log.prune(world.log.end) == 1
+
+
+def test_a_table_that_came_and_went_between_two_looks(world: World) -> None:
+    world.sql("CREATE PUBLICATION p FOR ALL TABLES")
+    world.take()
+    # A receiver that looks at nothing, as it takes only what was committed.
+    world.sql("CREATE TABLE t (id int)", OLD.replace(", 'old'", ""), "DROP TABLE t")
+    world.take()
+    (table,) = world.log.tables()
+    assert table.left is not None
+    assert (table.left.why, table.left.since) == (Absence.DROPPED, table.last)
+    assert status_of(world.path).reasons == ()
+
+
+CHILD = "CREATE TABLE c (CHECK (id > 0)) INHERITS (t)"
+CHILDREN: dict[str, tuple[str, list[str], list[str]]] = {
+    "a child from before": ("TABLE t", [CHILD], []),
+    "a later child": ("ALL TABLES", [], [CHILD]),
+    "INHERIT": ("TABLE t", ["CREATE TABLE c (LIKE t)"], ["ALTER TABLE c INHERIT t"]),
+    "a child of a child": (
+        "ALL TABLES",
+        [CHILD],
+        ["CREATE TABLE d () INHERITS (c)", "INSERT INTO d VALUES (5, 'd')"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHILDREN.values(), ids=CHILDREN.keys())
+def test_a_table_with_children_is_accepted_or_refused(
+    world: World, case: tuple[str, list[str], list[str]]
+) -> None:
+    import walrow.delta
+
+    publication, before, after = case
+    world.sql(T, OLD, *before, f"CREATE PUBLICATION p FOR {publication}")
+    world.take(snapshot=True)
+    if before and not after:
+        world.sql("INSERT INTO c VALUES (3, 'child')")
+    world.sql(*after)
+    world.take()
+    target = f"delta:{world.path.parent / 'lake'}"
+
+    def apply(table: str) -> None:
+        walrow.delta.apply_changes(world.log, table=table, target=target)
+
+    def refused() -> None:
+        for read in (world.state, apply):
+            with pytest.raises(walrow.errors.Error, match="reason inherited"):
+                read("t")
+        assert "children by inheritance" in status_of(world.path).reasons[0]
+
+    refused()
+    # It has its own rows only.
+    world.load("public.t")
+    refused()
+    (mark,) = world.log.accept("t", reason="inherited")
+    assert isinstance(mark, walrow.log.Mark)
+    assert mark.code is Why.INHERITED
+    assert world.state("t") == [{"id": 1, "v": "old"}]
+    world.take()
+    assert not any("public.t" in it for it in status_of(world.path).reasons)
+    # Later children need another decision.
+    world.sql("CREATE TABLE e () INHERITS (t)")
+    world.take()
+    refused()
+    world.sql("ALTER TABLE e NO INHERIT t")
+    world.take()
+    refused()
+    # Without children, it has all rows.
+    world.sql("DROP TABLE IF EXISTS d", "ALTER TABLE c NO INHERIT t", NEW)
+    world.take()
+    assert world.state("t") == world.rows()["t"]
+    assert status_of(world.path).reasons == ()
