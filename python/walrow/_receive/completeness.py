@@ -180,11 +180,11 @@ class Completeness:
             before = self._record()
             at, names = before.position, self._publications
             look = Look((), names, at, before.seen, (), dropped, logged)
-            after = before
-            if dropped:
-                after = after_look(before, look)._replace(told=before.told)
-            told = self._told_in_log(after, durable, is_last=True)
-            self._store(before, self._compared(told, durable, durable))
+            after = after_look(before, look) if dropped else before
+            # That look has not asked for the event trigger.
+            after = after._replace(told=before.told)
+            after = self._told_in_log(after, durable, is_last=True)
+            self._store(before, self._compared(after, durable, durable))
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -242,9 +242,9 @@ class Completeness:
         """Returns whether no load has come between."""
         generation, self._last_message = self._generation, ends.message
         # Before the tables: what changes meanwhile moves the next ones.
-        logged = self._read_log()
         self._has_exceptions = conn.info.server_version >= _HAS_EXCEPTIONS
         self._see_trigger(trigger_state(conn))
+        logged = self._read_log()
         stamps = published.stamps(conn, self._publications)
         before, look = self._stamps, None
         record, tables = self._record(), []

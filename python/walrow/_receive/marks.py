@@ -146,7 +146,7 @@ def after_look(before: Published, look: Look) -> Published:
         oid, known = table.oid, known_tables.get(table.oid)
         _mark_children(marks, known or {}, table, before.position, look.seen)
         if (was := left.pop(oid, None)) is not None:
-            reasons = [_AWAY, *_identity_differences((), table)]
+            reasons = [LEFT, *_identity_differences((), table)]
             marks[oid] = marked(marks.get(oid, ()), reasons, was.since)
             noticed[oid] = look.seen
             young.pop(oid, None)
@@ -613,7 +613,6 @@ def _publication_differences(
         # It may have left the schema, and come back.
         kept = {place for place in kept if place.split()[1] != "schema"}
     if then and not kept:
-        yield _AWAY
         yield LEFT
     elif len({_operations(it) for it in (then, now, then & now)}) > 1:
         yield PUBLISHED_LESS
@@ -741,7 +740,6 @@ def _column_differences(
             yield Reason(Why.DEFAULT, text)
 
 
-_AWAY = Reason(Why.LEFT, "it was not in the publication for a while")
 #: How many earlier tables of a name the record keeps.
 _MOST_OWNERS = 100
 NEW = Reason(Why.NEW, "it is new in the publication")
