@@ -766,6 +766,8 @@ def test_known_bugs_of_a_minor_version(
         may_select=True,
         unsent=[],
         lists_differ=False,
+        lacks=[],
+        children=[],
     )
     found = list(check_bugs(version, [table]))
     assert [(it.code, it.severity) for it in found] == [
