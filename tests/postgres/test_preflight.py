@@ -767,7 +767,7 @@ def test_known_bugs_of_a_minor_version(
         unsent=[],
         lists_differ=False,
         lacks=[],
-        children=[],
+        children={},
     )
     found = list(check_bugs(version, [table]))
     assert [(it.code, it.severity) for it in found] == [
