@@ -217,7 +217,7 @@ def test_a_publication_is_exact_only_with_each_of_its_messages(
 def test_the_record_keeps_what_it_waits_for() -> None:
     found = looked(TABLE, AGAIN).told
     assert found is not None
-    assert Hearing.of(json.loads(json.dumps(found.record()))) == found
+    assert Hearing.of(json.loads(json.dumps(found._asdict()))) == found
 
 
 KEYS = st.sampled_from(

@@ -260,7 +260,7 @@ def write_published(log: Path, value: Published) -> None:
             for pair, owners in value.owners.items()
         ],
         "seen": str(value.seen),
-        "told": None if value.told is None else value.told.record(),
+        "told": None if value.told is None else value.told._asdict(),
     }
     if value.compared is not None:
         record["compared"] = str(value.compared)
