@@ -118,9 +118,7 @@ class Hearing(NamedTuple):
             int(oid): Moved(Lsn(since), Lsn(seen), *more)
             for oid, (since, seen, *more) in found["moved"].items()
         }
-        return known._replace(
-            place=Lsn(known.place), seen=Lsn(known.seen), moved=moved
-        )
+        return known._replace(place=Lsn(known.place), seen=Lsn(known.seen), moved=moved)
 
 
 def told_by(content: bytes) -> Told | None:
@@ -158,6 +156,8 @@ def _texts(found: Any, key: Callable[[Any], Any]) -> dict[Any, str]:
     return {key(it): str(text) for it, text in dict(found).items()}
 
 
+#: The prefix of these messages.
+PREFIX = "walrow.ddl"
 #: AT_REWRITE_DEFAULT_VAL and AT_REWRITE_COLUMN_REWRITE of PostgreSQL. Without them, a table has the
 #: same values in another file.
 _NEW_VALUES = 0x02 | 0x04

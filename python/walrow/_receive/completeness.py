@@ -24,13 +24,12 @@ from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
 from walrow._log.questions import first_row, truncates, versions_between
 from walrow._log.requests import request
-from walrow._log.told import Message, told_by
+from walrow._log.told import PREFIX, Message, told_by
 from walrow._lsn import Lsn
 from walrow._postgres import published
 from walrow._postgres.births import with_births
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.ddl_trigger import (
-    PREFIX,
     Absent,
     Broken,
     Trigger,
@@ -44,8 +43,8 @@ from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
 from walrow._receive.disk_states import LogEnds
+from walrow._receive.looks import Look
 from walrow._receive.marks import (
-    Look,
     Questions,
     absent,
     after_load,
