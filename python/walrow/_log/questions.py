@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from walrow._log.young_tables import FirstRow
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from walrow._core import LogDirectory
 
 
@@ -40,17 +42,22 @@ def versions_between(
 
     The index lists them, with the last transaction of each segment that used them.
     """
+    return [
+        (oid, end, [column[0] for column in columns])
+        for (oid, _, _, columns, _), end in uses(log, since)
+        if since < end <= until
+    ]
+
+
+def uses(log: LogDirectory, since: Lsn) -> Iterator[tuple[Any, Lsn]]:
+    """The definitions of tables in segments that end after an LSN, with the LSN of the last use."""
     versions = log.versions()
-    found: list[tuple[int, Lsn, list[str]]] = []
     for place in reversed(range(len(log))):
         segment = log.segment(place)
         if segment is None or segment["end"] <= since:
             break
         for number, _, _, _, end, _ in segment["tables"]:
-            if since < end <= until:
-                oid, _, _, columns, _ = versions[number]
-                found.append((oid, end, [column[0] for column in columns]))
-    return found
+            yield versions[number], end
 
 
 def _truncates(

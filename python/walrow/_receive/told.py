@@ -32,21 +32,15 @@ if TYPE_CHECKING:
 
 
 class Heard(NamedTuple):
-    """The messages in a log.
-
-    Attributes:
-        messages: The messages from `first_place` on, in their order.
-        end: Where the log ends.
-        truncates: The transactions with a TRUNCATE of a table since the first message: their IDs,
-            and the LSNs of their commits.
-        is_last: Whether no look follows.
-        has_exceptions: Whether publications of all tables may leave some out: from version 19 on.
-    """
+    """The messages in a log that ends at `end`, from `first_place` on, in their order."""
 
     messages: Sequence[Message]
     end: Lsn
+    #: The transactions with a TRUNCATE of a table since then, as `Questions.truncates`.
     truncates: Callable[[int], Collection[tuple[int, Lsn]]] = lambda _oid: ()
+    #: Whether no look follows.
     is_last: bool = False
+    #: Whether publications of all tables may leave some out: from version 19 on.
     has_exceptions: bool = False
 
 
@@ -56,13 +50,9 @@ def after_moves(
     pictures: Mapping[int, Picture],
     asking: Collection[int],
 ) -> Hearing:
-    """Notes the trigger, and the tables that have moved, as a look shows them.
+    """Notes the trigger, and the tables that have moved, as a look shows them in `pictures`.
 
-    Args:
-        before: The record before it.
-        look: The look.
-        pictures: The tables at the look.
-        asking: Only messages can show that these tables are whole.
+    Only messages can show that the tables in `asking` are whole.
     """
     told, known, place = before.told, before.tables or {}, look.durable
     if told is None:
