@@ -362,15 +362,15 @@ class Completeness:
         by_reasons: dict[str, list[str]] = {}
         for oid, marks in after.marks.items():
             known = before.marks.get(oid, [])
-            if new := [mark for mark in marks if mark not in known and mark.is_open]:
-                name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
-                if (reasons := needs_of(new)) is not None:
-                    by_reasons.setdefault(reasons, []).append(name)
-                for mark in new:
-                    if not mark.code.needs_load:
-                        remedy = mark.remedy(str(self._log), name)
-                        self._note(f"{name}: {mark.reason}: {remedy}")
-                if any(mark.code == Why.TYPE for mark in new):
+            new = [mark for mark in marks if mark not in known and mark.is_open]
+            name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
+            if (reasons := needs_of(new)) is not None:
+                by_reasons.setdefault(reasons, []).append(name)
+            for mark in new:
+                if not mark.code.needs_load:
+                    remedy = mark.remedy(str(self._log), name)
+                    self._note(f"{name}: {mark.reason}: {remedy}")
+                if mark.code is Why.TYPE:
                     self._aged()
         for oid, left in after.left.items():
             was = before.left.get(oid)
