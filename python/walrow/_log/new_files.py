@@ -6,7 +6,7 @@ A TRUNCATE is in the log. The catalog shows whether the table was rewritten afte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from walrow._lsn import Lsn
 
@@ -23,15 +23,6 @@ class Pending(NamedTuple):
     since: Lsn
     seen: Lsn
     looks: int = 0
-
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
-        """Reads a record."""
-        return cls(Lsn(found["since"]), Lsn(found["seen"]), int(found["looks"]))
-
-    def record(self) -> dict[str, Any]:
-        """The value as JSON."""
-        return {"since": str(self.since), "seen": str(self.seen), "looks": self.looks}
 
     def later(self, published: Lsn, durable: Lsn) -> Self | None:
         """The value for the next look. None once nothing more can come."""

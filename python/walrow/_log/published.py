@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -39,10 +39,10 @@ class Published(NamedTuple):
 
     tables: dict[int, dict[str, Any]] | None
     position: Lsn
-    publications: list[str] | None
-    marks: dict[int, list[Mark]]
-    young: dict[int, YoungTable]
-    new_files: dict[int, NewFiles]
+    publications: Sequence[str] | None = None
+    marks: Mapping[int, list[Mark]] = MappingProxyType({})
+    young: Mapping[int, YoungTable] = MappingProxyType({})
+    new_files: Mapping[int, NewFiles] = MappingProxyType({})
     noticed: Mapping[int, Lsn] = MappingProxyType({})
     compared: Lsn | None = None
     names: Mapping[str, Mapping[str, int]] = MappingProxyType({})

@@ -6,8 +6,8 @@ Each role can write such a message. Only `walrow._receive.told` judges them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
 
 from walrow._lsn import Lsn
 
@@ -115,25 +115,6 @@ class Hearing(NamedTuple):
     trigger: str | None
     others: int
     moved: dict[int, Moved]
-
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
-        """Reads a record."""
-        moved = {
-            int(oid): Moved(Lsn(it[0]), Lsn(it[1]), *it[2:])
-            for oid, it in found["moved"].items()
-        }
-        places: dict[str, Any] = {key: Lsn(found[key]) for key in ("place", "seen")}
-        return cls(**{**found, **places, "moved": moved})
-
-    def record(self) -> dict[str, Any]:
-        """The value as JSON."""
-        moved = {
-            oid: [str(it.since), str(it.seen), *it[2:]]
-            for oid, it in self.moved.items()
-        }
-        places = {"place": str(self.place), "seen": str(self.seen)}
-        return self._asdict() | places | {"moved": moved}
 
 
 def told_by(content: bytes) -> Told | None:  # noqa: PLR0911 -- a line for each kind

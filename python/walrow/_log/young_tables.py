@@ -58,26 +58,6 @@ class YoungTable(NamedTuple):
     is_doubted: bool = False
     has_rows: bool = False
 
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
-        """Reads a record."""
-        columns = [list(column) for column in found["columns"]]
-        return cls(
-            columns,
-            Pending.of(found["pending"]),
-            bool(found["has_altered_types"]),
-            bool(found["is_rewritten"]),
-            {int(oid): NewFile(*file) for oid, file in found["files"].items()},
-            list(found["altered"]),
-            list(found["dropped"]),
-            bool(found.get("is_doubted")),
-            bool(found.get("has_rows")),
-        )
-
-    def record(self) -> dict[str, Any]:
-        """The table as JSON."""
-        return self._asdict() | {"pending": self.pending.record()}
-
     def later(self, published: Lsn, durable: Lsn) -> Self | None:
         """The table for the next look. None once readers see all rows from before the first."""
         pending = self.pending.later(published, durable)
