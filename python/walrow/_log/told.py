@@ -6,7 +6,7 @@ Each role can write such a message. Only `walrow._receive.told` judges them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypeAlias
 
 from walrow._lsn import Lsn
@@ -63,17 +63,11 @@ Told: TypeAlias = TableTold | Rewritten | TypeTold | PublicationTold | Before
 
 
 class Message(NamedTuple):
-    """A message in a log.
-
-    Attributes:
-        lsn: Where the commit of its transaction begins.
-        xid: The transaction.
-        is_certain: Whether it is certain that it was not rolled back with a savepoint.
-        told: Its content.
-    """
+    """A message in a log, with the LSN at which the commit of its transaction begins."""
 
     lsn: Lsn
     xid: int
+    #: Whether it is certain that it was not rolled back with a savepoint.
     is_certain: bool
     told: Told
 
@@ -117,58 +111,55 @@ class Hearing(NamedTuple):
     moved: dict[int, Moved]
 
 
-def told_by(content: bytes) -> Told | None:  # noqa: PLR0911 -- a line for each kind
+def told_by(content: bytes) -> Told | None:
     """Reads a message. None if it says nothing that is known, or is no such message."""
     try:
         found = json.loads(content)
-        if "publication" in found:
-            return PublicationTold(
-                int(found["publication"]), str(found["xmin"]), str(found["options"])
-            )
-        if "before" in found:
-            return Before({int(oid): str(it) for oid, it in found["before"].items()})
-        if "definitions" in found:
-            return TypeTold({str(k): str(it) for k, it in found["definitions"].items()})
-        if "rewritten" in found:
-            # Otherwise, it has the same values in another file.
-            has_values = int(found["reason"]) & _NEW_VALUES
-            return (
-                Rewritten(int(found["rewritten"]), _oids(found["roots"]))
-                if has_values
-                else None
-            )
-        if found["columns"] is None:
-            # It was dropped, and is in no later look.
-            return None
-        return TableTold(
-            int(found["oid"]),
-            bool(found["is_partitioned"]),
-            {
-                int(it["number"]): (
-                    str(it["name"]),
-                    int(it["type"]),
-                    int(it["type_modifier"]),
-                )
-                for it in found["columns"]
-            },
-            _oids(found["roots"]),
-            _oids(found["parts"]),
-            {int(oid): str(it) for oid, it in found["publications"].items()},
-        )
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ):
+        return next((read(found) for key, read in _KINDS.items() if key in found), None)
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
         return None
 
 
-def _oids(found: Sequence[Any]) -> frozenset[int]:
+def _table(found: Any) -> TableTold | None:
+    if found["columns"] is None:
+        # It was dropped, and is in no later look.
+        return None
+    columns = {
+        int(it["number"]): (str(it["name"]), int(it["type"]), int(it["type_modifier"]))
+        for it in found["columns"]
+    }
+    return TableTold(
+        int(found["oid"]),
+        bool(found["is_partitioned"]),
+        columns,
+        _oids(found["roots"]),
+        _oids(found["parts"]),
+        _texts(found["publications"], int),
+    )
+
+
+def _oids(found: Iterable[Any]) -> frozenset[int]:
     return frozenset(int(oid) for oid in found)
 
 
-#: AT_REWRITE_DEFAULT_VAL and AT_REWRITE_COLUMN_REWRITE of PostgreSQL.
+def _texts(found: Any, key: Callable[[Any], Any]) -> dict[Any, str]:
+    return {key(it): str(text) for it, text in dict(found).items()}
+
+
+#: AT_REWRITE_DEFAULT_VAL and AT_REWRITE_COLUMN_REWRITE of PostgreSQL. Without them, a table has the
+#: same values in another file.
 _NEW_VALUES = 0x02 | 0x04
+#: How messages are read, by a key that only messages of a kind have.
+_KINDS: Mapping[str, Callable[[Any], Told | None]] = {
+    "publication": lambda it: PublicationTold(
+        int(it["publication"]), str(it["xmin"]), str(it["options"])
+    ),
+    "before": lambda it: Before(_texts(it["before"], int)),
+    "definitions": lambda it: TypeTold(_texts(it["definitions"], str)),
+    "rewritten": lambda it: (
+        Rewritten(int(it["rewritten"]), _oids(it["roots"]))
+        if int(it["reason"]) & _NEW_VALUES
+        else None
+    ),
+    "columns": _table,
+}
