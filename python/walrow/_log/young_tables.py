@@ -17,45 +17,34 @@ from walrow._lsn import Lsn
 
 
 class FirstRow(NamedTuple):
-    """The first row of a table in a log.
-
-    Attributes:
-        xid: Its transaction.
-        commit: The LSN of the transaction's commit.
-        columns: The number of columns that the table had.
-    """
+    """The first row of a table in a log."""
 
     xid: int
+    #: The LSN of the transaction's commit.
     commit: Lsn
+    #: The number of columns that the table had.
     columns: int
 
 
 class YoungTable(NamedTuple):
-    """A table at the receiver's first look at it.
+    """A table at the receiver's first look at it."""
 
-    Attributes:
-        columns: Its published columns: number, name as SQL, type, type modifier, and whether rows
-            may have got a value when it was added.
-        pending: The look.
-        has_altered_types: Whether a type of its columns was altered after the table was created.
-        is_rewritten: Whether ALTER TABLE has rewritten it.
-        files: Files that are younger than the table, by OID.
-        altered: The numbers of the columns that were altered after the table changed last: an
-            added column is not among them.
-        dropped: Columns that it had before the first look: the attribute number, and the
-            transaction that dropped it.
-        is_doubted: Whether it was empty, but may have had rows that the log lacks.
-        has_rows: Whether one of these files has rows.
-    """
-
+    #: The published ones: number, name as SQL, type, type modifier, and whether rows may have got a
+    #: value when it was added.
     columns: list[list[Any]]
     pending: Pending
+    #: A type of its columns was altered after the table was created.
     has_altered_types: bool
+    #: By ALTER TABLE.
     is_rewritten: bool
+    #: Files that are younger than the table, by OID.
     files: dict[int, NewFile]
+    #: See `PublishedTable`.
     altered: list[int]
     dropped: list[list[int]]
+    #: It was empty, but may have had rows that the log lacks.
     is_doubted: bool = False
+    #: One of these files has rows.
     has_rows: bool = False
 
     def later(self, published: Lsn, durable: Lsn) -> Self | None:

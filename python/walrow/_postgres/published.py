@@ -21,16 +21,13 @@ class Rows(Enum):
 
 
 class Birth(NamedTuple):
-    """The creation of a table that has rows.
+    """The creation of a table that has rows."""
 
-    Attributes:
-        is_published: Whether its current publication is older than the table.
-        keeps_file: Whether it has its first file, or a copy of it.
-        rows: Its rows. Only known if they matter.
-    """
-
+    #: Its current publication is older than the table.
     is_published: bool
+    #: It has its first file, or a copy of it.
     keeps_file: bool
+    #: Only known if they matter.
     rows: Rows = Rows.SOME
 
     @property
@@ -54,137 +51,109 @@ UNKNOWN = Birth(is_published=False, keeps_file=False)
 
 
 class PublishedTable(NamedTuple):
-    """A table as a publication treats it.
-
-    Attributes:
-        oid: Its OID.
-        name: Its name, as `schema.name`.
-        identity: `pg_class.relreplident`.
-        columns: The published columns, in attribute order.
-        filters: The row filters of its publications, as SQL: a row that one of them accepts
-            is published. Empty without a filter.
-        parts: The tables that have its rows: its partitions, or itself.
-        memberships: Why it is published.
-        schema: The catalog's entries of the table and its ancestors in their schemas, which
-            SET SCHEMA writes again.
-        last_column: The greatest attribute number that it has had.
-        altered: The numbers of the columns that were altered after its `pg_class` row changed
-            last. `ADD COLUMN` changes both.
-        dropped: The columns that it has no longer: the attribute number, and the transaction
-            that dropped it.
-        definitions: The attributes of the composite types and the labels of the enums that
-            its columns contain, by what the server knows them by.
-        has_altered_types: Whether one of these was altered after the table was created.
-        primary_key: The columns of its primary key, in the key's order.
-        names: The types in its columns whose values are names of objects, as `regclass`.
-        namespace: Its schema's name.
-        children: Tables that inherit from it, as SQL, by OID. None of a partitioned table.
-        stamp: The transactions that changed its catalog rows last.
-    """
+    """A table as a publication treats it."""
 
     oid: int
+    #: As `schema.name`.
     name: str
+    #: `pg_class.relreplident`.
     identity: str
+    #: The published ones, in attribute order.
     columns: list[PublishedColumn]
+    #: As SQL: a row that one of them accepts is published. Empty without a filter.
     filters: list[str]
+    #: Its partitions, or itself.
     parts: list[TablePart]
     memberships: list[Membership]
+    #: The entries of the table and its ancestors in schemas, which SET SCHEMA writes again.
     schema: str
+    #: The greatest attribute number that it has had.
     last_column: int
+    #: Columns that were altered after its `pg_class` row changed last. ADD COLUMN changes both.
     altered: list[int]
+    #: The attribute number of each column that it no longer has, and the transaction that dropped it.
     dropped: list[list[int]]
+    #: Attributes and labels of types of its columns, by what the server knows them by.
     definitions: dict[str, str]
+    #: One of these was altered after the table was created.
     has_altered_types: bool
+    #: In the key's order.
     primary_key: Sequence[str] = ()
+    #: The types in its columns whose values are names of objects, as `regclass`.
     names: Sequence[str] = ()
+    #: The name of its schema.
     namespace: str | None = None
+    #: Tables that inherit from it, as SQL, by OID. None of a partitioned table.
     children: Mapping[int, str] = MappingProxyType({})
+    #: The transactions that changed its catalog rows last.
     stamp: str = ""
 
 
 class Remains(NamedTuple):
-    """What the server has of a table that is not published.
-
-    Attributes:
-        schema: Its schema.
-        persistence: `pg_class.relpersistence`.
-        roots: The OIDs of the partitioned tables above it.
-    """
+    """What the server has of a table that is not published."""
 
     schema: str
+    #: `pg_class.relpersistence`.
     persistence: str
+    #: The OIDs of the partitioned tables above it.
     roots: Sequence[int] = ()
 
 
 class PublishedColumn(NamedTuple):
-    """A published column.
-
-    Attributes:
-        number: `pg_attribute.attnum`.
-        quoted: Its name as SQL.
-        type_oid: The OID of its type.
-        type_modifier: Its type modifier, or -1.
-        has_default: Whether rows that exist when it is added may get a value.
-        expression: The OID of its expression, if it is generated.
-        is_filled: Whether rows that existed when it was added have a value that is not in their
-            files (`atthasmissing`).
-        changed: The transaction that changed its `pg_attribute` row last.
-    """
+    """A published column."""
 
     number: int
+    #: Its name as SQL.
     quoted: str
     type_oid: int
+    #: Or -1.
     type_modifier: int
+    #: Rows that exist when it is added may get a value.
     has_default: bool
+    #: The OID of its expression, if it is generated.
     expression: int | None
+    #: Older rows have a value that is not in their files (`atthasmissing`).
     is_filled: bool
+    #: The transaction that changed its `pg_attribute` row last.
     changed: int
 
 
 class TablePart(NamedTuple):
-    """A table that has rows.
-
-    Attributes:
-        oid: Its OID.
-        quoted: Its name as SQL.
-        file: The number of its file, which changes when it is truncated or rewritten.
-        toast: The OID of its TOAST table, which changes when ALTER TABLE rewrites it. None
-            without one.
-        persistence: `pg_class.relpersistence`.
-        changed: The transaction that changed its `pg_class` row last.
-        frozen: `pg_class.relfrozenxid`.
-        changed_columns: The numbers of the columns that the same transaction changed.
-        attached: Its entries in `pg_inherits`, which are new when it is attached again.
-        pages: Its size in pages. 0 if it cannot be read by ranges of pages.
-        lacks_identity: Whether its old rows lack values that its root's identity has.
-        birth: Its creation, if the last look did not see it.
-    """
+    """A table that has rows."""
 
     oid: int
+    #: Its name as SQL.
     quoted: str
+    #: The number of its file, which changes when it is truncated or rewritten.
     file: int
+    #: The OID of its TOAST table, which changes when ALTER TABLE rewrites it.
     toast: int | None
+    #: `pg_class.relpersistence`.
     persistence: str
+    #: The transaction that changed its `pg_class` row last.
     changed: int
+    #: `pg_class.relfrozenxid`.
     frozen: int
+    #: The numbers of the columns that the same transaction changed.
     changed_columns: list[int]
+    #: Its entries in `pg_inherits`, which are new when it is attached again.
     attached: str
+    #: 0 if it cannot be read by ranges of pages.
     pages: int
+    #: Its old rows lack values that its root's identity has.
     lacks_identity: bool
+    #: Of a part that the last look did not see.
     birth: Birth = UNKNOWN
 
 
 class Membership(NamedTuple):
-    """An entry of a table in a publication, or of one of its schemas or ancestors.
+    """An entry of a table in a publication, or of one of its schemas or ancestors."""
 
-    Attributes:
-        place: The entry, which is new when it comes back.
-        publication: The publication and its options, with a stamp that moves with them.
-        operations: The published operations: letters of insert, update, delete, truncate.
-    """
-
+    #: The entry, which is new when it comes back.
     place: str
+    #: The publication and its options, with a stamp that moves with them.
     publication: str
+    #: Letters of insert, update, delete, truncate.
     operations: str
 
 
@@ -262,13 +231,11 @@ class Stamps(NamedTuple):
 
     Statistics, most indexes and others that change no row of the catalog that describes a table do
     not move them.
-
-    Attributes:
-        general: The digest of everything that concerns several tables.
-        tables: The digests of all tables of the database, also unpublished ones, by OID.
     """
 
+    #: Of everything that concerns several tables.
     general: str
+    #: Of all tables of the database, also unpublished ones, by OID.
     tables: dict[int, int]
 
     def moved(self, before: Stamps) -> set[int] | None:

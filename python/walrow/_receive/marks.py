@@ -38,15 +38,7 @@ if TYPE_CHECKING:
 
 
 class Questions(NamedTuple):
-    """Questions that only the changes in a log answer.
-
-    Attributes:
-        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN:
-            their IDs and the LSNs of their commits, in the order of these.
-        first_row: The first transaction with a row of a table. None without one.
-        versions: The definitions of tables that the log has between two LSNs: the OID, the LSN
-            of the last use, the columns.
-    """
+    """Questions that only the changes in a log answer: see `walrow._log.questions`."""
 
     truncates: Callable[[int, Lsn], Sequence[tuple[int, Lsn]]]
     first_row: Callable[[int], FirstRow | None]
