@@ -233,8 +233,8 @@ class Stamps(NamedTuple):
     not move them.
     """
 
-    #: Of everything that concerns several tables.
-    general: str
+    #: Of what concerns several tables.
+    general: int
     #: Of all tables of the database, also unpublished ones, by OID.
     tables: dict[int, int]
 
@@ -252,8 +252,8 @@ def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps
     """The digests of what publications have now."""
     sql = _for_version(conn, _STAMP)
     (found,) = records(conn, sql, {"publications": list(publications)})
-    tables = {int(oid): stamp for oid, stamp in found["tables"].items()}
-    return Stamps(found["general"], tables)
+    tables = {int(oid): stamp for oid, stamp in found.items()}
+    return Stamps(tables.pop(0), tables)
 
 
 def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
@@ -301,97 +301,68 @@ _IDENTITY = """(
 )"""
 _SCHEMA_STAMP = """
     UNION ALL
-    SELECT 'schemas', sum(hash_record_extended(
-        ROW(s.oid, s.pnpubid, s.pnnspid, s.xmin::text), 0))
+    SELECT 0, hash_record_extended(ROW(s.oid, s.pnpubid, s.pnnspid, s.xmin::text), 11)
     FROM pg_publication_namespace s
 """
-# Temporary tables are never published, and come and go.
+# Temporary tables are never published, and come and go. What concerns several tables has the OID 0.
 _STAMP = """
 WITH relation AS MATERIALIZED (
-    SELECT c.oid, c.relkind, hash_record_extended(ROW(
-        c.xmin::text, c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
-        c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0) AS stamp
+    SELECT c.oid, CASE c.relkind WHEN 'c' THEN 0::oid ELSE c.oid END AS place, c.relkind,
+        hash_record_extended(ROW(
+            c.xmin::text, c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
+            c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0) AS stamp
     FROM pg_class c
     WHERE c.relkind IN ('r', 'p', 'c') AND c.relpersistence <> 't' AND c.oid >= 16384
 ),
-columns AS MATERIALIZED (
-    SELECT a.attrelid, sum(hash_record_extended(ROW(
-        a.xmin::text, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
-        a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 0))
-        AS stamp
-    FROM pg_attribute a
-    WHERE a.attrelid >= 16384 AND a.attnum > 0
-    GROUP BY a.attrelid
-),
-expressions AS MATERIALIZED (
-    SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
-    FROM pg_attrdef x
-    GROUP BY x.adrelid
-),
-keys AS MATERIALIZED (
-    SELECT i.indrelid, sum(hash_record_extended(ROW(
-        i.indkey::text, i.indisprimary, i.indisreplident, i.indisvalid), 0)) AS stamp
-    FROM pg_index i
-    WHERE i.indisprimary OR i.indisreplident
-    GROUP BY i.indrelid
-),
-schemas AS MATERIALIZED (
-    SELECT d.objid, d.xmin::text AS stamp
-    FROM pg_depend d
-    WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+fact (oid, stamp) AS (
+    SELECT r.place, r.stamp
+    FROM relation r
+    UNION ALL
+    SELECT r.place, hash_record_extended(ROW(
+        r.oid, a.xmin::text, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
+        a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 1)
+    FROM relation r
+    JOIN pg_attribute a ON a.attrelid = r.oid AND a.attrelid >= 16384 AND a.attnum > 0
+    UNION ALL
+    SELECT r.place, hash_record_extended(ROW(x.oid, x.adnum), 2)
+    FROM relation r
+    JOIN pg_attrdef x ON x.adrelid = r.oid
+    UNION ALL
+    SELECT r.place, hash_record_extended(ROW(
+        i.indexrelid, i.indkey::text, i.indisprimary, i.indisreplident, i.indisvalid), 3)
+    FROM relation r
+    JOIN pg_index i ON i.indrelid = r.oid AND (i.indisprimary OR i.indisreplident)
+    UNION ALL
+    SELECT CASE r.relkind WHEN 'p' THEN 0 ELSE r.place END,
+        hash_record_extended(ROW(r.oid, d.xmin::text), 4)
+    FROM relation r
+    JOIN pg_depend d ON d.objid = r.oid AND d.classid = 'pg_class'::regclass AND d.objsubid = 0
         AND d.refclassid = 'pg_namespace'::regclass
-),
-general AS (
-    SELECT 'publications' AS part,
-        sum(hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 0)) AS stamp
+    UNION ALL
+    SELECT 0, hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 5)
     FROM pg_publication b
     WHERE b.pubname = ANY (%(publications)s::text[])
     UNION ALL
-    SELECT 'tables of publications', sum(hash_record_extended(
-        ROW(r.oid, r.prpubid, r.prrelid, r.xmin::text), 0))
+    SELECT 0, hash_record_extended(ROW(r.oid, r.prpubid, r.prrelid, r.xmin::text), 6)
     FROM pg_publication_rel r
     {schema_stamp}
     UNION ALL
-    SELECT 'partitions', sum(hash_record_extended(
-        ROW(i.inhrelid, i.inhparent, i.xmin::text), 0))
+    SELECT 0, hash_record_extended(ROW(i.inhrelid, i.inhparent, i.xmin::text), 7)
     FROM pg_inherits i
     UNION ALL
-    SELECT 'schemas of partitioned tables', sum(hash_record_extended(ROW(s.objid, s.stamp), 0))
-    FROM schemas s
-    JOIN relation r ON r.oid = s.objid
-    WHERE r.relkind = 'p'
-    UNION ALL
-    SELECT 'names of schemas', sum(hash_record_extended(ROW(n.oid, n.nspname), 0))
+    SELECT 0, hash_record_extended(ROW(n.oid, n.nspname), 8)
     FROM pg_namespace n
     WHERE n.nspname !~ '^pg_(toast_)?temp_'
     UNION ALL
-    SELECT 'composite types', sum(hash_record_extended(ROW(r.oid, a.stamp), 0))
-    FROM relation r
-    JOIN columns a ON a.attrelid = r.oid
-    WHERE r.relkind = 'c'
-    UNION ALL
-    SELECT 'types', sum(hash_record_extended(ROW(
-        y.oid, y.typbasetype, y.typdefault IS NULL), 0))
+    SELECT 0, hash_record_extended(ROW(y.oid, y.typbasetype, y.typdefault IS NULL), 9)
     FROM pg_type y
     WHERE y.oid >= 16384 AND y.typtype IN ('d', 'e', 'r', 'm')
     UNION ALL
-    SELECT 'labels', sum(hash_record_extended(
-        ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 0))
+    SELECT 0, hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 10)
     FROM pg_enum e
 )
-SELECT jsonb_build_object(
-    'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
-    'tables', (
-        SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, x.stamp, s.stamp, k.stamp), 0)), '{}')
-        FROM relation r
-        LEFT JOIN columns a ON a.attrelid = r.oid
-        LEFT JOIN expressions x ON x.adrelid = r.oid
-        LEFT JOIN schemas s ON s.objid = r.oid
-        LEFT JOIN keys k ON k.indrelid = r.oid
-        WHERE r.relkind <> 'c'
-    )
-)::text
+SELECT jsonb_object_agg(f.oid, f.stamp)::text
+FROM (SELECT oid, sum(stamp) FROM fact GROUP BY oid) f (oid, stamp)
 """
 # VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before.
 _ROWS = """
