@@ -14,7 +14,6 @@ from walrow._log.left import Absence, Left, Owner
 from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
-from walrow._log.told import Hearing
 from walrow._log.young_tables import (
     REWRITTEN,
     TYPE_ALTERED,
@@ -95,21 +94,16 @@ def at_beginning(
         publications: The publications of the stream.
         start: The slot's start.
     """
-    reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
-    marks = {oid: marked([], [reason], start) for oid in lacking}
-    for table in tables:
-        if reasons := list(_identity_differences((), table)):
-            marks[table.oid] = marked(marks.get(table.oid, ()), reasons, start)
-    pictures = {table.oid: _picture(table, None, start) for table in tables}
-    for table in tables:
-        _mark_children(marks, {}, table, start, start)
-    noticed = dict.fromkeys(marks, start)
     oids = [part.oid for table in tables for part in table.parts]
     last_oid = max([*oids, *(table.oid for table in tables)], default=0)
-    told = Hearing(start, start, [last_oid], None, 0, {})
-    names = list(publications)
-    found = Published(pictures, start, names, marks, {}, {}, noticed, start)
-    return found._replace(told=told)
+    look = Look(tables, publications, start, start, last_oid=last_oid)
+    found = after_look(Published(None, start), look)
+    marks = dict(found.marks)
+    for oid in lacking:
+        marks[oid] = marked(marks.get(oid, ()), [HAD_ROWS], start)
+    return found._replace(
+        marks=marks, noticed=dict.fromkeys(marks, start), compared=start
+    )
 
 
 def absent(
@@ -208,12 +202,11 @@ def _left(before: Published, look: Look) -> dict[int, Left]:
     for oid, remains in look.remains.items():
         if (was := left.get(oid)) is not None:
             schema, name, since = was.schema, was.name, was.since
-        elif oid in (before.tables or ()):
-            schema, table = before.pair_of(oid)
-            name, since = f"{schema}.{table}", before.position
         else:
-            schema, table, since = look.logged[oid]
-            name = f"{schema}.{table}"
+            is_known = oid in (before.tables or ())
+            pair = before.pair_of(oid) if is_known else look.logged[oid][:2]
+            schema, name = pair[0], ".".join(pair)
+            since = before.position if is_known else look.logged[oid][2]
         why = _absence(schema, remains)
         if remains is not None and published.intersection(remains.roots):
             why = Absence.ATTACHED
@@ -734,6 +727,7 @@ def _column_differences(
 
 #: How many earlier tables of a name the record keeps.
 _MOST_OWNERS = 100
+HAD_ROWS = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
 NEW = Reason(Why.NEW, "it is new in the publication")
 PARTITION_REWRITTEN = Reason(
     Why.REWRITTEN,
