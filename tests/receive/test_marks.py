@@ -30,8 +30,8 @@ from walrow._postgres.published import (
     Remains,
     TablePart,
 )
+from walrow._receive.looks import Look
 from walrow._receive.marks import (
-    Look,
     Questions,
     absent,
     after_load,

@@ -19,6 +19,7 @@ from walrow._log.marks import Why
 from walrow._log.needs import accept, read_published, write_published
 from walrow._log.published import Published
 from walrow._log.told import (
+    PREFIX,
     Before,
     Message,
     PublicationTold,
@@ -28,14 +29,14 @@ from walrow._log.told import (
     told_by,
 )
 from walrow._lsn import Lsn
-from walrow._postgres.ddl_trigger import PREFIX
 from walrow._postgres.published import (
     Membership,
     PublishedColumn,
     PublishedTable,
     TablePart,
 )
-from walrow._receive.marks import Look, after_load, after_look, at_beginning
+from walrow._receive.looks import Look
+from walrow._receive.marks import after_load, after_look, at_beginning
 from walrow._receive.status import Status
 from walrow._receive.told import Heard, after_messages
 from walrow.postgres import ddl_trigger

@@ -43,13 +43,19 @@ def versions_between(
 
     The index lists them, with the last transaction of each segment that used them.
     """
-    versions = log.versions()
     return [
-        (versions[number][0], end, [column[0] for column in versions[number][3]])
-        for segment in _segments(log, since)
-        for number, _, _, _, end, _ in segment["tables"]
+        (oid, end, [column[0] for column in columns])
+        for (oid, _, _, columns, _), end in uses(log, since)
         if since < end <= until
     ]
+
+
+def uses(log: LogDirectory, since: Lsn) -> Iterator[tuple[Any, Lsn]]:
+    """The definitions of tables in segments that end after an LSN, with the LSN of the last use."""
+    versions = log.versions()
+    for segment in _segments(log, since):
+        for number, _, _, _, end, _ in segment["tables"]:
+            yield versions[number], end
 
 
 def first_row(log: LogDirectory, oid: int) -> FirstRow | None:

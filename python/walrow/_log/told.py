@@ -13,22 +13,17 @@ from walrow._lsn import Lsn
 
 
 class TableTold(NamedTuple):
-    """A table as it was after a command.
-
-    Attributes:
-        oid: Its OID.
-        is_partitioned: Whether it has partitions, and no rows of its own.
-        columns: The name, type and type modifier of each column, by its number.
-        roots: Its ancestors, if it is a partition.
-        parts: The tables that inherit from it, or are its partitions, without partitioned ones.
-        publications: The published operations, by the publication that has it.
-    """
+    """A table as it was after a command."""
 
     oid: int
     is_partitioned: bool
+    #: The name, type and type modifier of each column, by its number.
     columns: dict[int, tuple[str, int, int]]
+    #: Its ancestors, if it is a partition.
     roots: frozenset[int]
+    #: The tables that inherit from it, or are its partitions, without partitioned ones.
     parts: frozenset[int]
+    #: The published operations, by the publication that has it.
     publications: dict[int, str]
 
 
@@ -146,6 +141,8 @@ def _texts(found: Any, key: Callable[[Any], Any]) -> dict[Any, str]:
     return {key(it): str(text) for it, text in dict(found).items()}
 
 
+#: The prefix of these messages.
+PREFIX = "walrow.ddl"
 #: AT_REWRITE_DEFAULT_VAL and AT_REWRITE_COLUMN_REWRITE of PostgreSQL. Without them, a table has the
 #: same values in another file.
 _NEW_VALUES = 0x02 | 0x04

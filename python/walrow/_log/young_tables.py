@@ -7,8 +7,8 @@ looks. For a new table, it compares the columns at the first look with the colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.marks import Reason, Why
@@ -47,36 +47,20 @@ class YoungTable(NamedTuple):
     #: One of these files has rows.
     has_rows: bool = False
 
-    def later(self, published: Lsn, durable: Lsn) -> Self | None:
-        """The table for the next look. None once readers see all rows from before the first."""
-        pending = self.pending.later(published, durable)
-        return None if pending is None else self._replace(pending=pending)
-
-    def names(self, versions: Iterable[LogVersion]) -> Iterator[str]:
-        """The names of columns that rows in the log have."""
-        for version in versions:
-            if version.rows:
-                yield from (column.name for column in version.columns)
-
     def alteration(
         self,
         versions: Iterable[LogVersion],
         columns: Iterable[Sequence[Any]],
         first_row: Callable[[], FirstRow | None],
     ) -> Reason | None:
-        """How rows in the log were changed without a message. None if they were not.
+        """How rows in the log, by its versions, were changed without a message.
 
-        Args:
-            versions: The table's versions in the log.
-            columns: Its columns now. Some may be newer than the first look.
-            first_row: Finds the first transaction in the log that has a row of it.
+        Columns that it has now may be newer than the first look.
         """
         numbers = {
             plain_name(column[1]): column[0] for column in (*columns, *self.columns)
         }
         for version in versions:
-            if not version.rows:
-                continue
             if self.has_altered_types:
                 return TYPE_ALTERED
             if self.is_rewritten:

@@ -56,6 +56,8 @@ class Broken(NamedTuple):
     """There is an event trigger, but some commands may be without a message, or with a wrong one."""
 
     why: str
+    #: What repairs it, if that is certain.
+    sql: str | None = None
 
 
 class Working(NamedTuple):
@@ -69,34 +71,33 @@ Trigger: TypeAlias = Absent | Broken | Working
 
 def trigger_state(conn: psycopg.Connection[Any]) -> Trigger:
     """The state of the event trigger in the database of a connection."""
-    parameters = {"names": list(TRIGGERS)}
-    found = {it["name"]: it for it in records(conn, _STATE, parameters)}
+    found = {it["name"]: it for it in records(conn, _STATE, {"names": [*TRIGGERS]})}
     if not found:
         return Absent()
-    why = next(_faults(found), None)
     stamp = _digest(json.dumps(found, sort_keys=True))
-    return Working(stamp) if why is None else Broken(why)
+    return next(_faults(found), Working(stamp))
 
 
-def _faults(found: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+def _faults(found: Mapping[str, dict[str, Any]]) -> Iterator[Broken]:
     for name, (event, function) in TRIGGERS.items():
         it = found.get(name)
         if it is None:
-            yield f"{name} is missing"
+            yield Broken(f"{name} is missing")
         elif it["enabled"] != "A":
-            yield f"{name} is disabled, or not ENABLE ALWAYS"
+            sql = "\n".join(
+                f"ALTER EVENT TRIGGER {it} ENABLE ALWAYS;" for it in TRIGGERS
+            )
+            yield Broken(f"{name} is disabled, or not ENABLE ALWAYS", sql)
         elif (it["event"], it["function"]) != (event, f"walrow.{function}"):
-            yield f"{name} is another one"
+            yield Broken(f"{name} is another one")
         elif it["owners"] != [it["owner"]]:
-            yield f"{name} and its functions belong to several roles"
+            yield Broken(f"{name} and its functions belong to several roles")
         elif it["sources"] != _SOURCES:
-            yield "its functions were replaced, or are another version's"
+            yield Broken("its functions were replaced, or are another version's")
         elif it["setting"] == "off":
-            yield "event_triggers is off"
+            yield Broken("event_triggers is off")
 
 
-#: The prefix of its messages.
-PREFIX = "walrow.ddl"
 #: The event triggers, with their events and functions.
 TRIGGERS = {
     "walrow_before": ("ddl_command_start", "emit_ddl"),

@@ -489,8 +489,7 @@ SELECT jsonb_build_object(
             SELECT a.relid, NULL, (
                 SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
                 FROM pg_inherits i
-                WHERE i.inhrelid = c.oid
-                    OR i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid))
+                WHERE i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid))
             )
             FROM pg_partition_ancestors(c.oid) a
             WHERE a.relid <> c.oid
@@ -574,11 +573,8 @@ SELECT jsonb_build_object(
             'attached', coalesce((
                 SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
                 FROM pg_inherits i
-                WHERE (
-                    i.inhrelid = t.oid
-                    OR i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(t.oid))
-                )
-                    AND i.inhrelid <> c.oid
+                WHERE i.inhrelid <> c.oid
+                    AND i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(t.oid))
                     AND i.inhrelid NOT IN (SELECT relid FROM pg_partition_ancestors(c.oid))
             ), ''),
             -- Other access methods may have other addresses of rows.

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.left import Absence, Left, Owner
@@ -22,6 +21,7 @@ from walrow._log.young_tables import (
     plain_name,
 )
 from walrow._lsn import Lsn
+from walrow._receive.looks import Look
 from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers
 
 if TYPE_CHECKING:
@@ -44,56 +44,13 @@ class Questions(NamedTuple):
     versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Sequence[str]]]]
 
 
-class Look(NamedTuple):
-    """A look at the published tables.
-
-    Attributes:
-        tables: The tables.
-        publications: The publications of the stream.
-        durable: Where the log ended before.
-        seen: The server's position after.
-        moved: The OIDs of the tables that may differ from the last look. None: all.
-        remains: What the server has of the tables that it does not publish now. None for a table
-            that does not exist.
-        logged: The schema, the name and the end of the last change of each table in the log.
-        last_oid: The greatest OID of a table, also of unpublished ones.
-        trigger: The stamp of the event trigger. None if it does not work.
-        others: The sum of the stamps of all tables that were not published at the last look.
-    """
-
-    tables: Sequence[PublishedTable]
-    publications: Sequence[str]
-    durable: Lsn
-    seen: Lsn
-    moved: Collection[int] | None = None
-    remains: Mapping[int, Remains | None] = MappingProxyType({})
-    logged: Mapping[int, tuple[str, str, Lsn]] = MappingProxyType({})
-    last_oid: int = 0
-    trigger: str | None = None
-    others: int = 0
-
-    def joined(self, before: Look) -> Look:
-        """The look with the tables that have not moved since another look."""
-        if self.moved is None:
-            return self
-        kept = [table for table in before.tables if table.oid not in self.moved]
-        return self._replace(tables=[*kept, *self.tables], moved=None)
-
-
 def at_beginning(
     tables: Sequence[PublishedTable],
     lacking: Collection[int],
     publications: Sequence[str],
     start: Lsn,
 ) -> Published:
-    """The record of a log that begins with a slot, and not with a load.
-
-    Args:
-        tables: The published tables.
-        lacking: The OIDs of the tables that have rows.
-        publications: The publications of the stream.
-        start: The slot's start.
-    """
+    """The record of a log that begins with a slot: it lacks the rows that some tables have then."""
     oids = [part.oid for table in tables for part in table.parts]
     last_oid = max([*oids, *(table.oid for table in tables)], default=0)
     look = Look(tables, publications, start, start, last_oid=last_oid)
@@ -131,14 +88,12 @@ def after_look(before: Published, look: Look) -> Published:
     for table in look.tables:
         oid, known = table.oid, known_tables.get(table.oid)
         _mark_children(marks, known or {}, table, before.position, look.seen)
+        since = before.position
         if (was := left.pop(oid, None)) is not None:
+            since = was.since
             reasons = [LEFT, *_identity_differences((), table)]
-            marks[oid] = marked(marks.get(oid, ()), reasons, was.since)
-            noticed[oid] = look.seen
-            young.pop(oid, None)
             files.pop(oid, None)
-            continue
-        if before.tables is None:
+        elif before.tables is None:
             reasons = list(_identity_differences((), table))
         elif known is not None:
             keeps = _keeps_values(known, table)
@@ -149,17 +104,16 @@ def after_look(before: Published, look: Look) -> Published:
             if not keeps and _is_rewritten(known, table):
                 reasons.append(REWRITTEN)
             if not keeps and (new_files := _new_files(known, table)):
-                first = files.get(oid)
-                since = before.position if first is None else first.pending.since
-                earlier = {} if first is None else first.files
                 pending = Pending(since, look.seen)
-                files[oid] = NewFiles(pending, earlier | new_files)
+                first = files.get(oid, NewFiles(pending, {}))
+                pending = first.pending._replace(seen=look.seen, looks=0)
+                files[oid] = NewFiles(pending, first.files | new_files)
         else:
-            young[oid] = _young(table, Pending(before.position, look.seen))
+            young[oid] = _young(table, Pending(since, look.seen))
             reasons = list(_birth_reasons(table, young[oid]))
             files.pop(oid, None)
         if reasons:
-            marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+            marks[oid] = marked(marks.get(oid, ()), reasons, since)
             noticed[oid] = look.seen
             if any(reason.code != Why.TYPE for reason in reasons):
                 young.pop(oid, None)
@@ -299,35 +253,29 @@ def settled(
 ) -> Published:
     """Compares what waits for the log with what readers see of it.
 
-    Args:
-        before: The record.
-        tables: The tables in the log, by OID.
-        end: Where the log ends for readers.
-        durable: Where it ends for its writer.
-        ask: Asks the log.
+    It ends at `end` for readers, and at `durable` for its writer.
     """
     marks, pictures = dict(before.marks), dict(before.tables or {})
     young, files, noticed = {}, {}, dict(before.noticed)
     for oid, table in before.young.items():
         found, picture = tables.get(oid), pictures.get(oid)
         columns = table.columns if picture is None else picture["columns"]
-        later = table.later(end, durable)
+        pending = table.pending.later(end, durable)
+        versions = [] if found is None else [it for it in found.versions if it.rows]
         first_row = partial(ask.first_row, oid)
-        reason = None
-        if found is not None:
-            reason = table.alteration(found.versions, columns, first_row)
-        if later is None and reason is None:
+        reason = table.alteration(versions, columns, first_row)
+        if pending is None and reason is None:
             reason = _doubt(table, found, first_row, partial(ask.truncates, oid))
-        if found is not None and picture is not None:
-            names = {name.lower() for name in table.names(found.versions)}
+        if picture is not None:
+            names = {it.name.lower() for version in versions for it in version.columns}
             now = {_folded(column[1]) for column in columns}
             gone = sorted((names | set(picture["gone"])) - now)
             pictures[oid] = picture | {"gone": gone}
         if reason is not None:
             marks[oid] = marked(marks.get(oid, ()), [reason], table.pending.since)
             noticed[oid] = max(table.pending.seen, noticed.get(oid, Lsn(0)))
-        elif later is not None:
-            young[oid] = later
+        elif pending is not None:
+            young[oid] = table._replace(pending=pending)
     for oid, each in before.new_files.items():
         since = each.pending.since
         if is_explained(each.files, [xid for xid, _ in ask.truncates(oid, since)]):
@@ -412,11 +360,7 @@ def after_load(
 ) -> Published:
     """The record after a load: these tables are whole, as they were at its LSN.
 
-    Args:
-        before: The record.
-        tables: The tables as they were at the load's LSN.
-        point: That LSN.
-        look: The last look in this process. It may have been later than that.
+    The last look in this process may have been later than that.
     """
     pictures, marks = dict(before.tables or {}), dict(before.marks)
     young, files = dict(before.young), dict(before.new_files)
