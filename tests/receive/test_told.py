@@ -16,12 +16,11 @@ from hypothesis import strategies as st
 import walrow
 from servers import EmbeddedServer
 from walrow._log.marks import Why
-from walrow._log.needs import accept
+from walrow._log.needs import accept, read_published, write_published
 from walrow._log.published import Published
 from walrow._log.told import (
     PREFIX,
     Before,
-    Hearing,
     Message,
     PublicationTold,
     Rewritten,
@@ -215,10 +214,12 @@ def test_a_publication_is_exact_only_with_each_of_its_messages(
     assert after_messages(record, heard)[0].marks
 
 
-def test_the_record_keeps_what_it_waits_for() -> None:
-    found = looked(TABLE, AGAIN).told
-    assert found is not None
-    assert Hearing.of(json.loads(json.dumps(found._asdict()))) == found
+def test_the_record_keeps_what_it_waits_for(tmp_path: Path) -> None:
+    record = looked(TABLE, AGAIN)
+    write_published(tmp_path, record)
+    found = read_published(lambda name: (tmp_path / name).read_bytes())
+    assert found.told is not None
+    assert found == record
 
 
 KEYS = st.sampled_from(

@@ -48,12 +48,7 @@ def accept_command(log: str, table: str, code: StrEnum) -> str:
 
 
 class Reason(NamedTuple):
-    """A reason that a look has found.
-
-    Attributes:
-        code: As a code.
-        text: The reason in words.
-    """
+    """A reason that a look has found."""
 
     code: Why
     text: str

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from walrow._lsn import Lsn
 
@@ -97,16 +97,6 @@ class Hearing(NamedTuple):
     others: int
     #: What has moved, by OID. 0 stands for each table that is not published.
     moved: dict[int, Moved]
-
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
-        """Reads a record, which is the value as JSON."""
-        known = cls(**found)
-        moved = {
-            int(oid): Moved(Lsn(since), Lsn(seen), *more)
-            for oid, (since, seen, *more) in found["moved"].items()
-        }
-        return known._replace(place=Lsn(known.place), seen=Lsn(known.seen), moved=moved)
 
 
 def told_by(content: bytes) -> Told | None:
