@@ -10,15 +10,14 @@ import datetime as dt
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
-from types import NoneType
-from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias
 
 from walrow._core import LogObjects
 from walrow._log.left import Absence, Left, Ruling
 from walrow._log.marks import Mark
 from walrow._log.published import Published
+from walrow._log.values import value_of, values_of
 from walrow._lsn import Lsn
 from walrow._results import Result
 from walrow.errors import LogError
@@ -118,7 +117,7 @@ def _keyed(oid: int, marks: Sequence[Mark]) -> Iterator[tuple[_Key, Mark]]:
 def _read_accepted(read: Callable[[str], bytes]) -> dict[_Key, dt.datetime]:
     try:
         pairs = [(key, time) for *key, time in json.loads(read(_ACCEPTED))]
-        return dict(_value(dict[_Key, dt.datetime], pairs))
+        return dict(value_of(dict[_Key, dt.datetime], pairs))
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, RecursionError):
@@ -136,7 +135,7 @@ def read_published(read: Callable[[str], bytes]) -> Published:
         found = json.loads(read(_NEEDED))
         names = {key: name for name, key in _KEYS.items()}
         renamed = {names.get(key, key): it for key, it in found.items()}
-        return Published(**_values(Published, renamed))
+        return Published(**values_of(Published, renamed))
     except FileNotFoundError:
         return Published(None, Lsn(0))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
@@ -162,38 +161,6 @@ def write_published(log: Path, value: Published) -> None:
 
 def _plain(it: Any) -> dict[Any, Any]:
     return it.to_dict() if isinstance(it, Result) else dict(it)
-
-
-def _value(kind: Any, found: Any) -> Any:  # noqa: PLR0911 -- a line for each kind
-    """The value of a type that `json.dumps` has written."""
-    arguments = get_args(kind)
-    origin = get_origin(kind) or kind
-    if kind is Any or (found is None and NoneType in arguments):
-        return found
-    if NoneType in arguments:
-        return _value(arguments[0], found)
-    if kind is dt.datetime:
-        return dt.datetime.fromisoformat(found)
-    if origin in (dict, Mapping):
-        pairs = found.items() if isinstance(found, dict) else found
-        return {_value(arguments[0], k): _value(arguments[1], it) for k, it in pairs}
-    if origin in (list, Sequence):
-        return [_value(arguments[0], it) for it in found]
-    if origin is tuple:
-        return tuple(_value(*it) for it in zip(arguments, found, strict=True))
-    return kind(**_values(kind, found)) if _fields(kind) else kind(found)
-
-
-def _values(kind: type, found: Any) -> dict[str, Any]:
-    """The fields of a named tuple from a list or an object, which may lack the last ones."""
-    fields = _fields(kind)
-    known = found if isinstance(found, dict) else dict(zip(fields, found, strict=False))
-    return {name: _value(fields[name], known[name]) for name in fields.keys() & known}
-
-
-@cache
-def _fields(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 #: The keys of the record that are not the names of the fields.

@@ -6,10 +6,19 @@ Each role can write such a message. Only `walrow._receive.told` judges them.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
+from walrow._log.values import value_of
 from walrow._lsn import Lsn
+
+
+class ColumnTold(NamedTuple):
+    """A column in a message."""
+
+    number: int
+    name: str
+    type: int
+    type_modifier: int
 
 
 class TableTold(NamedTuple):
@@ -17,20 +26,25 @@ class TableTold(NamedTuple):
 
     oid: int
     is_partitioned: bool
-    #: The name, type and type modifier of each column, by its number.
-    columns: dict[int, tuple[str, int, int]]
+    columns: list[ColumnTold]
     #: Its ancestors, if it is a partition.
-    roots: frozenset[int]
+    roots: list[int]
     #: The tables that inherit from it, or are its partitions, without partitioned ones.
-    parts: frozenset[int]
-    publications: frozenset[int]
+    parts: list[int]
+    publications: list[int]
 
 
 class Rewritten(NamedTuple):
-    """A table was rewritten, with new values."""
+    """A table was rewritten, for some of the reasons in a mask."""
 
-    oid: int
-    roots: frozenset[int]
+    rewritten: int
+    roots: list[int]
+    reason: int
+
+    @property
+    def has_new_values(self) -> bool:
+        """Whether it was for AT_REWRITE_DEFAULT_VAL or AT_REWRITE_COLUMN_REWRITE of PostgreSQL."""
+        return bool(self.reason & (0x02 | 0x04))
 
 
 class TypeTold(NamedTuple):
@@ -42,7 +56,7 @@ class TypeTold(NamedTuple):
 class PublicationTold(NamedTuple):
     """A publication after a command: the transaction of its row, and its options."""
 
-    oid: int
+    publication: int
     xmin: str
     options: str
 
@@ -50,7 +64,7 @@ class PublicationTold(NamedTuple):
 class Before(NamedTuple):
     """The transactions of the rows of all publications before a command."""
 
-    xmins: dict[int, str]
+    before: dict[int, str]
 
 
 Told: TypeAlias = TableTold | Rewritten | TypeTold | PublicationTold | Before
@@ -103,53 +117,15 @@ def told_by(content: bytes) -> Told | None:
     """Reads a message. None if it says nothing that is known, or is no such message."""
     try:
         found = json.loads(content)
-        return next((read(found) for key, read in _KINDS.items() if key in found), None)
+        for kind in get_args(Told):
+            if isinstance(found, dict) and found.keys() >= {*kind._fields}:
+                told: Told = value_of(kind, found)
+                return told
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
-        return None
-
-
-def _table(found: Any) -> TableTold | None:
-    if found["columns"] is None:
-        # It was dropped, and is in no later look.
-        return None
-    columns = {
-        int(it["number"]): (str(it["name"]), int(it["type"]), int(it["type_modifier"]))
-        for it in found["columns"]
-    }
-    return TableTold(
-        int(found["oid"]),
-        bool(found["is_partitioned"]),
-        columns,
-        _oids(found["roots"]),
-        _oids(found["parts"]),
-        _oids(found["publications"]),
-    )
-
-
-def _oids(found: Iterable[Any]) -> frozenset[int]:
-    return frozenset(int(oid) for oid in found)
-
-
-def _texts(found: Any, key: Callable[[Any], Any]) -> dict[Any, str]:
-    return {key(it): str(text) for it, text in dict(found).items()}
+        # A table without columns was dropped, and is in no later look.
+        pass
+    return None
 
 
 #: The prefix of these messages.
 PREFIX = "walrow.ddl"
-#: AT_REWRITE_DEFAULT_VAL and AT_REWRITE_COLUMN_REWRITE of PostgreSQL. Without them, a table has the
-#: same values in another file.
-_NEW_VALUES = 0x02 | 0x04
-#: How messages are read, by a key that only messages of a kind have.
-_KINDS: Mapping[str, Callable[[Any], Told | None]] = {
-    "publication": lambda it: PublicationTold(
-        int(it["publication"]), str(it["xmin"]), str(it["options"])
-    ),
-    "before": lambda it: Before(_texts(it["before"], int)),
-    "definitions": lambda it: TypeTold(_texts(it["definitions"], str)),
-    "rewritten": lambda it: (
-        Rewritten(int(it["rewritten"]), _oids(it["roots"]))
-        if int(it["reason"]) & _NEW_VALUES
-        else None
-    ),
-    "columns": _table,
-}

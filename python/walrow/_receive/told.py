@@ -140,13 +140,15 @@ def _touched(tables: Mapping[int, Picture], it: Told) -> Collection[int]:
         case TableTold():
             return {it.oid, *it.roots, *it.parts} & tables.keys()
         case Rewritten():
-            return {it.oid, *it.roots} & tables.keys()
+            return {it.rewritten, *it.roots} & tables.keys()
         case TypeTold(told):
             return [
                 oid for oid, at in tables.items() if told.keys() & at["definitions"]
             ]
         case PublicationTold():
-            return [oid for oid, at in tables.items() if it.oid in _publications(at)]
+            return [
+                oid for oid, at in tables.items() if it.publication in _publications(at)
+            ]
         case Before():
             return tables.keys()
         case _:
@@ -171,7 +173,7 @@ def _reasons(
             every = [
                 at for at, each in _publications(now).items() if each.kind == "all"
             ]
-            if not it.publications.issuperset(every):
+            if not set(it.publications).issuperset(every):
                 yield LEFT
     if was is not None:
         yield from _changed_back(oid, [was, now], message, heard)
@@ -185,7 +187,7 @@ def _changed_back(
         case TableTold() as it if it.oid == oid:
             yield from _column_reasons(both, it)
             kept = _publications(both[0]).keys() & _publications(both[1])
-            if kept and not kept & it.publications:
+            if kept and kept.isdisjoint(it.publications):
                 yield LEFT
         case TypeTold(definitions):
             first, last = (each["definitions"] for each in both)
@@ -196,7 +198,7 @@ def _changed_back(
             ours = [_publications(each).get(publication) for each in both]
             if options not in {each.options for each in ours if each}:
                 yield PUBLISHED_LESS
-        case Rewritten(part):
+        case Rewritten(part) if message.told.has_new_values:
             first, last = (_changes(each) for each in both)
             files = {_files(each).get(part) for each in both}
             # It may have other values of columns that are not published.
@@ -210,8 +212,9 @@ def _changed_back(
 
 def _column_reasons(both: Sequence[Picture], it: TableTold) -> Iterator[Reason]:
     then, later = ({column[0]: column for column in each["columns"]} for each in both)
-    for number in sorted(then.keys() & later.keys() & it.columns.keys()):
-        name, *type_ = it.columns[number]
+    for number, name, *type_ in it.columns:
+        if number not in then.keys() & later.keys():
+            continue
         (_, old, *old_type), (_, new, *new_type) = then[number], later[number]
         if name not in {plain_name(old), plain_name(new)}:
             yield Reason(Why.RENAMED, f"column {new} had another name for a while")
@@ -219,12 +222,11 @@ def _column_reasons(both: Sequence[Picture], it: TableTold) -> Iterator[Reason]:
             yield Reason(Why.RETYPED, f"column {new} had another type for a while")
 
 
-def _parts(oid: int, it: TableTold) -> frozenset[int]:
+def _parts(oid: int, it: TableTold) -> set[int]:
     """The parts that a message shows of a partitioned table."""
     if it.oid == oid:
-        return it.parts if it.is_partitioned else frozenset()
-    is_part = not it.is_partitioned and oid in it.roots
-    return frozenset({it.oid} if is_part else ())
+        return set(it.parts if it.is_partitioned else ())
+    return {it.oid} if oid in it.roots and not it.is_partitioned else set()
 
 
 def _is_new(told: Hearing, part: int, lsn: Lsn) -> bool:
@@ -252,8 +254,8 @@ def _is_chain(
     at, is_next = first.xmin, False
     for _, xid, is_certain, told in messages:
         if isinstance(told, Before):
-            is_next = is_certain and told.xmins.get(oid) == at
-        elif isinstance(told, PublicationTold) and told.oid == oid:
+            is_next = is_certain and told.before.get(oid) == at
+        elif isinstance(told, PublicationTold) and told.publication == oid:
             if at == first.xmin and not is_next:
                 # The look before has seen that.
                 continue
