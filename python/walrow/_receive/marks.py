@@ -204,19 +204,13 @@ def _mark_children(
     if known.get("children", []) == sorted(table.children):
         return
     found = marks.get(table.oid, [])
-    is_open = [mark.code is Why.INHERITED and mark.is_open for mark in found]
-    text = ""
-    if table.children:
-        names = sorted(table.children.values())
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
-        text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
-    marks[table.oid] = [
-        (replace(mark, reason=text) if text else replace(mark, until=seen))
-        if is_it
-        else mark
-        for mark, is_it in zip(found, is_open, strict=True)
-    ]
-    if text and not any(is_open):
+    open_ = [it for it in found if it.code is Why.INHERITED and it.is_open]
+    names = sorted(table.children.values())
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
+    text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
+    now: dict[str, Any] = {"reason": text} if names else {"until": seen}
+    marks[table.oid] = [replace(it, **now) if it in open_ else it for it in found]
+    if names and not open_:
         marks[table.oid].append(Mark(Why.INHERITED, text, since))
 
 
