@@ -23,31 +23,16 @@ class Rows(Enum):
 class Birth(NamedTuple):
     """The creation of a table that has rows."""
 
-    #: Its current publication is older than the table.
-    is_published: bool
-    #: It has its first file, or a copy of it.
-    keeps_file: bool
-    #: Only known if they matter.
-    rows: Rows = Rows.SOME
-
-    @property
-    def is_late(self) -> bool:
-        """Whether it may have had rows before its current publication."""
-        return not self.is_published and self.rows is not Rows.NEVER
-
-    @property
-    def has_other_file(self) -> bool:
-        """Whether it was truncated or rewritten."""
-        return not self.keeps_file and self.rows is not Rows.NEVER
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether it may have rows."""
-        return self.rows is Rows.SOME
+    #: It may have had rows before its current publication.
+    is_late: bool = True
+    #: It was truncated or rewritten: it has neither its first file nor a copy of that.
+    has_other_file: bool = True
+    #: It may have rows. Only known if one of these is so.
+    has_rows: bool = True
 
 
 #: It may have been altered while the receiver looked.
-UNKNOWN = Birth(is_published=False, keeps_file=False)
+UNKNOWN = Birth()
 
 
 class PublishedTable(NamedTuple):
