@@ -60,7 +60,7 @@ TABLE = PublishedTable(
 )
 ALTERED = TABLE._replace(stamp="2")
 RENAMED = TableTold(
-    20, False, {1: ("x", 23, -1)}, frozenset(), frozenset(), {PUBLICATION: "iudt"}
+    20, False, {1: ("x", 23, -1)}, frozenset(), frozenset(), frozenset({PUBLICATION})
 )
 #: The publication's row after three commands with the same options.
 AGAIN = TABLE._replace(memberships=[Membership(f"{PUBLICATION} all", "703 {}", "iudt")])
@@ -108,7 +108,7 @@ def test_a_message_counts_only_if_its_table_has_moved() -> None:
 
 def test_an_exception_leaves_no_trace_but_a_message() -> None:
     left = [Why.LEFT.value]
-    excepted = RENAMED._replace(columns={}, publications={})
+    excepted = RENAMED._replace(columns={}, publications=frozenset())
     root = excepted._replace(oid=19, is_partitioned=True, parts=frozenset({20}))
     for message in (excepted, root):
         assert codes(looked(TABLE, TABLE), told(message)) == ([], [])

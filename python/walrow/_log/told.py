@@ -23,8 +23,7 @@ class TableTold(NamedTuple):
     roots: frozenset[int]
     #: The tables that inherit from it, or are its partitions, without partitioned ones.
     parts: frozenset[int]
-    #: The published operations, by the publication that has it.
-    publications: dict[int, str]
+    publications: frozenset[int]
 
 
 class Rewritten(NamedTuple):
@@ -68,41 +67,35 @@ class Message(NamedTuple):
 
 
 class Moved(NamedTuple):
-    """A table has moved between two looks: its catalog rows are others.
+    """A table has moved between two looks: its catalog rows are others."""
 
-    Attributes:
-        since: Where the log ended at the look before.
-        seen: The server's position after the last look that saw it move.
-        was: The table at the look before. None if it was not published.
-        asks: Whether only messages can tell that a publication has not published less meanwhile.
-        is_told: Whether a message was about it.
-    """
-
+    #: Where the log ended at the look before.
     since: Lsn
+    #: The server's position after the last look that saw it move.
     seen: Lsn
+    #: The table at the look before. None if it was not published.
     was: dict[str, Any] | None
+    #: Whether only messages can tell that a publication has not published less meanwhile.
     asks: bool = False
+    #: Whether a message was about it.
     is_told: bool = False
 
 
 class Hearing(NamedTuple):
-    """What a receiver knows of the event trigger, and of its messages.
+    """What a receiver knows of the event trigger, and of its messages."""
 
-    Attributes:
-        place: Messages of transactions before it were read.
-        seen: Where the log ended at the last look: it has seen all that messages before it say.
-        oids: The greatest OIDs of a table at the last looks. Tables that messages show, and the
-            looks do not, have greater ones than the first.
-        trigger: The stamp of the trigger at the last look. None if it did not work.
-        others: The sum of the stamps of all tables that were not published then.
-        moved: What has moved, by OID. 0 stands for each table that is not published.
-    """
-
+    #: Messages of transactions before it were read.
     place: Lsn
+    #: Where the log ended at the last look: it has seen all that messages before it say.
     seen: Lsn
+    #: The greatest OIDs of a table at the last looks. Tables that messages show, and the looks do
+    #: not, have greater ones than the first.
     oids: list[int]
+    #: The stamp of the trigger at the last look. None if it did not work.
     trigger: str | None
+    #: The sum of the stamps of all tables that were not published then.
     others: int
+    #: What has moved, by OID. 0 stands for each table that is not published.
     moved: dict[int, Moved]
 
 
@@ -129,7 +122,7 @@ def _table(found: Any) -> TableTold | None:
         columns,
         _oids(found["roots"]),
         _oids(found["parts"]),
-        _texts(found["publications"], int),
+        _oids(found["publications"]),
     )
 
 

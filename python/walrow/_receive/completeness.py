@@ -129,24 +129,23 @@ class Completeness:
             start: The slot's start.
         """
         try:
-            self._begin(snapshot, start)
+            with connect_for_sql(self._given) as conn, conn.transaction():
+                conn.execute(
+                    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+                )
+                conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
+                conn.execute("SET LOCAL lock_timeout = '2s'")
+                conn.execute("SET LOCAL statement_timeout = '10s'")
+                names = self._publications
+                tables = published.published_tables(conn, names, sized=False)
+                lacking = published.with_rows(conn, tables)
+            record = at_beginning(tables, lacking, names, start)
+            self._store(record._replace(marks={}), record)
         except (Error, OSError) as error:
             self._note(
                 "warning: it is not known which tables had rows before the slot was "
                 f"created, and need a load: {error}"
             )
-
-    def _begin(self, snapshot: str, start: Lsn) -> None:
-
-        with connect_for_sql(self._given) as conn, conn.transaction():
-            conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
-            conn.execute("SET LOCAL lock_timeout = '2s'")
-            conn.execute("SET LOCAL statement_timeout = '10s'")
-            tables = published.published_tables(conn, self._publications, sized=False)
-            lacking = published.with_rows(conn, tables)
-        record = at_beginning(tables, lacking, self._publications, start)
-        self._store(record._replace(marks={}), record)
 
     def look_last(self, ends: LogEnds) -> Future[Lsn]:
         """Compares before the end. The answer is a position of the stream behind the look."""
@@ -194,10 +193,7 @@ class Completeness:
 
     def _record(self) -> Published:
         """The record. An accepted mark is not open, so the same event gets a new one."""
-        return read_record(self._object)
-
-    def _object(self, name: str) -> bytes:
-        return LogObjects(self._log).read(name)[0]
+        return read_record(lambda name: LogObjects(self._log).read(name)[0])
 
     def _compare_if_possible(
         self, ends: LogEnds, conn: psycopg.Connection[Any]
@@ -366,15 +362,15 @@ class Completeness:
         by_reasons: dict[str, list[str]] = {}
         for oid, marks in after.marks.items():
             known = before.marks.get(oid, [])
-            if new := [mark for mark in marks if mark not in known and mark.is_open]:
-                name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
-                if (reasons := needs_of(new)) is not None:
-                    by_reasons.setdefault(reasons, []).append(name)
-                for mark in new:
-                    if not mark.code.needs_load:
-                        remedy = mark.remedy(str(self._log), name)
-                        self._note(f"{name}: {mark.reason}: {remedy}")
-                if any(mark.code == Why.TYPE for mark in new):
+            new = [mark for mark in marks if mark not in known and mark.is_open]
+            name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
+            if (reasons := needs_of(new)) is not None:
+                by_reasons.setdefault(reasons, []).append(name)
+            for mark in new:
+                if not mark.code.needs_load:
+                    remedy = mark.remedy(str(self._log), name)
+                    self._note(f"{name}: {mark.reason}: {remedy}")
+                if mark.code is Why.TYPE:
                     self._aged()
         for oid, left in after.left.items():
             was = before.left.get(oid)

@@ -14,31 +14,25 @@ if TYPE_CHECKING:
 
 
 class Look(NamedTuple):
-    """A look at the published tables.
-
-    Attributes:
-        tables: The tables.
-        publications: The publications of the stream.
-        durable: Where the log ended before.
-        seen: The server's position after.
-        moved: The OIDs of the tables that may differ from the last look. None: all.
-        remains: What the server has of the tables that it does not publish now. None for a table
-            that does not exist.
-        logged: The schema, the name and the end of the last change of each table in the log.
-        last_oid: The greatest OID of a table, also of unpublished ones.
-        trigger: The stamp of the event trigger. None if it does not work.
-        others: The sum of the stamps of all tables that were not published at the last look.
-    """
+    """A look at the tables of the publications of a stream."""
 
     tables: Sequence[PublishedTable]
     publications: Sequence[str]
+    #: Where the log ended before.
     durable: Lsn
+    #: The server's position after.
     seen: Lsn
+    #: The OIDs of the tables that may differ from the last look. None: all.
     moved: Collection[int] | None = None
+    #: What the server has of the tables that it does not publish now. None if one does not exist.
     remains: Mapping[int, Remains | None] = MappingProxyType({})
+    #: The schema, the name and the end of the last change of each table in the log.
     logged: Mapping[int, tuple[str, str, Lsn]] = MappingProxyType({})
+    #: The greatest OID of a table, also of unpublished ones.
     last_oid: int = 0
+    #: The stamp of the event trigger. None if it does not work.
     trigger: str | None = None
+    #: The sum of the stamps of all tables that were not published at the last look.
     others: int = 0
 
     def joined(self, before: Look) -> Look:

@@ -171,7 +171,7 @@ def _reasons(
             every = [
                 at for at, each in _publications(now).items() if each.kind == "all"
             ]
-            if not it.publications.keys() >= set(every):
+            if not it.publications.issuperset(every):
                 yield LEFT
     if was is not None:
         yield from _changed_back(oid, [was, now], message, heard)
@@ -185,7 +185,7 @@ def _changed_back(
         case TableTold() as it if it.oid == oid:
             yield from _column_reasons(both, it)
             kept = _publications(both[0]).keys() & _publications(both[1])
-            if kept and not kept & it.publications.keys():
+            if kept and not kept & it.publications:
                 yield LEFT
         case TypeTold(definitions):
             first, last = (each["definitions"] for each in both)
