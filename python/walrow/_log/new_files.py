@@ -49,12 +49,7 @@ class NewFiles(NamedTuple):
 
 
 def is_explained(files: Mapping[int, NewFile], truncates: Sequence[int]) -> bool:
-    """Whether the last TRUNCATE of a table has made its files.
-
-    Args:
-        files: The files.
-        truncates: The transactions with a TRUNCATE of it, in the order of their commits.
-    """
+    """Whether the last transaction with a TRUNCATE of a table has made its files."""
     return bool(truncates) and all(
         _is_of_truncate(file, truncates) for file in files.values()
     )

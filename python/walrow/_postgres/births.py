@@ -11,6 +11,7 @@ from walrow._postgres.published import (
     HAS_SCHEMAS,
     Birth,
     PublishedTable,
+    Rows,
     TablePart,
     rows_of,
 )
@@ -41,15 +42,17 @@ def with_births(
     }
     sql = _BIRTHS.replace("{schemas}", _SCHEMAS if has_schemas else "")
     births = {
-        (it["root"], it["part"]): Birth(it["is_published"], it["keeps_file"])
+        (it["root"], it["part"]): (not it["is_published"], not it["keeps_file"])
         for it in records(conn, sql, parameters)
     }
 
     def born(root: int, part: TablePart) -> TablePart:
-        birth = births.get((root, part.oid), part.birth)
-        if (root, part.oid) in births and not all(birth[:2]):
-            birth = birth._replace(rows=rows_of(conn, part.quoted))
-        return part._replace(birth=birth)
+        if (found := births.get((root, part.oid))) is None:
+            return part
+        rows = rows_of(conn, part.quoted) if any(found) else Rows.SOME
+        if rows is Rows.NEVER:
+            found = (False, False)
+        return part._replace(birth=Birth(*found, has_rows=rows is Rows.SOME))
 
     return [
         it._replace(parts=[born(it.oid, part) for part in it.parts]) for it in tables

@@ -23,31 +23,16 @@ class Rows(Enum):
 class Birth(NamedTuple):
     """The creation of a table that has rows."""
 
-    #: Its current publication is older than the table.
-    is_published: bool
-    #: It has its first file, or a copy of it.
-    keeps_file: bool
-    #: Only known if they matter.
-    rows: Rows = Rows.SOME
-
-    @property
-    def is_late(self) -> bool:
-        """Whether it may have had rows before its current publication."""
-        return not self.is_published and self.rows is not Rows.NEVER
-
-    @property
-    def has_other_file(self) -> bool:
-        """Whether it was truncated or rewritten."""
-        return not self.keeps_file and self.rows is not Rows.NEVER
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether it may have rows."""
-        return self.rows is Rows.SOME
+    #: It may have had rows before its current publication.
+    is_late: bool = True
+    #: It was truncated or rewritten: it has neither its first file nor a copy of that.
+    has_other_file: bool = True
+    #: It may have rows. Only known if one of these is so.
+    has_rows: bool = True
 
 
 #: It may have been altered while the receiver looked.
-UNKNOWN = Birth(is_published=False, keeps_file=False)
+UNKNOWN = Birth()
 
 
 class PublishedTable(NamedTuple):
@@ -450,36 +435,7 @@ SELECT jsonb_build_object(
     'namespace', n.nspname,
     'children', {children},
     'identity', c.relreplident,
-    'columns', (
-        SELECT coalesce(jsonb_agg(jsonb_build_object(
-            'number', a.attnum,
-            'quoted', quote_ident(a.attname),
-            'type_oid', a.atttypid::bigint,
-            'type_modifier', a.atttypmod,
-            'has_default', a.atthasdef OR a.attnotnull OR a.attidentity <> ''
-                OR y.typdefault IS NOT NULL,
-            -- A new file has the value in the rows.
-            'is_filled', a.atthasmissing
-                -- Only tables with rows have the value that old rows get.
-                OR c.relkind = 'p' AND EXISTS (
-                    SELECT FROM pg_partition_tree(c.oid) t
-                    JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
-                    WHERE m.atthasmissing
-                ),
-            'changed', a.xmin::text::bigint,
-            'expression', (
-                SELECT x.oid::bigint
-                FROM pg_attrdef x
-                WHERE x.adrelid = a.attrelid AND x.adnum = a.attnum AND a.attgenerated <> ''
-            )
-        ) ORDER BY a.attnum), '[]')
-        FROM pg_attribute a
-        JOIN pg_type y ON y.oid = a.atttypid
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-            AND coalesce(p.columns ? a.attname::text, true)
-            -- Before 18, generated columns are never published, even if attnames lists them.
-            AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
-    ),
+    'columns', a.columns,
     'filters', p.filters,
     'memberships', (
         WITH place (oid, number, path) AS (
@@ -534,27 +490,12 @@ SELECT jsonb_build_object(
             AND d.objid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
     ),
     'last_column', c.relnatts,
-    'altered', (
-        SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
-        FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-            AND (age(a.xmin) < age(c.xmin)
-                OR a.xmin = c.xmin AND a.cmin::text::bigint > c.cmin::text::bigint)
-    ),
-    'dropped', (
-        SELECT coalesce(jsonb_agg(
-            jsonb_build_array(a.attnum, a.xmin::text::bigint) ORDER BY a.attnum), '[]')
-        FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped
-    ),
+    'altered', a.altered,
+    'dropped', a.dropped,
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
     'names', d.names,
-    'stamp', concat_ws(' ', c.xmin, d.stamp, (
-        SELECT hash_array_extended(array_agg(a.xmin::text ORDER BY a.attnum), 0)
-        FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0
-    )),
+    'stamp', concat_ws(' ', c.xmin, d.stamp, a.stamp),
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
@@ -597,6 +538,45 @@ SELECT jsonb_build_object(
 FROM chosen p
 JOIN pg_class c ON c.oid = p.oid
 JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+    SELECT
+        coalesce(jsonb_agg(jsonb_build_object(
+            'number', a.attnum,
+            'quoted', quote_ident(a.attname),
+            'type_oid', a.atttypid::bigint,
+            'type_modifier', a.atttypmod,
+            'has_default', a.atthasdef OR a.attnotnull OR a.attidentity <> ''
+                OR y.typdefault IS NOT NULL,
+            -- A new file has the value in the rows.
+            'is_filled', a.atthasmissing
+                -- Only tables with rows have the value that old rows get.
+                OR c.relkind = 'p' AND EXISTS (
+                    SELECT FROM pg_partition_tree(c.oid) t
+                    JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
+                    WHERE m.atthasmissing
+                ),
+            'changed', a.xmin::text::bigint,
+            'expression', (
+                SELECT x.oid::bigint
+                FROM pg_attrdef x
+                WHERE x.adrelid = a.attrelid AND x.adnum = a.attnum AND a.attgenerated <> ''
+            )
+        ) ORDER BY a.attnum) FILTER (
+            WHERE NOT a.attisdropped AND coalesce(p.columns ? a.attname::text, true)
+            -- Before 18, generated columns are never published, even if attnames lists them.
+            AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
+        ), '[]') AS columns,
+        coalesce(jsonb_agg(a.attnum ORDER BY a.attnum) FILTER (
+            WHERE NOT a.attisdropped AND (age(a.xmin) < age(c.xmin)
+                OR a.xmin = c.xmin AND a.cmin::text::bigint > c.cmin::text::bigint)
+        ), '[]') AS altered,
+        coalesce(jsonb_agg(jsonb_build_array(a.attnum, a.xmin::text::bigint) ORDER BY a.attnum)
+            FILTER (WHERE a.attisdropped), '[]') AS dropped,
+        hash_array_extended(array_agg(a.xmin::text ORDER BY a.attnum), 0) AS stamp
+    FROM pg_attribute a
+    LEFT JOIN pg_type y ON y.oid = a.atttypid
+    WHERE a.attrelid = c.oid AND a.attnum > 0
+) a
 CROSS JOIN LATERAL (
     WITH RECURSIVE used (oid) AS (
         SELECT a.atttypid

@@ -120,7 +120,9 @@ def after_look(before: Published, look: Look) -> Published:
     moved = known_tables.keys() if look.moved is None else look.moved
     pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
     for table in look.tables:
-        pictures[table.oid] = _picture(table, known_tables.get(table.oid), look.seen)
+        pictures[table.oid] = _picture(
+            table, known_tables.get(table.oid, {}), look.seen
+        )
     after = before._replace(
         tables=pictures,
         position=look.durable,
@@ -204,19 +206,13 @@ def _mark_children(
     if known.get("children", []) == sorted(table.children):
         return
     found = marks.get(table.oid, [])
-    is_open = [mark.code is Why.INHERITED and mark.is_open for mark in found]
-    text = ""
-    if table.children:
-        names = sorted(table.children.values())
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
-        text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
-    marks[table.oid] = [
-        (replace(mark, reason=text) if text else replace(mark, until=seen))
-        if is_it
-        else mark
-        for mark, is_it in zip(found, is_open, strict=True)
-    ]
-    if text and not any(is_open):
+    open_ = [it for it in found if it.code is Why.INHERITED and it.is_open]
+    names = sorted(table.children.values())
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
+    text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
+    now: dict[str, Any] = {"reason": text} if names else {"until": seen}
+    marks[table.oid] = [replace(it, **now) if it in open_ else it for it in found]
+    if names and not open_:
         marks[table.oid].append(Mark(Why.INHERITED, text, since))
 
 
@@ -408,7 +404,7 @@ def _young(table: PublishedTable, pending: Pending) -> YoungTable:
 
     def may_fill(column: PublishedColumn) -> bool:
         # VACUUM FULL has written a default into the rows, and it may be gone.
-        is_copied = any(part.birth.keeps_file for part in moved)
+        is_copied = any(not part.birth.has_other_file for part in moved)
         return column.is_filled or is_copied or (bool(moved) and column.has_default)
 
     columns = [_column(it._replace(has_default=may_fill(it))) for it in table.columns]
@@ -433,20 +429,20 @@ def _column(column: PublishedColumn) -> list[Any]:
 
 
 def _picture(
-    table: PublishedTable, before: Mapping[str, Any] | None, seen: Lsn
+    table: PublishedTable, before: Mapping[str, Any], seen: Lsn
 ) -> dict[str, Any]:
-    known = {} if before is None else before.get("since", {})
-    kept = {tuple(column[:2]) for column in (before or {}).get("columns", ())}
+    known = before.get("since", {})
+    kept = {tuple(column[:2]) for column in before.get("columns", ())}
     names = [plain_name(column.quoted) for column in table.columns]
     # A load ends no name: a target with `deletes="soft"` keeps values under it.
     now = {_folded(column.quoted) for column in table.columns}
     return {
-        "name": table.name,
+        **{name: getattr(table, name) for name in _COPIED},
         "namespace": table.namespace,
         "children": sorted(table.children),
         "columns": [_column(column) for column in table.columns],
         "changed": [column.changed for column in table.columns],
-        "gone": sorted(_earlier_names(before or {}, table) - now),
+        "gone": sorted(_earlier_names(before, table) - now),
         # The LSN since which each column has its number and its name.
         "since": {
             name: known.get(name, str(seen))
@@ -454,8 +450,6 @@ def _picture(
             else str(seen)
             for name, column in zip(names, table.columns, strict=True)
         },
-        "last_column": table.last_column,
-        "filters": list(table.filters),
         "parts": [
             [part.oid, part.file, part.toast, part.persistence, part.attached]
             for part in table.parts
@@ -466,10 +460,7 @@ def _picture(
             if part.lacks_identity or _is_unlogged(table, part)
         ],
         "memberships": [list(each) for each in table.memberships],
-        "schema": table.schema,
-        "definitions": dict(table.definitions),
-        "stamp": table.stamp,
-        "loaded": (before or {}).get("loaded", 0),
+        "loaded": before.get("loaded", 0),
         "primary_key": list(table.primary_key),
         "names": list(table.names),
     }
@@ -669,6 +660,8 @@ def _column_differences(
             yield Reason(Why.DEFAULT, text)
 
 
+#: The fields of a table that a picture of it has, too.
+_COPIED = ("name", "last_column", "filters", "schema", "definitions", "stamp")
 #: How many earlier tables of a name the record keeps.
 _MOST_OWNERS = 100
 HAD_ROWS = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
