@@ -71,8 +71,9 @@ Told: TypeAlias = TableTold | Rewritten | TypeTold | PublicationTold | Before
 
 
 class Message(NamedTuple):
-    """A message in a log, with the LSN at which the commit of its transaction begins."""
+    """A message in a log."""
 
+    #: Where the commit of its transaction begins.
     lsn: Lsn
     xid: int
     #: Whether it is certain that it was not rolled back with a savepoint.

@@ -1,4 +1,4 @@
-"""Values of named tuples, and of what they have, from JSON."""
+"""Named tuples and their fields are read from JSON, by their types."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ class Broken(NamedTuple):
     """There is an event trigger, but some commands may be without a message, or with a wrong one."""
 
     why: str
-    #: What repairs it, if that is certain.
+    #: SQL that repairs it, where that is certain.
     sql: str | None = None
 
 

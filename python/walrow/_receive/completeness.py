@@ -225,7 +225,7 @@ class Completeness:
         self._has_exceptions = conn.info.server_version >= _HAS_EXCEPTIONS
         self._see_trigger(trigger_state(conn))
         log, logged = None, self._logged
-        # There may be none yet. If it cannot be read now, the next look tries again.
+        # The log may not exist yet. If it cannot be read now, the next look tries again.
         with contextlib.suppress(Error, OSError):
             log = Log(self._log)
             logged = self._read_log(log)

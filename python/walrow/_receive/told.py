@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Heard(NamedTuple):
-    """The messages in a log that ends at `end`, from `first_place` on, in their order."""
+    """The messages that a log has between `first_place` and its end, in their order."""
 
     messages: Sequence[Message]
     end: Lsn
@@ -182,7 +182,7 @@ def _reasons(
 def _changed_back(
     oid: int, both: Sequence[Picture], message: Message, heard: Heard
 ) -> Iterator[Reason]:
-    """What had another state than in both looks around it."""
+    """The reasons of a state that neither look around it has seen."""
     match message.told:
         case TableTold() as it if it.oid == oid:
             yield from _column_reasons(both, it)
