@@ -65,9 +65,8 @@ class YoungTable(NamedTuple):
                 return TYPE_ALTERED
             if self.is_rewritten:
                 return REWRITTEN
-            if reason := self._difference(version.columns):
-                return reason
-            if reason := self._return(version.columns, numbers, first_row):
+            reason = self._difference(version.columns)
+            if reason := reason or self._return(version.columns, numbers, first_row):
                 return reason
         return None
 
@@ -124,10 +123,8 @@ class YoungTable(NamedTuple):
                 text = f"column {now[name][1]} may have been a generated column"
                 return Reason(Why.EXPRESSION, text)
         for name, column in then.items():
-            if name in now and now[name][2:4] != [
-                column.type_oid,
-                column.type_modifier,
-            ]:
+            type_ = [column.type_oid, column.type_modifier]
+            if name in now and now[name][2:4] != type_:
                 return Reason(Why.RETYPED, f"column {now[name][1]} has another type")
         return None
 
