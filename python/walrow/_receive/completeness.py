@@ -200,15 +200,13 @@ class Completeness:
     ) -> None:
         try:
             self._compare(ends, conn)
-        except LogError as error:
+        except (Error, OSError) as error:
             # After another error, the next look tries again.
-            if error.code == "damaged" and not self._is_damaged:
+            is_damaged = isinstance(error, LogError) and error.code == "damaged"
+            if is_damaged and not self._is_damaged:
                 self._is_damaged = True
                 text = f"tables that need a load are no longer found: {error}"
                 self._note(f"warning: {text}")
-        except (Error, OSError):
-            # The next look tries again.
-            pass
 
     def _read_log(self, log: Log) -> dict[int, tuple[str, str, Lsn]]:
         """The schema, the name and the end of the last change of each table in the log."""
