@@ -13,7 +13,7 @@ def value_of(kind: Any, found: Any) -> Any:  # noqa: PLR0911 -- a line for each 
     """The value of a type that `json.dumps` has written."""
     arguments = get_args(kind)
     origin = get_origin(kind) or kind
-    if kind is Any or (found is None and NoneType in arguments):
+    if kind in (Any, dict[str, Any]) or (found is None and NoneType in arguments):
         return found
     if NoneType in arguments:
         return value_of(arguments[0], found)
