@@ -13,11 +13,12 @@ from walrow._apply.items import Applied, Engine, Rules, Token
 from walrow._apply.modes import check_mode
 from walrow._apply.options import ApplyOptions
 from walrow._apply.record import Record
-from walrow._apply.tables import AppliedTable, refuse_incomplete
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Conflict, Found
 from walrow._apply.units import Batch, LogContents, loads_of, plan, plan_all
 from walrow._log.marks import Why
 from walrow._log.names import resolve
+from walrow._log.net_refusals import problems
 from walrow._log.tables import begin_of
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, LogError, SchemaError
@@ -388,7 +389,9 @@ class Call:
 
     def _refuse_incomplete(self, start: Lsn) -> None:
         table = self.table.for_target(self.rules.truncates, start)
-        refuse_incomplete(self.log, table, start, self.end)
+        log = self.log
+        for error, _ in problems(log.location, table, start, self.end, log.end):
+            raise error
 
     def _refuse_pruned(self, start: Lsn) -> None:
         """Refuses a log that lacks removed changes of the table after the start."""
