@@ -58,7 +58,7 @@ class Target:
             table = next((it for it in contents.tables if it.oid == self.oid), None)
             if table is None:
                 return False
-            marks = contents.marks.get(self.oid, [])
+            marks = table.marks
             start = log.slot_start if self.position is None else self.position
             if start is None:
                 return False

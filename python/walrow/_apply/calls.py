@@ -128,24 +128,21 @@ class Call:
 
     def _since(self, begin: int) -> AppliedTable:
         """The table, for a target that has no earlier changes."""
-
-        def table(begin: int) -> AppliedTable:
-            own, keys, mode = self.table, self.keys, self.rules.mode
-            return AppliedTable.of(
-                self.log, own, keys, self.options, mode, begin=begin, end=self.end
-            )
-
-        applied = table(begin)
-        if self.rules.mode == "current":
+        mode = self.rules.mode
+        table = partial(
+            AppliedTable.of,
+            *(self.log, self.table, self.keys, self.options, mode),
+            end=self.end,
+        )
+        applied = table(begin=begin)
+        if mode == "current":
             return applied
         # ALTER TYPE leaves the versions of a table as they are.
-        for mark in self.contents.marks.get(self.table.oid, ()):
-            load = mark.until
-            if mark.code != Why.TYPE or load is None:
-                continue
-            if not applied.begin < load - 1 < self.end:
-                continue
-            for field in table(load - 1).own:
+        loads = {
+            it.until for it in self.table.marks if it.code == Why.TYPE and it.until
+        }
+        for load in sorted(it for it in loads if applied.begin < it - 1 < self.end):
+            for field in table(begin=load - 1).own:
                 kind = applied.schema.field(field.name).type
                 if not fits(field.type, kind):
                     text = (
@@ -224,19 +221,19 @@ class Call:
         ):
             return None
         self._refuse_pruned(known.end)
-        return self._unchanged(token, known.end)
+        return self._unchanged(token, known.end, self.end)
 
-    def _unchanged(self, token: Token, start: Lsn) -> Applied:
+    def _unchanged(self, token: Token | None, start: Lsn, end: Lsn) -> Applied:
         """The result for a target that the log has nothing new for."""
         return Applied(
             self.table.name,
             self.target,
             start,
-            max(start, self.end),
-            token=token.to_json(),
+            max(start, end),
+            token=None if token is None else token.to_json(),
             engine=self.engine,
             mode=self.rules.mode,
-            since=token.true_since,
+            since=None if token is None else token.true_since,
         )
 
     def _quiet(self, token: Token | None) -> Applied:
@@ -248,7 +245,7 @@ class Call:
             or token.end < self.contents.removed[self.table.oid][0]
         ):
             raise self._pruned(Lsn(0) if token is None else token.end)
-        return self._unchanged(token, token.end)
+        return self._unchanged(token, token.end, self.end)
 
     def begin(
         self,
@@ -284,17 +281,7 @@ class Call:
             # Changes before a barrier are not needed. New changes begin where the log does.
             begin = start if batch.barrier is None else Lsn(batch.barrier.lsn)
             self._refuse_pruned(begin)
-        token = None if found is None else found.token
-        nothing = Applied(
-            self.table.name,
-            self.target,
-            start,
-            max(start, end),
-            token=None if token is None else token.to_json(),
-            engine=self.engine,
-            mode=mode,
-            since=None if token is None else token.true_since,
-        )
+        nothing = self._unchanged(None if found is None else found.token, start, end)
         is_recorded = found is None or line is not None
         if is_recorded and (end <= start or not (batch.units or batch.barrier)):
             return nothing

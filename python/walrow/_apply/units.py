@@ -83,7 +83,6 @@ class LogContents:
         log: The log.
         tables: Its tables.
         record: The receiver's record of them.
-        marks: When tables were not whole, by OID.
         erased: The end of the last transaction whose rows were erased, by OID.
         erasures: How often something was erased, by OID.
         removed: By OID, where the last removed change of a table ends, and its name.
@@ -100,7 +99,6 @@ class LogContents:
         self.erasures = counts(read_erasures(log.read_object))
         self.record = log._record()
         self.tables = log._tables(self.record)
-        self.marks = self.record.marks
         self._stretches: dict[int, list[Stretch]] = {}
         for stretch in stretches(log):
             for oid in stretch.tables:

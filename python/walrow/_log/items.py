@@ -31,6 +31,13 @@ class SourceIdentity(Result):
     database: str | None
     slot: str | None
 
+    @property
+    def words(self) -> str:
+        """The source in a message."""
+        if self.system_identifier is None:
+            return "a capture"
+        return f"slot {self.slot} of database {self.database} of system {self.system_identifier}"
+
 
 @result
 class LogColumn(Result):

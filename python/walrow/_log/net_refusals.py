@@ -158,15 +158,8 @@ def other_source(
     location: str, before: SourceIdentity, now: SourceIdentity
 ) -> ApplyError:
     """The error of a target that has another log's changes."""
-
-    def words(source: SourceIdentity) -> str:
-        return (
-            f"slot {source.slot} of database {source.database} of system "
-            f"{source.system_identifier}"
-        )
-
     text = (
-        f"the target has changes of {words(before)}, and {location} those of {words(now)}: use the "
+        f"the target has changes of {before.words}, and {location} those of {now.words}: use the "
         "right log; or empty the target, and begin at 0/0"
     )
     return ApplyError(text, code="other_source")
