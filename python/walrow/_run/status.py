@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from walrow._log.items import LogTable, Segment, SourceIdentity
+from walrow._log.items import Segment, SourceIdentity
 from walrow._log.left import Left, Ruling
 from walrow._log.marks import Mark, is_unsure
 from walrow._log.requests import failures as failures_of_loads
@@ -197,7 +197,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         return not is_running
 
     for table in tables:
-        reasons += _undecided(table, log.location)
+        reasons += [f"{table.name}: {it}" for it in table.undecided(log.location)]
         marks = [it for it in table.marks if it.is_open and it.code.needs_load]
         if not marks or table.left is not None:
             continue
@@ -295,17 +295,6 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         parts=parts,
         reasons=tuple(reasons),
     )
-
-
-def _undecided(table: LogTable, location: str) -> Iterator[str]:
-    """What a user has to decide about a table, because no load makes it whole."""
-    if (left := table.left) is not None:
-        if left.needs_ruling:
-            yield f"{table.name}: {left}: {left.remedy(location)}"
-        return
-    for mark in table.marks:
-        if mark.is_open and not mark.code.needs_load:
-            yield f"{table.name}: {mark.reason}: {mark.remedy(location, table.name)}"
 
 
 def _held(log: Log, segments: list[Segment]) -> str | None:

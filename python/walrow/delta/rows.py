@@ -10,9 +10,9 @@ from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally, integer
 from walrow._apply.targets import (
     LOST_TEXTS,
     NAME_BYTES,
+    TOO_LONG,
     lost_in_path,
     never_sent,
-    too_long_in_path,
 )
 from walrow._sources.urls import is_url
 
@@ -335,7 +335,7 @@ def refuse_lost_texts(
         if pc.any(found).as_py():
             raise lost_in_path(applied.table.name, target, name)
         if _has_long_name(name, column, target):
-            raise too_long_in_path(applied.table.name, target, name)
+            raise lost_in_path(applied.table.name, target, name, TOO_LONG)
 
 
 def _has_long_name(name: str, column: Any, target: str) -> bool:
