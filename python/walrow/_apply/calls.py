@@ -255,13 +255,7 @@ class Call:
         least_units: int,
         end: Lsn | None = None,
     ) -> Work | Applied:
-        """Compares what the target has with the log. The result, if it has everything.
-
-        Args:
-            applied: The table.
-            found: The target. None if it does not exist.
-            least_units: How many tasks there are, if there are as many segments.
-            end: The end of a part of the changes. Default: of all.
+        """Compares what the target has with the log up to `end`. The result, if it has everything.
 
         Raises:
             ApplyError: As in `apply_changes`.
@@ -311,12 +305,7 @@ class Call:
         )
 
     def token(self, work: Work, before: Found) -> Token:
-        """The record of the work.
-
-        Args:
-            work: The work.
-            before: The target that is read for it.
-        """
+        """The record of the work."""
         return Token(
             self.log.source,
             self.table.name,
@@ -337,11 +326,6 @@ class Call:
         """The record and the result of a commit that removes erased rows.
 
         The position stays, so another line of commits begins.
-
-        Args:
-            token: The target's record.
-            found: The target.
-            rows: The number of rows that are removed.
         """
         token = token._replace(
             line=found.version,

@@ -277,9 +277,7 @@ class Record(NamedTuple):
     def refuse_other_kind(self, known: Collection[str], found: Found) -> None:
         """Refuses rows that are no versions or changes: they would be among those for good.
 
-        Args:
-            known: The target's columns, in lower case.
-            found: The target.
+        The `known` columns are in lower case.
         """
         mode = self.rules.mode
         lacking = (it for it in beside(mode).names if it.lower() not in known)
@@ -301,11 +299,7 @@ class Record(NamedTuple):
     ) -> None:
         """Refuses a target that lacks a column although its rows had values for it.
 
-        Args:
-            known: The target's columns, in lower case.
-            token: The record, if it is right.
-            applied: The table.
-            batch: The part of the log to read.
+        The `known` columns are in lower case.
         """
         if batch.barrier is not None:
             # The values come from there.

@@ -100,14 +100,7 @@ class AppliedTable(NamedTuple):
     ) -> AppliedTable:
         """The table with its key and its schema. A target of changes needs no key.
 
-        Args:
-            log: The log.
-            table: The table.
-            keys: The key columns. None for the default.
-            options: The options of `walrow.read` for decoding.
-            mode: The kind of target.
-            begin: The LSN before the first change that the target ever gets.
-            end: The LSN where the changes end. Default: the end of the log.
+        The changes begin after `begin`, and end at `end`, or at the end of the log.
 
         Raises:
             SchemaError: No column or index says which row a change is about, or Spark's

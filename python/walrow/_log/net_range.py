@@ -28,14 +28,7 @@ if TYPE_CHECKING:
 
 
 class NetRules(NamedTuple):
-    """The target's policies.
-
-    Attributes:
-        deletes: For deletes.
-        truncates: For truncates.
-        never_sent: For values that were never sent.
-        allow: The codes of problems that the caller accepts.
-    """
+    """The target's policies, and the codes of problems that the caller accepts."""
 
     deletes: Deletes
     truncates: Truncates
@@ -73,20 +66,7 @@ def net_of(
     rules: NetRules,
     options: Mapping[str, Any],
 ) -> Net:
-    """The net of a table. See `walrow.Log.net`.
-
-    Args:
-        log: The log.
-        location: Where it is, for messages.
-        tables: Its tables.
-        record: The receiver's record of them.
-        table: The table.
-        start: Up to where the target has all changes.
-        end: Up to where it gets them.
-        keys: The columns that identify a row. None for the default.
-        rules: The target's policies.
-        options: The options of the decoder, and of memory.
-    """
+    """The net of a table. See `walrow.Log.net`."""
     accepted = rules.check()
     if keys is not None:
         keys = _keys(keys)

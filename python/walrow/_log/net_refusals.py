@@ -18,14 +18,9 @@ from walrow.errors import ApplyError, LogError, OptionError, Remedy
 def problems(
     location: str, table: LogTable, start: Lsn, end: Lsn, log_end: Lsn
 ) -> Iterator[tuple[ApplyError, str]]:
-    """The errors of a table whose rows the log does not give at an LSN, with their reasons.
+    """The errors, with their reasons, of a table whose rows the log does not give at an LSN.
 
-    Args:
-        location: The log.
-        table: The table.
-        start: The target has all changes up to this LSN, and the rows from before the log.
-        end: The LSN.
-        log_end: Where the log ends.
+    The target has all changes up to `start`, and then the rows from before the log, too.
     """
     name = table.name
     if (left := table.left) is not None and left.holds_at(end, log_end):
@@ -42,16 +37,7 @@ def problems(
 
 
 class Range(NamedTuple):
-    """The changes that a target is to get.
-
-    Attributes:
-        location: The log.
-        table: The table.
-        start: Up to where the target has all changes.
-        end: Up to where it gets them.
-        log_end: Where the log ends.
-        allow: The codes of problems that the caller accepts.
-    """
+    """The changes up to `end` for a target that has all up to `start`. `allow` has the accepted codes."""
 
     location: str
     table: LogTable

@@ -42,12 +42,9 @@ def facts_of(
     more: Iterable[Table] = (),
     inherited: Mapping[int, str] = MappingProxyType({}),
 ) -> Facts:
-    """The facts of a log.
+    """The facts of a log, and of tables that the server publishes now.
 
-    Args:
-        log: The log.
-        more: The tables that the server publishes now.
-        inherited: What to say about those with children that the receiver may not have seen yet.
+    `inherited` says something about those with children, which the receiver may not have seen yet.
 
     Raises:
         LogError: The log is damaged.

@@ -52,12 +52,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A table that is not applied, because of the file.
-
-    Attributes:
-        claim: The table, and the target that means it.
-        text: The reason, and what to do.
-    """
+    """A table that is not applied, because of the file."""
 
     claim: Claim
     text: str
@@ -114,13 +109,7 @@ def doubtful(loaded: Loaded, facts: Facts) -> set[str]:
 
 
 def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
-    """Makes the plan.
-
-    Args:
-        loaded: The file.
-        facts: The facts of the log.
-        existing: The `doubtful` places that have a table.
-    """
+    """Makes the plan. `existing` are the `doubtful` places that have a table."""
     found = claims(loaded, facts.tables)
     recorded = {it.place: it for it in facts.recorded}
     apply, load, waiting, refused, unaccepted = [], [], [], [], []
