@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -334,19 +335,8 @@ class Call:
             erasures=self.contents.erasures.get(self.table.oid, 0),
         )
         self.record.refuse_erased_meanwhile()
-        done = Applied(
-            self.table.name,
-            self.target,
-            token.end,
-            token.end,
-            committed=True,
-            token=token.to_json(),
-            engine=self.engine,
-            mode=self.rules.mode,
-            since=token.true_since,
-            erased=rows,
-        )
-        return token, done
+        done = self._unchanged(token, token.end, token.end)
+        return token, replace(done, committed=True, erased=rows)
 
     def lacks_marks(self, work: Work, before: Found) -> bool:
         """Whether the column for deleted rows is new to rows that the target has.

@@ -60,7 +60,7 @@ def erase(
                 raise SchemaError(text)
         wanted = [key for key in wanted if key]
         _refuse_other_keys(log, oids, wanted)
-        rows = _merged(_matches(log, oids, wanted))
+        rows = _matches(log, oids, wanted)
         # The given columns are noted first: after a crash, another call may not find them.
         begun = {oid: before[oid] & {*columns} for oid in oids}
         last = max((lsn for lsn, *_ in rows), default=None)
@@ -219,27 +219,18 @@ def _images(
 
 def _matches(
     log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
-) -> Iterator[tuple[int, int, bool]]:
-    """The rows with a key: commit LSN, seq, and whether it is the old image."""
-    if not keys:
-        return
-    for _, records, mask in _images(log, oids, keys):
+) -> list[tuple[int, int, bool, bool]]:
+    """The rows with a key: commit LSN, seq, and whether they are erased as old and new."""
+    images: dict[tuple[int, int], set[bool]] = {}
+    for _, records, mask in _images(log, oids, keys) if keys else ():
         found = records.filter(mask)
         places = [
             found[f"{_PREFIX}{name}"].to_pylist()
             for name in ("commit_lsn", "seq", "change_type")
         ]
         for lsn, seq, kind in zip(*places, strict=True):
-            yield int(lsn), int(seq), kind in {"delete", "update_preimage"}
-
-
-def _merged(
-    matches: Iterator[tuple[int, int, bool]],
-) -> list[tuple[int, int, bool, bool]]:
-    """Both images of each change."""
-    images: dict[tuple[int, int], set[bool]] = {}
-    for lsn, seq, is_old in matches:
-        images.setdefault((lsn, seq), set()).add(is_old)
+            is_old = kind in {"delete", "update_preimage"}
+            images.setdefault((int(lsn), int(seq)), set()).add(is_old)
     return [(*place, True in found, False in found) for place, found in images.items()]
 
 

@@ -462,16 +462,8 @@ def _recorded(
 ) -> Recorded:
     token = Token.from_json(result.token)
     keys = token.keys if token is not None else () if before is None else before.keys
-    return Recorded(
-        oid=job.claim.table.oid,
-        table=job.claim.table.name,
-        place=job.claim.place,
-        engine=job.engine,
-        mode=target.mode,
-        keys=tuple(keys),
-        end=result.end,
-        load=target.load,
-    )
+    begun = _begun(target, job.claim)
+    return replace(begun, engine=job.engine, keys=tuple(keys), end=result.end)
 
 
 def _begun(target: Target, claim: Claim) -> Recorded:
