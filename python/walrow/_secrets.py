@@ -97,7 +97,7 @@ def is_secret(keyword: str) -> bool:
 
 
 def reason_of(error: OSError) -> str:
-    """Why something cannot be read, in the words of the system, or of an object store's library.
+    """The text of the system's error, or of the error of an object store's library.
 
     >>> reason_of(OSError("no answer from https://me:secret@host/a?sig=secret"))
     'no answer from https://host/a'
