@@ -173,6 +173,8 @@ def lost_in_path(table: str, target: str, column: str, what: str = _LOST) -> App
 
 _FILES = {
     "No space left on device": "no space is left on a disk of the target or of Spark",
+    "DELTA_CANNOT_MODIFY_APPEND_ONLY": "it is append-only, and takes no updates and deletes: set "
+    'delta.appendOnly to false, or use a new target, or mode="changes"',
     "File name too long": "a value of a partition is too long for the name of a directory",
 }
 _CONSTRAINT = (
