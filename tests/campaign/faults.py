@@ -85,6 +85,15 @@ FAULTS: tuple[Known, ...] = (
         '[["begin", 0, 1], ["publish_some", 0], ["update", 0, 0], ["publish_all"]]',
     ),
     Known(
+        "a partition gets the name of a table that was dropped",
+        '[["begin", 0, 1], ["create"], ["insert"], ["drop"], ["create_partition"]]',
+    ),
+    Known(
+        "a publication sends rows as those of a root, for one transaction",
+        '[["begin", 5, 4], ["together", 5], ["publish_via"], ["insert"], ["back"], ["apart"], '
+        '["create"], ["insert", 3]]',
+    ),
+    Known(
         "the file of the newest segment is lost",
         '[["begin", 2, 3], ["lose_newest_segment"], ["insert_and_look", 0]]',
     ),
