@@ -1,4 +1,4 @@
-"""Steps on the server: the first tables, rows, and what is no statement of the grammar."""
+"""Steps on the server: the first tables, rows, and a few that the grammar does not have."""
 
 # ruff: noqa: S608  (statements are put together here, for a server of the tests)
 
@@ -184,7 +184,7 @@ def delete(day: Day, table: int) -> None:
 
 @step(6, is_harmless=True)
 def truncate(day: Day, table: int) -> None:
-    """All rows go. If they are those of a partition, its root does not get the message."""
+    """All rows go. The TRUNCATE of a partition is not in the stream of its root."""
     name = table_of(day, table)
     if day.ask(f"SELECT 1 FROM pg_class WHERE oid = {day.focus} AND relispartition"):
         risk(day, day.focus)
@@ -220,7 +220,7 @@ def roll_back_prepared(day: Day) -> None:
         day.attempt(f"ROLLBACK PREPARED '{day.prepared.pop(0)}'")
 
 
-# What no production of the grammar does.
+# Statements that the grammar does not have.
 
 
 @step(3)

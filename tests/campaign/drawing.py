@@ -132,12 +132,12 @@ class _Draw:
 
     def _act(self, every: Sequence[str]) -> list[Step]:
         returns = [it for it in every if it in RETURNS]
-        shape = self.chance.randrange(6)
+        shape = self.chance.randrange(7)
         if shape == 0:
             return self.some(_ROWS, 2)
-        if shape == 1:
-            return self.one(every)
-        if shape < 4:
+        if shape < 3:
+            return [*self.one(every), *self.some(_ROWS, 1)]
+        if shape < 5:
             # Something changes, and changes back.
             inner = self.some(_ROWS, 2) + self.some(every, 1) + self.one(_ROWS)
             return [*self.one(returns), *inner, Step("back"), *self.some(_ROWS, 1)]

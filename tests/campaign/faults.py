@@ -85,6 +85,28 @@ FAULTS: tuple[Known, ...] = (
         '[["begin", 0, 1], ["publish_some", 0], ["update", 0, 0], ["publish_all"]]',
     ),
     Known(
+        "a partition gets the name of a table that was dropped",
+        '[["begin", 0, 1], ["create"], ["insert"], ["drop"], ["create_partition"]]',
+    ),
+    Known(
+        "a publication sends rows as those of a root, for one transaction",
+        '[["begin", 5, 4], ["together", 5], ["publish_via"], ["insert"], ["back"], ["apart"], '
+        '["create"], ["insert", 3]]',
+    ),
+    Known(
+        "a new table with names of objects, one of which is renamed",
+        '[["begin", 0, 1], ["create"], ["add_name"], ["insert", 0], ["rename_table"], ["look"]]',
+    ),
+    Known(
+        "a table that is a partition for a while",
+        '[["begin", 1, 4], ["attach"], ["insert", 0], ["back"], ["insert", 0], ["look"]]',
+    ),
+    Known(
+        "a table that is in the publication for one TRUNCATE",
+        '[["begin", 1, 2], ["create"], ["enter_publication"], ["truncate"], ["back"], '
+        '["insert"], ["look"]]',
+    ),
+    Known(
         "the file of the newest segment is lost",
         '[["begin", 2, 3], ["lose_newest_segment"], ["insert_and_look", 0]]',
     ),

@@ -162,7 +162,7 @@ def test_an_altered_composite(server: EmbeddedServer, tmp_path: Path) -> None:
             log, table="public.t", target=f"delta:{target}", mode=mode
         )
         rows = deltalake.DeltaTable(str(target)).to_pyarrow_table()
-        return rows["c"].to_pylist()
+        return list(rows["c"].to_pylist())
 
     with server.database("composite") as name:
         dsn = server.dsn_of(name)

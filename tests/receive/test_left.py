@@ -333,6 +333,22 @@ def test_the_load_of_a_dropped_table_holds_no_segment(world: World) -> None:
     assert world.log.prune(world.log.end) == 1
 
 
+@pytest.mark.parametrize("change", ["TRUNCATE c", "INSERT INTO c VALUES (1)"])
+def test_a_table_that_was_published_between_two_looks(
+    world: World, change: str
+) -> None:
+    world.sql(T, "CREATE PUBLICATION p FOR TABLE t")
+    world.take()
+    world.sql("CREATE TABLE c (id int)", "ALTER PUBLICATION p ADD TABLE c", change)
+    world.sql("ALTER PUBLICATION p DROP TABLE c", "INSERT INTO c VALUES (2)")
+    world.take()
+    (table,) = world.log.tables()
+    assert table.left is not None
+    assert table.left.why is Absence.UNPUBLISHED
+    with pytest.raises(walrow.errors.LogError, match="left the publication"):
+        world.state("c")
+
+
 def test_a_table_that_came_and_went_between_two_looks(world: World) -> None:
     world.sql("CREATE PUBLICATION p FOR ALL TABLES")
     world.take()

@@ -15,7 +15,7 @@ from walrow._log.items import LogColumn, LogVersion
 from walrow._log.published import Published
 from walrow._lsn import Lsn
 from walrow._postgres.births import with_births
-from walrow._postgres.printed_names import printed_names
+from walrow._postgres.printed_names import printed_names, renamed_since
 from walrow._postgres.published import (
     Rows,
     published_tables,
@@ -110,6 +110,7 @@ def looks(server: EmbeddedServer) -> Iterator[Looks]:
 ROOT = "CREATE TABLE root (id int PRIMARY KEY, v text) PARTITION BY RANGE (id)"
 LEAF = "PARTITION OF root FOR VALUES FROM (0) TO (10)"
 ATTACH = "ALTER TABLE root ATTACH PARTITION t FOR VALUES FROM (0) TO (10)"
+DETACH = "ALTER TABLE root DETACH PARTITION t"
 TABLE = "CREATE TABLE t (id int PRIMARY KEY, v text)"
 ROW = "INSERT INTO t VALUES (1, 'x')"
 VIA_ROOT = "TABLE root WITH (publish_via_partition_root)"
@@ -653,6 +654,35 @@ BACK = [
         ],
         "partition_identity",
     ),
+    # Its rows were sent as those of the root.
+    (
+        "TABLE t, root WITH (publish_via_partition_root)",
+        [ROOT, TABLE],
+        [ATTACH, DETACH, "ALTER TABLE t ALTER v SET STATISTICS 5, ADD n int"],
+        "left_publication",
+    ),
+    (
+        ALL_VIA_ROOT,
+        [TABLE],
+        [ROOT, ATTACH, DETACH, "DROP TABLE root"],
+        "left_publication",
+    ),
+    ("TABLE t, root", [ROOT, TABLE], [ATTACH, DETACH], None),
+    (
+        ALL_VIA_ROOT,
+        [TABLE],
+        [
+            "ALTER TABLE t ALTER v SET STATISTICS 5, ALTER id SET STATISTICS 5",
+            "GRANT SELECT (id, v) ON t TO PUBLIC",
+        ],
+        None,
+    ),
+    (
+        ALL_VIA_ROOT,
+        [TABLE],
+        ["CREATE INDEX ON t (v)", "ALTER TABLE t ALTER v SET NOT NULL"],
+        None,
+    ),
     (
         ALL_VIA_ROOT,
         [ROOT],
@@ -717,6 +747,70 @@ def test_names_of_objects_are_values(looks: Looks) -> None:
         found = sorted(tables[oid]["name"] for oid in record.marks)
         assert (statements, found) == (statements, marked)
         record = record._replace(marks={})
+
+
+NAMING = "CREATE TABLE n (id serial PRIMARY KEY, v regclass, w regproc[], x regtype)"
+FUNCTION = "CREATE OR REPLACE FUNCTION g() RETURNS int LANGUAGE sql AS 'SELECT 1'"
+DOMAIN_D = "CREATE DOMAIN d AS int"
+
+#: Statements after a look, and whether a name that a value of n may contain has changed.
+RENAMES = [
+    ([NAMING, "ALTER TABLE n RENAME TO m"], True),
+    ([NAMING, "ALTER TABLE n SET SCHEMA other"], True),
+    ([NAMING, "ALTER TABLE old RENAME TO older"], True),
+    ([NAMING, "ALTER TYPE e RENAME TO f"], True),
+    ([NAMING, FUNCTION, "ALTER FUNCTION g() RENAME TO h"], True),
+    ([NAMING, DOMAIN_D, "ALTER DOMAIN d RENAME TO c"], True),
+    (
+        [
+            NAMING,
+            TABLE,
+            "CREATE INDEX ON t (v)",
+            "GRANT SELECT ON t, old TO PUBLIC",
+            "ALTER TABLE n ADD y int",
+            "ALTER TABLE old ADD n int",
+            DOMAIN_D,
+            "CREATE TYPE r AS RANGE (subtype = int)",
+            "CREATE VIEW w AS TABLE t",
+            FUNCTION,
+            FUNCTION,
+        ],
+        False,
+    ),
+]
+
+
+@pytest.mark.parametrize("before", ["no name", "names"])
+def test_an_object_that_is_renamed_before_a_look_has_its_name(
+    looks: Looks, before: str
+) -> None:
+    conn, old = looks._conn, ["CREATE TABLE old ()", "CREATE TYPE e AS ENUM ()"]
+    cases = [*RENAMES]
+    if before == "no name":
+        # It is older than all values.
+        cases.append((["ALTER TABLE old RENAME TO older", NAMING], False))
+    else:
+        old.append(NAMING.replace(" n ", " first "))
+        # Of a known table, too.
+        cases.append(([TABLE, "ALTER TABLE t RENAME TO u"], True))
+    for statements, expected in cases:
+        for number, run in enumerate((HOW[0], in_one_transaction, in_a_savepoint)):
+            if number > 0 and statements[-1] == NAMING:
+                # There, the order does not show.
+                continue
+            fresh(looks, "ALL TABLES", old)
+            looks.begin()
+            pictures = (looks.record.tables or {}).values()
+            known = {it for each in pictures for it in each["names"]}
+            record = after_names(looks.record, printed_names(conn, known))
+            assert not record.marks
+            run(looks, statements)
+            tables = published_tables(conn, PUBLICATIONS, sized=False)
+            came = {it.oid: it.names for it in tables if it.names}
+            names = printed_names(conn, {it for each in came.values() for it in each})
+            renamed = renamed_since(conn, names, record.names, came)
+            found = after_names(record, names, renamed, came).marks
+            assert (statements, number, bool(found)) == (statements, number, expected)
 
 
 GENERATED = (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import psycopg
@@ -20,6 +20,64 @@ def printed_names(
     return {str(type_): dict(names) for type_, names in found.items()}
 
 
+def renamed_since(
+    conn: psycopg.Connection[Any],
+    printed: Mapping[str, Mapping[str, int]],
+    known: Mapping[str, Mapping[str, int]],
+    young: Collection[int],
+) -> set[str]:
+    """The OIDs of objects without a known name that may have had another one.
+
+    Args:
+        conn: A connection.
+        printed: The names that values have now.
+        known: The names at the last look. For a type without names, only what was renamed since
+            the creation of a young table counts.
+        young: The OIDs of the young tables.
+    """
+    came = {
+        type_: names.keys() - known.get(type_, {}) for type_, names in printed.items()
+    }
+    if not any(came.values()):
+        return set()
+    lists: dict[str, list[int]] = {"new": [], "old": [], "young": list(young)}
+    for type_, oids in came.items():
+        lists["new" if type_ in known else "old"] += map(int, oids)
+    (found,) = records(conn, _RENAMED, lists)
+    return set(map(str, found["oids"]))
+
+
+# The creation writes the object's row and its entries in pg_depend with one command. A table has the
+# name of its row type, whose row most commands do not write. Without one, only the transactions tell.
+_RENAMED = """
+WITH object (oid, catalog, object, xmin, cmin) AS (
+    SELECT c.oid, 'pg_type'::regclass, y.oid, y.xmin, y.cmin::text
+    FROM pg_class c JOIN pg_type y ON y.oid = c.reltype
+    UNION ALL SELECT oid, 'pg_class'::regclass, oid, xmin, NULL FROM pg_class WHERE reltype = 0
+    UNION ALL SELECT oid, 'pg_proc'::regclass, oid, xmin, cmin::text FROM pg_proc
+    UNION ALL SELECT oid, 'pg_operator'::regclass, oid, xmin, cmin::text FROM pg_operator
+    UNION ALL SELECT oid, 'pg_type'::regclass, oid, xmin, cmin::text FROM pg_type
+    UNION ALL SELECT oid, 'pg_ts_config'::regclass, oid, xmin, cmin::text FROM pg_ts_config
+    UNION ALL SELECT oid, 'pg_ts_dict'::regclass, oid, xmin, cmin::text FROM pg_ts_dict
+    UNION ALL SELECT oid, 'pg_collation'::regclass, oid, xmin, cmin::text FROM pg_collation
+)
+SELECT jsonb_build_object('oids', coalesce(jsonb_agg(o.oid::bigint), '[]'))::text
+FROM object o
+WHERE (o.oid = ANY (%(new)s::bigint[]) OR o.oid = ANY (%(old)s::bigint[]) AND age(o.xmin) <= (
+        -- Older transactions may end later.
+        SELECT max(greatest(age(b.xmin), age(nullif(c.relfrozenxid::text, '0')::xid)))
+        FROM pg_class c
+        JOIN pg_depend b ON b.refclassid = 'pg_class'::regclass AND b.refobjid = c.oid
+            AND b.classid = 'pg_type'::regclass AND b.objid = c.reltype AND b.deptype = 'i'
+        WHERE c.oid = ANY (%(young)s::bigint[])
+    ))
+    AND NOT EXISTS (
+        SELECT
+        FROM pg_depend d
+        WHERE d.classid = o.catalog AND d.objid = o.object AND d.xmin = o.xmin
+            AND d.cmin::text = coalesce(o.cmin, d.cmin::text)
+    )
+"""
 _NAMES = """
 SELECT coalesce(jsonb_object_agg(f.type, f.names), '{}')::text
 FROM (

@@ -10,7 +10,7 @@ import contextlib
 import shlex
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
 from pathlib import Path
@@ -37,8 +37,8 @@ from walrow._postgres.ddl_trigger import (
     trigger_state,
 )
 from walrow._postgres.preflight.finding import listed
-from walrow._postgres.printed_names import printed_names
-from walrow._postgres.published import PublishedTable, Stamps
+from walrow._postgres.printed_names import printed_names, renamed_since
+from walrow._postgres.published import PublishedTable, Remains, Stamps
 from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
@@ -166,21 +166,29 @@ class Completeness:
         log, ends = Log(self._log), LogEnds(durable, durable, Lsn(0), message)
         logged, record = self._read_log(log), self._record()
         oids = absent(record, (), (), logged)
-        dropped: dict[int, None] = {}
+        gone: dict[int, Remains | None] = {}
         if record.tables is not None and oids:
             # Without an answer, the next look asks again.
             with contextlib.suppress(Error, OSError):
-                answer = self._asker.ask(partial(published.remains_of, oids=oids))
-                # The last look may have been before a table that is there came.
-                dropped = {o: None for o, it in answer.result().items() if it is None}
+                gone = self._asker.ask(partial(self._gone, oids=oids)).result()
         with self._lock:
             before = self._record()
             at, names = before.position, self._publications
-            look = Look((), names, at, before.seen, (), dropped, logged)
-            after = after_look(before, look) if dropped else before
+            look = Look((), names, at, before.seen, (), gone, logged)
+            after = after_look(before, look) if gone else before
             # That look has not asked for the event trigger.
             after = after._replace(told=before.told)
             self._store(before, self._settled(after, log, ends, is_last=True))
+
+    def _gone(
+        self, conn: psycopg.Connection[Any], *, oids: Collection[int]
+    ) -> dict[int, Remains | None]:
+        """What the server has of tables that are not published, as they came after the last look."""
+        names = self._publications
+        there = published.published_tables(conn, names, sized=False, oids=oids)
+        parts = {part.oid for it in there for part in it.parts}
+        oids = {*oids} - parts - {it.oid for it in there}
+        return published.remains_of(conn, oids)
 
     def loaded(self, tables: Sequence[PublishedTable], point: Lsn) -> None:
         """Tables are whole again, as they were at this LSN."""
@@ -258,10 +266,17 @@ class Completeness:
         types = [table.get("names", ()) for table in (record.tables or {}).values()]
         types += [table.names for table in tables]
         printed = printed_names(conn, {it for each in types for it in each})
+        came = {
+            it.oid: it.names
+            for it in tables
+            if record.tables is not None and it.oid not in record.tables and it.names
+        }
+        renamed = renamed_since(conn, printed, record.names, came)
         with self._lock:
             if generation != self._generation:
                 return False
-            self._take(look, log, ends, printed)
+            after = after_names(self._record(), printed, renamed, came)
+            self._take(look, log, ends, after)
             self._stamps = stamps
         self._request_empty(conn)
         return True
@@ -305,10 +320,9 @@ class Completeness:
         look: Look | None,
         log: Log | None,
         ends: LogEnds,
-        names: Mapping[str, Mapping[str, int]],
+        named: Published,
     ) -> None:
-        before = self._record()
-        after = after_names(before, names)._replace(last=ends.last)
+        before, after = self._record(), named._replace(last=ends.last)
         if look is None:
             told = after.told and unmoved(after.told, ends.durable, self._stamp)
             after = after._replace(position=ends.durable, told=told)

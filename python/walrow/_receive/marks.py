@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.left import Absence, Left, Owner
@@ -98,6 +99,8 @@ def after_look(before: Published, look: Look) -> Published:
         elif known is not None:
             keeps = _keeps_values(known, table)
             reasons = list(_differences(known, table))
+            if _was_inherited(known, table) and _have_roots(look, known_tables):
+                reasons.append(ATTACHED)
             if PUBLISHED_LESS in reasons and _may_be_exact(before, look, known, table):
                 reasons.remove(PUBLISHED_LESS)
                 asking.add(oid)
@@ -221,18 +224,33 @@ def _open(marks: Mapping[int, Sequence[Mark]]) -> list[int]:
     return [oid for oid, each in marks.items() if any(mark.is_open for mark in each)]
 
 
-def after_names(before: Published, names: Mapping[str, Mapping[str, int]]) -> Published:
-    """The record after a look at the names that values contain, as of the type regclass."""
+def after_names(
+    before: Published,
+    names: Mapping[str, Mapping[str, int]],
+    renamed: Collection[str] = (),
+    came: Mapping[int, Sequence[str]] = MappingProxyType({}),
+) -> Published:
+    """The record after a look at the names that values contain, as of the type regclass.
+
+    Args:
+        before: The record.
+        names: The names.
+        renamed: The OIDs of objects that are new in them, and were renamed.
+        came: The types of the names in new tables.
+    """
     marks, noticed = dict(before.marks), dict(before.noticed)
     moved = {
         type_
-        for type_, known in before.names.items()
+        for type_, now in names.items()
+        for known in [before.names.get(type_, {})]
         if any(
-            known.get(oid, name) != name for oid, name in names.get(type_, {}).items()
+            known[oid] != name if oid in known else oid in renamed
+            for oid, name in now.items()
         )
     }
-    for oid, table in (before.tables or {}).items():
-        if types := sorted(moved.intersection(table.get("names", ()))):
+    tables = {oid: it.get("names", ()) for oid, it in (before.tables or {}).items()}
+    for oid, each in {**came, **tables}.items():
+        if types := sorted(moved.intersection(each)):
             text = f"an object was renamed that values of {', '.join(types)} may name"
             reasons = [Reason(Why.NAMES, text)]
             marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
@@ -549,6 +567,29 @@ def _may_be_exact(
     return then == now and covers(before.told, look)
 
 
+def _was_inherited(before: Mapping[str, Any], table: PublishedTable) -> bool:
+    """Whether it may have been a partition: ATTACH and DETACH write the rows of all columns."""
+    then = dict(
+        zip(
+            (it[0] for it in before["columns"]), before.get("changed", ()), strict=False
+        )
+    )
+    kept = [it for it in table.columns if it.number in then]
+    # They also write the row of the table, which is the first of the stamp.
+    return (
+        bool(kept)
+        and all(then[it.number] != it.changed for it in kept)
+        and before.get("stamp", "").split(" ")[0] != table.stamp.split(" ")[0]
+    )
+
+
+def _have_roots(look: Look, known: Mapping[int, Mapping[str, Any]]) -> bool:
+    """Whether changes of a partition are sent as those of its root."""
+    places = [*(it["memberships"] for it in known.values())]
+    places += [table.memberships for table in look.tables]
+    return any('"pubviaroot": true' in it for each in places for _, it, _ in each)
+
+
 def _operations(memberships: Collection[tuple[Any, ...]]) -> frozenset[str]:
     return frozenset("".join(operations for _, _, operations in memberships))
 
@@ -665,6 +706,7 @@ _COPIED = ("name", "last_column", "filters", "schema", "definitions", "stamp")
 #: How many earlier tables of a name the record keeps.
 _MOST_OWNERS = 100
 HAD_ROWS = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
+ATTACHED = Reason(Why.LEFT, "it may have been a partition of another table for a while")
 NEW = Reason(Why.NEW, "it is new in the publication")
 PARTITION_REWRITTEN = Reason(
     Why.REWRITTEN,
