@@ -126,7 +126,7 @@ class LogTable(Result):
         return replace(self, marks=tuple(marks))
 
     def undecided(self, location: str) -> Iterator[str]:
-        """What a user of the log has to decide about it, because no load makes it whole."""
+        """The decisions that a user has to make about the table, because no load makes it whole."""
         if (left := self.left) is not None:
             if left.needs_ruling:
                 yield f"{left}: {left.remedy(location)}"

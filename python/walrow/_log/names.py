@@ -102,8 +102,8 @@ def _claims(
 ) -> dict[_Pair, tuple[tuple[int, int], list[int]]]:
     """By name, the OIDs of its last tables: two if either may be the last one.
 
-    Before them, the rank of their claim, and the position that it is known of. The highest rank is
-    that of published tables, and the lowest that of tables whose rows have ended.
+    Before them, the rank of their claim, and the position that it is known of. Published
+    tables have the highest rank, and tables whose rows have ended the lowest.
     """
     found: dict[_Pair, tuple[tuple[int, int], list[int]]] = {}
     edge = 0 if record.tables is None else max(record.position, record.seen)

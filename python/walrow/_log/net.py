@@ -44,7 +44,7 @@ class NetBarrier(Result):
 
 
 class Checkpoint(NamedTuple):
-    """Up to where a target has all changes, with the log, the table and the key that it belongs to."""
+    """The position of a target, with the log, the table and the key of its rows."""
 
     source: SourceIdentity
     oid: int

@@ -444,8 +444,8 @@ def complete(
 ) -> None:
     """Records the outcome of a request, for the process that waits for it or for `failures`.
 
-    If no process waits, the `refused` tables do not stop the `others`. If none are known, each
-    table gets a new request.
+    If no process waits, the `refused` tables do not stop the `others`. If they are not known,
+    each table gets a new request.
 
     Raises:
         LogError: It cannot be written.

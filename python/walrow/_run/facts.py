@@ -44,7 +44,7 @@ def facts_of(
 ) -> Facts:
     """The facts of a log, and of tables that the server publishes now.
 
-    `inherited` says something about those with children, which the receiver may not have seen yet.
+    `inherited` has the problem of tables with children that the receiver may not have seen yet.
 
     Raises:
         LogError: The log is damaged.
