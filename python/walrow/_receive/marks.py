@@ -658,7 +658,7 @@ def _was_inherited(before: Mapping[str, Any], table: PublishedTable) -> bool:
     return (
         bool(kept)
         and all(then[it.number] != it.changed for it in kept)
-        and before.get("stamp", "").split(" ")[0] != table.stamp.split(" ")[0]
+        and before.get("stamp", table.stamp).split(" ")[0] != table.stamp.split(" ")[0]
     )
 
 
