@@ -26,7 +26,7 @@ def renamed_since(
     known: Mapping[str, Mapping[str, int]],
     young: Collection[int],
 ) -> set[str]:
-    """The OIDs of objects without a known name that may have had another one.
+    """The OIDs of objects that the last look did not name, and that may have been renamed since.
 
     Args:
         conn: A connection.

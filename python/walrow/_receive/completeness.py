@@ -186,7 +186,7 @@ class Completeness:
     def _gone(
         self, conn: psycopg.Connection[Any], *, oids: Collection[int]
     ) -> dict[int, Remains | None]:
-        """What the server has of tables that are not published, as they came after the last look."""
+        """Asks the server for the tables among these that it does not publish."""
         names = self._publications
         there = published.published_tables(conn, names, sized=False, oids=oids)
         # The next look sees the new roots.

@@ -663,7 +663,7 @@ def _was_inherited(before: Mapping[str, Any], table: PublishedTable) -> bool:
 
 
 def _have_roots(look: Look, known: Mapping[int, Mapping[str, Any]]) -> bool:
-    """Whether changes of a partition are sent as those of its root."""
+    """Whether a publication sends changes of partitions as changes of the root."""
     places = [*(it["memberships"] for it in known.values())]
     places += [table.memberships for table in look.tables]
     return any('"pubviaroot": true' in it for each in places for _, it, _ in each)
