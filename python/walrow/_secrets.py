@@ -96,6 +96,17 @@ def is_secret(keyword: str) -> bool:
     )
 
 
+def reason_of(error: OSError) -> str:
+    """The text of the system's error, or of the error of an object store's library.
+
+    >>> reason_of(OSError("no answer from https://me:secret@host/a?sig=secret"))
+    'no answer from https://host/a'
+    """
+    lines = str(error).splitlines() or [type(error).__name__]
+    words = (error.strerror or lines[0]).split(" ")
+    return " ".join(map(without_credentials, words))
+
+
 def without_credentials(url: str) -> str:
     """Removes user, password and query, which may contain a signature, from a URL.
 

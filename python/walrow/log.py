@@ -27,6 +27,7 @@ from walrow._log.marks import Mark, Why, needs_of
 from walrow._log.names import find_table, resolve
 from walrow._log.needs import accept, decide, read_record
 from walrow._log.net_range import NetRules, net_of
+from walrow._log.net_refusals import problems
 from walrow._log.readers import LogReader, reader_name
 from walrow._log.requests import cancel_load
 from walrow._log.retention import (
@@ -500,7 +501,10 @@ class Log(OpenedLog):
         if record.tables is not None:
             # Once: that looks at all segments.
             found = resolve(self, self._tables(record), record, table, at)
-            self._refuse_incomplete(found, at)
+            for error, _ in problems(self.location, found, Lsn(0), at, self.end):
+                raise LogError(
+                    error.reason, code=error.code, table=error.table, lsn=error.lsn
+                )
             chosen = found.oid
             if at >= min(self.end, record.position) and found.versions:
                 columns = self._columns_now(found, record)
@@ -598,20 +602,6 @@ class Log(OpenedLog):
             rules=NetRules(deletes, truncates, never_sent, allow),
             options={**options, "metadata_prefix": metadata_prefix},
         )
-
-    def _refuse_incomplete(self, table: LogTable, at: Lsn) -> None:
-        name, left = table.name, table.left
-        if left is not None and left.holds_at(at, self.end):
-            text = f"{name}: {left}: {left.remedy(self.location)}"
-            raise LogError(text, code="left", table=name, lsn=left.since)
-        open_ = [it for it in table.marks if it.holds_at(at, self.end)]
-        if open_:
-            reasons, since = "; ".join(mark.reason for mark in open_), open_[0].since
-            remedy = "load the table again"
-            if not any(mark.code.needs_load for mark in open_):
-                remedy = open_[0].remedy(self.location, name)
-            text = f"{name}: {reasons}; {remedy} (since {since})"
-            raise LogError(text, code="incomplete", table=name, lsn=since)
 
     def _columns_now(
         self, table: LogTable, record: Published

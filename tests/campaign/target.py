@@ -49,8 +49,8 @@ class Target:
 
     def apply(self, log: walrow.Log) -> bool:
         """Takes the new changes. False if it is refused."""
-        from walrow._apply.tables import refuse_incomplete
         from walrow._apply.units import LogContents
+        from walrow._log.net_refusals import problems
 
         rows = dict(self.rows)
         try:
@@ -58,12 +58,13 @@ class Target:
             table = next((it for it in contents.tables if it.oid == self.oid), None)
             if table is None:
                 return False
-            marks = contents.marks.get(self.oid, [])
+            marks = table.marks
             start = log.slot_start if self.position is None else self.position
             if start is None:
                 return False
-            refuse_incomplete(log, table, start, log.end)
-            if any(it.until is None and it.since > log.end for it in marks):
+            if [*problems(log.location, table, start, log.end, log.end)] or any(
+                it.until is None and it.since > log.end for it in marks
+            ):
                 # It was noticed after the log's end: up to there, the rows are right.
                 return False
             schema = walrow.schema(log, self.oid, profile="text")

@@ -162,7 +162,7 @@ def test_an_altered_composite(server: EmbeddedServer, tmp_path: Path) -> None:
             log, table="public.t", target=f"delta:{target}", mode=mode
         )
         rows = deltalake.DeltaTable(str(target)).to_pyarrow_table()
-        return [rows.num_rows, rows["c"].to_pylist()[-1]]
+        return list(rows["c"].to_pylist())
 
     with server.database("composite") as name:
         dsn = server.dsn_of(name)
@@ -176,7 +176,7 @@ def test_an_altered_composite(server: EmbeddedServer, tmp_path: Path) -> None:
             )
             receive_all(dsn, log, "--create", "--snapshot", slot=slot)
             for mode in REFUSED:
-                assert apply("old", mode)[1] == {"x": 1}
+                assert apply("old", mode) == [{"x": 1}]
             execute(dsn, "ALTER TYPE comp ADD ATTRIBUTE y int")
             receive_all(dsn, log, slot=slot)
             walrow.load("public.t", log=log, wait=False)
@@ -184,7 +184,7 @@ def test_an_altered_composite(server: EmbeddedServer, tmp_path: Path) -> None:
             execute(dsn, "UPDATE t SET c = ROW(1, 2)")
             receive_all(dsn, log, slot=slot)
             for mode in REFUSED:
-                assert apply("new", mode)[1] == {"x": 1, "y": 2}
+                assert {"x": 1, "y": 2} in apply("new", mode)
                 with pytest.raises((SchemaError, ApplyError), match="a new target"):
                     apply("old", mode)
         finally:

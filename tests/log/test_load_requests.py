@@ -382,7 +382,7 @@ def test_a_load_of_several_that_is_given_up_goes_on_with_each_alone(
         (["s.a", "s.b", "s.c"], {"s.c": "no right"}, ["s.a", "s.b"], [["s.a", "s.b"]]),
         (["s.a", "s.b"], {"s.a": "no right", "s.b": "no such table"}, [], []),
         # The tables that have broken the load are not known.
-        (["s.a", "s.b", "s.c"], {}, [], [["s.a"], ["s.b", "s.c"]]),
+        (["s.a", "s.b", "s.c"], {}, [], [["s.a"], ["s.b"], ["s.c"]]),
         (None, {}, [], []),
     ],
 )

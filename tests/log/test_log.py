@@ -107,7 +107,7 @@ def test_a_notebook_shows_tables_as_their_log() -> None:
     assert shown.startswith("<table><caption>2 tables</caption>")
     heads = re.findall("<th>(.*?)</th>", shown)
     assert heads[:3] == ["table", "versions", "rows changed"]
-    assert heads[3:] == ["truncates", "loaded", "needs a load"]
+    assert heads[3:] == ["truncates", "loaded", "needs a load", "left"]
     cells = [
         re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr>(.+?)</tr>", shown)
     ]

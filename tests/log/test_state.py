@@ -258,7 +258,8 @@ def test_a_table_that_needs_a_load_has_no_state_since_then(tmp_path: Path) -> No
             log.state("t", as_of=as_of)
         error = raised.value
         assert str(error) == (
-            "public.t: column v has another type; load the table again (since 0/2800)"
+            "public.t is not whole since 0/2800, because column v has another type: "
+            f"walrow load {log.path} public.t"
         )
         assert (error.code, error.table, error.lsn) == (
             "incomplete",
@@ -285,7 +286,8 @@ def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
         ("public.empty", "it is new", 0),
     ]
     with pytest.raises(
-        walrow.errors.LogError, match=r"public\.empty: it is new"
+        walrow.errors.LogError,
+        match=r"public\.empty .*, because it is new: walrow load",
     ) as raised:
         log.state("empty")
     assert raised.value.code == "incomplete"
@@ -301,14 +303,14 @@ def test_a_mark_is_accepted_for_its_reason_only(tmp_path: Path) -> None:
     assert log.tables()[0].needs_load == "new"
     assert log.tables()[0].marks[0] == accepted
     assert len(ids(log, 0x17FF)) == 3
-    with pytest.raises(walrow.errors.LogError, match=r"public\.t: new; load"):
+    with pytest.raises(walrow.errors.LogError, match="because new: walrow load"):
         log.state("t")
     log.accept("t", reason="new_in_publication")
     assert len(ids(log)) == 12
     # The same happens again, while the log has not gone on: that was not accepted.
     again = [*needed.marks[TABLE], Mark(Why.FILTER, "filtered", Lsn(0x800))]
     write_published(log.path, needed._replace(marks={TABLE: again}))
-    with pytest.raises(walrow.errors.LogError, match=r"public\.t: filtered; load"):
+    with pytest.raises(walrow.errors.LogError, match="because filtered: walrow load"):
         log.state("t")
 
 

@@ -377,10 +377,11 @@ def test_a_state_has_no_flags() -> None:
 _DECIDES = (
     *("disk", "disk_states", "backlog", "progress", "definitions", "orders"),
     *("load", "link", "link_states", "attempts", "events", "resuming", "core"),
-    *("marks", "same_server", "status"),
+    *("looks", "marks", "same_server", "status", "told"),
 )
 #: Other modules that some of them import, with values and pure functions only.
 _KNOWN = {
+    "looks": ("types",),
     "marks": (
         "functools",
         "types",
@@ -388,9 +389,12 @@ _KNOWN = {
         "walrow._log.marks",
         "walrow._log.new_files",
         "walrow._log.published",
+        "walrow._log.told",
         "walrow._log.young_tables",
     ),
+    "same_server": ("walrow._log.told",),
     "status": ("walrow._results",),
+    "told": ("walrow._log.marks", "walrow._log.told", "walrow._log.young_tables"),
 }
 _PURE = {
     *("__future__", "collections", "collections.abc", "dataclasses", "enum", "errno"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import copy
+import gzip
 import json
 import pickle
 from typing import Any
@@ -278,6 +279,7 @@ def messages(data: bytes) -> list[bytes]:
     ("framing", "chunks"),
     [
         ("wire", [b"".join(it + b"\n" for it in messages(ROWS.data))]),
+        ("wire", [gzip.compress(ROWS.data)]),
         ("recvlogical", [ROWS.data]),
         ("copydata", messages(ROWS.data)),
         ("message", [it.to_bytes()[5:] for it in walrow.frames(ROWS.data)]),
@@ -288,7 +290,7 @@ def test_bytes_that_begin_with_another_framing_name_the_option(
 ) -> None:
     decoder = walrow.Decoder(framing=framing)
     with pytest.raises(
-        walrow.errors.DecodeError, match="; give a Decoder another framing"
+        walrow.errors.DecodeError, match="compressed, or give a Decoder another framing"
     ) as caught:
         next(decoder.feed(chunks[0]))
     assert caught.value.remedies == (walrow.errors.Remedy("framing"),)

@@ -20,7 +20,8 @@ SETTINGS = {**walrow.postgres.settings(), "search_path": "own,public"}
 
 
 #: Server 14 refuses these types, or some of their values, or writes them in another form.
-NEW_IN_15 = {'"char"', "interval", "numeric(5,-2)", "numeric(3,5)"}
+SINCE = dict.fromkeys(('"char"', "interval", "numeric(5,-2)", "numeric(3,5)"), 15)
+SINCE |= dict.fromkeys(("oid8", "regdatabase"), 19)
 
 
 class Database:
@@ -51,10 +52,10 @@ class Database:
                 "SELECT typname::text FROM pg_type WHERE typtype = 'c'"
             )
         }
-        self._is_old = connection.info.server_version < 150_000
+        self._version = connection.info.server_version // 10_000
 
     def has(self, of: Type) -> bool:
-        if self._is_old and of.name in NEW_IN_15:
+        if self._version < SINCE.get(of.name, 0):
             return False
         if of.read_only or of.oid == type_cases.UNKNOWN:
             return False

@@ -22,8 +22,8 @@ from walrow._postgres.published import (
     rows_of,
     stamps,
 )
+from walrow._receive.looks import Look
 from walrow._receive.marks import (
-    Look,
     Questions,
     after_look,
     after_names,

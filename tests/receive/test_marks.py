@@ -19,7 +19,7 @@ from walrow._log.left import Absence, Left, Owner
 from walrow._log.marks import Reason, Why, ended, marked
 from walrow._log.names import find_table, owners
 from walrow._log.needs import read_published, write_published
-from walrow._log.new_files import NewFile, Pending, is_explained
+from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
 from walrow._log.young_tables import FirstRow, YoungTable
 from walrow._lsn import Lsn
@@ -30,8 +30,8 @@ from walrow._postgres.published import (
     Remains,
     TablePart,
 )
+from walrow._receive.looks import Look
 from walrow._receive.marks import (
-    Look,
     Questions,
     absent,
     after_load,
@@ -165,6 +165,25 @@ def test_the_last_truncate_has_made_a_file_or_a_rewrite_after_it(
     assert not is_explained({20: file}, [])
     other = NewFile(703, 702, columns=False, known_columns=False)
     assert not is_explained({20: file, 21: other}, [700])
+
+
+def test_an_older_record_has_objects_and_texts(tmp_path: Path) -> None:
+    pending = {"since": "0/8", "seen": "0/10", "looks": 1}
+    file = [700, 690, False, True]
+    found = {
+        "published": {},
+        "position": "0/10",
+        "incomplete": {},
+        "young": {},
+        "new_files": {"20": {"pending": pending, "files": {"20": file}}},
+        "of another version": 1,
+    }
+    (tmp_path / "_load-needed").write_text(json.dumps(found), "utf-8")
+    record = read_published(lambda name: (tmp_path / name).read_bytes())
+    files = {20: NewFile(700, 690, columns=False, known_columns=True)}
+    expected = {20: NewFiles(Pending(Lsn(8), Lsn(16), 1), files)}
+    assert (record.position, record.new_files) == (16, expected)
+    assert (record.publications, record.compared) == (None, None)
 
 
 def test_an_older_record_is_a_baseline(tmp_path: Path) -> None:

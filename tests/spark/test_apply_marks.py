@@ -4,23 +4,19 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import pytest
 
-from walrow._apply.tables import refuse_incomplete
 from walrow._log.marks import Mark, Why
+from walrow._log.net_refusals import problems
 from walrow._lsn import Lsn
-from walrow.errors import ApplyError
 
 
-class Table:
-    name = "public.t"
-
-
-class Log:
-    location = "log"
-    slot_start = Lsn(0x1000)
+class Table(NamedTuple):
+    marks: list[Mark]
+    name: str = "public.t"
+    left: None = None
 
 
 HAD_ROWS = Mark(Why.HAD_ROWS, "it had rows", Lsn(0x1000))
@@ -44,10 +40,8 @@ DEFAULT = Mark(Why.DEFAULT, "column c was added", Lsn(0x1000))
 def test_a_target_that_began_elsewhere_excuses_rows_from_before_the_slot(
     *, marks: list[Mark], start: int, is_refused: bool
 ) -> None:
-    arguments = cast("Any", (Log, Table, marks, Lsn(start), Lsn(0x3000)))
-    if is_refused:
-        with pytest.raises(ApplyError) as caught:
-            refuse_incomplete(*arguments)
-        assert caught.value.code == "incomplete"
-    else:
-        refuse_incomplete(*arguments)
+    table = cast("Any", Table(marks))
+    found = problems("log", table, Lsn(start), Lsn(0x3000), Lsn(0x5000))
+    assert {error.code for error, _ in found} == (
+        {"incomplete"} if is_refused else set()
+    )

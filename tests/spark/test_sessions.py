@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.errors import PySparkException
 
+from walrow.errors import OptionError
 from walrow.spark.sessions import OwnSessions
 from walrow.spark.targets.sql import filter_by_keys
 
@@ -54,6 +55,18 @@ def test_clones_have_one_user_at_a_time_and_end() -> None:
         assert idle.calls == []
     assert [clone.calls for clone in caller.clones] == [["release", "close"]] * 3
     assert caller.calls == []
+
+
+def test_a_spark_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pyspark.__version__", "3.5.6")
+    with (
+        OwnSessions(Remote()) as sessions,
+        pytest.raises(
+            OptionError, match=r"Spark 4\.0 or later, and PySpark is 3\.5\.6"
+        ),
+        sessions.one(),
+    ):
+        pass
 
 
 def test_a_bloom_filter_that_would_be_too_large() -> None:

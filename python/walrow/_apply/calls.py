@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -13,11 +14,12 @@ from walrow._apply.items import Applied, Engine, Rules, Token
 from walrow._apply.modes import check_mode
 from walrow._apply.options import ApplyOptions
 from walrow._apply.record import Record
-from walrow._apply.tables import AppliedTable, refuse_incomplete
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Conflict, Found
 from walrow._apply.units import Batch, LogContents, loads_of, plan, plan_all
 from walrow._log.marks import Why
 from walrow._log.names import resolve
+from walrow._log.net_refusals import problems
 from walrow._log.tables import begin_of
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, LogError, SchemaError
@@ -127,24 +129,21 @@ class Call:
 
     def _since(self, begin: int) -> AppliedTable:
         """The table, for a target that has no earlier changes."""
-
-        def table(begin: int) -> AppliedTable:
-            own, keys, mode = self.table, self.keys, self.rules.mode
-            return AppliedTable.of(
-                self.log, own, keys, self.options, mode, begin=begin, end=self.end
-            )
-
-        applied = table(begin)
-        if self.rules.mode == "current":
+        mode = self.rules.mode
+        table = partial(
+            AppliedTable.of,
+            *(self.log, self.table, self.keys, self.options, mode),
+            end=self.end,
+        )
+        applied = table(begin=begin)
+        if mode == "current":
             return applied
         # ALTER TYPE leaves the versions of a table as they are.
-        for mark in self.contents.marks.get(self.table.oid, ()):
-            load = mark.until
-            if mark.code != Why.TYPE or load is None:
-                continue
-            if not applied.begin < load - 1 < self.end:
-                continue
-            for field in table(load - 1).own:
+        loads = {
+            it.until for it in self.table.marks if it.code == Why.TYPE and it.until
+        }
+        for load in sorted(it for it in loads if applied.begin < it - 1 < self.end):
+            for field in table(begin=load - 1).own:
                 kind = applied.schema.field(field.name).type
                 if not fits(field.type, kind):
                     text = (
@@ -223,19 +222,19 @@ class Call:
         ):
             return None
         self._refuse_pruned(known.end)
-        return self._unchanged(token, known.end)
+        return self._unchanged(token, known.end, self.end)
 
-    def _unchanged(self, token: Token, start: Lsn) -> Applied:
+    def _unchanged(self, token: Token | None, start: Lsn, end: Lsn) -> Applied:
         """The result for a target that the log has nothing new for."""
         return Applied(
             self.table.name,
             self.target,
             start,
-            max(start, self.end),
-            token=token.to_json(),
+            max(start, end),
+            token=None if token is None else token.to_json(),
             engine=self.engine,
             mode=self.rules.mode,
-            since=token.true_since,
+            since=None if token is None else token.true_since,
         )
 
     def _quiet(self, token: Token | None) -> Applied:
@@ -247,7 +246,7 @@ class Call:
             or token.end < self.contents.removed[self.table.oid][0]
         ):
             raise self._pruned(Lsn(0) if token is None else token.end)
-        return self._unchanged(token, token.end)
+        return self._unchanged(token, token.end, self.end)
 
     def begin(
         self,
@@ -257,13 +256,7 @@ class Call:
         least_units: int,
         end: Lsn | None = None,
     ) -> Work | Applied:
-        """Compares what the target has with the log. The result, if it has everything.
-
-        Args:
-            applied: The table.
-            found: The target. None if it does not exist.
-            least_units: How many tasks there are, if there are as many segments.
-            end: The end of a part of the changes. Default: of all.
+        """Compares what the target has with the log up to `end`. The result, if it has everything.
 
         Raises:
             ApplyError: As in `apply_changes`.
@@ -283,17 +276,7 @@ class Call:
             # Changes before a barrier are not needed. New changes begin where the log does.
             begin = start if batch.barrier is None else Lsn(batch.barrier.lsn)
             self._refuse_pruned(begin)
-        token = None if found is None else found.token
-        nothing = Applied(
-            self.table.name,
-            self.target,
-            start,
-            max(start, end),
-            token=None if token is None else token.to_json(),
-            engine=self.engine,
-            mode=mode,
-            since=None if token is None else token.true_since,
-        )
+        nothing = self._unchanged(None if found is None else found.token, start, end)
         is_recorded = found is None or line is not None
         if is_recorded and (end <= start or not (batch.units or batch.barrier)):
             return nothing
@@ -323,12 +306,7 @@ class Call:
         )
 
     def token(self, work: Work, before: Found) -> Token:
-        """The record of the work.
-
-        Args:
-            work: The work.
-            before: The target that is read for it.
-        """
+        """The record of the work."""
         return Token(
             self.log.source,
             self.table.name,
@@ -349,11 +327,6 @@ class Call:
         """The record and the result of a commit that removes erased rows.
 
         The position stays, so another line of commits begins.
-
-        Args:
-            token: The target's record.
-            found: The target.
-            rows: The number of rows that are removed.
         """
         token = token._replace(
             line=found.version,
@@ -362,19 +335,8 @@ class Call:
             erasures=self.contents.erasures.get(self.table.oid, 0),
         )
         self.record.refuse_erased_meanwhile()
-        done = Applied(
-            self.table.name,
-            self.target,
-            token.end,
-            token.end,
-            committed=True,
-            token=token.to_json(),
-            engine=self.engine,
-            mode=self.rules.mode,
-            since=token.true_since,
-            erased=rows,
-        )
-        return token, done
+        done = self._unchanged(token, token.end, token.end)
+        return token, replace(done, committed=True, erased=rows)
 
     def lacks_marks(self, work: Work, before: Found) -> bool:
         """Whether the column for deleted rows is new to rows that the target has.
@@ -388,7 +350,9 @@ class Call:
 
     def _refuse_incomplete(self, start: Lsn) -> None:
         table = self.table.for_target(self.rules.truncates, start)
-        refuse_incomplete(self.log, table, start, self.end)
+        log = self.log
+        for error, _ in problems(log.location, table, start, self.end, log.end):
+            raise error
 
     def _refuse_pruned(self, start: Lsn) -> None:
         """Refuses a log that lacks removed changes of the table after the start."""

@@ -31,7 +31,7 @@ def reader_of(target: str) -> str:
     return f"apply {digest} {tail}".encode()[:_LONGEST].decode(errors="ignore")
 
 
-def is_kept(log: Log, target: str) -> bool:
+def _is_kept(log: Log, target: str) -> bool:
     """Whether `walrow run` keeps a target current: its own reader holds what the target lacks."""
     with contextlib.suppress(FileNotFoundError, ValueError, KeyError, TypeError):
         found = json.loads(log.read_object("_targets"))["targets"]
@@ -45,11 +45,10 @@ def hold(log: Log, target: str, end: Lsn, *, is_new: bool) -> None:
     Without a commit, not `is_new`, the position is noted once a minute.
     """
     key, now = (log.location, target), time.monotonic()
-    if log._store is not None or (not is_new and now < _NOTED.get(key, 0.0)):
+    is_noted = not is_new and now < _NOTED.get(key, 0.0)
+    if log._store is not None or is_noted or _is_kept(log, target):
         return
     name = reader_of(target)
-    if is_kept(log, target):
-        return
     try:
         _, position, _ = log._log.register(name, None)
         if end > position:

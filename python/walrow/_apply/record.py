@@ -11,7 +11,7 @@ from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Found
 from walrow._apply.units import Batch, LogContents
 from walrow._log.erasures import counts, read_erasures
-from walrow._log.items import LogTable, SourceIdentity
+from walrow._log.items import LogTable
 from walrow._lsn import Lsn
 from walrow.errors import ApplyError, OptionError, Remedy
 from walrow.log import reopened
@@ -53,8 +53,8 @@ class Record(NamedTuple):
             problem = ("no_token", text)
         elif token.source != self.contents.log.source:
             text = (
-                f"it has changes of {_words(token.source)}, and the log those of "
-                f"{_words(self.contents.log.source)}"
+                f"it has changes of {token.source.words}, and the log those of "
+                f"{self.contents.log.source.words}"
             )
             problem = ("other_source", text)
         elif token.keys != keys and not self._is_replaceable:
@@ -277,9 +277,7 @@ class Record(NamedTuple):
     def refuse_other_kind(self, known: Collection[str], found: Found) -> None:
         """Refuses rows that are no versions or changes: they would be among those for good.
 
-        Args:
-            known: The target's columns, in lower case.
-            found: The target.
+        The `known` columns are in lower case.
         """
         mode = self.rules.mode
         lacking = (it for it in beside(mode).names if it.lower() not in known)
@@ -301,11 +299,7 @@ class Record(NamedTuple):
     ) -> None:
         """Refuses a target that lacks a column although its rows had values for it.
 
-        Args:
-            known: The target's columns, in lower case.
-            token: The record, if it is right.
-            applied: The table.
-            batch: The part of the log to read.
+        The `known` columns are in lower case.
         """
         if batch.barrier is not None:
             # The values come from there.
@@ -353,15 +347,6 @@ def _other_keys(token: Token, keys: tuple[str, ...]) -> str:
     return (
         f"its rows were found by ({', '.join(token.keys)}) so far, not by "
         f"({', '.join(keys)})"
-    )
-
-
-def _words(source: SourceIdentity) -> str:
-    if source.system_identifier is None:
-        return "a capture"
-    return (
-        f"slot {source.slot} of database {source.database} of system "
-        f"{source.system_identifier}"
     )
 
 

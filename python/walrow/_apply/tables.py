@@ -9,10 +9,9 @@ from walrow._apply.items import COLUMNS, PREFIX
 from walrow._apply.modes import NET_METADATA, metadata_of
 from walrow._apply.net_table import NetTable
 from walrow._core import Catalog
-from walrow._log.marks import Why
 from walrow._log.tables import KEYS, are_unique, between, identity, keys_of
 from walrow._read import schemas
-from walrow.errors import ApplyError, Remedy, SchemaError
+from walrow.errors import Remedy, SchemaError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from walrow._apply.items import Rules
     from walrow._apply.units import Batch
     from walrow._log.items import LogTable
-    from walrow._lsn import Lsn
     from walrow.log import Log
     from walrow.typing import Mode
 
@@ -102,14 +100,7 @@ class AppliedTable(NamedTuple):
     ) -> AppliedTable:
         """The table with its key and its schema. A target of changes needs no key.
 
-        Args:
-            log: The log.
-            table: The table.
-            keys: The key columns. None for the default.
-            options: The options of `walrow.read` for decoding.
-            mode: The kind of target.
-            begin: The LSN before the first change that the target ever gets.
-            end: The LSN where the changes end. Default: the end of the log.
+        The changes begin after `begin`, and end at `end`, or at the end of the log.
 
         Raises:
             SchemaError: No column or index says which row a change is about, or Spark's
@@ -208,37 +199,6 @@ def _keys_of(log: Log, table: LogTable, keys: Sequence[str] | None) -> tuple[str
             ),
             remedies=(KEYS, Remedy("mode", None, "changes")),
         ) from None
-
-
-def refuse_incomplete(
-    log: Log,
-    table: LogTable,
-    start: Lsn,
-    end: Lsn,
-) -> None:
-    """Refuses a table whose rows the log does not give at this point.
-
-    Args:
-        log: The log.
-        table: The table.
-        start: The target has all changes up to this LSN, and the rows from before the slot.
-        end: The point.
-
-    Raises:
-        ApplyError: The receiver has noticed something that only a load makes whole.
-    """
-    if (left := table.left) is not None and left.holds_at(end, log.end):
-        text = f"{table.name}: {left}: {left.remedy(log.location)}"
-        raise ApplyError(text, code="left", table=table.name, lsn=left.since)
-    for mark in table.marks:
-        if start and mark.code == Why.HAD_ROWS:
-            continue
-        if mark.holds_at(end, log.end):
-            text = (
-                f"{table.name} is not whole since {mark.since}, because {mark.reason}: "
-                f"{mark.remedy(log.location, table.name)}"
-            )
-            raise ApplyError(text, code="incomplete", table=table.name, lsn=mark.since)
 
 
 def _is_text(schema: pa.Schema, name: str) -> bool:

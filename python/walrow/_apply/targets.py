@@ -18,8 +18,12 @@ NEVER_SENT = "walrow: never sent: "
 HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 #: Texts that become NULL as values of partitions.
 LOST_TEXTS = ("", HIVE_NULL)
+_LOST = f"an empty text there, or {HIVE_NULL}: Delta would write NULL"
 #: The maximum length of a name in file systems, in bytes.
 NAME_BYTES = 255
+TOO_LONG = (
+    f"a text there that is too long for the name of a directory ({NAME_BYTES} bytes)"
+)
 
 
 class Conflict(Exception):  # noqa: N818 - it is caught, and the batch done again
@@ -147,13 +151,11 @@ def never_sent(table: str, column: str) -> ApplyError:
     )
 
 
-def lost_in_path(
-    table: str, target: str, column: str, text: str | None = None
-) -> ApplyError:
+def lost_in_path(table: str, target: str, column: str, what: str = _LOST) -> ApplyError:
     """The error of a row with a text that would not come back from the path of a partition."""
-    text = text or (
-        f"{target}: it is partitioned by column {column}, and a row of {table} has an empty text "
-        f"there, or {HIVE_NULL}: Delta would write NULL. Change the row"
+    text = (
+        f"{target}: it is partitioned by column {column}, and a row of {table} has {what}. "
+        "Change the row"
     )
     return ApplyError(
         text,
@@ -169,17 +171,10 @@ def lost_in_path(
     )
 
 
-def too_long_in_path(table: str, target: str, column: str) -> ApplyError:
-    """The error of a row whose partition would have a name that a file system cannot have."""
-    text = (
-        f"{target}: it is partitioned by column {column}, and a row of {table} has a text there "
-        f"that is too long for the name of a directory ({NAME_BYTES} bytes). Change the row"
-    )
-    return lost_in_path(table, target, column, text)
-
-
 _FILES = {
     "No space left on device": "no space is left on a disk of the target or of Spark",
+    "DELTA_CANNOT_MODIFY_APPEND_ONLY": "it is append-only, and takes no updates and deletes: set "
+    'delta.appendOnly to false, or use a new target, or mode="changes"',
     "File name too long": "a value of a partition is too long for the name of a directory",
 }
 _CONSTRAINT = (

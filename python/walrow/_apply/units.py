@@ -83,7 +83,6 @@ class LogContents:
         log: The log.
         tables: Its tables.
         record: The receiver's record of them.
-        marks: When tables were not whole, by OID.
         erased: The end of the last transaction whose rows were erased, by OID.
         erasures: How often something was erased, by OID.
         removed: By OID, where the last removed change of a table ends, and its name.
@@ -100,7 +99,6 @@ class LogContents:
         self.erasures = counts(read_erasures(log.read_object))
         self.record = log._record()
         self.tables = log._tables(self.record)
-        self.marks = self.record.marks
         self._stretches: dict[int, list[Stretch]] = {}
         for stretch in stretches(log):
             for oid in stretch.tables:
@@ -186,16 +184,8 @@ def plan(
 ) -> Batch:
     """Chooses the segments that have changes of a table between two LSNs.
 
-    Args:
-        log: The log.
-        segments: Its segments, or the segments that have changes of the table.
-        table: The table.
-        start: The target has all changes up to this LSN.
-        end: The target has all changes up to this LSN after the batch.
-        truncates: The effect of truncates.
-        unit_size: The bytes of a table's changes that one task decodes, at most, if its
-            segments are not larger.
-        least_units: How many tasks there are, if there are as many segments.
+    A unit has at most `unit_size` bytes of changes if its segments are not larger. There are
+    `least_units` if there are as many segments.
     """
     parts = [
         (it.start, it.end, *it.tables[table.oid])
@@ -251,18 +241,8 @@ def plan_all(
 ) -> Batch:
     """Chooses the segments with all changes of a table between two LSNs, and finds its loads.
 
-    Args:
-        log: The log.
-        segments: The segments that have changes of the table.
-        table: The table.
-        start: The target has all changes up to this LSN.
-        end: The target has all changes up to this LSN after the batch.
-        unit_size: The bytes of a table's changes that one task decodes, at most, if its
-            segments are not larger.
-        first: The commit LSN of the load that the target begins with, or the start.
-
-    Returns:
-        The batch. Its barrier is the load that it begins with.
+    The barrier is the load with the commit LSN `first` that the target begins with, or `first` is
+    the start.
     """
     parts = _parts(segments, table, start, end)
     loads = [it for it in loads_of(log, segments, table, start, end) if it >= first]

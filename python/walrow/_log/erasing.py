@@ -12,6 +12,7 @@ from walrow._log.erasures import note_erasure
 from walrow._options import listed
 from walrow._read.reading import read
 from walrow._results import Result, result
+from walrow._sources.logs import is_named
 from walrow.errors import OptionError, SchemaError
 from walrow.typing import TableName
 
@@ -47,7 +48,9 @@ def erase(
     with contextlib.closing(LogEraser(path)) as eraser:
         # All durable changes are published now.
         log = LogDirectory(path)
-        oids, known = _table(log, table)
+        oids = _oids(log, table)
+        before = _names(log, oids)
+        known = set().union(*before.values())
         for name in [*columns, *(name for key in wanted for name in key)]:
             if name not in known:
                 text = (
@@ -57,8 +60,7 @@ def erase(
                 raise SchemaError(text)
         wanted = [key for key in wanted if key]
         _refuse_other_keys(log, oids, wanted)
-        rows = _merged(_matches(log, oids, wanted))
-        before = _names(log, oids)
+        rows = _matches(log, oids, wanted)
         # The given columns are noted first: after a crash, another call may not find them.
         begun = {oid: before[oid] & {*columns} for oid in oids}
         last = max((lsn for lsn, *_ in rows), default=None)
@@ -123,26 +125,22 @@ def _text(value: object) -> str:
     raise OptionError(text)
 
 
-def _table(log: LogDirectory, table: TableName) -> tuple[list[int], set[str]]:
-    """The OIDs of a table, and all columns that it had."""
-    oids: dict[int, set[str]] = {}
-    names = set()
+def _oids(log: LogDirectory, table: TableName) -> list[int]:
+    """The OIDs of a table."""
     versions = log.versions()
-    for oid, schema, name, *_ in versions:
-        if table in (oid, name, f"{schema}.{name}", (schema, name)):
-            oids.setdefault(oid, set())
-            names.add((schema, name))
-    if not oids:
+    found = [
+        (oid, (schema, name))
+        for oid, schema, name, *_ in versions
+        if is_named(table, oid, schema, name)
+    ]
+    if not found:
         known = ", ".join(sorted({f"{it[1]}.{it[2]}" for it in versions})) or "none"
         text = f"the log has no table {table}; its tables are {known}"
         raise SchemaError(text)
-    if len(names) > 1 and not isinstance(table, int):
+    if len({pair for _, pair in found}) > 1 and not isinstance(table, int):
         text = f"several tables are called {table}: name the schema, too"
         raise SchemaError(text)
-    for oid, _, _, columns, _ in versions:
-        if oid in oids:
-            oids[oid].update(name for name, *_ in columns)
-    return [*oids], set().union(*oids.values())
+    return [*dict.fromkeys(oid for oid, _ in found)]
 
 
 def _refuse_other_keys(
@@ -221,27 +219,18 @@ def _images(
 
 def _matches(
     log: LogDirectory, oids: list[int], keys: list[dict[str, str]]
-) -> Iterator[tuple[int, int, bool]]:
-    """The rows with a key: commit LSN, seq, and whether it is the old image."""
-    if not keys:
-        return
-    for _, records, mask in _images(log, oids, keys):
+) -> list[tuple[int, int, bool, bool]]:
+    """The rows with a key: commit LSN, seq, and whether they are erased as old and new."""
+    images: dict[tuple[int, int], set[bool]] = {}
+    for _, records, mask in _images(log, oids, keys) if keys else ():
         found = records.filter(mask)
         places = [
             found[f"{_PREFIX}{name}"].to_pylist()
             for name in ("commit_lsn", "seq", "change_type")
         ]
         for lsn, seq, kind in zip(*places, strict=True):
-            yield int(lsn), int(seq), kind in {"delete", "update_preimage"}
-
-
-def _merged(
-    matches: Iterator[tuple[int, int, bool]],
-) -> list[tuple[int, int, bool, bool]]:
-    """Both images of each change."""
-    images: dict[tuple[int, int], set[bool]] = {}
-    for lsn, seq, is_old in matches:
-        images.setdefault((lsn, seq), set()).add(is_old)
+            is_old = kind in {"delete", "update_preimage"}
+            images.setdefault((int(lsn), int(seq)), set()).add(is_old)
     return [(*place, True in found, False in found) for place, found in images.items()]
 
 

@@ -13,6 +13,8 @@ from walrow._lsn import Lsn
 from walrow._results import Result, result
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from walrow.typing import Truncates
 
 
@@ -30,6 +32,13 @@ class SourceIdentity(Result):
     system_identifier: str | None
     database: str | None
     slot: str | None
+
+    @property
+    def words(self) -> str:
+        """The source in a message."""
+        if self.system_identifier is None:
+            return "a capture"
+        return f"slot {self.slot} of database {self.database} of system {self.system_identifier}"
 
 
 @result
@@ -115,6 +124,16 @@ class LogTable(Result):
             return self
         marks = unless_emptied(self.marks, start, self.loaded)
         return replace(self, marks=tuple(marks))
+
+    def undecided(self, location: str) -> Iterator[str]:
+        """What a user of the log has to decide about it, because no load makes it whole."""
+        if (left := self.left) is not None:
+            if left.needs_ruling:
+                yield f"{left}: {left.remedy(location)}"
+            return
+        for mark in self.marks:
+            if mark.is_open and not mark.code.needs_load:
+                yield f"{mark.reason}: {mark.remedy(location, self.name)}"
 
     @property
     def pair(self) -> tuple[str, str]:

@@ -78,16 +78,12 @@ class Left(Result):
 
 
 class Owner(NamedTuple):
-    """A table that had a name, as the looks show it.
-
-    Attributes:
-        oid: Its OID.
-        first: The first position at which it certainly had the name.
-        last: The last one. None if it still has it.
-    """
+    """A table that had a name, as the looks show it."""
 
     oid: int
+    #: The first position at which it certainly had the name.
     first: Lsn
+    #: The last one. None if it still has it.
     last: Lsn | None
 
 

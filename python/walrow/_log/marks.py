@@ -48,12 +48,7 @@ def accept_command(log: str, table: str, code: StrEnum) -> str:
 
 
 class Reason(NamedTuple):
-    """A reason that a look has found.
-
-    Attributes:
-        code: As a code.
-        text: The reason in words.
-    """
+    """A reason that a look has found."""
 
     code: Why
     text: str
@@ -146,12 +141,9 @@ def emptied(marks: Iterable[Mark], point: Lsn) -> list[Mark]:
 
 
 def unless_emptied(marks: Iterable[Mark], start: Lsn, loaded: Lsn | None) -> list[Mark]:
-    """The marks for a target that ignores TRUNCATEs: only a load ends them.
+    """The marks for a target that ignores TRUNCATEs and has all changes up to `start`.
 
-    Args:
-        marks: The marks of a table.
-        start: The target has all changes up to this LSN.
-        loaded: Where the table's last load ends. None without one.
+    Only a load ends them.
     """
     whole = max(start, loaded or Lsn(0))
     return [

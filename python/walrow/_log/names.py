@@ -15,7 +15,7 @@ from walrow._sources.logs import is_named
 from walrow.errors import SchemaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from walrow._core import LogFile
     from walrow._log.items import LogTable
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from walrow._sources.logs import OpenedLog
     from walrow.typing import TableName
 
-    #: The rank of a claim to a name, the position that it is known of, the name, and the table.
-    _Claim: TypeAlias = tuple[int, int, tuple[str, str], LogTable]
+    _Pair: TypeAlias = tuple[str, str]
 
 
 def resolve(
@@ -39,22 +38,15 @@ def resolve(
     Raises:
         SchemaError: No table has it, or it is not known which one.
     """
+    end = log._log.end
     if isinstance(name, int) or at >= min(
-        log._log.end, log._log.end if record.tables is None else record.position
+        end, end if record.tables is None else record.position
     ):
         return find_table(tables, name, record)
-    oids = owners_at(log, record, name, at)
-    if len(oids) > 1:
-        raise _several(name, {pair: max(found) for pair, found in oids.items()})
-    for found in oids.values():
-        if len(found) > 1:
-            raise _unknown(name)
-        for table in tables:
-            if table.oid in found:
-                return table
-    # Its first change is later.
-    had = (it for it in tables if any(_had(it, name)))
-    return next(had, None) or find_table(tables, name, record)
+    oid = _one(name, owners_at(log, record, name, at))
+    # Without an owner, its first change is later.
+    had = [it for it in tables if it.oid == oid or (oid is None and _had(it, name))]
+    return had[0] if had else find_table(tables, name, record)
 
 
 def find_table(
@@ -65,73 +57,102 @@ def find_table(
     Raises:
         SchemaError: No table has it, or it is not known which one.
     """
-    tables = list(tables)
-    claims = [
-        (rank, time, pair, table)
-        for table in tables
-        for rank, time, pair in _claims(table, record)
-        if is_named(name, table.oid, *pair)
-    ]
-    if isinstance(name, str):
-        claims = [it for it in claims if ".".join(it[2]) == name] or claims
-    if not claims:
-        now = sorted({it.name for it in tables if any(_had(it, name))})
-        names = ", ".join(sorted({table.name for table in tables})) or "none"
+    known = {table.oid: table for table in tables}
+    oid: int | None
+    if isinstance(name, int):
+        oid = name
+    else:
+        claims = {
+            pair: claim
+            for pair, claim in _claims(known.values(), record).items()
+            if is_named(name, 0, *pair)
+        }
+        # Those that left count only if no published table has the name.
+        highest = max((rank for (rank, _), _ in claims.values()), default=0)
+        oid = _one(
+            name,
+            {pair: its for pair, ((rank, _), its) in claims.items() if rank == highest},
+        )
+    if (table := known.get(oid or 0)) is None:
+        names = ", ".join(sorted({it.name for it in known.values()})) or "none"
         text = f"the log has no table {name!r}; its tables are {names}"
-        if now:
+        if now := sorted({it.name for it in known.values() if _had(it, name)}):
             text = f"no table has the name {name!r} now: it is {' or '.join(now)}"
         raise SchemaError(text, table=str(name))
-    # Those that left count only if no published table has the name.
-    highest = max(rank for rank, *_ in claims)
-    pairs = {pair: table.oid for rank, _, pair, table in claims if rank == highest}
-    if len(pairs) > 1 and len(set(pairs.values())) > 1:
-        raise _several(name, pairs)
-    if (table := _first(claims)) is None:
-        raise _unknown(name)
     if table.left is not None and table.left.why.is_end and not isinstance(name, int):
-        text = f"no table has the name {name!r} now: {table.left}; its OID, {table.oid}, names its rows"
+        text = f"no table has the name {name!r} now: {table.left}; its OID, {oid}, names its rows"
         raise SchemaError(text, table=str(name))
     return table
 
 
 def owners(
-    tables: Iterable[LogTable], record: Published
+    tables: Collection[LogTable], record: Published
 ) -> dict[tuple[str, str], LogTable]:
     """The table of each schema and name at the end of a log, as far as it is known."""
-    claims: dict[tuple[str, str], list[_Claim]] = {}
-    for table in tables:
-        for rank, time, pair in _claims(table, record):
-            claims.setdefault(pair, []).append((rank, time, pair, table))
-    first = {pair: _first(found) for pair, found in claims.items()}
-    return {pair: table for pair, table in first.items() if table is not None}
-
-
-def _first(claims: Sequence[_Claim]) -> LogTable | None:
-    """The table of the last claim. None if two tables are that."""
-    last = max(it[:2] for it in claims)
-    found = {it[3].oid: it[3] for it in claims if it[:2] == last}
-    return found.popitem()[1] if len(found) == 1 else None
+    known = {table.oid: table for table in tables}
+    return {
+        pair: known[oid]
+        for pair, (_, (oid, *others)) in _claims(tables, record).items()
+        if not others
+    }
 
 
 def _claims(
-    table: LogTable, record: Published
-) -> Iterator[tuple[int, int, tuple[str, str]]]:
-    """The names of a table, each with its rank, and the position that it is known of."""
-    edge = max(record.position, record.seen)
-    if table.left is not None:
-        yield int(not table.left.why.is_end), table.last, table.pair
-    elif record.tables is None:
-        yield 2, table.last, table.pair
-    elif table.oid in record.tables:
-        yield 2, max(edge, table.last), table.pair
-        if record.position < table.last <= edge:
-            # Either the look or the change was first.
-            yield 2, edge, table.versions[-1].pair
-    elif table.last > record.position:
-        # It came after the look, or came and went before it.
-        yield 2, max(edge, table.last), table.pair
-    else:
-        yield 1, table.last, table.pair
+    tables: Iterable[LogTable], record: Published
+) -> dict[_Pair, tuple[tuple[int, int], list[int]]]:
+    """By name, the OIDs of its last tables: two if either may be the last one.
+
+    Before them, the rank of their claim, and the position that it is known of. The highest rank is
+    that of published tables, and the lowest that of tables whose rows have ended.
+    """
+    found: dict[_Pair, tuple[tuple[int, int], list[int]]] = {}
+    edge = 0 if record.tables is None else max(record.position, record.seen)
+    for table in tables:
+        pairs = {table.pair}
+        if table.left is not None:
+            claim = (int(not table.left.why.is_end), int(table.last))
+        elif (
+            record.tables is None
+            or table.oid in record.tables
+            # It came after the look, or came and went before it.
+            or table.last > record.position
+        ):
+            claim = (2, max(edge, table.last))
+            if record.position < table.last <= edge:
+                # Either the look or the change was first.
+                pairs.add(table.versions[-1].pair)
+        else:
+            claim = (1, int(table.last))
+        for pair in pairs:
+            if pair not in found or claim > found[pair][0]:
+                found[pair] = (claim, [])
+            if claim == found[pair][0]:
+                found[pair][1].append(table.oid)
+    return found
+
+
+def _one(name: TableName, owners: Mapping[_Pair, Collection[int]]) -> int | None:
+    """The OID of the one table among the owners of a name, if there is one.
+
+    Raises:
+        SchemaError: There are several.
+    """
+    owners = {
+        pair: its for pair, its in owners.items() if ".".join(pair) == name
+    } or owners
+    oids = sorted({oid for its in owners.values() for oid in its})
+    if not oids[1:]:
+        return oids[0] if oids else None
+    names = " and ".join(
+        sorted(f"{'.'.join(pair)} (OID {max(its)})" for pair, its in owners.items())
+    )
+    text = f"{name!r} is {names}: name one with its schema, as a pair, or by its OID"
+    if len(owners) == 1:
+        text = (
+            f"{name!r} got another table between two looks of the receiver, perhaps before this "
+            "position: name the OID of one, or another position"
+        )
+    raise SchemaError(text, table=str(name))
 
 
 def owners_at(
@@ -143,44 +164,37 @@ def owners_at(
     for pair, owners in record.owners.items():
         if not any(is_named(name, it.oid, *pair) for it in owners):
             continue
-        certain = [
-            it.oid
-            for it in owners
-            if it.first <= at and (it.last is None or at <= it.last)
-        ]
-        nexts = [it.oid for it in owners if it.first > at]
-        if certain:
-            found[pair] = {certain[-1]}
-        elif pair in found and changed[pair] not in nexts[:1]:
-            found[pair] |= set(nexts[:1])
+        begun = [it for it in owners if it.first <= at]
+        if begun and (begun[-1].last is None or at <= begun[-1].last):
+            found[pair] = {begun[-1].oid}
+        elif pair in found:
+            found[pair] |= {it.oid for it in owners[len(begun) :][:1]}
     return found
 
 
-def _changed_until(
-    log: OpenedLog, name: TableName, at: Lsn
-) -> dict[tuple[str, str], int]:
+def _changed_until(log: OpenedLog, name: TableName, at: Lsn) -> dict[_Pair, int]:
     """The last tables whose changes up to an LSN have a name."""
-    found: dict[tuple[str, str], int] = {}
+    found: dict[_Pair, int] = {}
     versions = log._log.versions()
     for place in range(len(log._log)):
         segment = log._log.segment(place)
         if segment is None or segment["start"] >= at:
             break
-        last: dict[tuple[str, str], tuple[Lsn, int]] = {}
-        for number, *_, end, _ in segment["tables"]:
-            oid, schema, table, _, _ = versions[number]
-            if is_named(name, oid, schema, table):
-                pair = (schema, table)
-                last[pair] = max((end, oid), last.get(pair, (end, oid)))
+        ends = sorted((end, *versions[it][:3]) for it, *_, end, _ in segment["tables"])
+        last = {
+            (schema, table): oid
+            for _, oid, schema, table in ends
+            if is_named(name, oid, schema, table)
+        }
         if segment["end"] <= at:
-            found |= {pair: oid for pair, (_, oid) in last.items()}
-        elif any(found.get(pair) != oid for pair, (_, oid) in last.items()):
+            found |= last
+        elif last.items() - found.items():
             file = log._log.open(start=segment["start"], end=segment["end"])
             found |= _named_in(file, name, at)
     return found
 
 
-def _named_in(file: LogFile, name: TableName, at: Lsn) -> dict[tuple[str, str], int]:
+def _named_in(file: LogFile, name: TableName, at: Lsn) -> dict[_Pair, int]:
     """The same, of the changes of one segment: each definition comes before them."""
     found = {}
     for frame in frames(file):
@@ -197,22 +211,6 @@ def _named_in(file: LogFile, name: TableName, at: Lsn) -> dict[tuple[str, str], 
     return found
 
 
-def _had(table: LogTable, name: TableName) -> Iterator[bool]:
-    """For each version of a table, whether it has a name."""
-    return (is_named(name, table.oid, *it.pair) for it in table.versions)
-
-
-def _several(name: TableName, found: dict[tuple[str, str], int]) -> SchemaError:
-    names = " and ".join(
-        sorted({f"{'.'.join(it)} (OID {oid})" for it, oid in found.items()})
-    )
-    text = f"{name!r} is {names}: name one with its schema, as a pair, or by its OID"
-    return SchemaError(text, table=str(name))
-
-
-def _unknown(name: TableName) -> SchemaError:
-    text = (
-        f"{name!r} got another table between two looks of the receiver, perhaps before this "
-        "position: name the OID of one, or another position"
-    )
-    return SchemaError(text, table=str(name))
+def _had(table: LogTable, name: TableName) -> bool:
+    """Whether a table had a name in one of its versions."""
+    return any(is_named(name, table.oid, *it.pair) for it in table.versions)

@@ -11,26 +11,16 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from walrow._core import LogObjects
-from walrow._log.left import Absence, Left, Owner, Ruling
-from walrow._log.marks import Mark, Why
-from walrow._log.new_files import NewFile, NewFiles, Pending
+from walrow._log.left import Absence, Left, Ruling
+from walrow._log.marks import Mark
 from walrow._log.published import Published
-from walrow._log.told import Hearing
-from walrow._log.young_tables import YoungTable
+from walrow._log.values import value_of, values_of
 from walrow._lsn import Lsn
+from walrow._results import Result
 from walrow.errors import LogError
-
-
-def incomplete_tables(read: Callable[[str], bytes]) -> dict[int, list[Mark]]:
-    """When the tables of a log were not whole, by OID.
-
-    Args:
-        read: Reads an object of the log, as `Log.read_object`.
-    """
-    return read_record(read).marks
 
 
 def read_record(read: Callable[[str], bytes]) -> Published:
@@ -39,16 +29,8 @@ def read_record(read: Callable[[str], bytes]) -> Published:
     Raises:
         LogError: A file is damaged.
     """
-    return _with_accepted(read_published(read), read)
-
-
-def _with_accepted(record: Published, read: Callable[[str], bytes]) -> Published:
-    """Joins a record with the accepted marks. They have their own file, as the receiver writes the record.
-
-    Raises:
-        LogError: The file is damaged.
-    """
-    accepted = _read_accepted(read)
+    # The accepted marks have their own file, as the receiver writes the record.
+    record, accepted = read_published(read), _read_accepted(read)
     marks = {
         oid: [
             replace(mark, accepted=accepted.get(key))
@@ -111,7 +93,7 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
         return objects.read(name)[0]
 
     with objects.lock():
-        marks = incomplete_tables(read).get(oid, [])
+        marks = read_record(read).marks.get(oid, [])
         new = {
             key: replace(mark, accepted=now)
             for key, mark in _keyed(oid, marks)
@@ -132,19 +114,10 @@ def _keyed(oid: int, marks: Sequence[Mark]) -> Iterator[tuple[_Key, Mark]]:
         yield (oid, at, mark.code.value, str(mark.since)), mark
 
 
-def _read_accepted(
-    read: Callable[[str], bytes],
-) -> dict[_Key, dt.datetime]:
+def _read_accepted(read: Callable[[str], bytes]) -> dict[_Key, dt.datetime]:
     try:
-        return {
-            (
-                int(oid),
-                None if at is None else int(at),
-                str(code),
-                str(since),
-            ): dt.datetime.fromisoformat(it)
-            for oid, at, code, since, it in json.loads(read(_ACCEPTED))
-        }
+        pairs = [(key, time) for *key, time in json.loads(read(_ACCEPTED))]
+        return dict(value_of(dict[_Key, dt.datetime], pairs))
     except FileNotFoundError:
         return {}
     except (ValueError, TypeError, RecursionError):
@@ -160,51 +133,11 @@ def read_published(read: Callable[[str], bytes]) -> Published:
     """
     try:
         found = json.loads(read(_NEEDED))
-        return Published(
-            {int(oid): table for oid, table in found["published"].items()},
-            Lsn(found["position"]),
-            found.get("publications"),
-            {
-                int(oid): [
-                    Mark(
-                        Why(mark["code"]),
-                        str(mark["reason"]),
-                        Lsn(mark["since"]),
-                        None if mark["until"] is None else Lsn(mark["until"]),
-                    )
-                    for mark in marks
-                ]
-                for oid, marks in found["incomplete"].items()
-            },
-            {int(oid): YoungTable.of(table) for oid, table in found["young"].items()},
-            {
-                int(oid): NewFiles(
-                    Pending.of(each["pending"]),
-                    {int(it): NewFile(*file) for it, file in each["files"].items()},
-                )
-                for oid, each in found["new_files"].items()
-            },
-            {int(oid): Lsn(lsn) for oid, lsn in found.get("noticed", {}).items()},
-            Lsn(found["compared"]) if "compared" in found else None,
-            dict(found.get("names", {})),
-            Lsn(found.get("last", "0/0")),
-            {
-                int(oid): Left(schema, name, Absence(why), Lsn(since))
-                for oid, (schema, name, why, since) in found.get("left", {}).items()
-            },
-            {
-                (str(schema), str(name)): [
-                    Owner(int(oid), Lsn(first), None if last is None else Lsn(last))
-                    for oid, first, last in owners
-                ]
-                for schema, name, owners in found.get("owners", ())
-            },
-            Lsn(found.get("seen", 0)),
-            # Earlier versions have not written it.
-            None if found.get("told") is None else Hearing.of(found["told"]),
-        )
+        names = {key: name for name, key in _KEYS.items()}
+        renamed = {names.get(key, key): it for key, it in found.items()}
+        return Published(**values_of(Published, renamed))
     except FileNotFoundError:
-        return Published(None, Lsn(0), None, {}, {}, {}, {})
+        return Published(None, Lsn(0))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         text = (
             "the record of what is published is damaged: remove the file, and load all "
@@ -220,53 +153,18 @@ def write_published(log: Path, value: Published) -> None:
         LogError: It cannot be written.
         OSError: The directory cannot be opened.
     """
-    record = {
-        "published": value.tables,
-        "position": str(value.position),
-        "last": str(value.last),
-        "publications": value.publications,
-        "incomplete": {
-            oid: [
-                {
-                    "code": mark.code,
-                    "reason": mark.reason,
-                    "since": str(mark.since),
-                    "until": None if mark.until is None else str(mark.until),
-                }
-                for mark in marks
-            ]
-            for oid, marks in value.marks.items()
-            if marks
-        },
-        "young": {oid: table.record() for oid, table in value.young.items()},
-        "new_files": {
-            oid: {"pending": each.pending.record(), "files": each.files}
-            for oid, each in value.new_files.items()
-        },
-        "noticed": {oid: str(lsn) for oid, lsn in value.noticed.items()},
-        "names": dict(value.names),
-        "left": {
-            oid: [it.schema, it.name, it.why, str(it.since)]
-            for oid, it in value.left.items()
-        },
-        "owners": [
-            [
-                *pair,
-                [
-                    [oid, str(first), None if last is None else str(last)]
-                    for oid, first, last in owners
-                ],
-            ]
-            for pair, owners in value.owners.items()
-        ],
-        "seen": str(value.seen),
-        "told": None if value.told is None else value.told.record(),
-    }
-    if value.compared is not None:
-        record["compared"] = str(value.compared)
-    LogObjects(log).replace(_NEEDED, json.dumps(record).encode())
+    found = value._asdict() | {"owners": list(value.owners.items())}
+    record = {_KEYS.get(name, name): it for name, it in found.items()}
+    text = json.dumps(record, default=_plain)
+    LogObjects(log).replace(_NEEDED, text.encode())
 
 
+def _plain(it: Any) -> dict[Any, Any]:
+    return it.to_dict() if isinstance(it, Result) else dict(it)
+
+
+#: The keys of the record that are not the names of the fields.
+_KEYS = {"tables": "published", "marks": "incomplete"}
 _NEEDED = "_load-needed"
 _ACCEPTED = "_load-accepted"
 #: A table, the place of its mark, the code, and the LSN. Without a place, the table left.

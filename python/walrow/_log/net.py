@@ -44,14 +44,7 @@ class NetBarrier(Result):
 
 
 class Checkpoint(NamedTuple):
-    """The position of a target, with the log, the table and the key that it belongs to.
-
-    Attributes:
-        source: Where the changes come from.
-        oid: The table's OID.
-        keys: The columns that identify a row.
-        end: The LSN up to which the target has all changes.
-    """
+    """Up to where a target has all changes, with the log, the table and the key that it belongs to."""
 
     source: SourceIdentity
     oid: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from walrow._core import Decoder, Reader
@@ -29,14 +28,7 @@ if TYPE_CHECKING:
 
 
 class NetRules(NamedTuple):
-    """The target's policies.
-
-    Attributes:
-        deletes: For deletes.
-        truncates: For truncates.
-        never_sent: For values that were never sent.
-        allow: The codes of problems that the caller accepts.
-    """
+    """The target's policies, and the codes of problems that the caller accepts."""
 
     deletes: Deletes
     truncates: Truncates
@@ -74,20 +66,7 @@ def net_of(
     rules: NetRules,
     options: Mapping[str, Any],
 ) -> Net:
-    """The net of a table. See `walrow.Log.net`.
-
-    Args:
-        log: The log.
-        location: Where it is, for messages.
-        tables: Its tables.
-        record: The receiver's record of them.
-        table: The table.
-        start: Up to where the target has all changes.
-        end: Up to where it gets them.
-        keys: The columns that identify a row. None for the default.
-        rules: The target's policies.
-        options: The options of the decoder, and of memory.
-    """
+    """The net of a table. See `walrow.Log.net`."""
     accepted = rules.check()
     if keys is not None:
         keys = _keys(keys)
@@ -96,7 +75,9 @@ def net_of(
     # First: what is erased later is noticed before a row comes out.
     erased = directory.erased()
     source = SourceIdentity(*map(directory.source.get, SourceIdentity.__slots__))
-    stored = _stored(start, location, source)
+    stored = Checkpoint.of(start)
+    if stored is not None and stored.source != source:
+        raise other_source(location, stored.source, source)
     first, last = _span(directory, start if stored is None else stored.end, end)
     found = resolve(log, tables, record, table, last)
     found = found.for_target(rules.truncates, first)
@@ -108,12 +89,12 @@ def net_of(
         # This load adds rows to those that the target has.
         begin = begin_of(log, found, first)
     key = keys_of(log, between(log, found, begin, last), keys)
-    columns = options.get("columns")
-    unchosen = [name for name in _names(found) if not _is_chosen(name, found, columns)]
+    unchosen = [name for name in _names(found) if not _is_chosen(name, found, options)]
     if lacking := set(key) & set(unchosen):
-        name = min(lacking)
-        text = f"{found.name}: column {name} of the key is not among the columns"
-        raise SchemaError(text, table=found.name, column=name)
+        text = (
+            f"{found.name}: column {min(lacking)} of the key is not among the columns"
+        )
+        raise SchemaError(text, table=found.name, column=min(lacking))
     span.refuse_incomplete()
     before = stored.oid if stored else _before(log, record, table, found, first)
     at = erased.get(found.oid, Lsn(0))
@@ -124,29 +105,28 @@ def net_of(
             raise span.erased_meanwhile()
 
     is_declared = options.get("schema") is not None
-    net = partial(
-        directory.net,
-        found.oid,
-        start=first,
-        end=last,
-        keys=key,
-        text_keys=_texts(log, found, begin, key, options),
-        deletes=rules.deletes,
-        truncates=rules.truncates,
-        columns="all" if is_declared else "last",
-        more=more,
-        # A schema has the columns of all versions, and a version may lack some of them.
-        nullable=[*unchosen, *(_partial(found) if is_declared else ())],
-        never_sent=rules.never_sent,
-        allows_altered=span.allows_altered(),
-        spool_memory=options.get("spool_memory"),
-        spool_directory=options.get("spool_directory"),
-    )
     try:
-        rows = net()
+        rows = directory.net(
+            found.oid,
+            start=first,
+            end=last,
+            keys=key,
+            text_keys=_texts(log, found, begin, key, options),
+            deletes=rules.deletes,
+            truncates=rules.truncates,
+            columns="all" if is_declared else "last",
+            more=more,
+            # A schema has the columns of all versions, and a version may lack some of them.
+            nullable=[*unchosen, *(_partial(found) if is_declared else ())],
+            never_sent=rules.never_sent,
+            allows_altered=span.allows_altered(),
+            spool_memory=options.get("spool_memory"),
+            spool_directory=options.get("spool_directory"),
+        )
     except LogError as error:
-        is_pruned = error.code == "pruned"
-        raise (span.pruned(directory.start) if is_pruned else error) from None
+        if error.code != "pruned":
+            raise
+        raise span.pruned(directory.start) from None
     chunks = Chunks(rows, check)
     if missed is not None and chunks.tally.barrier is None:
         # Only now it is known that its rows are not replaced.
@@ -162,14 +142,6 @@ def net_of(
     others = {*unchosen, *(prefix + name for name in metadata)}
     checkpoint = Checkpoint(source, found.oid, key, last)
     return Net(chunks, reader, span, checkpoint, frozenset(others))
-
-
-def _stored(start: object, location: str, source: SourceIdentity) -> Checkpoint | None:
-    """The checkpoint of a target, which must be of this log. None for an LSN."""
-    stored = Checkpoint.of(start)
-    if stored is not None and stored.source != source:
-        raise other_source(location, stored.source, source)
-    return stored
 
 
 def _keys(keys: Any) -> tuple[str, ...]:
@@ -263,7 +235,8 @@ def _partial(table: LogTable) -> list[str]:
     return [name for name in _names(table) if not all(name in it for it in versions)]
 
 
-def _is_chosen(column: str, table: LogTable, columns: Sequence[str] | None) -> bool:
+def _is_chosen(column: str, table: LogTable, options: Mapping[str, Any]) -> bool:
+    columns = options.get("columns")
     if columns is None:
         return True
     names = {version.name for version in table.versions}

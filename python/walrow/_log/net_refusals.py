@@ -15,17 +15,29 @@ from walrow._secrets import brief
 from walrow.errors import ApplyError, LogError, OptionError, Remedy
 
 
-class Range(NamedTuple):
-    """The changes that a target is to get.
+def problems(
+    location: str, table: LogTable, start: Lsn, end: Lsn, log_end: Lsn
+) -> Iterator[tuple[ApplyError, str]]:
+    """The errors, with their reasons, of a table whose rows the log does not give at an LSN.
 
-    Attributes:
-        location: The log.
-        table: The table.
-        start: Up to where the target has all changes.
-        end: Up to where it gets them.
-        log_end: Where the log ends.
-        allow: The codes of problems that the caller accepts.
+    The target has all changes up to `start`, and then the rows from before the log, too.
     """
+    name = table.name
+    if (left := table.left) is not None and left.holds_at(end, log_end):
+        text = f"{name}: {left}: {left.remedy(location)}"
+        yield ApplyError(text, code="left", table=name, lsn=left.since), left.why
+    for mark in table.marks:
+        if mark.holds_at(end, log_end) and not (start and mark.code == Why.HAD_ROWS):
+            text = (
+                f"{name} is not whole since {mark.since}, because {mark.reason}: "
+                f"{mark.remedy(location, name)}"
+            )
+            error = ApplyError(text, code="incomplete", table=name, lsn=mark.since)
+            yield error, mark.code
+
+
+class Range(NamedTuple):
+    """The changes up to `end` for a target that has all up to `start`. `allow` has the accepted codes."""
 
     location: str
     table: LogTable
@@ -40,21 +52,11 @@ class Range(NamedTuple):
         Raises:
             ApplyError: The receiver has noticed something that the stream does not have.
         """
-        left = self.table.left
-        is_left = left is not None and left.holds_at(self.end, self.log_end)
-        if left is not None and is_left and left.why not in self.allow:
-            text = f"{self.table.name}: {left}: {left.remedy(self.location)}"
-            raise self._refusal(text, "left", left.why.value, lsn=left.since)
-        for mark in self.table.marks:
-            if self.start and mark.code == Why.HAD_ROWS:
-                # The target has the rows from before the log.
-                continue
-            if mark.holds_at(self.end, self.log_end) and mark.code not in self.allow:
-                text = (
-                    f"{self.table.name} is not whole since {mark.since}, because "
-                    f"{mark.reason}: {mark.remedy(self.location, self.table.name)}"
-                )
-                raise self._refusal(text, "incomplete", mark.code.value, lsn=mark.since)
+        for error, reason in problems(
+            self.location, self.table, self.start, self.end, self.log_end
+        ):
+            if reason not in self.allow:
+                raise self._refusal(error.reason, error.code, reason, error.lsn)
 
     def allows_altered(self) -> bool:
         """Whether the caller, or a user for all, has accepted that columns were altered."""
@@ -126,7 +128,7 @@ class Range(NamedTuple):
         return f"walrow load {self.location} {self.table.name}"
 
     def _refusal(
-        self, text: str, code: str, name: str, lsn: Lsn | None = None
+        self, text: str, code: str | None, name: str, lsn: Lsn | None = None
     ) -> ApplyError:
         return ApplyError(
             text,
@@ -142,15 +144,8 @@ def other_source(
     location: str, before: SourceIdentity, now: SourceIdentity
 ) -> ApplyError:
     """The error of a target that has another log's changes."""
-
-    def words(source: SourceIdentity) -> str:
-        return (
-            f"slot {source.slot} of database {source.database} of system "
-            f"{source.system_identifier}"
-        )
-
     text = (
-        f"the target has changes of {words(before)}, and {location} those of {words(now)}: use the "
+        f"the target has changes of {before.words}, and {location} those of {now.words}: use the "
         "right log; or empty the target, and begin at 0/0"
     )
     return ApplyError(text, code="other_source")

@@ -6,32 +6,20 @@ A TRUNCATE is in the log. The catalog shows whether the table was rewritten afte
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from walrow._lsn import Lsn
 
 
 class Pending(NamedTuple):
-    """A look that waits until readers of the log see all changes before it.
+    """A look that waits until readers of the log see all changes before it."""
 
-    Attributes:
-        since: Where the log ended when the receiver looked last before.
-        seen: The server's position at the look. The log may reach it later.
-        looks: The number of looks since the log's writer reached `seen`.
-    """
-
+    #: Where the log ended when the receiver looked last before.
     since: Lsn
+    #: The server's position at the look. The log may reach it later.
     seen: Lsn
+    #: The number of looks since the log's writer reached `seen`.
     looks: int = 0
-
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
-        """Reads a record."""
-        return cls(Lsn(found["since"]), Lsn(found["seen"]), int(found["looks"]))
-
-    def record(self) -> dict[str, Any]:
-        """The value as JSON."""
-        return {"since": str(self.since), "seen": str(self.seen), "looks": self.looks}
 
     def later(self, published: Lsn, durable: Lsn) -> Self | None:
         """The value for the next look. None once nothing more can come."""
@@ -41,40 +29,27 @@ class Pending(NamedTuple):
 
 
 class NewFile(NamedTuple):
-    """A new file of a table or partition, as the catalog describes it.
+    """A new file of a table or partition, as the catalog describes it."""
 
-    Attributes:
-        changed: The transaction of the `pg_class` row (`xmin`), or its subtransaction.
-        frozen: `pg_class.relfrozenxid`. A new file has the oldest transaction that ran then.
-        columns: Whether that transaction changed columns, as `ALTER TABLE` does.
-        known_columns: Whether it changed columns that are older than the last look.
-    """
-
+    #: The transaction of the `pg_class` row (`xmin`), or its subtransaction.
     changed: int
+    #: `pg_class.relfrozenxid`. A new file has the oldest transaction that ran then.
     frozen: int
+    #: That transaction changed columns, as `ALTER TABLE` does.
     columns: bool
+    #: It changed columns that are older than the last look.
     known_columns: bool
 
 
 class NewFiles(NamedTuple):
-    """A table without TOAST has new files.
-
-    Attributes:
-        pending: The look that has seen them.
-        files: The files, by the OID of the table or partition.
-    """
+    """New files of a table without TOAST, by the OID of the table or partition."""
 
     pending: Pending
     files: dict[int, NewFile]
 
 
 def is_explained(files: Mapping[int, NewFile], truncates: Sequence[int]) -> bool:
-    """Whether the last TRUNCATE of a table has made its files.
-
-    Args:
-        files: The files.
-        truncates: The transactions with a TRUNCATE of it, in the order of their commits.
-    """
+    """Whether the last transaction with a TRUNCATE of a table has made its files."""
     return bool(truncates) and all(
         _is_of_truncate(file, truncates) for file in files.values()
     )

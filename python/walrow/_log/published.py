@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -15,41 +15,37 @@ from walrow._lsn import Lsn
 
 
 class Published(NamedTuple):
-    """The published tables at the receiver's last look.
+    """The published tables at the receiver's last look."""
 
-    Attributes:
-        tables: The tables, by OID. None if it never looked.
-        position: Where the log ended.
-        publications: The publications of the stream. None if the record does not have them.
-        marks: When tables were not whole.
-        young: Tables that may have been altered before they were first looked at.
-        new_files: Tables that were truncated or rewritten.
-        noticed: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
-        compared: The LSN up to which looks have checked the definitions in the log. None if
-            the record does not have it.
-        names: The hashes of names that values contain, by type and OID: see `printed_names`.
-        last: The last transaction or message before `position`. A reader that does not see it is at
-            an earlier place than the look.
-        left: The tables that left, by OID.
-        owners: The tables that had a name, by schema and name, in the order of the looks: of names
-            that another table had before, or that no table has any more.
-        seen: A position of the server after the last look at the tables.
-        told: What is known of the event trigger. None if no look has asked for it.
-    """
-
+    #: By OID. None if it never looked.
     tables: dict[int, dict[str, Any]] | None
+    #: Where the log ended.
     position: Lsn
-    publications: list[str] | None
-    marks: dict[int, list[Mark]]
-    young: dict[int, YoungTable]
-    new_files: dict[int, NewFiles]
+    #: Of the stream. None if the record does not have them.
+    publications: Sequence[str] | None = None
+    #: When tables were not whole.
+    marks: Mapping[int, list[Mark]] = MappingProxyType({})
+    #: Tables that may have been altered before they were first looked at.
+    young: Mapping[int, YoungTable] = MappingProxyType({})
+    #: Tables that were truncated or rewritten.
+    new_files: Mapping[int, NewFiles] = MappingProxyType({})
+    #: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
     noticed: Mapping[int, Lsn] = MappingProxyType({})
+    #: The LSN up to which looks have checked the definitions in the log.
     compared: Lsn | None = None
+    #: The hashes of names that values contain, by type and OID: see `printed_names`.
     names: Mapping[str, Mapping[str, int]] = MappingProxyType({})
+    #: The last transaction or message before `position`. A reader that does not see it is at an
+    #: earlier place than the look.
     last: Lsn = Lsn(0)
+    #: The tables that left, by OID.
     left: Mapping[int, Left] = MappingProxyType({})
+    #: The tables that had a name, in the order of the looks: of names that another table had
+    #: before, or that no table has any more.
     owners: Mapping[tuple[str, str], list[Owner]] = MappingProxyType({})
+    #: A position of the server after the last look at the tables.
     seen: Lsn = Lsn(0)
+    #: What is known of the event trigger. None if no look has asked for it.
     told: Hearing | None = None
 
     def parts(self) -> set[tuple[int, int]]:

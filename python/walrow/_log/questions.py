@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from walrow._log.young_tables import FirstRow
 from walrow._lsn import Lsn
 from walrow._read.reading import frames
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from walrow._core import LogDirectory
 
 
@@ -20,16 +22,17 @@ def truncates(log: LogDirectory, oid: int, since: Lsn) -> list[tuple[int, Lsn]]:
     """
     numbers = {at for at, version in enumerate(log.versions()) if version[0] == oid}
     found: list[tuple[int, Lsn]] = []
-    for place in reversed(range(len(log))):
-        segment = log.segment(place)
-        if segment is None or segment["end"] <= since:
-            break
-        if any(
-            number in numbers and truncates
-            for number, _, truncates, *_ in segment["tables"]
-        ):
-            start = max(since, segment["start"])
-            found = [*_truncates(log, oid, start, segment["end"]), *found]
+    for segment in _segments(log, since):
+        if any(it[0] in numbers and it[2] for it in segment["tables"]):
+            start, end = max(since, segment["start"]), segment["end"]
+            messages = _messages(log, start=start, end=end)
+            found[:0] = [
+                (xid, commit)
+                for xid, commit, message in messages
+                if message.name == "Truncate"
+                and oid in message.relations
+                and start <= commit < end
+            ]
     return found
 
 
@@ -40,54 +43,50 @@ def versions_between(
 
     The index lists them, with the last transaction of each segment that used them.
     """
+    return [
+        (oid, end, [column[0] for column in columns])
+        for (oid, _, _, columns, _), end in uses(log, since)
+        if since < end <= until
+    ]
+
+
+def uses(log: LogDirectory, since: Lsn) -> Iterator[tuple[Any, Lsn]]:
+    """The definitions of tables in segments that end after an LSN, with the LSN of the last use."""
     versions = log.versions()
-    found: list[tuple[int, Lsn, list[str]]] = []
-    for place in reversed(range(len(log))):
-        segment = log.segment(place)
-        if segment is None or segment["end"] <= since:
-            break
+    for segment in _segments(log, since):
         for number, _, _, _, end, _ in segment["tables"]:
-            if since < end <= until:
-                oid, _, _, columns, _ = versions[number]
-                found.append((oid, end, [column[0] for column in columns]))
-    return found
-
-
-def _truncates(
-    log: LogDirectory, oid: int, since: Lsn, end: Lsn
-) -> list[tuple[int, Lsn]]:
-    found, commit, xid = [], since, 0
-    with log.open(start=since, end=end) as file:
-        for frame in frames(file):
-            message = frame.message
-            if message is None:
-                continue
-            if message.name == "Begin":
-                commit, xid = message.final_lsn, int(message.xid)
-            elif (
-                message.name == "Truncate"
-                and oid in message.relations
-                and since <= commit < end
-            ):
-                found.append((xid, commit))
-    return found
+            yield versions[number], end
 
 
 def first_row(log: LogDirectory, oid: int) -> FirstRow | None:
     """The first transaction in the log that has a row of a table."""
-    xid, commit, columns = 0, Lsn(0), 0
-    with log.open(tables=[oid]) as file:
-        for frame in frames(file):
-            message = frame.message
-            if message is None:
-                continue
-            if message.name == "Begin":
-                xid, commit = int(message.xid), message.final_lsn
-            elif message.name == "Relation" and message.fields["oid"] == oid:
-                columns = len(message.fields["columns"])
-            elif message.name in _ROWS and message.relation == oid:
-                return FirstRow(xid, commit, columns)
+    columns = 0
+    for xid, commit, message in _messages(log, tables=[oid]):
+        if message.name == "Relation" and message.fields["oid"] == oid:
+            columns = len(message.fields["columns"])
+        elif message.name in _ROWS and message.relation == oid:
+            return FirstRow(xid, commit, columns)
     return None
+
+
+def _segments(log: LogDirectory, since: Lsn) -> Iterator[Any]:
+    """The segments that end after an LSN, from the last one on."""
+    for place in reversed(range(len(log))):
+        segment = log.segment(place)
+        if segment is None or segment["end"] <= since:
+            break
+        yield segment
+
+
+def _messages(log: LogDirectory, **part: Any) -> Iterator[tuple[int, Lsn, Any]]:
+    """The messages of a part of a log, each with its transaction and the LSN of the commit."""
+    xid, commit = 0, Lsn(0)
+    with log.open(**part) as file:
+        for message in (frame.message for frame in frames(file)):
+            if message is not None and message.name == "Begin":
+                xid, commit = int(message.xid), message.final_lsn
+            elif message is not None:
+                yield xid, commit, message
 
 
 _ROWS = frozenset({"Insert", "Update", "Delete"})

@@ -444,8 +444,8 @@ def complete(
 ) -> None:
     """Records the outcome of a request, for the process that waits for it or for `failures`.
 
-    If no process waits, the `refused` tables do not stop the `others`. If none are known, each half
-    of the tables gets a new request.
+    If no process waits, the `refused` tables do not stop the `others`. If none are known, each
+    table gets a new request.
 
     Raises:
         LogError: It cannot be written.
@@ -453,33 +453,30 @@ def complete(
     """
     objects = LogObjects(log)
     names = sorted({*(taken.tables or ())})
-    done = {*names} - {*others} if refused else {*names}
+    done = {*names} - {*(others if refused else ())}
     for name, found in _results(objects):
         is_over = not found.is_awaited and done.issuperset(found.tables or ())
         if is_over or found.time < time.time() - _KEPT_SECONDS:
             with contextlib.suppress(Error, OSError):
                 objects.remove(name)
+    results: list[tuple[str | None, list[str] | None]] = [(failure, taken.tables)]
+    again: list[list[str]] = []
     if taken.is_awaited or failure is None:
-        results = {} if failure is None and not taken.is_awaited else {"": failure}
-        again: Sequence[Sequence[str]] = ()
+        results = results if taken.is_awaited else []
     elif refused:
-        results, again = dict(refused), [sorted(others)]
+        results = [(text, [table]) for table, text in sorted(refused.items())]
+        again = [sorted(others)] if others else []
     elif len(names) > 1:
-        half = len(names) // 2
-        results, again = {}, [names[:half], names[half:]]
-    else:
-        results, again = {"": failure}, ()
+        results, again = [], [[it] for it in names]
     # After a crash, the keys are the same again.
-    for number, tables in enumerate(filter(None, again)):
-        part = taken._replace(key=f"{taken.key}{number}", tables=list(tables))
+    for number, each in enumerate(again):
+        part = taken._replace(key=f"{taken.key}{number}", tables=each)
         with contextlib.suppress(FileExistsError):
             objects.create(_name(part), _record(part))
-    for number, (table, text) in enumerate(sorted(results.items())):
-        key = f"{_result(taken)}{number if table else ''}"
-        result = LoadResult(
-            text, time.time(), [table] if table else taken.tables, taken.is_awaited
-        )
+    for number, (text, tables) in enumerate(results):
+        result = LoadResult(text, time.time(), tables, taken.is_awaited)
         with contextlib.suppress(FileExistsError):
+            key = f"{_result(taken)}{number or ''}"
             objects.create(key, json.dumps(result._asdict()).encode())
     with objects.lock():
         objects.remove(_name(taken))

@@ -138,13 +138,7 @@ def are_unique(
     table: LogTable,
     keys: Sequence[str],
 ) -> bool:
-    """Whether the server keeps these keys unique and not NULL, in all versions of a table.
-
-    Args:
-        log: The log.
-        table: The table.
-        keys: The columns of the key.
-    """
+    """Whether the server keeps these keys unique and not NULL, in all versions of a table."""
     own = set(keys)
     if any(identity(it) != own for it in table.versions if not _is_full(it)):
         return False

@@ -6,37 +6,45 @@ Each role can write such a message. Only `walrow._receive.told` judges them.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, get_args
 
+from walrow._log.values import value_of
 from walrow._lsn import Lsn
 
 
-class TableTold(NamedTuple):
-    """A table as it was after a command.
+class ColumnTold(NamedTuple):
+    """A column in a message."""
 
-    Attributes:
-        oid: Its OID.
-        is_partitioned: Whether it has partitions, and no rows of its own.
-        columns: The name, type and type modifier of each column, by its number.
-        roots: Its ancestors, if it is a partition.
-        parts: The tables that inherit from it, or are its partitions, without partitioned ones.
-        publications: The published operations, by the publication that has it.
-    """
+    number: int
+    name: str
+    type: int
+    type_modifier: int
+
+
+class TableTold(NamedTuple):
+    """A table as it was after a command."""
 
     oid: int
     is_partitioned: bool
-    columns: dict[int, tuple[str, int, int]]
-    roots: frozenset[int]
-    parts: frozenset[int]
-    publications: dict[int, str]
+    columns: list[ColumnTold]
+    #: Its ancestors, if it is a partition.
+    roots: list[int]
+    #: The tables that inherit from it, or are its partitions, without partitioned ones.
+    parts: list[int]
+    publications: list[int]
 
 
 class Rewritten(NamedTuple):
-    """A table was rewritten, with new values."""
+    """A table was rewritten, for some of the reasons in a mask."""
 
-    oid: int
-    roots: frozenset[int]
+    rewritten: int
+    roots: list[int]
+    reason: int
+
+    @property
+    def has_new_values(self) -> bool:
+        """Whether it was for AT_REWRITE_DEFAULT_VAL or AT_REWRITE_COLUMN_REWRITE of PostgreSQL."""
+        return bool(self.reason & (0x02 | 0x04))
 
 
 class TypeTold(NamedTuple):
@@ -48,7 +56,7 @@ class TypeTold(NamedTuple):
 class PublicationTold(NamedTuple):
     """A publication after a command: the transaction of its row, and its options."""
 
-    oid: int
+    publication: int
     xmin: str
     options: str
 
@@ -56,138 +64,69 @@ class PublicationTold(NamedTuple):
 class Before(NamedTuple):
     """The transactions of the rows of all publications before a command."""
 
-    xmins: dict[int, str]
+    before: dict[int, str]
 
 
 Told: TypeAlias = TableTold | Rewritten | TypeTold | PublicationTold | Before
 
 
 class Message(NamedTuple):
-    """A message in a log.
+    """A message in a log."""
 
-    Attributes:
-        lsn: Where the commit of its transaction begins.
-        xid: The transaction.
-        is_certain: Whether it is certain that it was not rolled back with a savepoint.
-        told: Its content.
-    """
-
+    #: Where the commit of its transaction begins.
     lsn: Lsn
     xid: int
+    #: Whether it is certain that it was not rolled back with a savepoint.
     is_certain: bool
     told: Told
 
 
 class Moved(NamedTuple):
-    """A table has moved between two looks: its catalog rows are others.
+    """A table has moved between two looks: its catalog rows are others."""
 
-    Attributes:
-        since: Where the log ended at the look before.
-        seen: The server's position after the last look that saw it move.
-        was: The table at the look before. None if it was not published.
-        asks: Whether only messages can tell that a publication has not published less meanwhile.
-        is_told: Whether a message was about it.
-    """
-
+    #: Where the log ended at the look before.
     since: Lsn
+    #: The server's position after the last look that saw it move.
     seen: Lsn
+    #: The table at the look before. None if it was not published.
     was: dict[str, Any] | None
+    #: Whether only messages can tell that a publication has not published less meanwhile.
     asks: bool = False
+    #: Whether a message was about it.
     is_told: bool = False
 
 
 class Hearing(NamedTuple):
-    """What a receiver knows of the event trigger, and of its messages.
+    """What a receiver knows of the event trigger, and of its messages."""
 
-    Attributes:
-        place: Messages of transactions before it were read.
-        seen: Where the log ended at the last look: it has seen all that messages before it say.
-        oids: The greatest OIDs of a table at the last looks. Tables that messages show, and the
-            looks do not, have greater ones than the first.
-        trigger: The stamp of the trigger at the last look. None if it did not work.
-        others: The sum of the stamps of all tables that were not published then.
-        moved: What has moved, by OID. 0 stands for each table that is not published.
-    """
-
+    #: Messages of transactions before it were read.
     place: Lsn
+    #: Where the log ended at the last look: it has seen all that messages before it say.
     seen: Lsn
+    #: The greatest OIDs of a table at the last looks. Tables that messages show, and the looks do
+    #: not, have greater ones than the first.
     oids: list[int]
+    #: The stamp of the trigger at the last look. None if it did not work.
     trigger: str | None
+    #: The sum of the stamps of all tables that were not published then.
     others: int
+    #: What has moved, by OID. 0 stands for each table that is not published.
     moved: dict[int, Moved]
 
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
-        """Reads a record."""
-        moved = {
-            int(oid): Moved(Lsn(it[0]), Lsn(it[1]), *it[2:])
-            for oid, it in found["moved"].items()
-        }
-        places: dict[str, Any] = {key: Lsn(found[key]) for key in ("place", "seen")}
-        return cls(**{**found, **places, "moved": moved})
 
-    def record(self) -> dict[str, Any]:
-        """The value as JSON."""
-        moved = {
-            oid: [str(it.since), str(it.seen), *it[2:]]
-            for oid, it in self.moved.items()
-        }
-        places = {"place": str(self.place), "seen": str(self.seen)}
-        return self._asdict() | places | {"moved": moved}
-
-
-def told_by(content: bytes) -> Told | None:  # noqa: PLR0911 -- a line for each kind
+def told_by(content: bytes) -> Told | None:
     """Reads a message. None if it says nothing that is known, or is no such message."""
     try:
         found = json.loads(content)
-        if "publication" in found:
-            return PublicationTold(
-                int(found["publication"]), str(found["xmin"]), str(found["options"])
-            )
-        if "before" in found:
-            return Before({int(oid): str(it) for oid, it in found["before"].items()})
-        if "definitions" in found:
-            return TypeTold({str(k): str(it) for k, it in found["definitions"].items()})
-        if "rewritten" in found:
-            # Otherwise, it has the same values in another file.
-            has_values = int(found["reason"]) & _NEW_VALUES
-            return (
-                Rewritten(int(found["rewritten"]), _oids(found["roots"]))
-                if has_values
-                else None
-            )
-        if found["columns"] is None:
-            # It was dropped, and is in no later look.
-            return None
-        return TableTold(
-            int(found["oid"]),
-            bool(found["is_partitioned"]),
-            {
-                int(it["number"]): (
-                    str(it["name"]),
-                    int(it["type"]),
-                    int(it["type_modifier"]),
-                )
-                for it in found["columns"]
-            },
-            _oids(found["roots"]),
-            _oids(found["parts"]),
-            {int(oid): str(it) for oid, it in found["publications"].items()},
-        )
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ):
-        return None
+        for kind in get_args(Told):
+            if isinstance(found, dict) and found.keys() >= {*kind._fields}:
+                told: Told = value_of(kind, found)
+                return told
+    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError):
+        # A table without columns was dropped, and is in no later look.
+        pass
+    return None
 
 
-def _oids(found: Sequence[Any]) -> frozenset[int]:
-    return frozenset(int(oid) for oid in found)
-
-
-#: AT_REWRITE_DEFAULT_VAL and AT_REWRITE_COLUMN_REWRITE of PostgreSQL.
-_NEW_VALUES = 0x02 | 0x04
+#: The prefix of these messages.
+PREFIX = "walrow.ddl"

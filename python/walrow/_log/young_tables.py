@@ -7,8 +7,8 @@ looks. For a new table, it compares the columns at the first look with the colum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from walrow._log.items import LogColumn, LogVersion
 from walrow._log.marks import Reason, Why
@@ -17,77 +17,35 @@ from walrow._lsn import Lsn
 
 
 class FirstRow(NamedTuple):
-    """The first row of a table in a log.
-
-    Attributes:
-        xid: Its transaction.
-        commit: The LSN of the transaction's commit.
-        columns: The number of columns that the table had.
-    """
+    """The first row of a table in a log."""
 
     xid: int
+    #: The LSN of the transaction's commit.
     commit: Lsn
+    #: The number of columns that the table had.
     columns: int
 
 
 class YoungTable(NamedTuple):
-    """A table at the receiver's first look at it.
+    """A table at the receiver's first look at it."""
 
-    Attributes:
-        columns: Its published columns: number, name as SQL, type, type modifier, and whether rows
-            may have got a value when it was added.
-        pending: The look.
-        has_altered_types: Whether a type of its columns was altered after the table was created.
-        is_rewritten: Whether ALTER TABLE has rewritten it.
-        files: Files that are younger than the table, by OID.
-        altered: The numbers of the columns that were altered after the table changed last: an
-            added column is not among them.
-        dropped: Columns that it had before the first look: the attribute number, and the
-            transaction that dropped it.
-        is_doubted: Whether it was empty, but may have had rows that the log lacks.
-        has_rows: Whether one of these files has rows.
-    """
-
+    #: The published ones: number, name as SQL, type, type modifier, and whether rows may have got a
+    #: value when it was added.
     columns: list[list[Any]]
     pending: Pending
+    #: A type of its columns was altered after the table was created.
     has_altered_types: bool
+    #: By ALTER TABLE.
     is_rewritten: bool
+    #: Files that are younger than the table, by OID.
     files: dict[int, NewFile]
+    #: See `PublishedTable`.
     altered: list[int]
     dropped: list[list[int]]
+    #: It was empty, but may have had rows that the log lacks.
     is_doubted: bool = False
+    #: One of these files has rows.
     has_rows: bool = False
-
-    @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
-        """Reads a record."""
-        columns = [list(column) for column in found["columns"]]
-        return cls(
-            columns,
-            Pending.of(found["pending"]),
-            bool(found["has_altered_types"]),
-            bool(found["is_rewritten"]),
-            {int(oid): NewFile(*file) for oid, file in found["files"].items()},
-            list(found["altered"]),
-            list(found["dropped"]),
-            bool(found.get("is_doubted")),
-            bool(found.get("has_rows")),
-        )
-
-    def record(self) -> dict[str, Any]:
-        """The table as JSON."""
-        return self._asdict() | {"pending": self.pending.record()}
-
-    def later(self, published: Lsn, durable: Lsn) -> Self | None:
-        """The table for the next look. None once readers see all rows from before the first."""
-        pending = self.pending.later(published, durable)
-        return None if pending is None else self._replace(pending=pending)
-
-    def names(self, versions: Iterable[LogVersion]) -> Iterator[str]:
-        """The names of columns that rows in the log have."""
-        for version in versions:
-            if version.rows:
-                yield from (column.name for column in version.columns)
 
     def alteration(
         self,
@@ -95,26 +53,20 @@ class YoungTable(NamedTuple):
         columns: Iterable[Sequence[Any]],
         first_row: Callable[[], FirstRow | None],
     ) -> Reason | None:
-        """How rows in the log were changed without a message. None if they were not.
+        """How rows in the log, by its versions, were changed without a message.
 
-        Args:
-            versions: The table's versions in the log.
-            columns: Its columns now. Some may be newer than the first look.
-            first_row: Finds the first transaction in the log that has a row of it.
+        Columns that it has now may be newer than the first look.
         """
         numbers = {
             plain_name(column[1]): column[0] for column in (*columns, *self.columns)
         }
         for version in versions:
-            if not version.rows:
-                continue
             if self.has_altered_types:
                 return TYPE_ALTERED
             if self.is_rewritten:
                 return REWRITTEN
-            if reason := self._difference(version.columns):
-                return reason
-            if reason := self._return(version.columns, numbers, first_row):
+            reason = self._difference(version.columns)
+            if reason := reason or self._return(version.columns, numbers, first_row):
                 return reason
         return None
 
@@ -171,10 +123,8 @@ class YoungTable(NamedTuple):
                 text = f"column {now[name][1]} may have been a generated column"
                 return Reason(Why.EXPRESSION, text)
         for name, column in then.items():
-            if name in now and now[name][2:4] != [
-                column.type_oid,
-                column.type_modifier,
-            ]:
+            type_ = [column.type_oid, column.type_modifier]
+            if name in now and now[name][2:4] != type_:
                 return Reason(Why.RETYPED, f"column {now[name][1]} has another type")
         return None
 

@@ -7,7 +7,14 @@ from typing import Any
 
 import psycopg
 
-from walrow._postgres.published import HAS_SCHEMAS, Birth, PublishedTable, rows_of
+from walrow._postgres.published import (
+    HAS_SCHEMAS,
+    Birth,
+    PublishedTable,
+    Rows,
+    TablePart,
+    rows_of,
+)
 from walrow._postgres.session import records
 
 
@@ -33,22 +40,22 @@ def with_births(
         "roots": [root for root, _ in new],
         "parts": [part for _, part in new],
     }
-    births = {}
-    for it in records(
-        conn, _BIRTHS.replace("{schemas}", _SCHEMAS if has_schemas else ""), parameters
-    ):
-        birth = Birth(it["is_published"], it["keeps_file"])
-        if not all(birth[:2]):
-            birth = birth._replace(rows=rows_of(conn, it["quoted"]))
-        births[it["root"], it["part"]] = birth
+    sql = _BIRTHS.replace("{schemas}", _SCHEMAS if has_schemas else "")
+    births = {
+        (it["root"], it["part"]): (not it["is_published"], not it["keeps_file"])
+        for it in records(conn, sql, parameters)
+    }
+
+    def born(root: int, part: TablePart) -> TablePart:
+        if (found := births.get((root, part.oid))) is None:
+            return part
+        rows = rows_of(conn, part.quoted) if any(found) else Rows.SOME
+        if rows is Rows.NEVER:
+            found = (False, False)
+        return part._replace(birth=Birth(*found, has_rows=rows is Rows.SOME))
+
     return [
-        table._replace(
-            parts=[
-                part._replace(birth=births.get((table.oid, part.oid), part.birth))
-                for part in table.parts
-            ]
-        )
-        for table in tables
+        it._replace(parts=[born(it.oid, part) for part in it.parts]) for it in tables
     ]
 
 
@@ -70,7 +77,7 @@ _SCHEMAS = """
 # If xmax is set, a transaction that was rolled back has overwritten cmin.
 _BIRTHS = """
 WITH asked AS MATERIALIZED (
-    SELECT q.root::oid AS root, c.oid AS part, c.relnamespace, c.relname, b.xmin,
+    SELECT q.root::oid AS root, c.oid AS part, b.xmin,
         CASE WHEN b.xmax = '0' THEN b.cmin::text::bigint END AS cmin,
         CASE WHEN b.xmin IS NOT NULL THEN greatest(age(c.relfrozenxid), age(b.xmin)) END AS age,
         c.relfilenode = c.oid OR EXISTS (
@@ -146,8 +153,6 @@ entry (root, part, number, publication, oid, xmin, cmin, xmax, keeps_schema) AS 
 SELECT jsonb_build_object(
     'root', v.root::bigint,
     'part', v.part::bigint,
-    'quoted', format('%%I.%%I', (
-        SELECT m.nspname FROM pg_namespace m WHERE m.oid = v.relnamespace), v.relname),
     'keeps_file', v.keeps_file,
     'is_published', (
         SELECT coalesce(bool_and(t.is_attached AND e.keeps_schema AND {older(e)} AND {older(p)}

@@ -23,8 +23,7 @@ def ddl_trigger(*, drop: bool = False) -> str:
 
     The content is JSON. For a table: `command`, `schema`, `table`, `oid`, and `columns` with `number`, `name`,
     `type` and `type_modifier` of each; `is_partitioned`; `roots`, its ancestors as a partition, and `parts`, what inherits
-    from it or is its partition; `publications`, the operations that each publication publishes of it. `columns` is
-    null if it was dropped.
+    from it or is its partition; `publications`, which publish it. `columns` is null if it was dropped.
     A renamed column keeps its number, which a Relation message does not contain. The text
     of the command is left out, as it may contain values.
 
@@ -56,6 +55,8 @@ class Broken(NamedTuple):
     """There is an event trigger, but some commands may be without a message, or with a wrong one."""
 
     why: str
+    #: SQL that repairs it, where that is certain.
+    sql: str | None = None
 
 
 class Working(NamedTuple):
@@ -69,34 +70,33 @@ Trigger: TypeAlias = Absent | Broken | Working
 
 def trigger_state(conn: psycopg.Connection[Any]) -> Trigger:
     """The state of the event trigger in the database of a connection."""
-    parameters = {"names": list(TRIGGERS)}
-    found = {it["name"]: it for it in records(conn, _STATE, parameters)}
+    found = {it["evtname"]: it for it in records(conn, _STATE, {"names": [*TRIGGERS]})}
     if not found:
         return Absent()
-    why = next(_faults(found), None)
     stamp = _digest(json.dumps(found, sort_keys=True))
-    return Working(stamp) if why is None else Broken(why)
+    return next(_faults(found), Working(stamp))
 
 
-def _faults(found: Mapping[str, dict[str, Any]]) -> Iterator[str]:
+def _faults(found: Mapping[str, dict[str, Any]]) -> Iterator[Broken]:
     for name, (event, function) in TRIGGERS.items():
         it = found.get(name)
         if it is None:
-            yield f"{name} is missing"
-        elif it["enabled"] != "A":
-            yield f"{name} is disabled, or not ENABLE ALWAYS"
-        elif (it["event"], it["function"]) != (event, f"walrow.{function}"):
-            yield f"{name} is another one"
-        elif it["owners"] != [it["owner"]]:
-            yield f"{name} and its functions belong to several roles"
+            yield Broken(f"{name} is missing")
+        elif it["evtenabled"] != "A":
+            sql = "\n".join(
+                f"ALTER EVENT TRIGGER {it} ENABLE ALWAYS;" for it in TRIGGERS
+            )
+            yield Broken(f"{name} is disabled, or not ENABLE ALWAYS", sql)
+        elif (it["evtevent"], it["function"]) != (event, f"walrow.{function}"):
+            yield Broken(f"{name} is another one")
+        elif it["owners"] != [it["evtowner"]]:
+            yield Broken(f"{name} and its functions belong to several roles")
         elif it["sources"] != _SOURCES:
-            yield "its functions were replaced, or are another version's"
+            yield Broken("its functions were replaced, or are another version's")
         elif it["setting"] == "off":
-            yield "event_triggers is off"
+            yield Broken("event_triggers is off")
 
 
-#: The prefix of its messages.
-PREFIX = "walrow.ddl"
 #: The event triggers, with their events and functions.
 TRIGGERS = {
     "walrow_before": ("ddl_command_start", "emit_ddl"),
@@ -104,11 +104,7 @@ TRIGGERS = {
     "walrow_drop": ("sql_drop", "emit_drop"),
     "walrow_rewrite": ("table_rewrite", "emit_ddl"),
 }
-_FUNCTIONS = {
-    "described": "pg_catalog.text, pg_catalog.oid",
-    "emit_ddl": "",
-    "emit_drop": "",
-}
+_FUNCTIONS = ("described", "emit_ddl", "emit_drop")
 
 
 def _names(names: Iterable[str]) -> str:
@@ -156,10 +152,7 @@ BEGIN
 _DROPS = "\n".join(
     [
         *(f"    DROP EVENT TRIGGER IF EXISTS {name};" for name in TRIGGERS),
-        *(
-            f"    DROP FUNCTION IF EXISTS walrow.{name}({given});"
-            for name, given in _FUNCTIONS.items()
-        ),
+        *(f"    DROP FUNCTION IF EXISTS walrow.{name};" for name in _FUNCTIONS),
     ]
 )
 _REMOVED = f"""\
@@ -204,9 +197,6 @@ _EMITTED = """\
         END IF;
     END LOOP;
     END $function$"""
-
-_OPERATIONS = """concat(CASE WHEN b.pubinsert THEN 'i' END, CASE WHEN b.pubupdate THEN 'u' END,
-    CASE WHEN b.pubdelete THEN 'd' END, CASE WHEN b.pubtruncate THEN 't' END)"""
 
 _MADE = f"""\
 -- Run it as a superuser, or on a managed server as the role that may create event triggers.
@@ -271,7 +261,7 @@ DO LANGUAGE plpgsql $walrow$
                 'roots', (SELECT coalesce(jsonb_agg(p.oid::int8), '[]') FROM place p WHERE p.oid <> c.oid),
                 'parts', (SELECT coalesce(jsonb_agg(p.oid::int8), '[]') FROM part p WHERE p.kind = 'r'),
                 'publications', (
-                    SELECT coalesce(jsonb_object_agg(b.oid::int8, {_OPERATIONS}), '{{}}')
+                    SELECT coalesce(jsonb_agg(b.oid::int8), '[]')
                     FROM pg_publication b
                     WHERE NOT EXISTS (SELECT FROM entry e WHERE e.publication = b.oid AND e.is_exception)
                         AND (b.puballtables OR b.oid IN (SELECT publication FROM entry))
@@ -313,8 +303,7 @@ DO LANGUAGE plpgsql $walrow$
                 WHERE r.oid IS NOT NULL OR f.classid = 'pg_class'::regclass
                 UNION ALL
                 SELECT jsonb_build_object('command', f.command_tag, 'publication', b.oid::int8,
-                    'xmin', b.xmin::text, 'operations', {_OPERATIONS},
-                    'options', (to_jsonb(b) - 'pubname' - 'pubowner')::text)::text
+                    'xmin', b.xmin::text, 'options', (to_jsonb(b) - 'pubname' - 'pubowner')::text)::text
                 FROM found f JOIN pg_publication b ON b.oid = f.objid
                 WHERE f.classid = 'pg_publication'::regclass
                 UNION ALL
@@ -382,15 +371,13 @@ _SOURCES = {
     )
 }
 _STATE = """
-SELECT jsonb_build_object(
-    'name', e.evtname, 'enabled', e.evtenabled, 'event', e.evtevent, 'changed', e.xmin::text,
-    'tags', e.evttags, 'owner', e.evtowner::bigint, 'function', e.evtfoid::regproc::text,
-    'owners', f.owners, 'sources', f.sources, 'functions', f.changed,
+SELECT (to_jsonb(e) || to_jsonb(f) || jsonb_build_object(
+    'stamp', e.xmin::text, 'function', e.evtfoid::regproc::text,
     'setting', current_setting('event_triggers', true)
-)::text
+))::text
 FROM pg_event_trigger e
 CROSS JOIN (
-    SELECT jsonb_agg(DISTINCT p.proowner::bigint) AS owners,
+    SELECT jsonb_agg(DISTINCT p.proowner) AS owners,
         jsonb_object_agg(p.proname, md5(p.prosrc)) AS sources,
         string_agg(p.xmin::text, ' ' ORDER BY p.proname) AS changed
     FROM pg_proc p

@@ -68,8 +68,9 @@ def stream_error(
     The server's text may contain data, so it is left to the server's log.
     """
     hint = _HINTS.get(sqlstate or "", "the server's log says more")
-    bugs = [bug for bug in known_bugs(version) if bug.sqlstate == sqlstate is not None]
-    hint = "; or ".join([hint, *(bug.words(version) for bug in bugs)])
+    for bug, text in known_bugs(version):
+        if bug.sqlstate is not None and bug.sqlstate == sqlstate:
+            hint = f"{hint}; or {text}"
     reason = (
         f'the server ended the stream of slot "{slot}", SQLSTATE {sqlstate}; {hint}'
     )

@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import NamedTuple
-
-
-class Concerns(enum.Enum):
-    """What meets a bug.
-
-    Attributes:
-        ALL: Each slot.
-        FULL: Tables with REPLICA IDENTITY FULL.
-    """
-
-    ALL = enum.auto()
-    FULL = enum.auto()
 
 
 class KnownBug(NamedTuple):
@@ -25,64 +12,53 @@ class KnownBug(NamedTuple):
     Attributes:
         affected: The first and the last affected minor version, by the major version. The next
             minor version has it fixed.
-        concerns: What meets it.
         text: What the server does.
+        identity: The replica identity of the tables that it concerns. None: all slots.
         sqlstate: The error that it ends the stream with. None if it sends wrong rows.
     """
 
-    affected: Mapping[int, tuple[int, int]]
-    concerns: Concerns
+    affected: dict[int, tuple[int, int]]
     text: str
+    identity: str | None = None
     sqlstate: str | None = None
 
     @property
     def versions(self) -> str:
         """The affected versions, and in brackets those that have it fixed."""
-        found = [
+        return ", ".join(
             f"{major}.{first}{f' to {major}.{last}' if last > first else ''} ({major}.{last + 1})"
             for major, (first, last) in sorted(self.affected.items())
-        ]
-        return ", ".join(found)
-
-    def words(self, version: int) -> str:
-        """What the server does, and what fixes it.
-
-        Args:
-            version: The server's version, as in `server_version_num`.
-        """
-        major, minor = divmod(version, _MAJOR)
-        fixed = self.affected[major][1] + 1
-        return f"a bug of PostgreSQL {major}.{minor}: {self.text}; update to {major}.{fixed}"
+        )
 
 
-def known_bugs(version: int) -> Iterator[KnownBug]:
-    """The known bugs of a server's version, as in `server_version_num`.
+def known_bugs(version: int) -> Iterator[tuple[KnownBug, str]]:
+    """The known bugs of a server, each with a text for its user.
 
-    >>> [bug.concerns.name for bug in known_bugs(160_001)]
-    ['FULL']
-    >>> list(known_bugs(160_002))
-    []
+    >>> [(bug.identity, text[-14:]) for bug, text in known_bugs(160_001)]
+    [('full', 'update to 16.2')]
+
+    Args:
+        version: The server's version, as in `server_version_num`.
     """
-    major, minor = divmod(version, _MAJOR)
+    major, minor = divmod(version, 10_000)
     for bug in BUGS:
         first, last = bug.affected.get(major, (1, 0))
         if first <= minor <= last:
-            yield bug
+            text = f"a bug of PostgreSQL {major}.{minor}: {bug.text}"
+            yield bug, f"{text}; update to {major}.{last + 1}"
 
 
-_MAJOR = 10_000
 BUGS = [
     KnownBug(
         {15: (0, 5), 16: (0, 1)},
-        Concerns.FULL,
         "old rows have NULL in each column that was added with a default after the row,"
         " until the row is updated",
+        identity="full",
     ),
     KnownBug(
         {14: (18, 18), 15: (13, 13), 16: (9, 9), 17: (5, 5)},
-        Concerns.ALL,
         "while transactions overlap that change tables, its memory grows until the stream"
         ' ends with "invalid memory alloc request size", for ever',
-        "XX000",
+        sqlstate="XX000",
     ),
 ]

@@ -21,170 +21,124 @@ class Rows(Enum):
 
 
 class Birth(NamedTuple):
-    """The creation of a table that has rows.
+    """The creation of a table that has rows."""
 
-    Attributes:
-        is_published: Whether its current publication is older than the table.
-        keeps_file: Whether it has its first file, or a copy of it.
-        rows: Its rows. Only known if they matter.
-    """
-
-    is_published: bool
-    keeps_file: bool
-    rows: Rows = Rows.SOME
-
-    @property
-    def is_late(self) -> bool:
-        """Whether it may have had rows before its current publication."""
-        return not self.is_published and self.rows is not Rows.NEVER
-
-    @property
-    def has_other_file(self) -> bool:
-        """Whether it was truncated or rewritten."""
-        return not self.keeps_file and self.rows is not Rows.NEVER
-
-    @property
-    def has_rows(self) -> bool:
-        """Whether it may have rows."""
-        return self.rows is Rows.SOME
+    #: It may have had rows before its current publication.
+    is_late: bool = True
+    #: It was truncated or rewritten: it has neither its first file nor a copy of that.
+    has_other_file: bool = True
+    #: It may have rows. Only known if one of these is so.
+    has_rows: bool = True
 
 
 #: It may have been altered while the receiver looked.
-UNKNOWN = Birth(is_published=False, keeps_file=False)
+UNKNOWN = Birth()
 
 
 class PublishedTable(NamedTuple):
-    """A table as a publication treats it.
-
-    Attributes:
-        oid: Its OID.
-        name: Its name, as `schema.name`.
-        identity: `pg_class.relreplident`.
-        columns: The published columns, in attribute order.
-        filters: The row filters of its publications, as SQL: a row that one of them accepts
-            is published. Empty without a filter.
-        parts: The tables that have its rows: its partitions, or itself.
-        memberships: Why it is published.
-        schema: The catalog's entries of the table and its ancestors in their schemas, which
-            SET SCHEMA writes again.
-        last_column: The greatest attribute number that it has had.
-        altered: The numbers of the columns that were altered after its `pg_class` row changed
-            last. `ADD COLUMN` changes both.
-        dropped: The columns that it has no longer: the attribute number, and the transaction
-            that dropped it.
-        definitions: The attributes of the composite types and the labels of the enums that
-            its columns contain, by what the server knows them by.
-        has_altered_types: Whether one of these was altered after the table was created.
-        primary_key: The columns of its primary key, in the key's order.
-        names: The types in its columns whose values are names of objects, as `regclass`.
-        namespace: Its schema's name.
-        children: Tables that inherit from it, as SQL, by OID. None of a partitioned table.
-        stamp: The transactions that changed its catalog rows last.
-    """
+    """A table as a publication treats it."""
 
     oid: int
+    #: As `schema.name`.
     name: str
+    #: `pg_class.relreplident`.
     identity: str
+    #: The published ones, in attribute order.
     columns: list[PublishedColumn]
+    #: As SQL: a row that one of them accepts is published. Empty without a filter.
     filters: list[str]
+    #: Its partitions, or itself.
     parts: list[TablePart]
     memberships: list[Membership]
+    #: The entries of the table and its ancestors in schemas, which SET SCHEMA writes again.
     schema: str
+    #: The greatest attribute number that it has had.
     last_column: int
+    #: Columns that were altered after its `pg_class` row changed last. ADD COLUMN changes both.
     altered: list[int]
+    #: The attribute number of each column that it no longer has, and the transaction that dropped it.
     dropped: list[list[int]]
+    #: Attributes and labels of types of its columns, by what the server knows them by.
     definitions: dict[str, str]
+    #: One of these was altered after the table was created.
     has_altered_types: bool
+    #: In the key's order.
     primary_key: Sequence[str] = ()
+    #: The types in its columns whose values are names of objects, as `regclass`.
     names: Sequence[str] = ()
+    #: The name of its schema.
     namespace: str | None = None
+    #: Tables that inherit from it, as SQL, by OID. None of a partitioned table.
     children: Mapping[int, str] = MappingProxyType({})
+    #: The transactions that changed its catalog rows last.
     stamp: str = ""
 
 
 class Remains(NamedTuple):
-    """What the server has of a table that is not published.
-
-    Attributes:
-        schema: Its schema.
-        persistence: `pg_class.relpersistence`.
-        roots: The OIDs of the partitioned tables above it.
-    """
+    """What the server has of a table that is not published."""
 
     schema: str
+    #: `pg_class.relpersistence`.
     persistence: str
+    #: The OIDs of the partitioned tables above it.
     roots: Sequence[int] = ()
 
 
 class PublishedColumn(NamedTuple):
-    """A published column.
-
-    Attributes:
-        number: `pg_attribute.attnum`.
-        quoted: Its name as SQL.
-        type_oid: The OID of its type.
-        type_modifier: Its type modifier, or -1.
-        has_default: Whether rows that exist when it is added may get a value.
-        expression: The OID of its expression, if it is generated.
-        is_filled: Whether rows that existed when it was added have a value that is not in their
-            files (`atthasmissing`).
-        changed: The transaction that changed its `pg_attribute` row last.
-    """
+    """A published column."""
 
     number: int
+    #: Its name as SQL.
     quoted: str
     type_oid: int
+    #: Or -1.
     type_modifier: int
+    #: Rows that exist when it is added may get a value.
     has_default: bool
+    #: The OID of its expression, if it is generated.
     expression: int | None
+    #: Older rows have a value that is not in their files (`atthasmissing`).
     is_filled: bool
+    #: The transaction that changed its `pg_attribute` row last.
     changed: int
 
 
 class TablePart(NamedTuple):
-    """A table that has rows.
-
-    Attributes:
-        oid: Its OID.
-        quoted: Its name as SQL.
-        file: The number of its file, which changes when it is truncated or rewritten.
-        toast: The OID of its TOAST table, which changes when ALTER TABLE rewrites it. None
-            without one.
-        persistence: `pg_class.relpersistence`.
-        changed: The transaction that changed its `pg_class` row last.
-        frozen: `pg_class.relfrozenxid`.
-        changed_columns: The numbers of the columns that the same transaction changed.
-        attached: Its entries in `pg_inherits`, which are new when it is attached again.
-        pages: Its size in pages. 0 if it cannot be read by ranges of pages.
-        lacks_identity: Whether its old rows lack values that its root's identity has.
-        birth: Its creation, if the last look did not see it.
-    """
+    """A table that has rows."""
 
     oid: int
+    #: Its name as SQL.
     quoted: str
+    #: The number of its file, which changes when it is truncated or rewritten.
     file: int
+    #: The OID of its TOAST table, which changes when ALTER TABLE rewrites it.
     toast: int | None
+    #: `pg_class.relpersistence`.
     persistence: str
+    #: The transaction that changed its `pg_class` row last.
     changed: int
+    #: `pg_class.relfrozenxid`.
     frozen: int
+    #: The numbers of the columns that the same transaction changed.
     changed_columns: list[int]
+    #: Its entries in `pg_inherits`, which are new when it is attached again.
     attached: str
+    #: 0 if it cannot be read by ranges of pages.
     pages: int
+    #: Its old rows lack values that its root's identity has.
     lacks_identity: bool
+    #: Of a part that the last look did not see.
     birth: Birth = UNKNOWN
 
 
 class Membership(NamedTuple):
-    """An entry of a table in a publication, or of one of its schemas or ancestors.
+    """An entry of a table in a publication, or of one of its schemas or ancestors."""
 
-    Attributes:
-        place: The entry, which is new when it comes back.
-        publication: The publication and its options, with a stamp that moves with them.
-        operations: The published operations: letters of insert, update, delete, truncate.
-    """
-
+    #: The entry, which is new when it comes back.
     place: str
+    #: The publication and its options, with a stamp that moves with them.
     publication: str
+    #: Letters of insert, update, delete, truncate.
     operations: str
 
 
@@ -262,13 +216,11 @@ class Stamps(NamedTuple):
 
     Statistics, most indexes and others that change no row of the catalog that describes a table do
     not move them.
-
-    Attributes:
-        general: The digest of everything that concerns several tables.
-        tables: The digests of all tables of the database, also unpublished ones, by OID.
     """
 
-    general: str
+    #: Of what concerns several tables.
+    general: int
+    #: Of all tables of the database, also unpublished ones, by OID.
     tables: dict[int, int]
 
     def moved(self, before: Stamps) -> set[int] | None:
@@ -285,8 +237,8 @@ def stamps(conn: psycopg.Connection[Any], publications: Sequence[str]) -> Stamps
     """The digests of what publications have now."""
     sql = _for_version(conn, _STAMP)
     (found,) = records(conn, sql, {"publications": list(publications)})
-    tables = {int(oid): stamp for oid, stamp in found["tables"].items()}
-    return Stamps(found["general"], tables)
+    tables = {int(oid): stamp for oid, stamp in found.items()}
+    return Stamps(tables.pop(0), tables)
 
 
 def _for_version(conn: psycopg.Connection[Any], sql: str) -> str:
@@ -334,97 +286,68 @@ _IDENTITY = """(
 )"""
 _SCHEMA_STAMP = """
     UNION ALL
-    SELECT 'schemas', sum(hash_record_extended(
-        ROW(s.oid, s.pnpubid, s.pnnspid, s.xmin::text), 0))
+    SELECT 0, hash_record_extended(ROW(s.oid, s.pnpubid, s.pnnspid, s.xmin::text), 11)
     FROM pg_publication_namespace s
 """
-# Temporary tables are never published, and come and go.
+# Temporary tables are never published, and come and go. What concerns several tables has the OID 0.
 _STAMP = """
 WITH relation AS MATERIALIZED (
-    SELECT c.oid, c.relkind, hash_record_extended(ROW(
-        c.xmin::text, c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
-        c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0) AS stamp
+    SELECT c.oid, CASE c.relkind WHEN 'c' THEN 0::oid ELSE c.oid END AS place, c.relkind,
+        hash_record_extended(ROW(
+            c.xmin::text, c.relname, c.relnamespace, c.relfilenode, c.reltoastrelid,
+            c.relpersistence, c.relnatts, c.relreplident, c.relispartition), 0) AS stamp
     FROM pg_class c
     WHERE c.relkind IN ('r', 'p', 'c') AND c.relpersistence <> 't' AND c.oid >= 16384
 ),
-columns AS MATERIALIZED (
-    SELECT a.attrelid, sum(hash_record_extended(ROW(
-        a.xmin::text, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
-        a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 0))
-        AS stamp
-    FROM pg_attribute a
-    WHERE a.attrelid >= 16384 AND a.attnum > 0
-    GROUP BY a.attrelid
-),
-expressions AS MATERIALIZED (
-    SELECT x.adrelid, sum(hash_record_extended(ROW(x.oid, x.adnum), 0)) AS stamp
-    FROM pg_attrdef x
-    GROUP BY x.adrelid
-),
-keys AS MATERIALIZED (
-    SELECT i.indrelid, sum(hash_record_extended(ROW(
-        i.indkey::text, i.indisprimary, i.indisreplident, i.indisvalid), 0)) AS stamp
-    FROM pg_index i
-    WHERE i.indisprimary OR i.indisreplident
-    GROUP BY i.indrelid
-),
-schemas AS MATERIALIZED (
-    SELECT d.objid, d.xmin::text AS stamp
-    FROM pg_depend d
-    WHERE d.classid = 'pg_class'::regclass AND d.objsubid = 0
+fact (oid, stamp) AS (
+    SELECT r.place, r.stamp
+    FROM relation r
+    UNION ALL
+    SELECT r.place, hash_record_extended(ROW(
+        r.oid, a.xmin::text, a.attnum, a.attname, a.atttypid, a.atttypmod, a.attisdropped,
+        a.atthasdef, a.atthasmissing, a.attnotnull, a.attidentity, a.attgenerated), 1)
+    FROM relation r
+    JOIN pg_attribute a ON a.attrelid = r.oid AND a.attrelid >= 16384 AND a.attnum > 0
+    UNION ALL
+    SELECT r.place, hash_record_extended(ROW(x.oid, x.adnum), 2)
+    FROM relation r
+    JOIN pg_attrdef x ON x.adrelid = r.oid
+    UNION ALL
+    SELECT r.place, hash_record_extended(ROW(
+        i.indexrelid, i.indkey::text, i.indisprimary, i.indisreplident, i.indisvalid), 3)
+    FROM relation r
+    JOIN pg_index i ON i.indrelid = r.oid AND (i.indisprimary OR i.indisreplident)
+    UNION ALL
+    SELECT CASE r.relkind WHEN 'p' THEN 0 ELSE r.place END,
+        hash_record_extended(ROW(r.oid, d.xmin::text), 4)
+    FROM relation r
+    JOIN pg_depend d ON d.objid = r.oid AND d.classid = 'pg_class'::regclass AND d.objsubid = 0
         AND d.refclassid = 'pg_namespace'::regclass
-),
-general AS (
-    SELECT 'publications' AS part,
-        sum(hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 0)) AS stamp
+    UNION ALL
+    SELECT 0, hashtextextended(concat_ws(' ', b.xmin, to_jsonb(b)), 5)
     FROM pg_publication b
     WHERE b.pubname = ANY (%(publications)s::text[])
     UNION ALL
-    SELECT 'tables of publications', sum(hash_record_extended(
-        ROW(r.oid, r.prpubid, r.prrelid, r.xmin::text), 0))
+    SELECT 0, hash_record_extended(ROW(r.oid, r.prpubid, r.prrelid, r.xmin::text), 6)
     FROM pg_publication_rel r
     {schema_stamp}
     UNION ALL
-    SELECT 'partitions', sum(hash_record_extended(
-        ROW(i.inhrelid, i.inhparent, i.xmin::text), 0))
+    SELECT 0, hash_record_extended(ROW(i.inhrelid, i.inhparent, i.xmin::text), 7)
     FROM pg_inherits i
     UNION ALL
-    SELECT 'schemas of partitioned tables', sum(hash_record_extended(ROW(s.objid, s.stamp), 0))
-    FROM schemas s
-    JOIN relation r ON r.oid = s.objid
-    WHERE r.relkind = 'p'
-    UNION ALL
-    SELECT 'names of schemas', sum(hash_record_extended(ROW(n.oid, n.nspname), 0))
+    SELECT 0, hash_record_extended(ROW(n.oid, n.nspname), 8)
     FROM pg_namespace n
     WHERE n.nspname !~ '^pg_(toast_)?temp_'
     UNION ALL
-    SELECT 'composite types', sum(hash_record_extended(ROW(r.oid, a.stamp), 0))
-    FROM relation r
-    JOIN columns a ON a.attrelid = r.oid
-    WHERE r.relkind = 'c'
-    UNION ALL
-    SELECT 'types', sum(hash_record_extended(ROW(
-        y.oid, y.typbasetype, y.typdefault IS NULL), 0))
+    SELECT 0, hash_record_extended(ROW(y.oid, y.typbasetype, y.typdefault IS NULL), 9)
     FROM pg_type y
     WHERE y.oid >= 16384 AND y.typtype IN ('d', 'e', 'r', 'm')
     UNION ALL
-    SELECT 'labels', sum(hash_record_extended(
-        ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 0))
+    SELECT 0, hash_record_extended(ROW(e.oid, e.enumtypid, e.enumlabel, e.xmin::text), 10)
     FROM pg_enum e
 )
-SELECT jsonb_build_object(
-    'general', (SELECT jsonb_object_agg(g.part, g.stamp)::text FROM general g),
-    'tables', (
-        SELECT coalesce(jsonb_object_agg(r.oid, hash_record_extended(
-            ROW(r.stamp, a.stamp, x.stamp, s.stamp, k.stamp), 0)), '{}')
-        FROM relation r
-        LEFT JOIN columns a ON a.attrelid = r.oid
-        LEFT JOIN expressions x ON x.adrelid = r.oid
-        LEFT JOIN schemas s ON s.objid = r.oid
-        LEFT JOIN keys k ON k.indrelid = r.oid
-        WHERE r.relkind <> 'c'
-    )
-)::text
+SELECT jsonb_object_agg(f.oid, f.stamp)::text
+FROM (SELECT oid, sum(stamp) FROM fact GROUP BY oid) f (oid, stamp)
 """
 # VACUUM and ANALYZE set `reltuples`: a table may have lost its rows before.
 _ROWS = """
@@ -512,36 +435,7 @@ SELECT jsonb_build_object(
     'namespace', n.nspname,
     'children', {children},
     'identity', c.relreplident,
-    'columns', (
-        SELECT coalesce(jsonb_agg(jsonb_build_object(
-            'number', a.attnum,
-            'quoted', quote_ident(a.attname),
-            'type_oid', a.atttypid::bigint,
-            'type_modifier', a.atttypmod,
-            'has_default', a.atthasdef OR a.attnotnull OR a.attidentity <> ''
-                OR y.typdefault IS NOT NULL,
-            -- A new file has the value in the rows.
-            'is_filled', a.atthasmissing
-                -- Only tables with rows have the value that old rows get.
-                OR c.relkind = 'p' AND EXISTS (
-                    SELECT FROM pg_partition_tree(c.oid) t
-                    JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
-                    WHERE m.atthasmissing
-                ),
-            'changed', a.xmin::text::bigint,
-            'expression', (
-                SELECT x.oid::bigint
-                FROM pg_attrdef x
-                WHERE x.adrelid = a.attrelid AND x.adnum = a.attnum AND a.attgenerated <> ''
-            )
-        ) ORDER BY a.attnum), '[]')
-        FROM pg_attribute a
-        JOIN pg_type y ON y.oid = a.atttypid
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-            AND coalesce(p.columns ? a.attname::text, true)
-            -- Before 18, generated columns are never published, even if attnames lists them.
-            AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
-    ),
+    'columns', a.columns,
     'filters', p.filters,
     'memberships', (
         WITH place (oid, number, path) AS (
@@ -551,8 +445,7 @@ SELECT jsonb_build_object(
             SELECT a.relid, NULL, (
                 SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
                 FROM pg_inherits i
-                WHERE i.inhrelid = c.oid
-                    OR i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid))
+                WHERE i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(c.oid))
             )
             FROM pg_partition_ancestors(c.oid) a
             WHERE a.relid <> c.oid
@@ -597,27 +490,12 @@ SELECT jsonb_build_object(
             AND d.objid IN (SELECT c.oid UNION SELECT relid FROM pg_partition_ancestors(c.oid))
     ),
     'last_column', c.relnatts,
-    'altered', (
-        SELECT coalesce(jsonb_agg(a.attnum ORDER BY a.attnum), '[]')
-        FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
-            AND (age(a.xmin) < age(c.xmin)
-                OR a.xmin = c.xmin AND a.cmin::text::bigint > c.cmin::text::bigint)
-    ),
-    'dropped', (
-        SELECT coalesce(jsonb_agg(
-            jsonb_build_array(a.attnum, a.xmin::text::bigint) ORDER BY a.attnum), '[]')
-        FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0 AND a.attisdropped
-    ),
+    'altered', a.altered,
+    'dropped', a.dropped,
     'definitions', d.definitions,
     'has_altered_types', d.is_any_altered,
     'names', d.names,
-    'stamp', concat_ws(' ', c.xmin, d.stamp, (
-        SELECT hash_array_extended(array_agg(a.xmin::text ORDER BY a.attnum), 0)
-        FROM pg_attribute a
-        WHERE a.attrelid = c.oid AND a.attnum > 0
-    )),
+    'stamp', concat_ws(' ', c.xmin, d.stamp, a.stamp),
     'parts', (
         SELECT coalesce(jsonb_agg(jsonb_build_object(
             'oid', t.oid::bigint,
@@ -636,11 +514,8 @@ SELECT jsonb_build_object(
             'attached', coalesce((
                 SELECT string_agg(concat_ws(' ', i.inhparent, i.xmin), ',' ORDER BY i.inhparent)
                 FROM pg_inherits i
-                WHERE (
-                    i.inhrelid = t.oid
-                    OR i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(t.oid))
-                )
-                    AND i.inhrelid <> c.oid
+                WHERE i.inhrelid <> c.oid
+                    AND i.inhrelid IN (SELECT relid FROM pg_partition_ancestors(t.oid))
                     AND i.inhrelid NOT IN (SELECT relid FROM pg_partition_ancestors(c.oid))
             ), ''),
             -- Other access methods may have other addresses of rows.
@@ -663,6 +538,45 @@ SELECT jsonb_build_object(
 FROM chosen p
 JOIN pg_class c ON c.oid = p.oid
 JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (
+    SELECT
+        coalesce(jsonb_agg(jsonb_build_object(
+            'number', a.attnum,
+            'quoted', quote_ident(a.attname),
+            'type_oid', a.atttypid::bigint,
+            'type_modifier', a.atttypmod,
+            'has_default', a.atthasdef OR a.attnotnull OR a.attidentity <> ''
+                OR y.typdefault IS NOT NULL,
+            -- A new file has the value in the rows.
+            'is_filled', a.atthasmissing
+                -- Only tables with rows have the value that old rows get.
+                OR c.relkind = 'p' AND EXISTS (
+                    SELECT FROM pg_partition_tree(c.oid) t
+                    JOIN pg_attribute m ON m.attrelid = t.relid AND m.attname = a.attname
+                    WHERE m.atthasmissing
+                ),
+            'changed', a.xmin::text::bigint,
+            'expression', (
+                SELECT x.oid::bigint
+                FROM pg_attrdef x
+                WHERE x.adrelid = a.attrelid AND x.adnum = a.attnum AND a.attgenerated <> ''
+            )
+        ) ORDER BY a.attnum) FILTER (
+            WHERE NOT a.attisdropped AND coalesce(p.columns ? a.attname::text, true)
+            -- Before 18, generated columns are never published, even if attnames lists them.
+            AND (a.attgenerated = '' OR current_setting('server_version_num')::int >= 180000)
+        ), '[]') AS columns,
+        coalesce(jsonb_agg(a.attnum ORDER BY a.attnum) FILTER (
+            WHERE NOT a.attisdropped AND (age(a.xmin) < age(c.xmin)
+                OR a.xmin = c.xmin AND a.cmin::text::bigint > c.cmin::text::bigint)
+        ), '[]') AS altered,
+        coalesce(jsonb_agg(jsonb_build_array(a.attnum, a.xmin::text::bigint) ORDER BY a.attnum)
+            FILTER (WHERE a.attisdropped), '[]') AS dropped,
+        hash_array_extended(array_agg(a.xmin::text ORDER BY a.attnum), 0) AS stamp
+    FROM pg_attribute a
+    LEFT JOIN pg_type y ON y.oid = a.atttypid
+    WHERE a.attrelid = c.oid AND a.attnum > 0
+) a
 CROSS JOIN LATERAL (
     WITH RECURSIVE used (oid) AS (
         SELECT a.atttypid

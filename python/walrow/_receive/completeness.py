@@ -22,15 +22,14 @@ from walrow._core import LogObjects
 from walrow._log.marks import LASTING, Mark, Why, needs_of
 from walrow._log.needs import read_record, write_published
 from walrow._log.published import Published
-from walrow._log.questions import first_row, truncates, versions_between
+from walrow._log.questions import first_row, truncates, uses, versions_between
 from walrow._log.requests import request
-from walrow._log.told import Message, told_by
+from walrow._log.told import PREFIX, Message, told_by
 from walrow._lsn import Lsn
 from walrow._postgres import published
 from walrow._postgres.births import with_births
 from walrow._postgres.connecting import connect_for_sql
 from walrow._postgres.ddl_trigger import (
-    PREFIX,
     Absent,
     Broken,
     Trigger,
@@ -44,8 +43,8 @@ from walrow._postgres.running import literal
 from walrow._postgres.slot_positions import position_after
 from walrow._receive.askers import Asker
 from walrow._receive.disk_states import LogEnds
+from walrow._receive.looks import Look
 from walrow._receive.marks import (
-    Look,
     Questions,
     absent,
     after_load,
@@ -56,7 +55,6 @@ from walrow._receive.marks import (
 )
 from walrow._receive.told import Heard, after_messages, first_place, unmoved
 from walrow._results import counted
-from walrow._sources.logs import opened
 from walrow.errors import Error, LogError
 from walrow.log import Log
 
@@ -74,6 +72,7 @@ class Completeness:
         note: Callable[[str], None],
         aged: Callable[[], None],
         trigger: Callable[[bool], None],
+        is_other: Callable[[], bool],
     ) -> None:
         """Stores the arguments.
 
@@ -85,12 +84,14 @@ class Completeness:
             note: Is called with messages for the user.
             aged: Is called when a type was altered, so that the log needs the catalog again.
             trigger: Is called with whether the database has an event trigger of walrow.
+            is_other: Whether the server's SQL functions return other LSNs than its stream has.
         """
         self._given = {**given, "connect_timeout": 5}
         self._asker = asker
         self._log = log
         self._publications = publications
         self._note, self._aged, self._tell_trigger = note, aged, trigger
+        self._is_other = is_other
         self._lock = threading.Lock()
         self._due = 0.0
         self._seen = -1
@@ -106,19 +107,17 @@ class Completeness:
         #: The open marks of tables that were looked at for rows.
         self._asked: dict[int, list[Mark]] = {}
         self._trigger: Trigger = Absent()
-        #: The last message that the log took. It may have had others before this process.
-        self._last_message: Lsn | None = None
         self._has_read = False
         self._has_exceptions = False
 
-    def look(self, ends: LogEnds, catalogs: int, *, is_other: bool) -> None:
+    def look(self, ends: LogEnds, catalogs: int) -> None:
         """Compares in the background, if it is time, or the catalog was read again."""
         now = time.monotonic()
         if now < self._due and catalogs == self._seen:
             return
         if self._answer is None or self._answer.done():
             self._due, self._seen = now + _LOOK_SECONDS, catalogs
-            compare = partial(self._compare_if_possible, ends=ends, is_other=is_other)
+            compare = partial(self._compare_if_possible, ends)
             self._answer = self._asker.ask(compare)
 
     def begin(self, snapshot: str, start: Lsn) -> None:
@@ -130,32 +129,31 @@ class Completeness:
             start: The slot's start.
         """
         try:
-            self._begin(snapshot, start)
+            with connect_for_sql(self._given) as conn, conn.transaction():
+                conn.execute(
+                    "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY"
+                )
+                conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
+                conn.execute("SET LOCAL lock_timeout = '2s'")
+                conn.execute("SET LOCAL statement_timeout = '10s'")
+                names = self._publications
+                tables = published.published_tables(conn, names, sized=False)
+                lacking = published.with_rows(conn, tables)
+            record = at_beginning(tables, lacking, names, start)
+            self._store(record._replace(marks={}), record)
         except (Error, OSError) as error:
             self._note(
                 "warning: it is not known which tables had rows before the slot was "
                 f"created, and need a load: {error}"
             )
 
-    def _begin(self, snapshot: str, start: Lsn) -> None:
-
-        with connect_for_sql(self._given) as conn, conn.transaction():
-            conn.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            conn.execute(f"SET TRANSACTION SNAPSHOT {literal(snapshot)}".encode())
-            conn.execute("SET LOCAL lock_timeout = '2s'")
-            conn.execute("SET LOCAL statement_timeout = '10s'")
-            tables = published.published_tables(conn, self._publications, sized=False)
-            lacking = published.with_rows(conn, tables)
-        record = at_beginning(tables, lacking, self._publications, start)
-        self._store(record._replace(marks={}), record)
-
-    def look_last(self, ends: LogEnds, *, is_other: bool) -> Future[Lsn]:
+    def look_last(self, ends: LogEnds) -> Future[Lsn]:
         """Compares before the end. The answer is a position of the stream behind the look."""
 
         def compare(conn: psycopg.Connection[Any]) -> Lsn:
-            while not self._compare(conn, ends, is_other=is_other):
+            while not self._compare(ends, conn):
                 pass
-            return position_after(conn, self._given, is_other=is_other)
+            return position_after(conn, self._given, is_other=self._is_other())
 
         return self._asker.ask(compare)
 
@@ -165,8 +163,8 @@ class Completeness:
         Raises:
             LogError: It cannot be read, or the record is damaged.
         """
-        self._last_message = message
-        logged, record = self._read_log(), self._record()
+        log, ends = Log(self._log), LogEnds(durable, durable, Lsn(0), message)
+        logged, record = self._read_log(log), self._record()
         oids = absent(record, (), (), logged)
         gone: dict[int, Remains | None] = {}
         if record.tables is not None and oids:
@@ -180,8 +178,7 @@ class Completeness:
             after = after_look(before, look) if gone else before
             # That look has not asked for the event trigger.
             after = after._replace(told=before.told)
-            after = self._told_in_log(after, durable, is_last=True)
-            self._store(before, self._compared(after, durable, durable))
+            self._store(before, self._settled(after, log, ends, is_last=True))
 
     def _gone(
         self, conn: psycopg.Connection[Any], *, oids: Collection[int]
@@ -206,54 +203,40 @@ class Completeness:
 
     def _record(self) -> Published:
         """The record. An accepted mark is not open, so the same event gets a new one."""
-        return read_record(self._object)
-
-    def _object(self, name: str) -> bytes:
-        return LogObjects(self._log).read(name)[0]
+        return read_record(lambda name: LogObjects(self._log).read(name)[0])
 
     def _compare_if_possible(
-        self, conn: psycopg.Connection[Any], *, ends: LogEnds, is_other: bool
+        self, ends: LogEnds, conn: psycopg.Connection[Any]
     ) -> None:
         try:
-            self._compare(conn, ends, is_other=is_other)
-        except LogError as error:
+            self._compare(ends, conn)
+        except (Error, OSError) as error:
             # After another error, the next look tries again.
-            if error.code == "damaged" and not self._is_damaged:
+            is_damaged = isinstance(error, LogError) and error.code == "damaged"
+            if is_damaged and not self._is_damaged:
                 self._is_damaged = True
                 text = f"tables that need a load are no longer found: {error}"
                 self._note(f"warning: {text}")
-        except (Error, OSError):
-            # The next look tries again.
-            pass
 
-    def _read_log(self) -> dict[int, tuple[str, str, Lsn]]:
+    def _read_log(self, log: Log) -> dict[int, tuple[str, str, Lsn]]:
         """The schema, the name and the end of the last change of each table in the log."""
-        try:
-            log = opened(str(self._log))
-        except (Error, OSError):
-            # There is none yet.
-            return self._logged
-        versions = log.versions()
-        for place in reversed(range(len(log))):
-            segment = log.segment(place)
-            if segment is None or segment["end"] <= self._read:
-                break
-            for number, *_, end, _loaded in segment["tables"]:
-                oid, schema, name = versions[number][:3]
-                if oid not in self._logged or end >= self._logged[oid][2]:
-                    self._logged[oid] = (schema, name, end)
+        for (oid, schema, name, *_), end in uses(log._log, self._read):
+            if oid not in self._logged or end >= self._logged[oid][2]:
+                self._logged[oid] = (schema, name, end)
         self._read = log.end
         return self._logged
 
-    def _compare(
-        self, conn: psycopg.Connection[Any], ends: LogEnds, *, is_other: bool
-    ) -> bool:
+    def _compare(self, ends: LogEnds, conn: psycopg.Connection[Any]) -> bool:
         """Returns whether no load has come between."""
-        generation, self._last_message = self._generation, ends.message
+        generation = self._generation
         # Before the tables: what changes meanwhile moves the next ones.
         self._has_exceptions = conn.info.server_version >= _HAS_EXCEPTIONS
         self._see_trigger(trigger_state(conn))
-        logged = self._read_log()
+        log, logged = None, self._logged
+        # The log may not exist yet. If it cannot be read now, the next look tries again.
+        with contextlib.suppress(Error, OSError):
+            log = Log(self._log)
+            logged = self._read_log(log)
         stamps = published.stamps(conn, self._publications)
         before, look = self._stamps, None
         record, tables = self._record(), []
@@ -268,7 +251,7 @@ class Completeness:
                 tables = with_births(conn, names, earlier, tables, record.parts())
             oids = absent(record, tables, moved, logged)
             remains = published.remains_of(conn, oids)
-            seen = position_after(conn, self._given, is_other=is_other)
+            seen = position_after(conn, self._given, is_other=self._is_other())
             others = stamps.tables.keys() - (record.tables or {}).keys()
             look = Look(
                 tables,
@@ -282,13 +265,9 @@ class Completeness:
                 self._stamp,
                 sum(stamps.tables[oid] for oid in others),
             )
-        known = [
-            it
-            for table in (record.tables or {}).values()
-            for it in table.get("names", ())
-        ]
-        types = {*known, *(it for table in tables for it in table.names)}
-        printed = printed_names(conn, types)
+        types = [table.get("names", ()) for table in (record.tables or {}).values()]
+        types += [table.names for table in tables]
+        printed = printed_names(conn, {it for each in types for it in each})
         came = {
             it.oid: it.names
             for it in tables
@@ -299,7 +278,7 @@ class Completeness:
             if generation != self._generation:
                 return False
             after = after_names(self._record(), printed, renamed, came)
-            self._take(look, ends, after)
+            self._take(look, log, ends, after)
             self._stamps = stamps
         self._request_empty(conn)
         return True
@@ -341,6 +320,7 @@ class Completeness:
     def _take(
         self,
         look: Look | None,
+        log: Log | None,
         ends: LogEnds,
         named: Published,
     ) -> None:
@@ -351,53 +331,44 @@ class Completeness:
         else:
             after = after_look(after, look)
             self._look = look if self._look is None else look.joined(self._look)
-        # If the log cannot be read now, the next look tries again.
-        with contextlib.suppress(Error, OSError):
-            after = self._told_in_log(after, ends.durable, is_last=False)
-            after = self._compared(after, ends.durable, ends.readable)
+        if log is not None:
+            with contextlib.suppress(Error, OSError):
+                after = self._settled(after, log, ends, is_last=False)
         self._store(before, after)
 
-    def _told_in_log(
-        self, record: Published, durable: Lsn, *, is_last: bool
+    def _settled(
+        self, record: Published, log: Log, ends: LogEnds, *, is_last: bool
     ) -> Published:
-        """Compares the record with the messages of the event trigger in the log."""
-        told = record.told
-        if told is None:
-            return record
-        start, last = first_place(told), self._last_message
-        heard = Heard([], durable, is_last=is_last)
-        if not self._has_read or (last is not None and last >= start):
-            log = Log(self._log)
-            found = log._log.messages(PREFIX, start)
-            heard = heard._replace(
-                messages=[
-                    Message(lsn, xid, not is_doubtful, it)
-                    for lsn, xid, is_doubtful, content in found
-                    if (it := told_by(content)) is not None
-                ],
-                end=log.end,
-                truncates=cache(lambda oid: truncates(log._log, oid, start)),
-                has_exceptions=self._has_exceptions,
-            )
-        after, silent = after_messages(record, heard)
-        self._has_read = True
-        if silent:
-            tables = record.tables or {}
-            names = listed(sorted(tables[oid]["name"] for oid in silent))
-            self._note(f"{_UNRELIABLE}: no message came of a change of {names}")
-        return after
-
-    def _compared(self, record: Published, durable: Lsn, readable: Lsn) -> Published:
         """Compares what waits for the log with the log."""
-        log = Log(self._log)
+        if record.told is not None:
+            heard = self._heard(log, ends, first_place(record.told))
+            record, silent = after_messages(record, heard._replace(is_last=is_last))
+            self._has_read = True
+            if silent:
+                tables = record.tables or {}
+                names = listed(sorted(tables[oid]["name"] for oid in silent))
+                self._note(f"{_UNRELIABLE}: no message came of a change of {names}")
         # To count the rows of each table, all segments are read.
-        tables = {it.oid: it for it in log.tables()} if record.young else {}
+        logged = {it.oid: it for it in log.tables()} if record.young else {}
         questions = Questions(
             partial(truncates, log._log),
             partial(first_row, log._log),
             partial(versions_between, log._log),
         )
-        return settled(record, tables, max(log.end, readable), durable, questions)
+        end = max(log.end, ends.readable)
+        return settled(record, logged, end, ends.durable, questions)
+
+    def _heard(self, log: Log, ends: LogEnds, start: Lsn) -> Heard:
+        if self._has_read and (ends.message or Lsn(0)) < start:
+            return Heard([], ends.durable)
+        # The log may have had messages before this process.
+        messages = [
+            Message(lsn, xid, not is_doubtful, it)
+            for lsn, xid, is_doubtful, content in log._log.messages(PREFIX, start)
+            if (it := told_by(content)) is not None
+        ]
+        commits = cache(lambda oid: truncates(log._log, oid, start))
+        return Heard(messages, log.end, commits, has_exceptions=self._has_exceptions)
 
     def _store(self, before: Published, after: Published) -> None:
         """Stores a record, and notes its new marks."""
@@ -405,15 +376,15 @@ class Completeness:
         by_reasons: dict[str, list[str]] = {}
         for oid, marks in after.marks.items():
             known = before.marks.get(oid, [])
-            if new := [mark for mark in marks if mark not in known and mark.is_open]:
-                name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
-                if (reasons := needs_of(new)) is not None:
-                    by_reasons.setdefault(reasons, []).append(name)
-                for mark in new:
-                    if not mark.code.needs_load:
-                        remedy = mark.remedy(str(self._log), name)
-                        self._note(f"{name}: {mark.reason}: {remedy}")
-                if any(mark.code == Why.TYPE for mark in new):
+            new = [mark for mark in marks if mark not in known and mark.is_open]
+            name = (after.tables or {}).get(oid, {}).get("name", f"OID {oid}")
+            if (reasons := needs_of(new)) is not None:
+                by_reasons.setdefault(reasons, []).append(name)
+            for mark in new:
+                if not mark.code.needs_load:
+                    remedy = mark.remedy(str(self._log), name)
+                    self._note(f"{name}: {mark.reason}: {remedy}")
+                if mark.code is Why.TYPE:
                     self._aged()
         for oid, left in after.left.items():
             was = before.left.get(oid)

@@ -65,18 +65,14 @@ class Trouble:
 
 
 class LogEnds(NamedTuple):
-    """The ends of a log.
-
-    Attributes:
-        durable: The end of the durable changes.
-        readable: The end of the changes that readers see. 0/0 if it is not known.
-        last: The last transaction or message up to `durable`.
-        message: The last transaction with a logical message that the log took in this process.
-    """
+    """The ends of a log."""
 
     durable: Lsn
+    #: The end of the changes that readers see. 0/0 if it is not known.
     readable: Lsn
+    #: The last transaction or message up to `durable`.
     last: Lsn
+    #: The last transaction with a logical message that the log took in this process.
     message: Lsn | None = None
 
 

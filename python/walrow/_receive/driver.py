@@ -143,6 +143,7 @@ class Driver:
             note=self._reports.add,
             aged=lambda: self._tell(events.CatalogAged()),
             trigger=lambda is_there: self._tell(events.TriggerSeen(is_there)),
+            is_other=lambda: self._core.link.has_other_positions,
         )
 
     def run(self) -> Received:
@@ -245,8 +246,7 @@ class Driver:
             self._tell_timeline(self._timeline_watch.look())
             if core.disk is not None and core.disk.is_compared:
                 times = core.disk.definitions.times
-                is_other = core.link.has_other_positions
-                self._completeness.look(core.disk.ends, times, is_other=is_other)
+                self._completeness.look(core.disk.ends, times)
         if core.word is not None:
             self._report(*core.word)
 
@@ -462,8 +462,7 @@ class Driver:
         core = self._core
         if isinstance(action, events.LookLast):
             if core.disk is not None:
-                is_other = core.link.has_other_positions
-                looked = self._completeness.look_last(core.disk.ends, is_other=is_other)
+                looked = self._completeness.look_last(core.disk.ends)
                 self._answer(looked, events.Looked, events.Looked)
             return
         left = self._goal.find_left()

@@ -145,8 +145,6 @@ class Link:
         self._timeline_start: Lsn | None = None
         #: Up to where the server has sent WAL, on this timeline.
         self._sent = Lsn(0)
-        #: Whether the server has the event trigger.
-        self._has_trigger = False
         #: Up to where the slot was confirmed when this connection began.
         self._confirmed = Lsn(0)
         self._slot_start: SlotStart | None = None
@@ -196,6 +194,10 @@ class Link:
     def has_other_positions(self) -> bool:
         """Whether the server's SQL functions return other LSNs than its stream has."""
         return self.found is not None and self.found.has_other_positions
+
+    @property
+    def _has_trigger(self) -> bool:
+        return self.found is not None and self.found.has_trigger
 
     @property
     def is_steady(self) -> bool:
@@ -396,7 +398,6 @@ class Link:
         self, found: Found, log: LogSeen, now: float
     ) -> list[Action | Wish]:
         system, before = found.system, self.timeline
-        self._has_trigger = found.has_trigger
         history: Sequence[Any] = ()
         if not isinstance(found.history, Error):
             history = found.history

@@ -207,8 +207,6 @@ class TableLoad:
         except _WaitsForLongError as error:
             self._tell(Blocked(self._number, error.waits))
             self._do(partial(self._wait_for, error.waits))
-        except _RefusedError as error:
-            self._tell(self._broken(error.refused))
         except psycopg.Error as error:
             failed = "a load cannot begin"
             self._tell(Broken(self._number, replication_error(error, failed)))
@@ -271,7 +269,7 @@ class TableLoad:
                 return Unblocked(self._number)
         raise Stopped
 
-    def _open(self) -> Opened:
+    def _open(self) -> Opened | Broken:
         """Opens the connections that copy, and a connection that sees the current rows."""
         for _ in range(self._jobs + 1):
             self._check()
@@ -292,9 +290,7 @@ class TableLoad:
         if len(self.tables) > 1:
             # Before the slot, and all at once: each of them would break the load of the others.
             refused |= refusals(conn, self.tables)
-        if refused:
-            raise _RefusedError(refused)
-        return Opened(self._number)
+        return self._broken(refused) if refused else Opened(self._number)
 
     def _broken(self, refused: Mapping[str, Error]) -> Broken:
         """The event of a load that is broken, at least by these tables."""
@@ -409,14 +405,6 @@ WHERE locktype = 'transactionid' AND granted AND mode = 'ExclusiveLock'
 """
 _LOCK_TIMEOUT = "SET lock_timeout = '2s'"
 _NOW = "SELECT (extract(epoch FROM pg_catalog.clock_timestamp()) * 1000000)::bigint"
-
-
-class _RefusedError(Exception):
-    """The server refuses to copy some tables, by name."""
-
-    def __init__(self, refused: Mapping[str, Error]) -> None:
-        super().__init__()
-        self.refused = refused
 
 
 class _WaitsForLongError(Exception):

@@ -14,7 +14,6 @@ from walrow._log.left import Absence, Left, Owner
 from walrow._log.marks import Mark, Reason, Why, emptied, ended, marked
 from walrow._log.new_files import NewFile, NewFiles, Pending, is_explained
 from walrow._log.published import Published
-from walrow._log.told import Hearing
 from walrow._log.young_tables import (
     REWRITTEN,
     TYPE_ALTERED,
@@ -23,6 +22,7 @@ from walrow._log.young_tables import (
     plain_name,
 )
 from walrow._lsn import Lsn
+from walrow._receive.looks import Look
 from walrow._receive.told import LEFT, PUBLISHED_LESS, after_moves, covers
 
 if TYPE_CHECKING:
@@ -38,55 +38,11 @@ if TYPE_CHECKING:
 
 
 class Questions(NamedTuple):
-    """Questions that only the changes in a log answer.
-
-    Attributes:
-        truncates: The transactions with a TRUNCATE of a table that were committed after an LSN:
-            their IDs and the LSNs of their commits, in the order of these.
-        first_row: The first transaction with a row of a table. None without one.
-        versions: The definitions of tables that the log has between two LSNs: the OID, the LSN
-            of the last use, the columns.
-    """
+    """Questions that only the changes in a log answer: see `walrow._log.questions`."""
 
     truncates: Callable[[int, Lsn], Sequence[tuple[int, Lsn]]]
     first_row: Callable[[int], FirstRow | None]
     versions: Callable[[Lsn, Lsn], Sequence[tuple[int, Lsn, Sequence[str]]]]
-
-
-class Look(NamedTuple):
-    """A look at the published tables.
-
-    Attributes:
-        tables: The tables.
-        publications: The publications of the stream.
-        durable: Where the log ended before.
-        seen: The server's position after.
-        moved: The OIDs of the tables that may differ from the last look. None: all.
-        remains: What the server has of the tables that it does not publish now. None for a table
-            that does not exist.
-        logged: The schema, the name and the end of the last change of each table in the log.
-        last_oid: The greatest OID of a table, also of unpublished ones.
-        trigger: The stamp of the event trigger. None if it does not work.
-        others: The sum of the stamps of all tables that were not published at the last look.
-    """
-
-    tables: Sequence[PublishedTable]
-    publications: Sequence[str]
-    durable: Lsn
-    seen: Lsn
-    moved: Collection[int] | None = None
-    remains: Mapping[int, Remains | None] = MappingProxyType({})
-    logged: Mapping[int, tuple[str, str, Lsn]] = MappingProxyType({})
-    last_oid: int = 0
-    trigger: str | None = None
-    others: int = 0
-
-    def joined(self, before: Look) -> Look:
-        """The look with the tables that have not moved since another look."""
-        if self.moved is None:
-            return self
-        kept = [table for table in before.tables if table.oid not in self.moved]
-        return self._replace(tables=[*kept, *self.tables], moved=None)
 
 
 def at_beginning(
@@ -95,29 +51,17 @@ def at_beginning(
     publications: Sequence[str],
     start: Lsn,
 ) -> Published:
-    """The record of a log that begins with a slot, and not with a load.
-
-    Args:
-        tables: The published tables.
-        lacking: The OIDs of the tables that have rows.
-        publications: The publications of the stream.
-        start: The slot's start.
-    """
-    reason = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
-    marks = {oid: marked([], [reason], start) for oid in lacking}
-    for table in tables:
-        if reasons := list(_identity_differences((), table)):
-            marks[table.oid] = marked(marks.get(table.oid, ()), reasons, start)
-    pictures = {table.oid: _picture(table, None, start) for table in tables}
-    for table in tables:
-        _mark_children(marks, {}, table, start, start)
-    noticed = dict.fromkeys(marks, start)
+    """The record of a log that begins with a slot: it lacks the rows that some tables have then."""
     oids = [part.oid for table in tables for part in table.parts]
     last_oid = max([*oids, *(table.oid for table in tables)], default=0)
-    told = Hearing(start, start, [last_oid], None, 0, {})
-    names = list(publications)
-    found = Published(pictures, start, names, marks, {}, {}, noticed, start)
-    return found._replace(told=told)
+    look = Look(tables, publications, start, start, last_oid=last_oid)
+    found = after_look(Published(None, start), look)
+    marks = dict(found.marks)
+    for oid in lacking:
+        marks[oid] = marked(marks.get(oid, ()), [HAD_ROWS], start)
+    return found._replace(
+        marks=marks, noticed=dict.fromkeys(marks, start), compared=start
+    )
 
 
 def absent(
@@ -145,14 +89,12 @@ def after_look(before: Published, look: Look) -> Published:
     for table in look.tables:
         oid, known = table.oid, known_tables.get(table.oid)
         _mark_children(marks, known or {}, table, before.position, look.seen)
+        since = before.position
         if (was := left.pop(oid, None)) is not None:
+            since = was.since
             reasons = [LEFT, *_identity_differences((), table)]
-            marks[oid] = marked(marks.get(oid, ()), reasons, was.since)
-            noticed[oid] = look.seen
-            young.pop(oid, None)
             files.pop(oid, None)
-            continue
-        if before.tables is None:
+        elif before.tables is None:
             reasons = list(_identity_differences((), table))
         elif known is not None:
             keeps = _keeps_values(known, table)
@@ -165,24 +107,25 @@ def after_look(before: Published, look: Look) -> Published:
             if not keeps and _is_rewritten(known, table):
                 reasons.append(REWRITTEN)
             if not keeps and (new_files := _new_files(known, table)):
-                first = files.get(oid)
-                since = before.position if first is None else first.pending.since
-                earlier = {} if first is None else first.files
                 pending = Pending(since, look.seen)
-                files[oid] = NewFiles(pending, earlier | new_files)
+                first = files.get(oid, NewFiles(pending, {}))
+                pending = first.pending._replace(seen=look.seen, looks=0)
+                files[oid] = NewFiles(pending, first.files | new_files)
         else:
-            young[oid] = _young(table, Pending(before.position, look.seen))
+            young[oid] = _young(table, Pending(since, look.seen))
             reasons = list(_birth_reasons(table, young[oid]))
             files.pop(oid, None)
         if reasons:
-            marks[oid] = marked(marks.get(oid, ()), reasons, before.position)
+            marks[oid] = marked(marks.get(oid, ()), reasons, since)
             noticed[oid] = look.seen
             if any(reason.code != Why.TYPE for reason in reasons):
                 young.pop(oid, None)
     moved = known_tables.keys() if look.moved is None else look.moved
     pictures = {oid: known_tables[oid] for oid in known_tables.keys() - moved}
     for table in look.tables:
-        pictures[table.oid] = _picture(table, known_tables.get(table.oid), look.seen)
+        pictures[table.oid] = _picture(
+            table, known_tables.get(table.oid, {}), look.seen
+        )
     after = before._replace(
         tables=pictures,
         position=look.durable,
@@ -218,12 +161,11 @@ def _left(before: Published, look: Look) -> dict[int, Left]:
     for oid, remains in look.remains.items():
         if (was := left.get(oid)) is not None:
             schema, name, since = was.schema, was.name, was.since
-        elif oid in (before.tables or ()):
-            schema, table = before.pair_of(oid)
-            name, since = f"{schema}.{table}", before.position
         else:
-            schema, table, since = look.logged[oid]
-            name = f"{schema}.{table}"
+            is_known = oid in (before.tables or ())
+            pair = before.pair_of(oid) if is_known else look.logged[oid][:2]
+            schema, name = pair[0], ".".join(pair)
+            since = before.position if is_known else look.logged[oid][2]
         why = _absence(schema, remains)
         if remains is not None and published.intersection(remains.roots):
             why = Absence.ATTACHED
@@ -267,19 +209,13 @@ def _mark_children(
     if known.get("children", []) == sorted(table.children):
         return
     found = marks.get(table.oid, [])
-    is_open = [mark.code is Why.INHERITED and mark.is_open for mark in found]
-    text = ""
-    if table.children:
-        names = sorted(table.children.values())
-        more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
-        text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
-    marks[table.oid] = [
-        (replace(mark, reason=text) if text else replace(mark, until=seen))
-        if is_it
-        else mark
-        for mark, is_it in zip(found, is_open, strict=True)
-    ]
-    if text and not any(is_open):
+    open_ = [it for it in found if it.code is Why.INHERITED and it.is_open]
+    names = sorted(table.children.values())
+    more = f" and {len(names) - 5} more" if len(names) > 5 else ""  # noqa: PLR2004
+    text = f"rows of its children by inheritance are sent under their names: {', '.join(names[:5])}{more}"
+    now: dict[str, Any] = {"reason": text} if names else {"until": seen}
+    marks[table.oid] = [replace(it, **now) if it in open_ else it for it in found]
+    if names and not open_:
         marks[table.oid].append(Mark(Why.INHERITED, text, since))
 
 
@@ -331,35 +267,29 @@ def settled(
 ) -> Published:
     """Compares what waits for the log with what readers see of it.
 
-    Args:
-        before: The record.
-        tables: The tables in the log, by OID.
-        end: Where the log ends for readers.
-        durable: Where it ends for its writer.
-        ask: Asks the log.
+    It ends at `end` for readers, and at `durable` for its writer.
     """
     marks, pictures = dict(before.marks), dict(before.tables or {})
     young, files, noticed = {}, {}, dict(before.noticed)
     for oid, table in before.young.items():
         found, picture = tables.get(oid), pictures.get(oid)
         columns = table.columns if picture is None else picture["columns"]
-        later = table.later(end, durable)
+        pending = table.pending.later(end, durable)
+        versions = [] if found is None else [it for it in found.versions if it.rows]
         first_row = partial(ask.first_row, oid)
-        reason = None
-        if found is not None:
-            reason = table.alteration(found.versions, columns, first_row)
-        if later is None and reason is None:
+        reason = table.alteration(versions, columns, first_row)
+        if pending is None and reason is None:
             reason = _doubt(table, found, first_row, partial(ask.truncates, oid))
-        if found is not None and picture is not None:
-            names = {name.lower() for name in table.names(found.versions)}
+        if picture is not None:
+            names = {it.name.lower() for version in versions for it in version.columns}
             now = {_folded(column[1]) for column in columns}
             gone = sorted((names | set(picture["gone"])) - now)
             pictures[oid] = picture | {"gone": gone}
         if reason is not None:
             marks[oid] = marked(marks.get(oid, ()), [reason], table.pending.since)
             noticed[oid] = max(table.pending.seen, noticed.get(oid, Lsn(0)))
-        elif later is not None:
-            young[oid] = later
+        elif pending is not None:
+            young[oid] = table._replace(pending=pending)
     for oid, each in before.new_files.items():
         since = each.pending.since
         if is_explained(each.files, [xid for xid, _ in ask.truncates(oid, since)]):
@@ -444,11 +374,7 @@ def after_load(
 ) -> Published:
     """The record after a load: these tables are whole, as they were at its LSN.
 
-    Args:
-        before: The record.
-        tables: The tables as they were at the load's LSN.
-        point: That LSN.
-        look: The last look in this process. It may have been later than that.
+    The last look in this process may have been later than that.
     """
     pictures, marks = dict(before.tables or {}), dict(before.marks)
     young, files = dict(before.young), dict(before.new_files)
@@ -496,7 +422,7 @@ def _young(table: PublishedTable, pending: Pending) -> YoungTable:
 
     def may_fill(column: PublishedColumn) -> bool:
         # VACUUM FULL has written a default into the rows, and it may be gone.
-        is_copied = any(part.birth.keeps_file for part in moved)
+        is_copied = any(not part.birth.has_other_file for part in moved)
         return column.is_filled or is_copied or (bool(moved) and column.has_default)
 
     columns = [_column(it._replace(has_default=may_fill(it))) for it in table.columns]
@@ -521,20 +447,20 @@ def _column(column: PublishedColumn) -> list[Any]:
 
 
 def _picture(
-    table: PublishedTable, before: Mapping[str, Any] | None, seen: Lsn
+    table: PublishedTable, before: Mapping[str, Any], seen: Lsn
 ) -> dict[str, Any]:
-    known = {} if before is None else before.get("since", {})
-    kept = {tuple(column[:2]) for column in (before or {}).get("columns", ())}
+    known = before.get("since", {})
+    kept = {tuple(column[:2]) for column in before.get("columns", ())}
     names = [plain_name(column.quoted) for column in table.columns]
     # A load ends no name: a target with `deletes="soft"` keeps values under it.
     now = {_folded(column.quoted) for column in table.columns}
     return {
-        "name": table.name,
+        **{name: getattr(table, name) for name in _COPIED},
         "namespace": table.namespace,
         "children": sorted(table.children),
         "columns": [_column(column) for column in table.columns],
         "changed": [column.changed for column in table.columns],
-        "gone": sorted(_earlier_names(before or {}, table) - now),
+        "gone": sorted(_earlier_names(before, table) - now),
         # The LSN since which each column has its number and its name.
         "since": {
             name: known.get(name, str(seen))
@@ -542,8 +468,6 @@ def _picture(
             else str(seen)
             for name, column in zip(names, table.columns, strict=True)
         },
-        "last_column": table.last_column,
-        "filters": list(table.filters),
         "parts": [
             [part.oid, part.file, part.toast, part.persistence, part.attached]
             for part in table.parts
@@ -554,10 +478,7 @@ def _picture(
             if part.lacks_identity or _is_unlogged(table, part)
         ],
         "memberships": [list(each) for each in table.memberships],
-        "schema": table.schema,
-        "definitions": dict(table.definitions),
-        "stamp": table.stamp,
-        "loaded": (before or {}).get("loaded", 0),
+        "loaded": before.get("loaded", 0),
         "primary_key": list(table.primary_key),
         "names": list(table.names),
     }
@@ -780,8 +701,11 @@ def _column_differences(
             yield Reason(Why.DEFAULT, text)
 
 
+#: The fields of a table that a picture of it has, too.
+_COPIED = ("name", "last_column", "filters", "schema", "definitions", "stamp")
 #: How many earlier tables of a name the record keeps.
 _MOST_OWNERS = 100
+HAD_ROWS = Reason(Why.HAD_ROWS, "it had rows before the slot was created")
 ATTACHED = Reason(Why.LEFT, "it may have been a partition of another table for a while")
 NEW = Reason(Why.NEW, "it is new in the publication")
 PARTITION_REWRITTEN = Reason(

@@ -11,8 +11,8 @@ import enum
 import json
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from walrow._log.told import PREFIX
 from walrow._lsn import Lsn
-from walrow._postgres.ddl_trigger import PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -26,27 +26,21 @@ if TYPE_CHECKING:
 
     from walrow._log.published import Published
     from walrow._log.told import Message, Told
-    from walrow._receive.marks import Look
+    from walrow._receive.looks import Look
 
     Picture = Mapping[str, Any]
 
 
 class Heard(NamedTuple):
-    """The messages in a log.
-
-    Attributes:
-        messages: The messages from `first_place` on, in their order.
-        end: Where the log ends.
-        truncates: The transactions with a TRUNCATE of a table since the first message: their IDs,
-            and the LSNs of their commits.
-        is_last: Whether no look follows.
-        has_exceptions: Whether publications of all tables may leave some out: from version 19 on.
-    """
+    """The messages that a log has between `first_place` and its end, in their order."""
 
     messages: Sequence[Message]
     end: Lsn
+    #: The transactions with a TRUNCATE of a table since then, as `Questions.truncates`.
     truncates: Callable[[int], Collection[tuple[int, Lsn]]] = lambda _oid: ()
+    #: Whether no look follows.
     is_last: bool = False
+    #: Whether publications of all tables may leave some out: from version 19 on.
     has_exceptions: bool = False
 
 
@@ -56,38 +50,32 @@ def after_moves(
     pictures: Mapping[int, Picture],
     asking: Collection[int],
 ) -> Hearing:
-    """Notes the trigger, and the tables that have moved, as a look shows them.
+    """Notes the trigger, and the tables that have moved, as a look shows them in `pictures`.
 
-    Args:
-        before: The record before it.
-        look: The look.
-        pictures: The tables at the look.
-        asking: Only messages can show that these tables are whole.
+    Only messages can show that the tables in `asking` are whole.
     """
-    told, known = before.told, before.tables or {}
+    told, known, place = before.told, before.tables or {}, look.durable
     if told is None:
-        place = look.durable
         return Hearing(place, place, [look.last_oid], look.trigger, look.others, {})
-    is_covered = covers(told, look)
+    if look.moved is not None:
+        unpublished = set(look.moved) - known.keys()
+    else:
+        # A new process does not know which ones have moved.
+        unpublished = {0} if told.others != look.others else set()
+    was = dict.fromkeys(unpublished) | {
+        oid: known[oid]
+        for oid in known.keys() & pictures.keys()
+        if _stamp(known[oid]) != _stamp(pictures[oid])
+    }
+    # Without a trigger that works, no message is missing.
+    is_told = not covers(told, look)
     moved = dict(told.moved)
-
-    def add(oid: int, was: Any) -> None:
-        first = moved.get(oid)
-        new = Moved(before.position, look.seen, was, oid in asking, not is_covered)
-        if first is not None:
+    for oid, picture in was.items():
+        new = Moved(before.position, look.seen, picture, oid in asking, is_told)
+        if (first := moved.get(oid)) is not None:
             new = first._replace(seen=look.seen, asks=first.asks or new.asks)
         moved[oid] = new
-
-    # A new process does not know which ones have moved.
-    is_same = look.moved is None and told.others == look.others
-    some = set() if is_same else {0} if look.moved is None else set(look.moved)
-    for oid in some - known.keys():
-        add(oid, None)
-    for oid in known.keys() & pictures.keys():
-        # An earlier version of walrow has written no stamps.
-        if "stamp" in known[oid] and _stamp(known[oid]) != _stamp(pictures[oid]):
-            add(oid, known[oid])
-    after = unmoved(told, look.durable, look.trigger)
+    after = unmoved(told, place, look.trigger)
     oids = [*after.oids[:-1], look.last_oid]
     return after._replace(oids=oids, others=look.others, moved=moved)
 
@@ -117,6 +105,11 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
     # Looks are later than the log, unless the log has waited for the last one.
     end = heard.end if heard.is_last else min(heard.end, told.seen)
     marks, moved, noticed = dict(record.marks), dict(told.moved), dict(record.noticed)
+
+    def mark(oid: int, reason: Reason, since: Lsn, seen: Lsn) -> None:
+        marks[oid] = marked(marks.get(oid, ()), [reason], since)
+        noticed.setdefault(oid, seen)
+
     for message in heard.messages:
         if not told.place <= message.lsn < end:
             continue
@@ -124,8 +117,7 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
             if oid in moved:
                 moved[oid] = moved[oid]._replace(is_told=True)
             for reason in _reasons(oid, tables[oid], told, message, heard):
-                marks[oid] = marked(marks.get(oid, ()), [reason], message.lsn)
-                noticed.setdefault(oid, Lsn(message.lsn + 1))
+                mark(oid, reason, message.lsn, Lsn(message.lsn + 1))
     silent = []
     for oid, each in told.moved.items():
         is_read = end >= each.seen
@@ -135,35 +127,35 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
         if now is None or each.was is None:
             continue
         if each.asks and not (is_read and _is_exact(each.was, now, heard.messages)):
-            marks[oid] = marked(marks.get(oid, ()), [PUBLISHED_LESS], each.since)
-            noticed.setdefault(oid, each.seen)
+            mark(oid, PUBLISHED_LESS, each.since, each.seen)
         if is_read and not is_told and _facts(each.was) != _facts(now):
             silent.append(oid)
     after = told._replace(place=max(told.place, end), moved=moved)
     return record._replace(marks=marks, noticed=noticed, told=after), silent
 
 
-def _touched(tables: Mapping[int, Picture], told: Told) -> Collection[int]:
+def _touched(tables: Mapping[int, Picture], it: Told) -> Collection[int]:
     """The tables that a message is about."""
-    match told:
+    match it:
         case TableTold():
-            return {told.oid, *told.roots, *told.parts} & tables.keys()
+            return {it.oid, *it.roots, *it.parts} & tables.keys()
         case Rewritten():
-            return {told.oid, *told.roots} & tables.keys()
-        case TypeTold(definitions):
-            keys = definitions.keys()
+            return {it.rewritten, *it.roots} & tables.keys()
+        case TypeTold(told):
             return [
-                oid for oid, it in tables.items() if keys & it["definitions"].keys()
+                oid for oid, at in tables.items() if told.keys() & at["definitions"]
             ]
         case PublicationTold():
-            return [oid for oid, it in tables.items() if told.oid in _options(it)]
+            return [
+                oid for oid, at in tables.items() if it.publication in _publications(at)
+            ]
         case Before():
             return tables.keys()
         case _:
-            assert_never(told)
+            assert_never(it)
 
 
-def _reasons(  # noqa: PLR0912 -- a case for each kind
+def _reasons(
     oid: int, now: Picture, told: Hearing, message: Message, heard: Heard
 ) -> Iterator[Reason]:
     """Why a table is not whole that was in a state that no look has seen."""
@@ -172,56 +164,69 @@ def _reasons(  # noqa: PLR0912 -- a case for each kind
         return
     window = told.moved.get(oid)
     was = window.was if window is not None and _has(window, lsn) else None
-    files = _files(now) if was is None else _files(was) | _files(now)
-    both = [now] if was is None else [was, now]
-    match it:
-        case TableTold():
-            if any(_is_new(told, part, lsn) for part in _parts(oid, it) - files.keys()):
-                yield Reason(Why.PARTITIONS, "partitions were attached or detached")
-            is_own = it.oid == oid
-            if is_own and was is not None:
-                yield from _column_reasons(was, now, it)
-                ours = _options(was).keys() & _options(now)
-                if ours and not ours & it.publications.keys():
-                    yield LEFT
-            # The catalog keeps no trace of an exception that was made and taken back.
-            is_about = heard.has_exceptions and (is_own or oid in it.parts)
-            if is_about and _of_all(now) - it.publications.keys():
+    if isinstance(it, TableTold):
+        known = _files(now).keys() | _files(was or now)
+        if any(_is_new(told, part, lsn) for part in _parts(oid, it) - known):
+            yield Reason(Why.PARTITIONS, "partitions were attached or detached")
+        # The catalog keeps no trace of an exception that was made and taken back.
+        if heard.has_exceptions and oid in {it.oid, *it.parts}:
+            every = [
+                at for at, each in _publications(now).items() if each.kind == "all"
+            ]
+            if not set(it.publications).issuperset(every):
                 yield LEFT
-        case TypeTold(definitions) if was is not None:
-            for key in definitions.keys() & was["definitions"].keys():
-                if definitions[key] not in [it["definitions"].get(key) for it in both]:
+    if was is not None:
+        yield from _changed_back(oid, [was, now], message, heard)
+
+
+def _changed_back(
+    oid: int, both: Sequence[Picture], message: Message, heard: Heard
+) -> Iterator[Reason]:
+    """The reasons of a state that neither look around it has seen."""
+    match message.told:
+        case TableTold() as it if it.oid == oid:
+            yield from _column_reasons(both, it)
+            kept = _publications(both[0]).keys() & _publications(both[1])
+            if kept and kept.isdisjoint(it.publications):
+                yield LEFT
+        case TypeTold(definitions):
+            first, last = (each["definitions"] for each in both)
+            for key in definitions.keys() & first:
+                if definitions[key] not in {first[key], last.get(key)}:
                     yield TYPE_ALTERED
-        case PublicationTold() if was is not None:
-            if it.options not in [_options(each).get(it.oid) for each in both]:
+        case PublicationTold(publication, _, options):
+            ours = [_publications(each).get(publication) for each in both]
+            if options not in {each.options for each in ours if each}:
                 yield PUBLISHED_LESS
-        case Rewritten(part) if was is not None:
-            then, later = _changes(was), _changes(now)
+        case Rewritten(part) if message.told.has_new_values:
+            first, last = (_changes(each) for each in both)
+            files = {_files(each).get(part) for each in both}
             # It may have other values of columns that are not published.
-            has_others = any(then[it] != later[it] for it in then.keys() & later)
-            is_new = has_others and _files(was).get(part) != _files(now).get(part)
-            if is_new and all(commit <= lsn for _, commit in heard.truncates(oid)):
+            has_others = any(first[it] != last[it] for it in first.keys() & last)
+            commits = (commit for _, commit in heard.truncates(oid))
+            if has_others and len(files) > 1 and max(commits, default=0) <= message.lsn:
                 yield REWRITTEN
         case _:
             pass
 
 
-def _column_reasons(was: Picture, now: Picture, it: TableTold) -> Iterator[Reason]:
-    then, later = ({c[0]: c for c in each["columns"]} for each in (was, now))
-    for number in sorted(then.keys() & later.keys() & it.columns.keys()):
-        name, *type_ = it.columns[number]
-        both, shown = (then[number], later[number]), later[number][1]
-        if name not in [plain_name(each[1]) for each in both]:
-            yield Reason(Why.RENAMED, f"column {shown} had another name for a while")
-        if type_ not in [each[2:4] for each in both]:
-            yield Reason(Why.RETYPED, f"column {shown} had another type for a while")
+def _column_reasons(both: Sequence[Picture], it: TableTold) -> Iterator[Reason]:
+    then, later = ({column[0]: column for column in each["columns"]} for each in both)
+    for number, name, *type_ in it.columns:
+        if number not in then.keys() & later.keys():
+            continue
+        (_, old, *old_type), (_, new, *new_type) = then[number], later[number]
+        if name not in {plain_name(old), plain_name(new)}:
+            yield Reason(Why.RENAMED, f"column {new} had another name for a while")
+        if type_ not in (old_type[:2], new_type[:2]):
+            yield Reason(Why.RETYPED, f"column {new} had another type for a while")
 
 
-def _parts(oid: int, it: TableTold) -> Collection[int]:
+def _parts(oid: int, it: TableTold) -> set[int]:
     """The parts that a message shows of a partitioned table."""
     if it.oid == oid:
-        return it.parts if it.is_partitioned else frozenset()
-    return frozenset() if it.is_partitioned or oid not in it.roots else {it.oid}
+        return set(it.parts if it.is_partitioned else ())
+    return {it.oid} if oid in it.roots and not it.is_partitioned else set()
 
 
 def _is_new(told: Hearing, part: int, lsn: Lsn) -> bool:
@@ -236,43 +241,48 @@ def _is_exact(was: Picture, now: Picture, messages: Sequence[Message]) -> bool:
     Each row of a publication was written by the transaction of its message, and the message before
     names the row that it replaced. So the messages are complete, and no other role has written them.
     """
-    then, later = (
-        {place.split()[0]: it for place, it, _ in each["memberships"]}
-        for each in (was, now)
-    )
+    then, later = _publications(was), _publications(now)
     return all(
-        _is_chain(int(oid), then[oid], later[oid], messages)
+        _is_chain(oid, then[oid], later[oid].xmin, messages)
         for oid in then.keys() & later
     )
 
 
-def _is_chain(oid: int, then: str, later: str, messages: Sequence[Message]) -> bool:
-    first, _, options = then.partition(" ")
-    at, is_next = first, False
+def _is_chain(
+    oid: int, first: _Publication, last: str, messages: Sequence[Message]
+) -> bool:
+    at, is_next = first.xmin, False
     for _, xid, is_certain, told in messages:
-        if isinstance(told, Before) and oid in told.xmins:
-            is_next = is_certain and told.xmins[oid] == at
-        elif isinstance(told, PublicationTold) and told.oid == oid:
-            if at == first and not is_next:
+        if isinstance(told, Before):
+            is_next = is_certain and told.before.get(oid) == at
+        elif isinstance(told, PublicationTold) and told.publication == oid:
+            if at == first.xmin and not is_next:
                 # The look before has seen that.
                 continue
-            is_own = is_next and is_certain and told.xmin == str(xid)
-            if not is_own or told.options != options:
+            new = PublicationTold(oid, str(xid), first.options)
+            if told != new or not (is_next and is_certain):
                 return False
             at, is_next = told.xmin, False
-    return at == later.partition(" ")[0]
+    return at == last
 
 
 def _has(window: Moved, lsn: Lsn) -> bool:
     return window.since <= lsn < window.seen
 
 
-def _options(picture: Picture) -> dict[int, str]:
-    """The options of the publications of a table."""
-    return {
-        int(place.split()[0]): publication.partition(" ")[2]
-        for place, publication, _ in picture["memberships"]
-    }
+class _Publication(NamedTuple):
+    kind: str
+    xmin: str
+    options: str
+
+
+def _publications(picture: Picture) -> dict[int, _Publication]:
+    """The publications of a table."""
+    found = {}
+    for place, row, _ in picture["memberships"]:
+        oid, kind, *_ = place.split()
+        found[int(oid)] = _Publication(kind, *row.partition(" ")[::2])
+    return found
 
 
 def _changes(picture: Picture) -> dict[int, int]:
@@ -281,18 +291,14 @@ def _changes(picture: Picture) -> dict[int, int]:
     return dict(zip(numbers, picture.get("changed", ()), strict=False))
 
 
-def _of_all(picture: Picture) -> set[int]:
-    """The publications of all tables that publish a table."""
-    places = (place.split() for place, *_ in picture["memberships"])
-    return {int(publication) for publication, kind, *_ in places if kind == "all"}
-
-
 def _files(picture: Picture) -> dict[int, int]:
     return {part[0]: part[1] for part in picture["parts"]}
 
 
 def _stamp(picture: Picture) -> list[Any]:
-    return [picture[key] for key in ("stamp", "memberships", "definitions", "parts")]
+    return [
+        picture.get(key) for key in ("stamp", "memberships", "definitions", "parts")
+    ]
 
 
 def _facts(picture: Picture) -> list[Any]:

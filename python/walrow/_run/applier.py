@@ -99,8 +99,8 @@ class Applier:
         self._problems: dict[int, str | None] = {}
         #: The tables whose targets wait for a load.
         self._waiting: set[int] = set()
-        #: The waiting tables whose last load was removed from the log.
-        self._removed: set[int] = set()
+        #: The tables of new targets, which get a load if changes were removed from the log.
+        self._new: set[int] = set()
         self._asked: dict[int, _Asked] = {}
         #: The tables that the file meant when it was compared last. None before.
         self._meant: frozenset[int] | None = None
@@ -166,17 +166,26 @@ class Applier:
             # Before their first commit: after a crash, their places are not new any more.
             recorded |= {it.place: _begun(targets[it.at], it) for it in anew}
             write_targets(self._loaded.log, recorded.values())
-        self._take_others(reports, found, recorded)
+        self._new = {
+            it.table.oid
+            for it in found.apply
+            if targets[it.at].load == "auto"
+            and it.table.oid not in facts.needs
+            and recorded.get(it.place, _begun(targets[it.at], it)).end is None
+        }
+        self._take_others(reports, found)
         claims = [it for it in found.apply if it.at in due]
         gone = self._apply(log, claims, reports, recorded)
-        names = facts.requested
-        new = [
-            it
-            for it in claims
-            if it.table.oid in self._removed
-            and not (names is None or it.table.name in names)
-        ]
-        if self._request(new, now):
+        requested = facts.requested or ()
+        lacking = set() if facts.requested is None else self._new & self._waiting
+        if self._request(
+            [
+                it
+                for it in claims
+                if it.table.oid in lacking and it.table.name not in requested
+            ],
+            now,
+        ):
             has_requested = True
             self._pauses.clear()
         for each in found.waiting:
@@ -228,12 +237,12 @@ class Applier:
             try:
                 job = _job(targets[claim.at], claim)
             except BaseException as error:
-                self._take(reports, claim, failure_of(error), recorded)
+                self._take(reports, claim, failure_of(error))
             else:
                 jobs.setdefault(job.engine, []).append(job)
 
         def done(job: Job, result: Applied | Exception) -> None:
-            self._take(reports, job.claim, result, recorded)
+            self._take(reports, job.claim, result)
             if isinstance(result, Applied):
                 place = job.claim.place
                 target = targets[job.claim.at]
@@ -249,7 +258,7 @@ class Applier:
                 # An engine that is not there is an error of each of its tables.
                 for job in its:
                     if job.claim.table.oid not in reports:
-                        self._take(reports, job.claim, failure, recorded)
+                        self._take(reports, job.claim, failure)
         return gone
 
     def _engine(self, engine: Engine) -> Tables:
@@ -274,11 +283,7 @@ class Applier:
         return True
 
     def _take(
-        self,
-        reports: dict[int, Report],
-        claim: Claim,
-        result: Applied | Exception,
-        recorded: dict[str, Recorded],
+        self, reports: dict[int, Report], claim: Claim, result: Applied | Exception
     ) -> None:
         """Notes the result of a table."""
         oid, key = claim.table.oid, str(claim.table.oid)
@@ -288,7 +293,6 @@ class Applier:
                 self._folder.clear(key)
             self._problems[oid] = None
             self._waiting.discard(oid)
-            self._removed.discard(oid)
             reports[oid] = Report(
                 table=claim.table.name, target=claim.place, applied=result
             )
@@ -296,12 +300,9 @@ class Applier:
                 self._listener(reports[oid])
             return
         code = getattr(result, "code", None) or type(result).__name__
-        needs_load = isinstance(result, ApplyError) and code == "incomplete"
-        if code == "pruned" and self._loaded.file.target[claim.at].load == "auto":
-            before = recorded.get(claim.place)
-            if before is None or before.end is None:
-                self._removed.add(oid)
-                needs_load = True
+        needs_load = (isinstance(result, ApplyError) and code == "incomplete") or (
+            code == "pruned" and oid in self._new
+        )
         (self._waiting.add if needs_load else self._waiting.discard)(oid)
         text = text_of(result)
         reports[oid] = Report(
@@ -323,12 +324,10 @@ class Applier:
         )
         self._folder.note(key, failure)
 
-    def _take_others(
-        self, reports: dict[int, Report], found: Plan, recorded: dict[str, Recorded]
-    ) -> None:
+    def _take_others(self, reports: dict[int, Report], found: Plan) -> None:
         """Reports the tables that are not applied, each once to the listener."""
         for refused in (*found.refused, *found.unaccepted):
-            self._take(reports, refused.claim, OptionError(refused.text), recorded)
+            self._take(reports, refused.claim, OptionError(refused.text))
         for undecided in found.unaccepted:
             # The marks of the log say it.
             self._folder.clear(str(undecided.claim.table.oid))
@@ -463,16 +462,8 @@ def _recorded(
 ) -> Recorded:
     token = Token.from_json(result.token)
     keys = token.keys if token is not None else () if before is None else before.keys
-    return Recorded(
-        oid=job.claim.table.oid,
-        table=job.claim.table.name,
-        place=job.claim.place,
-        engine=job.engine,
-        mode=target.mode,
-        keys=tuple(keys),
-        end=result.end,
-        load=target.load,
-    )
+    begun = _begun(target, job.claim)
+    return replace(begun, engine=job.engine, keys=tuple(keys), end=result.end)
 
 
 def _begun(target: Target, claim: Claim) -> Recorded:

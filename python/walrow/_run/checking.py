@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import NamedTuple
 
 from walrow._run.config import Loaded
 from walrow._run.facts import existing, facts_of, opened
-from walrow._run.matching import Table, unmatched
+from walrow._run.matching import unmatched
 from walrow._run.plan import Facts, Plan, doubtful, plan
-from walrow._run.server import published_of
+from walrow._run.server import Published, published_of
 from walrow.errors import Error
 
 
@@ -35,21 +34,17 @@ def check(loaded: Loaded) -> Checked:
     """
     source = loaded.file.source
     problems: list[str] = []
-    published: list[Table] = []
-    parents: frozenset[int] = frozenset()
-    unasked, grows = None, False
+    found, unasked = Published([], [], has_slot=False, grows=False), None
     try:
         found = published_of(source)
     except Error as error:
         unasked = str(error)
     else:
-        published, grows = found.tables, found.grows
-        parents = found.parents
         problems += [
             f"the publication {it} does not exist: CREATE PUBLICATION {it} FOR TABLE …"
             for it in found.missing
         ]
-        if not published and not found.missing and not grows:
+        if not found.tables and not found.missing and not found.grows:
             names = ", ".join(source.publications)
             problems.append(
                 f"no table is published by {names}: ALTER PUBLICATION … ADD TABLE …, or create "
@@ -60,25 +55,19 @@ def check(loaded: Loaded) -> Checked:
             problems.append(
                 f"the slot {source.slot} does not exist: set create = true in [source]"
             )
-    facts = _facts(loaded, published)
-    # The receiver has not seen the children of the others yet.
-    new = dict.fromkeys(parents - set(facts.parents), _INHERITED)
-    facts = replace(facts, unaccepted={**new, **facts.unaccepted})
+    inherited = dict.fromkeys(found.parents, _INHERITED)
+    try:
+        facts = facts_of(opened(loaded.log), found.tables, inherited)
+    except FileNotFoundError:
+        facts = Facts(tables=tuple(found.tables), unaccepted=inherited)
     # The log alone does not know a table that has joined the publication since.
     if facts.tables and unasked is None:
         named = (*facts.tables, *facts.left)
-        problems += unmatched(loaded, named, may_come=grows)
+        problems += unmatched(loaded, named, may_come=found.grows)
     places = doubtful(loaded, facts)
     made = plan(loaded, facts, existing(places) if places else ())
     problems += [f"{it.claim.table.name}: {it.text}" for it in made.refused]
     return Checked(made, [f"{loaded.path}: {it}" for it in problems], unasked)
-
-
-def _facts(loaded: Loaded, published: list[Table]) -> Facts:
-    try:
-        return facts_of(opened(loaded.log), published)
-    except FileNotFoundError:
-        return Facts(tables=tuple(published))
 
 
 _INHERITED = (

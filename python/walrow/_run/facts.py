@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from walrow._apply.engines import is_path
 from walrow._log.items import LogTable
@@ -36,12 +37,14 @@ def opened(path: Path) -> Log:
         raise FileNotFoundError(str(path)) from None
 
 
-def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
-    """The facts of a log.
+def facts_of(
+    log: Log,
+    more: Iterable[Table] = (),
+    inherited: Mapping[int, str] = MappingProxyType({}),
+) -> Facts:
+    """The facts of a log, and of tables that the server publishes now.
 
-    Args:
-        log: The log.
-        more: The tables that the server publishes now.
+    `inherited` says something about those with children, which the receiver may not have seen yet.
 
     Raises:
         LogError: The log is damaged.
@@ -55,22 +58,13 @@ def facts_of(log: Log, more: Iterable[Table] = ()) -> Facts:
     by_pair |= {(it.schema, it.table): it for it in now.values()}
     recorded = read_targets(log.read_object)
     known = {it.oid for it in recorded}
+    seen = {it.oid for it in tables for mark in it.marks if mark.code is Why.INHERITED}
     return Facts(
         tables=tuple(by_pair.values()),
         left={Table(it.oid, *it.pair): it.left for it in found if it.left is not None},
-        unaccepted={
-            it.oid: f"{mark.reason}: {mark.remedy(log.location, it.name)}"
-            for it in tables
-            for mark in it.marks
-            if mark.is_open and not mark.code.needs_load
-        },
-        parents=frozenset(
-            it.oid
-            for it in tables
-            if any(mark.code is Why.INHERITED for mark in it.marks)
-        ),
-        changed=frozenset(it.oid for it in tables if it.versions),
-        removed=log._log.removed().keys() - {it.oid for it in tables if it.versions},
+        unaccepted={oid: it for oid, it in inherited.items() if oid not in seen}
+        | {it.oid: text for it in tables for text in it.undecided(log.location)},
+        changed={it.oid for it in tables if it.versions} | log._log.removed().keys(),
         needs={it.oid: it.needs_load for it in tables if it.needs_load is not None},
         unsure=frozenset(it.oid for it in tables if is_unsure(it.marks)),
         loaded={it.oid: it.loaded for it in tables if it.loaded is not None},

@@ -18,13 +18,7 @@ if TYPE_CHECKING:
 
 
 class Table(NamedTuple):
-    """A table.
-
-    Attributes:
-        oid: Its OID.
-        schema: Its schema.
-        table: Its name there.
-    """
+    """A table."""
 
     oid: int
     schema: str
@@ -174,11 +168,7 @@ def unmatched(
 ) -> list[str]:
     """The patterns that no table matches, each with what to do.
 
-    Args:
-        loaded: The file.
-        tables: The published tables.
-        may_come: Whether the publication takes up new tables. A pattern with a wildcard may match
-            one of them later.
+    If the publication takes up new tables (`may_come`), a pattern with a wildcard may match one later.
     """
     found = []
     for at, target in enumerate(loaded.file.target):

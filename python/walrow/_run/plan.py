@@ -26,9 +26,8 @@ class Facts:
 
     Attributes:
         tables: The tables.
-        changed: The OIDs of the tables that have changes in the log.
+        changed: The OIDs of the tables that have changes in the log, or had some.
         needs: Why tables need a load, by OID.
-        removed: The OIDs of tables whose changes were all removed from the log.
         unsure: The OIDs of the tables whose load may not be needed: a person decides.
         loaded: Where the last load of tables ends, by OID.
         requested: The names of tables with a request for their load. None after a request for all
@@ -37,12 +36,10 @@ class Facts:
         identities: The key columns of tables, by OID, as far as they are known.
         left: The tables that left, and why.
         unaccepted: Why tables have to be accepted, by OID.
-        parents: The OIDs of tables that the receiver has seen with children by inheritance.
     """
 
     tables: tuple[Table, ...]
     changed: Collection[int] = ()
-    removed: Collection[int] = ()
     needs: Mapping[int, str] = field(default_factory=dict)
     unsure: Collection[int] = ()
     loaded: Mapping[int, Lsn] = field(default_factory=dict)
@@ -51,17 +48,11 @@ class Facts:
     identities: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     left: Mapping[Table, Left] = field(default_factory=dict)
     unaccepted: Mapping[int, str] = field(default_factory=dict)
-    parents: Collection[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A table that is not applied, because of the file.
-
-    Attributes:
-        claim: The table, and the target that means it.
-        text: The reason, and what to do.
-    """
+    """A table that is not applied, because of the file."""
 
     claim: Claim
     text: str
@@ -118,13 +109,7 @@ def doubtful(loaded: Loaded, facts: Facts) -> set[str]:
 
 
 def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
-    """Makes the plan.
-
-    Args:
-        loaded: The file.
-        facts: The facts of the log.
-        existing: The `doubtful` places that have a table.
-    """
+    """Makes the plan. `existing` are the `doubtful` places that have a table."""
     found = claims(loaded, facts.tables)
     recorded = {it.place: it for it in facts.recorded}
     apply, load, waiting, refused, unaccepted = [], [], [], [], []
@@ -139,18 +124,13 @@ def plan(loaded: Loaded, facts: Facts, existing: Collection[str] = ()) -> Plan:
         if (text := facts.unaccepted.get(claim.table.oid)) is not None:
             unaccepted.append(Refused(claim, text))
             continue
-        before = recorded.get(claim.place)
-        is_new = before is None or before.end is None
-        if claim.table.oid in facts.changed or (
-            # The record in its target shows whether it needs a load.
-            is_new and claim.table.oid in facts.removed
-        ):
+        if claim.table.oid in facts.changed:
             apply.append(claim)
         reason = facts.needs.get(claim.table.oid)
         is_auto = target.load == "auto" and claim.table.oid not in facts.unsure
         if reason is not None:
             waiting.append(Waiting(claim, reason, not is_auto))
-        elif not _has_earlier_rows(target, before, facts, claim):
+        elif not _has_earlier_rows(target, recorded.get(claim.place), facts, claim):
             continue
         is_requested = facts.requested is None or claim.table.name in facts.requested
         if is_auto and not is_requested:

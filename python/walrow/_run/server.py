@@ -33,14 +33,7 @@ class Published(NamedTuple):
 
 
 class Publication(NamedTuple):
-    """A publication of a server.
-
-    Attributes:
-        name: Its name.
-        tables: Its tables.
-        grows: Whether it takes up new tables.
-        parents: The OIDs of those with children by inheritance.
-    """
+    """A publication of a server: see `Published`."""
 
     name: str
     tables: list[Table]

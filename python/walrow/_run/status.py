@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from walrow._log.items import LogTable, Segment, SourceIdentity
+from walrow._log.items import Segment, SourceIdentity
 from walrow._log.left import Left, Ruling
 from walrow._log.marks import Mark, is_unsure
 from walrow._log.requests import failures as failures_of_loads
@@ -16,14 +16,7 @@ from walrow._log.stopped import read_stopped
 from walrow._lsn import Lsn
 from walrow._results import Result, result
 from walrow._run.facts import requested_in
-from walrow._run.records import (
-    FOLDER,
-    READER,
-    Failure,
-    RunFolder,
-    is_locked,
-    read_targets,
-)
+from walrow._run.records import FOLDER, Failure, RunFolder, is_locked, read_targets
 from walrow.log import Log
 
 
@@ -128,8 +121,7 @@ class Status(Result):
         segments: The number of segments.
         bytes: Their bytes.
         readers: The registered readers.
-        held: The reader that keeps segments from being removed, and its slowest target. None
-            without one.
+        held: The reader or the load that keeps segments from being removed. None without one.
         needs_load: The tables that need a load.
         marks: Why tables are or were not whole.
         left: The tables that are not published any more.
@@ -205,7 +197,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         return not is_running
 
     for table in tables:
-        reasons += _undecided(table, log.location)
+        reasons += [f"{table.name}: {it}" for it in table.undecided(log.location)]
         marks = [it for it in table.marks if it.is_open and it.code.needs_load]
         if not marks or table.left is not None:
             continue
@@ -284,7 +276,7 @@ def status_of(path: str | os.PathLike[str]) -> Status:
         segments=len(segments),
         bytes=sum(it.bytes for it in segments),
         readers=tuple(_readers(log, segments)),
-        held=_held(log, segments, [it for it in targets if it.in_file]),
+        held=_held(log, segments),
         needs_load=tuple(needs),
         marks=tuple(
             MarkStatus(
@@ -305,27 +297,11 @@ def status_of(path: str | os.PathLike[str]) -> Status:
     )
 
 
-def _undecided(table: LogTable, location: str) -> Iterator[str]:
-    """What a user has to decide about a table, because no load makes it whole."""
-    if (left := table.left) is not None:
-        if left.needs_ruling:
-            yield f"{table.name}: {left}: {left.remedy(location)}"
-        return
-    for mark in table.marks:
-        if mark.is_open and not mark.code.needs_load:
-            yield f"{table.name}: {mark.reason}: {mark.remedy(location, table.name)}"
-
-
-def _held(log: Log, segments: list[Segment], targets: list[TargetStatus]) -> str | None:
-    """The reader that keeps segments from being removed, and its slowest target."""
+def _held(log: Log, segments: list[Segment]) -> str | None:
+    """The reader or the load that keeps segments from being removed."""
     hold = next(iter(() if log._store is not None else holds(log._log)), None)
-    if hold is None or not segments or hold.position >= segments[-1].start:
-        return None
-    late = [it for it in targets if not it.is_current]
-    if hold.name != READER or not late:
-        return str(hold)
-    slowest = min(late, key=lambda it: it.end or Lsn(0))
-    return f"{hold}, because {slowest.target} is at {slowest.end or Lsn(0)}"
+    is_last = hold is None or not segments or hold.position >= segments[-1].start
+    return None if is_last else str(hold)
 
 
 def _readers(log: Log, segments: list[Segment]) -> list[ReaderStatus]:

@@ -59,11 +59,12 @@ def apply_all(
         TypeError: `apply_changes` has no such option.
     """
     require()
-    contents = contents_of(log)
+    place = log.log if isinstance(log, LogContents) else log
     given = {
-        table: DeltaApplyOptions(contents.log, **each)
+        table: DeltaApplyOptions(place, **each)
         for table, each in given_of(targets, options, common).items()
     }
+    contents = contents_of(log)
     known = previous.applied if previous is not None else {}
     done = AllApplied({}, {}, {}, {})
     for table, each in given.items():

@@ -10,9 +10,9 @@ from walrow._apply.net_table import DATA, GONE, HEAD, OP, UNSENT, Tally, integer
 from walrow._apply.targets import (
     LOST_TEXTS,
     NAME_BYTES,
+    TOO_LONG,
     lost_in_path,
     never_sent,
-    too_long_in_path,
 )
 from walrow._sources.urls import is_url
 
@@ -65,14 +65,7 @@ class Names(NamedTuple):
 def gather(
     table: NetTable, net: Any, limit: int, report: Callable[[int], None]
 ) -> Gathered | None:
-    """Reads net changes into memory. None if they are larger than the limit.
-
-    Args:
-        table: The table, for reading.
-        net: The net changes.
-        limit: So many bytes, at most.
-        report: Is called with the number of rows of each batch.
-    """
+    """Reads net changes into memory. None if they have more than `limit` bytes."""
     import pyarrow as pa
 
     batches, size, tally = [], 0, Tally()
@@ -99,18 +92,7 @@ def shaped(
     *,
     overwrites: bool,
 ) -> Gathered:
-    """Fills in values of other keys, and refuses rows that lack values.
-
-    Args:
-        gathered: The net changes.
-        applied: The table.
-        rules: The caller's options for the target.
-        evolution: The columns of the target.
-        before: The target as it was before the batch. None if it has no rows.
-        overwrites: Whether all rows of the target are replaced.
-
-    Returns:
-        The rows, with columns as the target has them.
+    """Fills in values of other keys, and refuses rows that lack values. The columns are the target's.
 
     Raises:
         ApplyError: A value was never sent.
@@ -147,12 +129,6 @@ def lost_rows(
 ) -> int:
     """How many new rows have no value where one was never sent.
 
-    Args:
-        tally: The tally of net changes.
-        applied: The table.
-        rules: The caller's options for the target.
-        overwrites: Whether no earlier row exists whose values could be kept.
-
     Raises:
         ApplyError: There are some, and they are an error.
     """
@@ -179,13 +155,6 @@ def streamed(
     count: Count,
 ) -> Iterator[pa.RecordBatch]:
     """The rows after a load or truncate, one batch after the other, as they are read.
-
-    Args:
-        table: The table, for reading.
-        batch: The part of the log.
-        applied: The table.
-        rules: The caller's options for the target.
-        count: Gets the counts.
 
     Raises:
         ApplyError: A value was never sent.
@@ -235,15 +204,7 @@ def source(
     evolution: Evolution,
     kept: Sequence[str],
 ) -> pa.Table:
-    """The source of a MERGE: the table's columns, with the target's types, and numbers.
-
-    Args:
-        rows: The net changes.
-        applied: The table.
-        rules: The caller's options for the target.
-        evolution: The columns of the target.
-        kept: The columns that some updates keep as they are.
-    """
+    """The source of a MERGE: the table's columns, with the target's types, and numbers."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -315,12 +276,6 @@ def refuse_lost_texts(
 ) -> None:
     """Refuses texts that paths of partitions cannot have, or that would not come back from them.
 
-    Args:
-        rows: The rows.
-        texts: The columns with texts that become parts of paths.
-        applied: The table.
-        target: The target, as it was given.
-
     Raises:
         ApplyError: A row has one.
     """
@@ -335,7 +290,7 @@ def refuse_lost_texts(
         if pc.any(found).as_py():
             raise lost_in_path(applied.table.name, target, name)
         if _has_long_name(name, column, target):
-            raise too_long_in_path(applied.table.name, target, name)
+            raise lost_in_path(applied.table.name, target, name, TOO_LONG)
 
 
 def _has_long_name(name: str, column: Any, target: str) -> bool:
@@ -397,17 +352,7 @@ def _found(
     names: Sequence[str],
     before: Names | None,
 ) -> tuple[Any, pa.Table | None]:
-    """Looks for rows in the target.
-
-    Args:
-        keys: The columns of the keys.
-        evolution: The columns of the target.
-        names: The table's columns whose values are needed.
-        before: The target.
-
-    Returns:
-        For each key, the place of its row, and the rows.
-    """
+    """Looks for rows in the target: for each key, the place of its row, and the rows."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -453,10 +398,7 @@ def _comparable(column: Any) -> Any:
 def _numbers(columns: Sequence[Any], known: list[tuple[Any, Any]]) -> Any:
     """A number for each combination of values: each column numbers the combinations so far again.
 
-    Args:
-        columns: The values.
-        known: By column, its values, and the combinations. Empty for the rows that determine them:
-            in other rows, other combinations are NULL.
+    The first rows fill `known`: by column, its values, and the combinations. Others are NULL later.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

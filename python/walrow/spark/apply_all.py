@@ -80,11 +80,12 @@ def apply_all(
     if threads < 1:
         text = f"threads={threads} is less than 1"
         raise OptionError(text)
-    contents = contents_of(log)
+    place = log.log if isinstance(log, LogContents) else log
     given = {
-        table: SparkApplyOptions(spark, contents.log, **each)
+        table: SparkApplyOptions(spark, place, **each)
         for table, each in given_of(targets, options, common).items()
     }
+    contents = contents_of(log)
     done = AllApplied({}, {}, {}, {})
     # The threads end first, and use no session then.
     with OwnSessions(spark) as sessions, ThreadPoolExecutor(threads) as pool:

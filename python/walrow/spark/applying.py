@@ -67,7 +67,7 @@ class Call(calls.Call):
         Raises:
             ApplyError: As in `apply_changes`.
         """
-        target = target_of(session, self.target)
+        target = target_of(session, self.target, self.caller)
         found = target.look()
         try:
             applied = self.applied(found)
@@ -163,7 +163,7 @@ class Call(calls.Call):
     @contextlib.contextmanager
     def _refreshed(self, session: Any) -> Iterator[Target]:
         """The target. At the end, the caller's session forgets what its catalog knows of it."""
-        target = target_of(session, self.target)
+        target = target_of(session, self.target, self.caller)
         try:
             yield target
         finally:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._core import FRAME_HEADER, Batch, Catalog, Decoder, frame_size
 from walrow._read.signatures import with_options
-from walrow._secrets import shown
+from walrow._secrets import reason_of, shown
 from walrow._sources.chunks import Chunks
 from walrow.errors import DecodeError, Error, SchemaError
 from walrow.spark.paths import local
@@ -187,9 +187,7 @@ class _Decode:
                 size += len(block)
                 yield from decoder.feed(block)
         except OSError as error:
-            text = (
-                f"the capture cannot be read: {error.strerror or type(error).__name__}"
-            )
+            text = f"the capture cannot be read: {reason_of(error)}"
             raise Error(text) from error
         except DecodeError as error:
             if error.offset is not None and error.offset < FRAME_HEADER:

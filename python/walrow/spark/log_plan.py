@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._log.items import SourceIdentity
 from walrow._lsn import Lsn
-from walrow._secrets import without_credentials
+from walrow._secrets import reason_of, without_credentials
 from walrow._sources.logs import part_of
 from walrow._sources.urls import is_url
 from walrow.errors import LogError
@@ -299,7 +299,7 @@ def open_log(options: SourceOptions) -> Log:
         why = "reach it" if is_url(path) else "have its directory under this path"
         text = (
             f"{without_credentials(path)}: the log cannot be opened: "
-            f"{error.strerror or type(error).__name__}; the driver and all executors "
+            f"{reason_of(error)}; the driver and all executors "
             f"must {why}"
         )
         raise LogError(text) from error

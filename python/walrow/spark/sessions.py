@@ -81,11 +81,16 @@ def computed_once(session: Any, frame: Any) -> Any:
 
 
 def check_session(spark: Any) -> None:
-    """Accepts only a session.
+    """Accepts only a session, of Spark 4.0 or later.
 
     Raises:
         OptionError: It is something else.
     """
+    import pyspark
+
+    if int(pyspark.__version__.partition(".")[0]) < _OLDEST:
+        text = f"this needs Spark 4.0 or later, and PySpark is {pyspark.__version__}"
+        raise OptionError(text)
     if not (hasattr(spark, "newSession") or hasattr(spark, "cloneSession")):
         text = f"spark must be a SparkSession, not {type(spark).__name__}"
         raise OptionError(text)
@@ -169,6 +174,7 @@ def _is_remote(session: Any) -> bool:
 
 
 _TASKS = 8
+_OLDEST = 4
 #: Settings on which the meaning of SQL depends, as they are in a clone.
 _SETTINGS = {
     # By default, Spark writes a type that deltalake reads wrongly before 1677 and after 2262.

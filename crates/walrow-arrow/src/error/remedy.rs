@@ -131,7 +131,9 @@ impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Choose => "; choose ",
-            Self::GiveDecoder => "; give a Decoder ",
+            Self::GiveDecoder => {
+                "; decompress the bytes if they are compressed, or give a Decoder "
+            }
             Self::ChooseOne => "; choose one of them with ",
             Self::LetThrough => "; let it through by ",
             Self::ByteByByte => ", or read it byte by byte with ",

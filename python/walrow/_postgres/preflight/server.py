@@ -7,15 +7,8 @@ from typing import Any
 
 import psycopg
 
-from walrow._postgres.ddl_trigger import (
-    TRIGGERS,
-    Absent,
-    Broken,
-    Trigger,
-    Working,
-    ddl_trigger,
-)
-from walrow._postgres.known_bugs import Concerns, known_bugs
+from walrow._postgres.ddl_trigger import Absent, Broken, Trigger, ddl_trigger
+from walrow._postgres.known_bugs import known_bugs
 from walrow._postgres.preflight.finding import Finding, listed
 from walrow._postgres.preflight.published import CheckedTable
 from walrow._postgres.session import records
@@ -132,39 +125,25 @@ def _check_wal_level(server: dict[str, Any]) -> Iterator[Finding]:
 
 def check_bugs(version: int, published: Sequence[CheckedTable]) -> Iterator[Finding]:
     """Checks whether the server's minor version has a known bug that concerns these tables."""
-    full = dict.fromkeys(
-        identity.quoted
-        for table in published
-        for identity in (table.identity, *table.leaves)
-        if identity.kind == "full"
-    )
-    for bug in known_bugs(version):
-        if bug.concerns is Concerns.ALL:
-            yield Finding("server-bug", "warning", bug.words(version))
-        elif full:
-            text = f"{bug.words(version)}. It concerns {listed(full)}"
-            yield Finding("server-bug", "warning", text)
+    identities = [it for table in published for it in (table.identity, *table.leaves)]
+    for bug, text in known_bugs(version):
+        of = dict.fromkeys(it.quoted for it in identities if it.kind == bug.identity)
+        if of or bug.identity is None:
+            whole = f"{text}. It concerns {listed(of)}" if of else text
+            yield Finding("server-bug", "warning", whole)
 
 
 def check_trigger(trigger: Trigger) -> Iterator[Finding]:
     """Checks the event trigger that makes changes of tables visible."""
-    match trigger:
-        case Absent():
-            text = (
-                "without an event trigger, nothing shows what was changed and changed back"
-                " between two looks at the catalog: a superuser can install one"
-            )
-            yield Finding("ddl-trigger", "note", text, ddl_trigger())
-        case Broken(why):
-            text = f"the event trigger of walrow is not reliable: {why}"
-            sql = "\n".join(
-                f"ALTER EVENT TRIGGER {it} ENABLE ALWAYS;" for it in TRIGGERS
-            )
-            yield Finding(
-                "ddl-trigger", "warning", text, sql if "ENABLE" in why else None
-            )
-        case Working():
-            pass
+    if isinstance(trigger, Absent):
+        text = (
+            "without an event trigger, nothing shows what was changed and changed back"
+            " between two looks at the catalog: a superuser can install one"
+        )
+        yield Finding("ddl-trigger", "note", text, ddl_trigger())
+    elif isinstance(trigger, Broken):
+        text = f"the event trigger of walrow is not reliable: {trigger.why}"
+        yield Finding("ddl-trigger", "warning", text, trigger.sql)
 
 
 def check_slots_used_up(server: dict[str, Any], used: int) -> Iterator[Finding]:

@@ -14,18 +14,18 @@ if TYPE_CHECKING:
     from walrow.spark.targets.sql import Target
 
 
-def target_of(session: Any, name: str) -> Target:
-    """The target that a name such as `"delta:/path"` means.
+def target_of(session: Any, name: str, caller: Any) -> Target:
+    """The target that a name such as `"delta:/path"` means in the caller's session.
 
     Raises:
         OptionError: The name means none.
     """
     check_target(name)
     kind, _, rest = name.partition(":")
-    return _KINDS[kind](session, name, rest)
+    return _KINDS[kind](session, name, rest, caller)
 
 
-_KINDS: dict[str, Callable[[Any, str, str], Target]] = {
+_KINDS: dict[str, Callable[[Any, str, str, Any], Target]] = {
     "delta": DeltaTarget,
     "iceberg": IcebergTarget,
 }

@@ -7,6 +7,7 @@ shows later operations.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from walrow._apply.features import only_spark
 from walrow._apply.history import FEW, Entry, recorded, token_of
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
+from walrow.errors import OptionError
 from walrow.spark.schemas import arrow_schema
 from walrow.spark.targets.sql import (
     Appending,
@@ -21,7 +23,7 @@ from walrow.spark.targets.sql import (
     Target,
     condition_of,
     defined,
-    name_parts,
+    full_parts,
     quoted,
 )
 
@@ -52,20 +54,42 @@ class DeltaTarget(Target):
     fed = frozenset({"_change_type", "_commit_timestamp", "_commit_version"})
     has_path_values = True
 
-    def __init__(self, session: Any, name: str, place: str) -> None:
+    def __init__(self, session: Any, name: str, place: str, caller: Any) -> None:
         self.session = session
         self.name = name
         is_path = "/" in place or "\\" in place
-        self.table = quoted(*(("delta", place) if is_path else name_parts(place)))
+        self._path = place if is_path else None
+        self.parts = ("delta", place) if is_path else full_parts(caller, place)
 
     def look(self) -> Found | None:
-        """Reads the record of its last batch. None if it does not exist."""
+        """Reads the record of its last batch. None if it does not exist.
+
+        Raises:
+            OptionError: The session lacks Delta's SQL extension or its catalog, or it is not a
+                Delta table.
+        """
         try:
             return self.find()
         except Exception as error:
-            if re.search(_MISSING, condition_of(error)):
+            text = condition_of(error)
+            if re.search(_UNKNOWN, text):
+                text = (
+                    f"{self.name}: the session lacks Delta: start it with {_SETTINGS}"
+                )
+                raise OptionError(text) from None
+            if re.search(_MISSING, text) and not self._has_files():
                 return None
+            if re.search(_OTHER, text):
+                raise self.other_kind() from error
             raise
+
+    def _has_files(self) -> bool:
+        """Whether its path has files."""
+        files = self.session.read.format("binaryFile")
+        with contextlib.suppress(Exception):
+            found = files.option("recursiveFileLookup", "true").load(self._path)
+            return self._path is not None and bool(found.inputFiles())
+        return False
 
     def create(
         self,
@@ -87,6 +111,22 @@ class DeltaTarget(Target):
             f"CREATE TABLE IF NOT EXISTS {self.table} ({defined(fields)}) USING delta "
             f"{parts} {cluster} TBLPROPERTIES ({_properties(properties)})"
         )
+
+    def trial(self) -> Target | None:
+        """A table like this one, which is dropped again. None if it could not be."""
+        # Under Connect, nothing removes the files of a path.
+        is_possible = self._path is None or hasattr(self.session, "_jsparkSession")
+        return super().trial() if is_possible else None
+
+    def drop(self) -> None:
+        """Drops it. If it has a path, Spark's statement would leave the files."""
+        if self._path is None:
+            super().drop()
+            return
+        session = self.session
+        path = session._jvm.org.apache.hadoop.fs.Path(self.parts[-1])
+        settings = session._jsparkSession.sessionState().newHadoopConf()
+        path.getFileSystem(settings).delete(path, True)
 
     def find(self) -> Found:
         """Reads the last token from the history, and the later operations."""
@@ -201,4 +241,12 @@ _MISSING = (
     "TABLE_OR_VIEW_NOT_FOUND|DELTA_MISSING_DELTA_TABLE|DELTA_TABLE_NOT_FOUND"
     "|DELTA_PATH_DOES_NOT_EXIST|PATH_NOT_FOUND|is not a Delta table|doesn't exist"
 )
+#: A session that has no such statement, or cannot execute it.
+_UNKNOWN = "PARSE_SYNTAX_ERROR|DELTA_CONFIGURE_SPARK_SESSION"
+_SETTINGS = (
+    "spark.sql.extensions=io.delta.sql.DeltaSparkSessionExtension and spark.sql.catalog."
+    "spark_catalog=org.apache.spark.sql.delta.catalog.DeltaCatalog"
+)
+#: A table of another format, a view, or other files.
+_OTHER = "DELTA_ONLY_OPERATION|EXPECT_TABLE_NOT_VIEW|is not a Delta table"
 _SPECIAL = re.compile(r"[ ,;{}()\n\t=]")

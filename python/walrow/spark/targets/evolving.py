@@ -1,9 +1,12 @@
 """Targets get the columns that a table has: they are created, added and widened."""
 
+# ruff: noqa: S608  (statements are put together here, from what `quoted` returns)
+
 from __future__ import annotations
 
 import contextlib
 import re
+import uuid
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply.columns import evolution, fits, misfit, not_widened, plain
@@ -13,7 +16,7 @@ from walrow._apply.targets import Conflict, refuse_marker, refuse_unknown
 from walrow.errors import Remedy, SchemaError
 from walrow.spark.schemas import arrow_schema, fields_of, spark_schema
 from walrow.spark.targets.path_values import path_texts
-from walrow.spark.targets.sql import condition_of
+from walrow.spark.targets.sql import condition_of, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -85,6 +88,13 @@ def evolve(
             remedies=(Remedy("types", code="{...}"), COLUMNS),
         )
         with _refusing(target, (), refusal, fed):
+            # Lists of reserved names become old.
+            suspects = {it.lower() for it in applied.columns if it.startswith("_")}
+            own = _reserved(target, applied, rules, suspects, "its MERGE")
+            tried = [field.name for field in fields]
+            key = tried.index((applied.keys or tried)[0])
+            if own is not None and not _try_merge(target, tried, key):
+                raise own
             target.create(fields, *layout)
         return True
     change = _evolution(target, name, fields, columns)
@@ -188,6 +198,42 @@ def _reserved(
                 remedies=(remedy,),
             )
     return None
+
+
+def _try_merge(target: Target, names: Sequence[str], key: int) -> bool:
+    """Merges two rows into a table that is dropped again. Returns whether it has them then.
+
+    Args:
+        target: The table would be like this one.
+        names: Its columns.
+        key: The place of the key among them.
+    """
+    from pyspark.sql.types import StringType, StructField, StructType
+
+    trial = target.trial()
+    if trial is None:
+        return True
+    session, view = target.session, f"walrow_trial_{uuid.uuid4().hex[:12]}"
+    schema = StructType([StructField(it, StringType()) for it in names])
+    rows = [[str(row)] * len(names) for row in range(3)]
+    # The second row replaces the first one.
+    rows[1][key] = rows[0][key]
+    columns = [quoted(it) for it in names]
+    trial.create(schema.fields, (), ())
+    try:
+        session.createDataFrame(rows[:1], schema).writeTo(trial.table).append()
+        session.createDataFrame(rows[1:], schema).createOrReplaceTempView(view)
+        session.sql(
+            f"MERGE INTO {trial.table} t USING {view} s ON t.{columns[key]} = s.{columns[key]} "
+            f"WHEN MATCHED THEN UPDATE SET {', '.join(f't.{it} = s.{it}' for it in columns)} "
+            f"WHEN NOT MATCHED THEN INSERT ({', '.join(columns)}) "
+            f"VALUES ({', '.join(f's.{it}' for it in columns)})"
+        )
+        found = session.table(trial.table).collect()
+    finally:
+        session.catalog.dropTempView(view)
+        trial.drop()
+    return sorted(map(list, found)) == rows[1:]
 
 
 def _check_layout(

@@ -24,6 +24,7 @@ from walrow.spark.targets.sql import (
     Target,
     condition_of,
     defined,
+    full_parts,
     literal,
     name_parts,
     quoted,
@@ -63,20 +64,32 @@ class IcebergTarget(Target):
         }
     )
 
-    def __init__(self, session: Any, name: str, place: str) -> None:
+    def __init__(self, session: Any, name: str, place: str, caller: Any) -> None:
         self.session = session
         self.name = name
-        self._parts = name_parts(place)
-        self.table = quoted(*self._parts)
+        self.parts = full_parts(caller, place)
 
     def look(self) -> Found | None:
         """Reads the record of its last batch. None if it does not exist.
 
         Raises:
-            OptionError: The session lacks Iceberg's SQL extensions.
+            OptionError: The session lacks Iceberg's SQL extensions, or the name belongs to
+                something else.
         """
         self._require_extensions()
-        return self.find() if self.session.catalog.tableExists(self.table) else None
+        try:
+            if self.session.catalog.tableExists(self.table):
+                return self.find()
+            # In a catalog of another kind, CREATE TABLE may make what no batch can be written to.
+            self._procedure(TAG)
+        except Exception as error:
+            text = condition_of(error)
+            if _NO_TABLE in text:
+                return None
+            if re.search(_OTHER, text):
+                raise self.other_kind() from error
+            raise
+        return None
 
     def _require_extensions(self) -> None:
         """Refuses a session that cannot make branches and tags."""
@@ -115,6 +128,10 @@ class IcebergTarget(Target):
         if cluster_by:
             order = ", ".join(map(quoted, cluster_by))
             self.session.sql(f"ALTER TABLE {self.table} WRITE ORDERED BY {order}")
+
+    def drop(self) -> None:
+        """Drops it, with its files."""
+        self.session.sql(f"DROP TABLE IF EXISTS {self.table} PURGE")
 
     def find(self) -> Found:
         """Follows the snapshots back to the last token."""
@@ -249,12 +266,14 @@ class IcebergTarget(Target):
 
     def _fast_forward(self, branch: str) -> int:
         """Makes a branch the table's, and returns its snapshot."""
-        catalog, *rest = self._parts
-        moved = self._commit_again(
+        return int(self._procedure(branch)[0].updated_ref)
+
+    def _procedure(self, branch: str) -> list[Any]:
+        catalog, *rest = self.parts
+        return self._commit_again(
             f"CALL {quoted(catalog)}.system.fast_forward("
             f"{literal(quoted(*rest))}, 'main', {literal(branch)})"
         )
-        return int(moved[0].updated_ref)
 
     def _metadata(self, name: str) -> Any:
         return self.session.table(f"{self.table}.{name}")
@@ -318,3 +337,10 @@ _TRANSFORM = re.compile(
     re.ASCII | re.DOTALL,
 )
 _MOVED = "not an ancestor"
+#: Of procedures.
+_NO_TABLE = "Couldn't load table"
+#: A catalog without Iceberg's procedures, or something that has no metadata of Iceberg.
+_OTHER = (
+    "MISSING_CATALOG_ABILITY|FAILED_TO_LOAD_ROUTINE|ROUTINE_NOT_FOUND|TABLE_OR_VIEW_NOT_FOUND"
+    "|REQUIRES_SINGLE_PART_NAMESPACE|NoSuchTable"
+)

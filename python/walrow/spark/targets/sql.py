@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
+import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeAlias
@@ -22,7 +24,7 @@ class Target(ABC):
     Attributes:
         session: The session.
         name: The target, as it was given.
-        table: Its name in SQL.
+        parts: The parts of its name.
         reserved: Names that its columns cannot have, in lower case.
         fed: Those that they cannot have if it has a change data feed.
         has_path_values: Whether the values of partitions become parts of paths.
@@ -35,7 +37,33 @@ class Target(ABC):
     has_path_values = False
     session: Any
     name: str
-    table: str
+    parts: tuple[str, ...]
+
+    @property
+    def table(self) -> str:
+        """Its name in SQL."""
+        return quoted(*self.parts)
+
+    def other_kind(self) -> OptionError:
+        """The error if something else has its name."""
+        text = (
+            f"{self.name}: this name belongs to something that is not a table of the format, or "
+            "to a catalog that cannot have one: name another target, with its catalog"
+        )
+        return OptionError(text)
+
+    def trial(self) -> Target | None:
+        """A table like this one, which is dropped again. None if it could not be."""
+        found = copy.copy(self)
+        found.parts = (
+            *self.parts[:-1],
+            f"{self.parts[-1]}{_TRIAL}{uuid.uuid4().hex[:12]}",
+        )
+        return found
+
+    def drop(self) -> None:
+        """Drops it."""
+        self.session.sql(f"DROP TABLE IF EXISTS {self.table}")
 
     @abstractmethod
     def create(
@@ -211,6 +239,22 @@ def name_parts(name: str) -> tuple[str, ...]:
     )
 
 
+def full_parts(caller: Any, name: str) -> tuple[str, ...]:
+    """The parts of a table's name with its catalog, as USE of the caller's session completes it.
+
+    Clones of the session do not know its USE.
+    """
+    parts = name_parts(name)
+    settings = f"spark.sql.catalog.{parts[0]}"
+    if len(parts) > _NAMESPACED or (
+        len(parts) == _NAMESPACED and caller.conf.get(settings, None) is not None
+    ):
+        return parts
+    if len(parts) == 1 and (schema := caller.catalog.currentDatabase()):
+        parts = (*name_parts(schema), *parts)
+    return (caller.catalog.currentCatalog(), *parts)
+
+
 def condition_of(error: BaseException) -> str:
     """The error condition of Spark's exception, and its text."""
     condition = ""
@@ -272,6 +316,9 @@ def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
     return "\n".join(clauses)
 
 
+_TRIAL = "_walrow_trial_"
+#: The parts of a name with a schema, and without a catalog.
+_NAMESPACED = 2
 _PART = r"(?:`(?:[^`]|``)+`|[^.`]+)"
 #: Bits of a Bloom filter for each key: one of a hundred other rows passes it.
 _BITS = 10
