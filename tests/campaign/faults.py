@@ -102,6 +102,11 @@ FAULTS: tuple[Known, ...] = (
         '[["begin", 1, 4], ["attach"], ["insert", 0], ["back"], ["insert", 0], ["look"]]',
     ),
     Known(
+        "a partition that is published under its own name for a while",
+        '[["begin", 1, 4], ["create", 0, 0, 0], ["enter_schema", 0, 0, 1], ["insert", 3], '
+        '["detach", 0, 0, 0], ["insert", 0], ["back"], ["insert", 0], ["look"]]',
+    ),
+    Known(
         "a table that is in the publication for one TRUNCATE",
         '[["begin", 1, 2], ["create"], ["enter_publication"], ["truncate"], ["back"], '
         '["insert"], ["look"]]',

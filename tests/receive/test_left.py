@@ -349,6 +349,22 @@ def test_a_table_that_was_published_between_two_looks(
         world.state("c")
 
 
+def test_a_partition_that_was_detached_between_two_looks(world: World) -> None:
+    scope = "ALL TABLES WITH (publish_via_partition_root)"
+    leaf, bounds = "PARTITION c", "FOR VALUES FROM (0) TO (9)"
+    world.sql("CREATE TABLE r (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+    world.sql(f"CREATE TABLE c PARTITION OF r {bounds}")
+    world.sql(f"CREATE PUBLICATION p FOR {scope}")
+    world.take()
+    world.sql(f"ALTER TABLE r DETACH {leaf}", "INSERT INTO c VALUES (1)")
+    world.sql(f"ALTER TABLE r ATTACH {leaf} {bounds}", "INSERT INTO c VALUES (2)")
+    world.take()
+    with pytest.raises(walrow.errors.SchemaError, match="a partition of"):
+        world.state("c")
+    with pytest.raises(walrow.errors.LogError, match="partitions were attached"):
+        world.state("r")
+
+
 def test_a_table_that_came_and_went_between_two_looks(world: World) -> None:
     world.sql("CREATE PUBLICATION p FOR ALL TABLES")
     world.take()

@@ -654,7 +654,7 @@ BACK = [
         ],
         "partition_identity",
     ),
-    # Its rows were sent as those of the root.
+    # The server sent rows of t as rows of the root.
     (
         "TABLE t, root WITH (publish_via_partition_root)",
         [ROOT, TABLE],
@@ -767,6 +767,9 @@ RENAMES = [
             TABLE,
             "CREATE INDEX ON t (v)",
             "GRANT SELECT ON t, old TO PUBLIC",
+            "DROP ROLE IF EXISTS keeper",
+            "CREATE ROLE keeper",
+            "ALTER TABLE t OWNER TO keeper",
             "ALTER TABLE n ADD y int",
             "ALTER TABLE old ADD n int",
             DOMAIN_D,
@@ -791,7 +794,7 @@ def test_an_object_that_is_renamed_before_a_look_has_its_name(
         cases.append((["ALTER TABLE old RENAME TO older", NAMING], False))
     else:
         old.append(NAMING.replace(" n ", " first "))
-        # Of a known table, too.
+        # A known table may contain the name, too.
         cases.append(([TABLE, "ALTER TABLE t RENAME TO u"], True))
     for statements, expected in cases:
         for number, run in enumerate((HOW[0], in_one_transaction, in_a_savepoint)):

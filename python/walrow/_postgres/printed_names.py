@@ -17,7 +17,7 @@ def printed_names(
     if not types:
         return {}
     (found,) = records(conn, _NAMES, {"types": sorted(types)})
-    return {str(type_): dict(names) for type_, names in found.items()}
+    return {it: dict(found.get(it, {})) for it in types}
 
 
 def renamed_since(
@@ -26,7 +26,7 @@ def renamed_since(
     known: Mapping[str, Mapping[str, int]],
     young: Collection[int],
 ) -> set[str]:
-    """The OIDs of objects without a known name that may have had another one.
+    """The OIDs of objects that the last look did not name, and that may have been renamed since.
 
     Args:
         conn: A connection.
@@ -47,19 +47,22 @@ def renamed_since(
     return set(map(str, found["oids"]))
 
 
-# The creation writes the object's row and its entries in pg_depend with one command. A table has the
-# name of its row type, whose row most commands do not write. Without one, only the transactions tell.
+# The creation writes the object's row and its entries in pg_depend with one command, and OWNER TO
+# writes the owner's. A table has the name of its row type, whose row no other command writes. Nothing
+# shows it of an index, a sequence, a role, a schema or a database.
 _RENAMED = """
-WITH object (oid, catalog, object, xmin, cmin) AS (
-    SELECT c.oid, 'pg_type'::regclass, y.oid, y.xmin, y.cmin::text
+WITH object (oid, catalog, object, owned, xmin, cmin) AS (
+    SELECT c.oid, 'pg_type'::regclass, y.oid, c.oid, y.xmin, y.cmin::text
     FROM pg_class c JOIN pg_type y ON y.oid = c.reltype
-    UNION ALL SELECT oid, 'pg_class'::regclass, oid, xmin, NULL FROM pg_class WHERE reltype = 0
-    UNION ALL SELECT oid, 'pg_proc'::regclass, oid, xmin, cmin::text FROM pg_proc
-    UNION ALL SELECT oid, 'pg_operator'::regclass, oid, xmin, cmin::text FROM pg_operator
-    UNION ALL SELECT oid, 'pg_type'::regclass, oid, xmin, cmin::text FROM pg_type
-    UNION ALL SELECT oid, 'pg_ts_config'::regclass, oid, xmin, cmin::text FROM pg_ts_config
-    UNION ALL SELECT oid, 'pg_ts_dict'::regclass, oid, xmin, cmin::text FROM pg_ts_dict
-    UNION ALL SELECT oid, 'pg_collation'::regclass, oid, xmin, cmin::text FROM pg_collation
+    UNION ALL
+    SELECT y.oid, 'pg_type'::regclass, y.oid,
+        coalesce(nullif(e.typrelid, 0), e.oid, nullif(y.typrelid, 0), y.oid), y.xmin, y.cmin::text
+    FROM pg_type y LEFT JOIN pg_type e ON e.typarray = y.oid
+    UNION ALL SELECT oid, 'pg_proc'::regclass, oid, oid, xmin, cmin::text FROM pg_proc
+    UNION ALL SELECT oid, 'pg_operator'::regclass, oid, oid, xmin, cmin::text FROM pg_operator
+    UNION ALL SELECT oid, 'pg_ts_config'::regclass, oid, oid, xmin, cmin::text FROM pg_ts_config
+    UNION ALL SELECT oid, 'pg_ts_dict'::regclass, oid, oid, xmin, cmin::text FROM pg_ts_dict
+    UNION ALL SELECT oid, 'pg_collation'::regclass, oid, oid, xmin, cmin::text FROM pg_collation
 )
 SELECT jsonb_build_object('oids', coalesce(jsonb_agg(o.oid::bigint), '[]'))::text
 FROM object o
@@ -73,9 +76,15 @@ WHERE (o.oid = ANY (%(new)s::bigint[]) OR o.oid = ANY (%(old)s::bigint[]) AND ag
     ))
     AND NOT EXISTS (
         SELECT
-        FROM pg_depend d
-        WHERE d.classid = o.catalog AND d.objid = o.object AND d.xmin = o.xmin
-            AND d.cmin::text = coalesce(o.cmin, d.cmin::text)
+        FROM (
+            SELECT xmin, cmin::text FROM pg_depend
+            WHERE classid = o.catalog AND objid = o.object
+            UNION ALL
+            SELECT xmin, cmin::text FROM pg_shdepend
+            WHERE objid = o.owned AND deptype = 'o'
+                AND dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+        ) d
+        WHERE d.xmin = o.xmin AND d.cmin = o.cmin
     )
 """
 _NAMES = """

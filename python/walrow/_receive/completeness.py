@@ -183,10 +183,12 @@ class Completeness:
     def _gone(
         self, conn: psycopg.Connection[Any], *, oids: Collection[int]
     ) -> dict[int, Remains | None]:
-        """What the server has of tables that are not published, as they came after the last look."""
+        """Asks the server for the tables among these that it does not publish."""
         names = self._publications
         there = published.published_tables(conn, names, sized=False, oids=oids)
-        parts = {part.oid for it in there for part in it.parts}
+        # The next look sees the new roots.
+        new = [it for it in there if it.oid not in (self._record().tables or {})]
+        parts = {part.oid for it in new for part in it.parts}
         oids = {*oids} - parts - {it.oid for it in there}
         return published.remains_of(conn, oids)
 

@@ -579,12 +579,12 @@ def _was_inherited(before: Mapping[str, Any], table: PublishedTable) -> bool:
     return (
         bool(kept)
         and all(then[it.number] != it.changed for it in kept)
-        and before.get("stamp", "").split(" ")[0] != table.stamp.split(" ")[0]
+        and before.get("stamp", table.stamp).split(" ")[0] != table.stamp.split(" ")[0]
     )
 
 
 def _have_roots(look: Look, known: Mapping[int, Mapping[str, Any]]) -> bool:
-    """Whether changes of a partition are sent as those of its root."""
+    """Whether a publication sends changes of partitions as changes of the root."""
     places = [*(it["memberships"] for it in known.values())]
     places += [table.memberships for table in look.tables]
     return any('"pubviaroot": true' in it for each in places for _, it, _ in each)
