@@ -176,7 +176,7 @@ def test_an_altered_composite(server: EmbeddedServer, tmp_path: Path) -> None:
             )
             receive_all(dsn, log, "--create", "--snapshot", slot=slot)
             for mode in REFUSED:
-                assert apply("old", mode) == [{"x": 1}]
+                assert {"x": 1} in apply("old", mode)
             execute(dsn, "ALTER TYPE comp ADD ATTRIBUTE y int")
             receive_all(dsn, log, slot=slot)
             walrow.load("public.t", log=log, wait=False)
