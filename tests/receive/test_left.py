@@ -291,7 +291,7 @@ def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) 
         (back,) = [it for it in world.log.tables() if it.oid == oid]
         assert (back.left, {it.code for it in back.marks}) == (None, {Why.LEFT})
         with pytest.raises(walrow.errors.LogError, match="for a while"):
-            world.state("public.t", as_of=since)
+            world.state("public.t")
         world.load("public.t")
         assert world.state("public.t") == world.rows()["t"]
         world.sql("DROP TABLE t")
