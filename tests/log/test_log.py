@@ -112,6 +112,6 @@ def test_a_notebook_shows_tables_as_their_log() -> None:
         re.findall("<td>(.*?)</td>", row) for row in re.findall("<tr>(.+?)</tr>", shown)
     ]
     assert cells[1:] == [
-        ["public.t", "1", "69", "0", "", ""],
-        ["public.loaded", "1", "90", "1", "0/4800", ""],
+        ["public.t", "1", "69", "0", "", "", ""],
+        ["public.loaded", "1", "90", "1", "0/4800", "", ""],
     ]

@@ -104,6 +104,9 @@ class Call:
         mode = self.rules.mode
         if mode == "current":
             begins = [int(begin_of(self.log, self.table, self.end))]
+            if self.rules.deletes != "apply" and token is not None:
+                # A load leaves rows in the target. Their removed columns become NULL.
+                begins.insert(0, token.begin)
         elif start and not (mode == "history" and self.record.has_gap(start)):
             begins = [0 if token is None else token.begin]
         else:

@@ -208,6 +208,8 @@ class NetTable(NamedTuple):
             "metadata_prefix": PREFIX,
             "missing_table": "ignore",
             "_keys": self.keys,
+            # The net has the columns of versions before the load that the target begins with, too.
+            "columns": self.schema.names[: -len(NET_METADATA)],
             **self.options,
         }
 

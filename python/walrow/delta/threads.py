@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 from walrow._workers import answered, in_background
@@ -58,15 +59,11 @@ def call(
         # So that signals are seen.
         pass
     job = _Job(threading.Event(), threading.Event())
-
-    def run() -> T:
-        with without_panics() if commits else contextlib.nullcontext():
-            return _run(target, function, job)
-
     try:
-        answer = in_background("walrow-delta", run)
-        while not answered(answer, _TICK):
-            pass
+        with without_panics() if commits else contextlib.nullcontext():
+            answer = in_background("walrow-delta", partial(_run, target, function, job))
+            while not answered(answer, _TICK):
+                pass
     except BaseException as interruption:
         with _LOCK:
             job.stopped.set()
