@@ -334,7 +334,7 @@ class Log(OpenedLog):
                 tuple(tables.get(oid, ())),
                 last.get(oid, Lsn(0)),
                 loads.get(oid),
-                # A table that left has no load.
+                # A table that left cannot be loaded.
                 None if oid in record.left else needs_of(marks[oid]),
                 marks[oid],
                 f"{schema}.{name}",

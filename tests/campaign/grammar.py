@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Production(NamedTuple):
-    """Statements, and their undoing.
+    """Statements, and statements that undo them.
 
     Attributes:
         sql: Statements with slots.

@@ -28,7 +28,7 @@ class Case(NamedTuple):
     Attributes:
         table: Its columns.
         alter: The change.
-        old: The result of a target that has earlier rows, by mode: equal, or the text of a refusal.
+        old: The result for a target that has earlier rows, by mode: equal, or the text of a refusal.
         first: The values of the rows that it has before.
     """
 

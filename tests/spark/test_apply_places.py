@@ -110,7 +110,7 @@ def test_a_column_that_merge_uses_itself(
 
     one_row(source, *names, "_own")
     target = f"walrow.spark.targets.{lake.kind}.{lake.kind.title()}Target"
-    # Each name is as new to walrow.
+    # Now walrow does not list them.
     monkeypatch.setattr(f"{target}.reserved", frozenset())
     for name in names:
         with pytest.raises(SchemaError) as raised:

@@ -45,7 +45,7 @@ class Published(NamedTuple):
     owners: Mapping[tuple[str, str], list[Owner]] = MappingProxyType({})
     #: A position of the server after the last look at the tables.
     seen: Lsn = Lsn(0)
-    #: The facts of the event trigger. None if no look has asked for it.
+    #: The state of the event trigger. None if no look has asked for it.
     told: Hearing | None = None
 
     def parts(self) -> set[tuple[int, int]]:

@@ -97,7 +97,7 @@ class Moved(NamedTuple):
 
 
 class Hearing(NamedTuple):
-    """A receiver's facts of the event trigger and its messages."""
+    """A receiver's knowledge of the event trigger and its messages."""
 
     #: Messages of transactions before it were read.
     place: Lsn
