@@ -593,8 +593,12 @@ impl LogDirectory {
     }
 }
 
+/// The LSN of its commit, the transaction, whether it may belong to a rolled-back savepoint, and the
+/// content.
+type Told = (Lsn, u32, bool, Vec<u8>);
+
 /// See `LogDirectory::messages`.
-fn messages(log: &Log, prefix: &str, start: Lsn) -> Result<Vec<(Lsn, u32, bool, Vec<u8>)>, Error> {
+fn messages(log: &Log, prefix: &str, start: Lsn) -> Result<Vec<Told>, Error> {
     let mut plan = Plan::default();
     plan.start = start;
     let mut stream = log.read(&log.plan(&plan)?, start)?;
