@@ -279,7 +279,7 @@ class Log(OpenedLog):
         return Results(shown, "table")
 
     def _tables(self, record: Published) -> list[LogTable]:
-        """The tables, also those that are published and have no change yet."""
+        """The tables, also published tables without changes."""
         versions = self._log.versions()
         counts = [[0, 0, 0] for _ in versions]
         last: dict[int, Lsn] = {}
@@ -322,7 +322,7 @@ class Log(OpenedLog):
             if last.get(oid, Lsn(0)) <= max(record.position, record.seen):
                 pairs[oid] = record.pair_of(oid)
         for oid, left in record.left.items():
-            # One that was dropped is there as long as the log has changes of it.
+            # A dropped table is there as long as the log has changes of it.
             if left.ruling is Ruling.FORGOTTEN:
                 pairs.pop(oid, None)
             elif oid in pairs or left.needs_ruling:
@@ -334,7 +334,7 @@ class Log(OpenedLog):
                 tuple(tables.get(oid, ())),
                 last.get(oid, Lsn(0)),
                 loads.get(oid),
-                # One that left cannot be loaded.
+                # A table that left cannot be loaded.
                 None if oid in record.left else needs_of(marks[oid]),
                 marks[oid],
                 f"{schema}.{name}",
@@ -359,7 +359,7 @@ class Log(OpenedLog):
                 `LogTable.left`.
 
         Returns:
-            What is accepted now.
+            The marks or the reason accepted now.
 
         Raises:
             SchemaError: The log has no such table.
@@ -557,10 +557,10 @@ class Log(OpenedLog):
         >>> folder.cleanup()
 
         Args:
-            table: The table, as in `walrow.read`. A name means the last table that had it
+            table: The table, as in `walrow.read`. A name means the table that has it
                 at `end`.
-            start: The `checkpoint` that the target has, or only the LSN up to which it has all
-                changes. Default: the target is empty.
+            start: The target's `checkpoint`, or only the LSN where its changes end. Default: the
+                target is empty.
             end: Up to where it gets them: an LSN, a time, or such as `"-1h"`. Default: all of
                 the log.
             keys: The columns that identify a row in the target: unique, and never NULL.

@@ -47,15 +47,15 @@ class Day:
         publication: `named`, `all` or `schema`.
         whole: The OIDs of tables that were the server's at the last look.
         is_risky: Whether something has happened since that may need a load.
-        risky: The OIDs of tables to which something has happened since that may need a load.
+        risky: The OIDs of tables that an event since may have left in need of a load.
         renamed: The OIDs of tables whose columns got other names: older changes have the names of then.
         partitions: Each partition with its parent: at the last look, and now.
         blind: The OIDs of tables that had a partition between two looks only. Looks do not show that.
-        is_told: Whether the event trigger tells everything.
+        is_told: Whether the event trigger shows everything.
         born: The OIDs of tables that were published when they were created, since that look.
         focus: The table that the last statement was about.
-        undo: What undoes the last statements, the table and the values of its slots.
-        script: What was done, as SQL and comments.
+        undo: Statements that undo the last ones, the table and the values of its slots.
+        script: All steps, as SQL and comments.
         erased: For each OID, the columns and the values of `id` that were erased.
         archive: The order of all changes that the log ever had: LSN and seq.
         follower: The registered reader `r`.
@@ -197,7 +197,7 @@ class Day:
             how, statements = self._together
             self.sql("ROLLBACK")
             self._together = None
-            # What the trial has made is no longer there.
+            # The trial's partitions are no longer there.
             self.partitions = (self.partitions[0], self.partitions[0])
             if statements and not self.attempt(
                 *wrapped(how, statements, f"{self.slot}_{self.number()}")

@@ -63,7 +63,7 @@ def day_of(
     theme = draw.chance.choice(sorted(themes or [*THEMES, *GRAMMARS]))
     if theme in GRAMMARS:
         return draw.statements(theme)
-    # The user's copy has the rows from before the slot, so the log begins without a load.
+    # The user's copy has the rows that precede the slot, so the log begins without a load.
     first = Step(
         "begin",
         (

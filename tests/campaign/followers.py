@@ -48,10 +48,10 @@ def follow_table(day: Day, table: int, mode: int) -> None:
     try:
         rows = follower.rows(walrow.Log(day.log))
     except walrow.Error:
-        # Its user makes another one, as the message says.
+        # Its user makes a new follower, as the message says.
         del day.followers[key]
         return
-    # Changes are those of the stream, under the names of then. They are not refused because of a mark.
+    # Changes are the stream's, under the names of then. They are not refused because of a mark.
     is_like_stream = oid not in day.renamed and oid not in needed(walrow.Log(day.log))
     if rows is not None and (MODES[mode] != "changes" or is_like_stream):
         compare_with_server(day, oid, rows, what)
@@ -101,7 +101,7 @@ class Follower:
         if self.oid is None:
             self.oid = oid
         if self.oid != oid:
-            # As docs/net.md demands.
+            # docs/net.md demands it.
             text = "another table has the name"
             raise walrow.errors.SchemaError(text)
         with sqlite3.connect(self.path, isolation_level=None) as db:

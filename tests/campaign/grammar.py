@@ -1,7 +1,7 @@
 """A grammar of statements: each production is SQL whose slots are filled from the server's catalog.
 
 A production is a kind of step. Its numbers choose among what the catalog has, modulo its size. The first
-table is the one that the last statement was about: several statements then meet at one table.
+table is the last statement's: several statements then meet at one table.
 """
 
 # ruff: noqa: S608  (statements are put together here, for a server of the tests)
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Production(NamedTuple):
-    """Statements, and those that undo them.
+    """Statements, and statements that undo them.
 
     Attributes:
         sql: Statements with slots.
@@ -35,7 +35,7 @@ class Production(NamedTuple):
     is_birth: bool
 
 
-#: A production each line: its name, statements with slots, and what undoes them. What it risks
+#: A production each line: its name, statements with slots, and what undoes them. Its risk
 #: follows from the sign before: ! all tables, - none, + it makes a table.
 _LINES = """
 +create: CREATE TABLE {schema}.{name} (id int PRIMARY KEY, a int, b int, v text) <> DROP TABLE {table}
@@ -117,7 +117,7 @@ def _productions() -> Iterator[tuple[str, Production]]:
 
 PRODUCTIONS = dict(_productions())
 BIRTHS = [name for name in PRODUCTIONS if name.startswith("create")]
-#: What publishes a table with rows that were not sent, among others.
+#: Productions that may publish a table with rows that were not sent.
 ARRIVALS = [
     *("attach", "inherit", "move", "rename_table", "swap_names", "logged"),
     *("enter_publication", "enter_schema", "publish_all", "drop", "create_root"),
@@ -148,7 +148,7 @@ _OF_TABLE = f"{_FROM} WHERE c.oid = {{oid}}"
 _KEY = "pg_constraint k WHERE k.conrelid = {oid} AND k.contype = 'p'"
 _COLUMN = "FROM pg_attribute WHERE attrelid = {oid} AND attnum > 0 AND NOT attisdropped"
 _SCHEMAS = "FROM pg_namespace n WHERE n.nspname !~ '^(pg_|information_schema|walrow)'"
-#: What a slot may be: queries, of which a number chooses a row. {oid} is the table.
+#: The values of a slot: queries. A number chooses a row. {oid} is the table.
 _QUERIES = {
     "was": f"SELECT quote_ident(c.relname) {_OF_TABLE}",
     "home": f"SELECT quote_ident(n.nspname) {_OF_TABLE}",
@@ -386,7 +386,7 @@ _PARTITIONS = """
 SELECT i.inhrelid::bigint, i.inhparent::bigint FROM pg_inherits i
 JOIN pg_class c ON c.oid = i.inhparent AND c.relkind = 'p'
 """
-#: Its parents and children, also those of them. Values of the type regclass are names of all tables.
+#: All its relatives by inheritance. Values of the type regclass are names of all tables.
 _KIN = """
 WITH RECURSIVE kin (oid) AS (
     SELECT {oid}::oid
@@ -428,5 +428,5 @@ def together(day: Day, how: int) -> None:
 
 @step(is_harmless=True)
 def apart(day: Day) -> None:
-    """The next statements are transactions of their own."""
+    """Each of the next statements is a transaction."""
     day.end_together()

@@ -33,7 +33,7 @@ def published(day: Day) -> list[tuple[int, str, list[str], str | None]]:
 def server_rows(day: Day, name: str, columns: list[str], where: str | None) -> Rows:
     """The server's own rows, as text."""
     chosen = ", ".join(f'"{it}"::text' for it in columns)
-    # As in the stream: values of the type regclass have their schemas.
+    # Values of the type regclass have their schemas, as in the stream.
     day.sql("SET search_path = ''")
     found = day.sql(f"SELECT {chosen} FROM {name} WHERE {where or 'true'}")  # noqa: S608
     day.sql("SET search_path = public")
@@ -145,5 +145,5 @@ def _compare_net(
 
 
 def shown(rows: Iterable[Any]) -> str:
-    """Rows for a message, without what is long in them."""
+    """Rows for a message, with long values cut."""
     return re.sub(r"([^' ]{1,12}) ([^']{40,})'", r"\1 ...'", str(list(rows)))

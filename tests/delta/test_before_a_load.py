@@ -28,7 +28,7 @@ class Case(NamedTuple):
     Attributes:
         table: Its columns.
         alter: The change.
-        old: What becomes of a target that has earlier rows, by mode: equal, or the text of a refusal.
+        old: The result for a target that has earlier rows, by mode: equal, or the text of a refusal.
         first: The values of the rows that it has before.
     """
 
@@ -128,7 +128,7 @@ def test_targets_begin_with_a_load(
         middle = walrow.Log(source.path).end
         source.sql(*case.alter.split("; "), "UPDATE t SET id = id + 1")
         source.load("t")
-        # Loads and changes from before may have become one segment with later ones.
+        # Earlier loads and changes may have become one segment with later ones.
         for is_merged in (False, True):
             source.sql("UPDATE t SET id = id + 1")
             source.take()

@@ -34,7 +34,7 @@ def viewed(
 boolean = each(lambda value: "t" if value else "f")
 integer = each(str)
 lsn = each(format_lsn)
-#: As version 19 prints it.
+#: The form of version 19.
 lsn_19 = each(lambda lsn: f"{lsn >> 32:X}/{lsn & 0xFFFFFFFF:08X}")
 tid = each(lambda value: f"({value['block']},{value['offset']})")
 float4 = each(printing.float4)

@@ -774,7 +774,7 @@ def test_known_bugs_of_a_minor_version(
         ("server-bug", "warning")
     ] * bool(words)
     assert all((words or "") in it.text for it in found)
-    # An error that a bug explains says so, too.
+    # An error that a bug explains names it, too.
     hint = stream_error("XX000", "s", ("p",), version).hint or ""
     assert ("update to" in hint) == (version in {140_018, 170_005})
 

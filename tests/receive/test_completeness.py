@@ -269,7 +269,7 @@ def test_a_receiver_that_ends_says_which_tables_need_a_load(filled: Feed) -> Non
     filled.execute("ALTER TABLE item RENAME label TO remark")
     assert "public.item" in receive()
     assert "public.item" not in receive()
-    # What cannot be read is an error, and not taken for nothing.
+    # An unreadable record is an error, and not taken for empty.
     needed_file = filled.log / "_load-needed"
     needed_file.write_text("{", "utf-8")
     with pytest.raises(walrow.errors.LogError, match="what is published is damaged"):

@@ -43,7 +43,7 @@ class World:
             self._conn.execute(statement.encode())
 
     def take(self, **options: Any) -> None:
-        """Receives what is committed, and looks."""
+        """Receives all commits, and looks."""
         given: dict[str, Any] = {"publications": "p", "until": "now", "create": True}
         walrow.receive(self.dsn, log=self.path, slot=self._name, **(given | options))
         self.points.append((walrow.Lsn(end_of_wal(self.dsn)), self.rows()))
@@ -102,7 +102,7 @@ class Case(NamedTuple):
     """Statements before the log, and steps with a look after each.
 
     Attributes:
-        publication: What the publication is for.
+        publication: The publication's objects.
         before: The statements before the slot.
         steps: The steps.
         exact: The names whose rows at the end are known without a load.
@@ -274,7 +274,7 @@ def test_a_table_that_left_is_named_with_its_reason(world: World, why: Absence) 
             read("public.t")
     assert world.state("public.t", as_of=since) == tables["t"]
     if why is Absence.DROPPED:
-        # Its OID names its rows for good.
+        # Its OID names its rows forever.
         assert world.state(oid) == [{"id": 1, "v": "old"}]
     else:
         with pytest.raises(walrow.errors.LogError) as caught:
@@ -368,7 +368,7 @@ def test_a_partition_that_was_detached_between_two_looks(world: World) -> None:
 def test_a_table_that_came_and_went_between_two_looks(world: World) -> None:
     world.sql("CREATE PUBLICATION p FOR ALL TABLES")
     world.take()
-    # A receiver that looks at nothing, as it takes only what was committed.
+    # A receiver that looks at nothing, as it takes only earlier commits.
     world.sql("CREATE TABLE t (id int)", OLD.replace(", 'old'", ""), "DROP TABLE t")
     world.take()
     (table,) = world.log.tables()

@@ -102,7 +102,7 @@ def looks(server: EmbeddedServer) -> Iterator[Looks]:
         server.database("looks") as database,
         psycopg.connect(server.dsn_of(database), autocommit=True) as conn,
     ):
-        # As on all connections of walrow.
+        # All connections of walrow do this.
         conn.execute("SET jit = off")
         yield Looks(conn)
 
@@ -597,7 +597,7 @@ def test_the_rows_of_a_table(looks: Looks) -> None:
     looks.sql("RESET ROLE", "DROP OWNED BY narrow", "DROP ROLE narrow")
 
 
-#: What exists at the first look, statements that change and change back, and the code of the mark.
+#: Objects of the first look, statements that change and change back, and the code of the mark.
 BACK = [
     (
         "TABLES IN SCHEMA public",
@@ -865,8 +865,8 @@ def test_a_young_table_whose_generated_column_is_no_longer_one(looks: Looks) -> 
         assert (table["name"], code) == (table["name"], expected)
 
 
-#: A publication, what exists at the first look, and how a table comes that had rows before it was
-#: published as it is now.
+#: A publication, objects of the first look, and how a table comes that had rows before it was
+#: published like this.
 LATE = {
     "attached": (VIA_ROOT, [ROOT], [TABLE, ROW, ATTACH]),
     "attached of all": (ALL_VIA_ROOT, [ROOT], [TABLE, ROW, ATTACH]),
@@ -1005,7 +1005,7 @@ LATE = {
         ],
     ),
 }
-#: A publication, what exists at the first look, and how a table comes that is whole.
+#: A publication, objects of the first look, and how a table comes that is whole.
 WHOLE = {
     "created": ("ALL TABLES", [], [TABLE, ROW]),
     "with much": (

@@ -238,7 +238,7 @@ def test_definitions_in_the_log_are_compared_with_the_looks_around_them(
     ask = ONLY._replace(versions=versions)
     record = settled(record, {}, Lsn(100), Lsn(24), ask)
     assert (codes(record), record.compared) == (expected, 24)
-    # The next look compares what is later.
+    # The next look compares later versions.
     assert codes(settled(record, {}, Lsn(100), Lsn(24), ask)) == expected
     loaded = after_load(record, [wider], Lsn(30))
     assert codes(settled(loaded, {}, Lsn(100), Lsn(29), ask)) == []
@@ -374,7 +374,7 @@ def test_a_table_that_left_has_a_reason_until_it_comes_back() -> None:
     assert whys == {20: (Absence.DROPPED, 8), 30: (Absence.DROPPED, 4)}
     assert absent(record, [], None, {20, 30}) == set()
     assert set(gone(record, 32, logged=other).left) == {30}
-    # Until its load, it lacks what was not published.
+    # Until its load, it lacks unpublished changes.
     look = Look([TABLE], ["p"], Lsn(40), Lsn(40))
     back = after_look(record, look)
     assert (20 in back.left, codes(back)) == (False, ["left_publication"])
@@ -416,9 +416,9 @@ UNPUBLISHED = Left("public", "public.t", Absence.UNPUBLISHED, Lsn(16))
         ([logged(20, "public.t", 8), logged(40, "public.t", 12)], 20),
         # The other one was created after the look.
         ([logged(20, "public.t", 8), logged(40, "public.t", 32)], 40),
-        # Nothing says what was first: its change, or the look.
+        # The first is unknown: its change, or the look.
         ([logged(20, "public.t", 8), logged(40, "public.t", 20)], None),
-        # One that is published comes first, then one that is not.
+        # A published table comes first, then an unpublished one.
         ([logged(40, "public.t", 32, UNPUBLISHED), logged(20, "public.t", 8)], 20),
         ([logged(40, "public.t", 8, UNPUBLISHED)], 40),
         ([logged(40, "public.t", 8, DROPPED)], None),

@@ -48,7 +48,7 @@ REASONS = (
 )
 
 
-#: Partitions came, got rows and left between two looks: only the event trigger tells.
+#: Partitions came, got rows and left between two looks: only the event trigger shows it.
 UNSEEN = {
     "fkpart1.fk_part",
     "public.past_parted",

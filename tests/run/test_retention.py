@@ -81,7 +81,7 @@ def test_a_log_is_shorter_than_the_loads(shop: Shop) -> None:
             "apply", str(shop.log), "--table", f"sales.{table}", "--target", own
         )
         assert code == 0, said
-    # `walrow run` holds what they need.
+    # `walrow run` holds their segments.
     assert [it.name for it in log.readers()] == ["walrow run"]
     # New targets get new loads.
     text = shop.file.read_text().replace("delta:lake/", "delta:other/")
@@ -113,7 +113,7 @@ def test_targets_of_a_person(server: EmbeddedServer, tmp_path: Path) -> None:
             return walrow.Log(source.take().path)
 
         log = change()
-        # Without a target, somebody may build the tables yet.
+        # Without a target, a user may build the tables yet.
         assert {it.kind for it in change().retain(bytes=1).held} == {"load"}
         assert apply("one") == walrow.Log(source.path).end
         assert apply("two") == walrow.Log(source.path).end
@@ -125,7 +125,7 @@ def test_targets_of_a_person(server: EmbeddedServer, tmp_path: Path) -> None:
         assert hold.name.startswith("apply ")
         assert hold.name.endswith("target/two"[-20:])
         assert hold.name in (status_of(source.path).held or "")
-        # It reads what was kept for it, also without a change of its table.
+        # It reads the segments kept for it, also without a change of its table.
         assert apply("two") > hold.position
         apply("one")
         for reader in change().readers():

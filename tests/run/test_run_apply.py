@@ -728,7 +728,7 @@ def test_tables_that_left_hold_nothing_back(log: WrittenTables) -> None:
         "it was dropped (since 0/8)",
         "it became unlogged, so that no change of it is sent (since 0/8)",
     ]
-    # Their targets are unchanged, and are no targets that the file has lost.
+    # Their targets are unchanged, and the file has not lost them.
     assert len(rows(log, 2)) == 1
     assert all(it.in_file for it in recorded_in(log))
     found = status_of(log.path)

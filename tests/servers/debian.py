@@ -37,7 +37,7 @@ class DebianServer(EmbeddedServer):
         """Fetches the version if it is not there yet, makes a cluster and starts it.
 
         Raises:
-            ServerError: There is no such version, or it cannot be fetched.
+            ServerError: The version does not exist, or cannot be fetched.
         """
         super().__init__(
             major,
@@ -55,7 +55,7 @@ def debian_programs(major: int) -> Path:
     """Returns the directory of one major version's programs; fetches it the first time.
 
     Raises:
-        ServerError: There is no such version, or it cannot be fetched.
+        ServerError: The version does not exist, or cannot be fetched.
     """
     if major not in VERSIONS:
         msg = (

@@ -358,7 +358,7 @@ def _version_of(postgres: Path) -> str:
 
 
 def copy_tree(source: Path, target: Path) -> Path:
-    """Copies a directory into another one, so that everyone can read it and run its programs."""
+    """Copies a directory into another, so that everyone can read it and run its programs."""
     copied = target / source.name
     shutil.copytree(
         source,
@@ -366,7 +366,7 @@ def copy_tree(source: Path, target: Path) -> Path:
         symlinks=True,
         ignore=shutil.ignore_patterns("include", "pgxs", "pkgconfig", "*.a"),
     )
-    # What was unpacked under a strict umask is readable by its owner only.
+    # Files unpacked under a strict umask are readable by their owner only.
     for path in [target, *target.rglob("*")]:
         if not path.is_symlink():
             is_program = path.is_dir() or path.parent.name in {"bin", "real"}

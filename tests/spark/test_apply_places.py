@@ -1,4 +1,4 @@
-"""Where targets are: names that USE completes, other things that have their names, and trials."""
+"""Places of targets: names that USE completes, other things that have their names, and trials."""
 
 # ruff: noqa: S608  (the statements have only the test's own parts)
 
@@ -110,7 +110,7 @@ def test_a_column_that_merge_uses_itself(
 
     one_row(source, *names, "_own")
     target = f"walrow.spark.targets.{lake.kind}.{lake.kind.title()}Target"
-    # As if it were new in the format.
+    # Now walrow does not list them.
     monkeypatch.setattr(f"{target}.reserved", frozenset())
     for name in names:
         with pytest.raises(SchemaError) as raised:

@@ -130,7 +130,7 @@ class WrittenLog:
     def erase(self, **what: Any) -> None:
         """Erases rows or columns from the log, while nobody writes to it."""
         self.writer.close()
-        # A target may lack what is erased.
+        # A target may lack the erased changes.
         walrow.Log(self.path).erase("public.t", force=True, **what)
         self.writer = self._writer()
         self.writer.next_session()

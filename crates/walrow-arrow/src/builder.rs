@@ -93,8 +93,8 @@ impl DecoderBuilder {
 
     /// The columns of one table whose values identify a row.
     ///
-    /// Different keys stay different: a value that Arrow cannot hold is an error, whatever the policy, and
-    /// so is an Arrow type that rounds ([`SchemaError::KeyType`](crate::SchemaError)).
+    /// Different keys stay different: values that Arrow cannot hold are errors, whatever the policy, as
+    /// are Arrow types that round ([`SchemaError::KeyType`](crate::SchemaError)).
     #[must_use]
     pub fn with_keys(mut self, columns: impl Into<Arc<[String]>>) -> Self {
         self.options.keys = columns.into();

@@ -184,7 +184,7 @@ impl SchemaUnion {
         let relations = self.stream.assembler.relations().map(Arc::clone);
         let mut relations: Vec<_> = relations.collect();
         relations.sort_unstable_by_key(|relation| relation.version);
-        // The table may be described, but without rows. Relations from before the start are only
+        // The table may be described, but without rows. Relations before the start are only
         // known by name, if there are others.
         let is_whole = !self.options.start.is_valid() || self.versions.is_empty();
         let adds = is_whole && !self.stream.has_table;

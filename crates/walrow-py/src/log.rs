@@ -234,7 +234,7 @@ impl LogDirectory {
         Ok(LogFile::new(&log, &names, Segments::Here(stream)))
     }
 
-    /// The places in `versions` of those that a table's changes between two LSNs use, in their order.
+    /// The indices in `versions` that a table's changes between two LSNs use, in their order.
     /// Without changes in between, the last one before.
     fn versions_between(
         &self,
@@ -443,7 +443,7 @@ impl LogDirectory {
 
     /// The transactional logical messages with a prefix, of the transactions that end after an LSN.
     ///
-    /// Of each: the commit LSN and the ID of its transaction, whether it may belong to a savepoint
+    /// Each has the commit LSN and the ID of its transaction, whether it may belong to a savepoint
     /// that was rolled back, and its content.
     #[expect(clippy::type_complexity, reason = "plain data for Python")]
     fn messages<'py>(

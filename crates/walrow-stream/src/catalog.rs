@@ -22,7 +22,7 @@ use walrow_wire::Oid;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Catalog {
-    /// The server's major version, from 19 on: it prints `pg_lsn` in another form than before.
+    /// The server's major version if it is 19 or later, which prints `pg_lsn` in another form.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_version: Option<u32>,
     /// Types that are not built in.

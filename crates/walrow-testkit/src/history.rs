@@ -20,8 +20,8 @@ pub struct History {
     pub transactions: Vec<Transaction>,
     /// Whether Stream Abort comes with LSN and time.
     pub parallel: bool,
-    /// Whether a relation counts as described once the streamed transaction that used it is
-    /// prepared, as from version 19 on.
+    /// Whether a relation is described once the streamed transaction that used it is
+    /// prepared, as in version 19 and later.
     pub prepare_describes: bool,
     /// The number of frames between keepalives; 0 for no keepalives.
     pub keepalive_every: u8,

@@ -158,7 +158,7 @@ impl NetChanges {
         self.reader.at()
     }
 
-    /// What the target has after these changes. If it has a checkpoint, it is compared: the target may
+    /// The target's checkpoint after these changes. An earlier one is compared: the target may
     /// be of another log, of another table or with another key. It reads all changes first.
     ///
     /// # Errors

@@ -119,7 +119,7 @@ class LogTable(Result):
     left: Left | None = None
 
     def for_target(self, truncates: Truncates, start: Lsn) -> LogTable:
-        """The table with the marks that count for a target with this policy and position."""
+        """The table with the marks that concern a target with this policy and position."""
         if truncates == "apply":
             return self
         marks = unless_emptied(self.marks, start, self.loaded)

@@ -1,4 +1,4 @@
-"""Tables that left: what a log still has of them is what they were, and nothing more comes."""
+"""Tables that left: a log still has their earlier rows, and no more changes come."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Absence(StrEnum):
 
 
 class Ruling(StrEnum):
-    """What a user has decided about a table that left."""
+    """A user's decision about a table that left."""
 
     OPEN = "open"
     ACCEPTED = "accepted"
@@ -43,7 +43,7 @@ class Left(Result):
         name: Its name, as `schema.name`.
         why: The reason, as a code.
         since: Where the log ended when the table was still published. It left later.
-        ruling: What a user has decided.
+        ruling: The user's decision.
     """
 
     schema: str
@@ -71,7 +71,7 @@ class Left(Result):
         return f"{_WORDS[self.why]} (since {self.since})"
 
     def remedy(self, log: str) -> str:
-        """What a user can do: text for an error."""
+        """The user's choices: text for an error."""
         forget = shlex.join(["walrow", "log", "forget", log, self.name])
         accept = accept_command(log, self.name, self.why)
         return f"publish it again, or: {accept}; or: {forget}"
@@ -81,7 +81,7 @@ class Owner(NamedTuple):
     """A table that had a name, as the looks show it."""
 
     oid: int
-    #: The first position at which it certainly had the name.
+    #: The first position where it certainly had the name.
     first: Lsn
     #: The last one. None if it still has it.
     last: Lsn | None

@@ -169,6 +169,6 @@ def is_unsure(marks: Iterable[Mark]) -> bool:
     return codes == {Why.PUBLISHES} or bool(codes & LASTING)
 
 
-#: Codes of what is still so after a load.
+#: Codes of facts that a load does not end.
 LASTING = frozenset({Why.IDENTITY, Why.UNLOGGED})
 _KEPT = {Why.RENAMED, Why.RETURNED, Why.INHERITED, *LASTING}

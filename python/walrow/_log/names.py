@@ -88,7 +88,7 @@ def find_table(
 def owners(
     tables: Collection[LogTable], record: Published
 ) -> dict[tuple[str, str], LogTable]:
-    """The table of each schema and name at the end of a log, as far as it is known."""
+    """The table of each schema and name at the end of a log, if it is known."""
     known = {table.oid: table for table in tables}
     return {
         pair: known[oid]
@@ -158,7 +158,7 @@ def _one(name: TableName, owners: Mapping[_Pair, Collection[int]]) -> int | None
 def owners_at(
     log: OpenedLog, record: Published, name: TableName, at: Lsn
 ) -> dict[tuple[str, str], set[int]]:
-    """The OIDs of the tables that had a name at an LSN: two if the look before does not tell them apart."""
+    """The OIDs of the tables that had a name at an LSN: two if the look before does not separate them."""
     changed = _changed_until(log, name, at)
     found = {pair: {oid} for pair, oid in changed.items()}
     for pair, owners in record.owners.items():

@@ -53,7 +53,7 @@ def _ruling(oid: int, left: Left, accepted: Collection[_Key]) -> Ruling:
 
 
 def _key(oid: int, left: Left, code: Absence | Ruling) -> _Key:
-    """What identifies a decision about a table that left."""
+    """The identity of a decision about a table that left."""
     return (oid, None, code.value, str(left.since))
 
 

@@ -86,7 +86,7 @@ def net_of(
         raise span.pruned(directory.start)
     begin = begin_of(log, found, last)
     if begin >= first and rules.deletes == "ignore":
-        # This load adds rows to those that the target has.
+        # This load adds rows to the target's rows.
         begin = begin_of(log, found, first)
     key = keys_of(log, between(log, found, begin, last), keys)
     unchosen = [name for name in _names(found) if not _is_chosen(name, found, options)]
@@ -221,7 +221,7 @@ def _before(
     if not start or isinstance(table, int):
         return None
     oids = set().union(*owners_at(log, record, table, start).values()) or {found.oid}
-    # If it may have been another one, the target may have the rows of that.
+    # If the name may have meant another table, the target may have its rows.
     return found.oid if oids == {found.oid} else min(oids - {found.oid})
 
 

@@ -20,7 +20,7 @@ def problems(
 ) -> Iterator[tuple[ApplyError, str]]:
     """The errors, with their reasons, of a table whose rows the log does not give at an LSN.
 
-    A target that begins at `start`, after 0/0, has the rows from before the log.
+    A target that begins at `start`, after 0/0, has the rows that precede the log.
     """
     name = table.name
     if (left := table.left) is not None and left.holds_at(end, log_end):

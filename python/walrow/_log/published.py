@@ -21,7 +21,7 @@ class Published(NamedTuple):
     tables: dict[int, dict[str, Any]] | None
     #: Where the log ended.
     position: Lsn
-    #: Of the stream. None if the record does not have them.
+    #: The stream's publications. None if the record lacks them.
     publications: Sequence[str] | None = None
     #: When tables were not whole.
     marks: Mapping[int, list[Mark]] = MappingProxyType({})
@@ -31,7 +31,7 @@ class Published(NamedTuple):
     new_files: Mapping[int, NewFiles] = MappingProxyType({})
     #: Tables that are not whole: a TRUNCATE after this LSN makes them whole.
     noticed: Mapping[int, Lsn] = MappingProxyType({})
-    #: The LSN up to which looks have checked the definitions in the log.
+    #: Looks have checked the definitions in the log up to this LSN.
     compared: Lsn | None = None
     #: The hashes of names that values contain, by type and OID: see `printed_names`.
     names: Mapping[str, Mapping[str, int]] = MappingProxyType({})
@@ -45,7 +45,7 @@ class Published(NamedTuple):
     owners: Mapping[tuple[str, str], list[Owner]] = MappingProxyType({})
     #: A position of the server after the last look at the tables.
     seen: Lsn = Lsn(0)
-    #: What is known of the event trigger. None if no look has asked for it.
+    #: The state of the event trigger. None if no look has asked for it.
     told: Hearing | None = None
 
     def parts(self) -> set[tuple[int, int]]:

@@ -90,14 +90,14 @@ class Moved(NamedTuple):
     seen: Lsn
     #: The table at the look before. None if it was not published.
     was: dict[str, Any] | None
-    #: Whether only messages can tell that a publication has not published less meanwhile.
+    #: Whether only messages can show that a publication has not published less meanwhile.
     asks: bool = False
     #: Whether a message was about it.
     is_told: bool = False
 
 
 class Hearing(NamedTuple):
-    """What a receiver knows of the event trigger, and of its messages."""
+    """A receiver's knowledge of the event trigger and its messages."""
 
     #: Messages of transactions before it were read.
     place: Lsn
@@ -110,12 +110,12 @@ class Hearing(NamedTuple):
     trigger: str | None
     #: The sum of the stamps of all tables that were not published then.
     others: int
-    #: What has moved, by OID. 0 stands for each table that is not published.
+    #: The moved tables, by OID. 0 means each table that is not published.
     moved: dict[int, Moved]
 
 
 def told_by(content: bytes) -> Told | None:
-    """Reads a message. None if it says nothing that is known, or is no such message."""
+    """Reads a message. None if it is not of the event trigger, or unknown."""
     try:
         found = json.loads(content)
         for kind in get_args(Told):

@@ -19,7 +19,7 @@ def ddl_trigger(*, drop: bool = False) -> str:
 
     The trigger writes a logical message into the transaction, so it comes at its place in
     the stream. Its prefix is `walrow.ddl`. A receiver that finds the trigger asks for these messages: they
-    show what was changed and changed back between two looks at the catalog.
+    show changes that were undone between two looks at the catalog.
 
     The content is JSON. For a table: `command`, `schema`, `table`, `oid`, and `columns` with `number`, `name`,
     `type` and `type_modifier` of each; `is_partitioned`; `roots`, its ancestors as a partition, and `parts`, what inherits
@@ -48,7 +48,7 @@ def ddl_trigger(*, drop: bool = False) -> str:
 
 
 class Absent(NamedTuple):
-    """There is no event trigger."""
+    """The server lacks the trigger."""
 
 
 class Broken(NamedTuple):

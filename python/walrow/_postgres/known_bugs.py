@@ -12,7 +12,7 @@ class KnownBug(NamedTuple):
     Attributes:
         affected: The first and the last affected minor version, by the major version. The next
             minor version has it fixed.
-        text: What the server does.
+        text: The bug's effect.
         identity: The replica identity of the tables that it concerns. None: all slots.
         sqlstate: The error that it ends the stream with. None if it sends wrong rows.
     """
@@ -24,7 +24,7 @@ class KnownBug(NamedTuple):
 
     @property
     def versions(self) -> str:
-        """The affected versions, and in brackets those that have it fixed."""
+        """The affected versions, and in brackets the fixed versions."""
         return ", ".join(
             f"{major}.{first}{f' to {major}.{last}' if last > first else ''} ({major}.{last + 1})"
             for major, (first, last) in sorted(self.affected.items())

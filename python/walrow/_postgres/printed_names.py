@@ -31,8 +31,8 @@ def renamed_since(
     Args:
         conn: A connection.
         printed: The names that values have now.
-        known: The names at the last look. For a type without names, only what was renamed since
-            the creation of a young table counts.
+        known: The names at the last look. For a type without names, only renames since
+            the creation of a young table count.
         young: The OIDs of the young tables.
     """
     came = {

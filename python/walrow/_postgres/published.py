@@ -45,7 +45,7 @@ class PublishedTable(NamedTuple):
     identity: str
     #: The published ones, in attribute order.
     columns: list[PublishedColumn]
-    #: As SQL: a row that one of them accepts is published. Empty without a filter.
+    #: SQL conditions: a published row satisfies one of them. Empty without a filter.
     filters: list[str]
     #: Its partitions, or itself.
     parts: list[TablePart]
@@ -75,7 +75,7 @@ class PublishedTable(NamedTuple):
 
 
 class Remains(NamedTuple):
-    """What the server has of a table that is not published."""
+    """The catalog's facts about a table that is not published."""
 
     schema: str
     #: `pg_class.relpersistence`.
@@ -127,7 +127,7 @@ class TablePart(NamedTuple):
     pages: int
     #: Its old rows lack values that its root's identity has.
     lacks_identity: bool
-    #: Of a part that the last look did not see.
+    #: Known only if the last look did not see it.
     birth: Birth = UNKNOWN
 
 
@@ -177,7 +177,7 @@ def published_tables(
 def remains_of(
     conn: psycopg.Connection[Any], oids: Collection[int]
 ) -> dict[int, Remains | None]:
-    """What the server has of tables. None for one that does not exist."""
+    """The catalog's facts about tables. None for one that does not exist."""
     found = records(conn, _REMAINS, {"oids": list(oids)}) if oids else []
     there = {it.pop("oid"): Remains(**it) for it in found}
     return {oid: there.get(oid) for oid in oids}
@@ -218,9 +218,9 @@ class Stamps(NamedTuple):
     not move them.
     """
 
-    #: Of what concerns several tables.
+    #: The digest of facts about several tables.
     general: int
-    #: Of all tables of the database, also unpublished ones, by OID.
+    #: The digests of all tables of the database, also unpublished ones, by OID.
     tables: dict[int, int]
 
     def moved(self, before: Stamps) -> set[int] | None:
@@ -289,7 +289,7 @@ _SCHEMA_STAMP = """
     SELECT 0, hash_record_extended(ROW(s.oid, s.pnpubid, s.pnnspid, s.xmin::text), 11)
     FROM pg_publication_namespace s
 """
-# Temporary tables are never published, and come and go. What concerns several tables has the OID 0.
+# Temporary tables are never published, and come and go. Facts about several tables have the OID 0.
 _STAMP = """
 WITH relation AS MATERIALIZED (
     SELECT c.oid, CASE c.relkind WHEN 'c' THEN 0::oid ELSE c.oid END AS place, c.relkind,

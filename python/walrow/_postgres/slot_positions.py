@@ -123,7 +123,7 @@ WHERE p.database = current_database() AND EXISTS (
 )
 ORDER BY p.prepared, p.gid
 """
-# A standby has none.
+# NULL on a standby.
 _FLUSHED = """
 SELECT CASE WHEN NOT pg_catalog.pg_is_in_recovery()
     THEN pg_catalog.pg_current_wal_flush_lsn() - '0/0' END

@@ -24,7 +24,7 @@ class Look(NamedTuple):
     seen: Lsn
     #: The OIDs of the tables that may differ from the last look. None: all.
     moved: Collection[int] | None = None
-    #: What the server has of the tables that it does not publish now. None if one does not exist.
+    #: The catalog's facts about tables that are unpublished now. None if one does not exist.
     remains: Mapping[int, Remains | None] = MappingProxyType({})
     #: The schema, the name and the end of the last change of each table in the log.
     logged: Mapping[int, tuple[str, str, Lsn]] = MappingProxyType({})

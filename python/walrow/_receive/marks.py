@@ -83,7 +83,7 @@ def after_look(before: Published, look: Look) -> Published:
     marks, young, files = dict(before.marks), dict(before.young), dict(before.new_files)
     known_tables = before.tables or {}
     asking = set()
-    # An earlier record does not say when its marks were made: before this look.
+    # An earlier record lacks the LSNs of its marks: they precede this look.
     noticed = {**dict.fromkeys(_open(marks), look.seen), **before.noticed}
     left = _left(before, look)
     for table in look.tables:
@@ -151,7 +151,7 @@ def _birth_reasons(table: PublishedTable, came: YoungTable) -> Iterator[Reason]:
 
 
 def _left(before: Published, look: Look) -> dict[int, Left]:
-    """The tables that left, after a look. One that was dropped is kept as long as the log has it."""
+    """The tables that left, after a look. A dropped one is kept as long as the log has it."""
     left = {
         oid: it
         for oid, it in before.left.items()

@@ -93,7 +93,7 @@ def covers(told: Hearing | None, look: Look) -> bool:
 
 
 def first_place(told: Hearing) -> Lsn:
-    """The LSN from which on messages are read."""
+    """The LSN where the messages to read begin."""
     return min([told.place, *(each.since for each in told.moved.values() if each.asks)])
 
 

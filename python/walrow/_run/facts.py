@@ -50,7 +50,7 @@ def facts_of(
         LogError: The log is damaged.
     """
     record = log._record()
-    # A name means the table that has it now. The next look says what is not known.
+    # A name means the table that has it now. The next look finds the rest.
     tables = [*owners(log._tables(record), record).values()]
     now = {it.oid: it for it in more}
     found = [it for it in tables if it.oid not in now]

@@ -123,7 +123,7 @@ class Writer(NamedTuple):
                 for batch in rows:
                     yield self._whole(batch, stopped)
             except GeneratorExit:
-                # deltalake raises the error for which it closes the rows.
+                # deltalake closes the rows, and then raises its error.
                 raise
             except BaseException as error:
                 # deltalake would make a text of it.

@@ -212,13 +212,13 @@ pub enum ErrorKind {
         /// The LSN where the last changes of the other table end, at the latest.
         lsn: Lsn,
     },
-    /// The target has other rows than those that the net changes are for.
+    /// The net changes do not fit the target's rows.
     OtherTarget {
         /// The part of its checkpoint that differs, as `"key"`.
         what: &'static str,
-        /// What its checkpoint has.
+        /// The checkpoint's value.
         target: String,
-        /// What the log has.
+        /// The log's value.
         log: String,
     },
     /// The text is not a [`NetCheckpoint`](crate::NetCheckpoint).

@@ -77,7 +77,7 @@ impl Log {
                 tables.for_each(|it| note(it.version, it.last));
                 continue;
             }
-            // The index does not say where each version begins.
+            // The index lacks the places where versions begin.
             let is_wanted = |it: &Relation| it.oid == oid;
             let at_end = Some(End::Lsn(end));
             self.visit(chain, at_end, &is_wanted, &mut |transaction, changed| {

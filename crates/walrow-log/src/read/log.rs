@@ -178,7 +178,7 @@ impl Log {
 
     /// The names of segments that together have each relation version of the wanted tables, as
     /// transactions after an LSN use it: types may have other definitions before. Without such
-    /// transactions, those before.
+    /// transactions, the earlier versions.
     pub fn examples(&self, wants: &dyn Fn(&TableVersion) -> bool, after: Lsn) -> Vec<SegmentName> {
         let wanted = self.index.versions.iter().map(|version| wants(version));
         let mut missing: Vec<bool> = wanted.collect();

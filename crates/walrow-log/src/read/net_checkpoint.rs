@@ -1,4 +1,4 @@
-//! What a target has of a table: stored with its rows, and compared before the next ones.
+//! The state of a target: stored with its rows, and compared before the next rows.
 
 use crate::error::{Error, ErrorKind};
 use serde::{Deserialize, Serialize};
@@ -7,8 +7,8 @@ use std::str::FromStr;
 use walrow_stream::fact::Source;
 use walrow_wire::{Lsn, Oid};
 
-/// What a target has of a table: where the changes come from, the table, its key, and the LSN up to
-/// which it has all changes. Its text is stored in the target's transaction that writes the rows.
+/// The state of a target: where its changes come from, the table, its key, and the end of its
+/// changes. Its text is stored in the target's transaction that writes the rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NetCheckpoint {
     source: Source,
@@ -19,7 +19,7 @@ pub struct NetCheckpoint {
 }
 
 impl NetCheckpoint {
-    /// What a target has that is at an LSN of a log.
+    /// The checkpoint of a target whose changes end at an LSN.
     pub fn new(source: &Source, oid: Oid, keys: Vec<String>, end: Lsn) -> Self {
         let mut own = Source::default();
         own.system_identifier.clone_from(&source.system_identifier);
@@ -33,16 +33,16 @@ impl NetCheckpoint {
         }
     }
 
-    /// The LSN up to which the target has all changes: the next start.
+    /// The end of the target's changes: the next start.
     pub fn end(&self) -> Lsn {
         self.end.parse().unwrap_or(Lsn::INVALID)
     }
 
-    /// Compares what a target has with what it is to get next.
+    /// Compares a target's checkpoint with the next one.
     ///
     /// # Errors
-    /// [`ErrorKind::OtherTarget`] if the source differs, or unless `clears` says that all rows of the
-    /// target are removed, the table or its key.
+    /// [`ErrorKind::OtherTarget`] if the source differs, or the table or its key, unless `clears`:
+    /// then all rows of the target are removed.
     pub fn check(&self, next: &Self, clears: bool) -> Result<(), Error> {
         let other = |what, target: String, log: String| {
             Err(Error::new("", ErrorKind::OtherTarget { what, target, log }))

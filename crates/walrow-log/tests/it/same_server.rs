@@ -145,7 +145,7 @@ fn fate() -> impl Strategy<Value = Fate> {
     ]
 }
 
-/// What a log has after two sessions of a server that writes messages with two prefixes.
+/// A log's contents after two sessions of a server that writes messages with two prefixes.
 fn of_messages(all_are_sent: bool) -> (Vec<(u64, Option<Lsn>)>, Vec<String>) {
     let store = Memory::default();
     let mut found = Vec::new();
@@ -182,7 +182,7 @@ fn of_messages(all_are_sent: bool) -> (Vec<(u64, Option<Lsn>)>, Vec<String>) {
     let (mut lines, mut chunk) = (Vec::new(), Vec::new());
     while stream.read(&mut chunk).unwrap() {
         let found = contents([&*chunk], true).lines.into_iter();
-        // The messages' own LSNs depend on what comes before them.
+        // The messages' own LSNs depend on the messages before.
         lines.extend(found.map(|line| match line.split_once(", transactional") {
             Some((_, rest)) => rest.to_owned(),
             None => line,

@@ -23,7 +23,7 @@ pub(super) struct Versions {
 #[derive(Debug)]
 enum Stored {
     Distinct(Shape),
-    /// Rows of this version become rows of the last version in the same way as those of an earlier one.
+    /// Rows of this version become rows of the last version as the rows of an earlier one do.
     SameAs(usize),
 }
 
@@ -279,7 +279,7 @@ mod tests {
             let cells = cells.get(..2 + usize::from(version % 2 == 1)).unwrap();
             let (cells, mut out) = (encoded(cells), Vec::new());
             let row = versions.project(version, &cells, Cell::Null, &mut out);
-            // Only the last version with a third column has the one that is left.
+            // Only the last version with a third column has the remaining one.
             let last = if version == 1_999 { three } else { Cell::Null };
             assert_eq!(row.unwrap().bytes(), encoded(&[last, one]), "{version}");
         }

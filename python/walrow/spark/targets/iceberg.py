@@ -46,7 +46,7 @@ class IcebergTarget(Target):
     """An Iceberg table, by its name with its catalog."""
 
     conflicts = f"{_STALE}|AlreadyExistsException|TABLE_OR_VIEW_ALREADY_EXISTS"
-    # Its metadata columns, and those that Spark's MERGE adds to rows: with such a name, a table can be
+    # Its metadata columns, and columns that Spark's MERGE adds to rows: with such a name, a table can be
     # created, and its MERGE fails, or gives the column other values.
     reserved = frozenset(
         {
