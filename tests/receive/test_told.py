@@ -554,3 +554,10 @@ def test_a_streamed_transaction_comes_before_its_commit(database: Database) -> N
     batches = walrow.read(database.log, table="walrow.messages")
     rows = [row for it in batches for row in _rows(it)]
     assert any(row["undecidable"] for row in rows)
+
+
+def test_an_earlier_truncate_does_not_end_a_mark_of_a_message() -> None:
+    record = looked(TABLE, ALTERED)._replace(noticed={20: Lsn(9)})
+    after, _ = after_messages(record, Heard(told(RENAMED), Lsn(24)))
+    assert [mark.since for mark in after.marks[20]] == [Lsn(20)]
+    assert after.noticed[20] == Lsn(21)

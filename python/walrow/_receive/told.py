@@ -108,7 +108,7 @@ def after_messages(record: Published, heard: Heard) -> tuple[Published, list[int
 
     def mark(oid: int, reason: Reason, since: Lsn, seen: Lsn) -> None:
         marks[oid] = marked(marks.get(oid, ()), [reason], since)
-        noticed.setdefault(oid, seen)
+        noticed[oid] = max(noticed.get(oid, Lsn(0)), seen)
 
     for message in heard.messages:
         if not told.place <= message.lsn < end:
