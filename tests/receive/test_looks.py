@@ -429,6 +429,18 @@ def test_partitions_that_leave_and_come_back(looks: Looks) -> None:
     assert looks.codes() == {"public.root": ["partitions"]}
 
 
+def test_a_column_that_has_the_row_type_of_another_table(looks: Looks) -> None:
+    looks.sql(
+        "CREATE TABLE a (x int, z int)",
+        "CREATE TABLE t (id int PRIMARY KEY, v a, more a[])",
+        "INSERT INTO t VALUES (1, (1, 2), NULL)",
+        "CREATE PUBLICATION looks FOR TABLE t",
+    )
+    looks.begin()
+    looks.sql("ALTER TABLE a ADD COLUMN y int")
+    assert looks.codes() == {"public.t": ["type_altered"]}
+
+
 @pytest.mark.parametrize("scope", ["ALL TABLES", "TABLE {}"])
 def test_a_look_where_nothing_changed_is_cheap(looks: Looks, scope: str) -> None:
     names = [f"t{number}" for number in range(1000)]

@@ -332,6 +332,18 @@ fact (oid, stamp) AS (
     FROM pg_publication_rel r
     {schema_stamp}
     UNION ALL
+    -- Columns have the row types of other tables.
+    SELECT 0, hash_record_extended(ROW(
+        a.attrelid, a.attnum, a.xmin::text, a.attname, a.atttypid, a.attisdropped), 12)
+    FROM pg_type y
+    JOIN relation r ON r.oid = y.typrelid AND r.relkind <> 'c'
+    JOIN pg_attribute a ON a.attrelid = r.oid AND a.attnum > 0
+    WHERE EXISTS (
+        SELECT FROM pg_depend d
+        WHERE d.refclassid = 'pg_type'::regclass AND d.refobjid IN (y.oid, y.typarray)
+            AND d.classid = 'pg_class'::regclass AND d.objsubid > 0
+    )
+    UNION ALL
     SELECT 0, hash_record_extended(ROW(i.inhrelid, i.inhparent, i.xmin::text), 7)
     FROM pg_inherits i
     UNION ALL
