@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 import type_cases
-import types_page
 import walrow
+
+types_page = pytest.importorskip("types_page", exc_type=ImportError)
 
 _RANGE = "struct<lower: {0}, upper: {0}, lower_inc: bool, upper_inc: bool, empty: bool>"
 #: A PostgreSQL type, an Arrow type, and whether two values may be one there.
