@@ -64,11 +64,7 @@ def decide(log: Path, oid: int, ruling: Ruling, now: dt.datetime) -> None:
         LogError: A record is damaged, or cannot be written.
         OSError: The directory cannot be opened.
     """
-    objects = LogObjects(log)
-
-    def read(name: str) -> bytes:
-        return objects.read(name)[0]
-
+    objects, read = _opened(log)
     with objects.lock():
         left = read_record(read).left.get(oid)
         if left is not None:
@@ -87,11 +83,7 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
         LogError: A record is damaged, or cannot be written.
         OSError: The directory cannot be opened.
     """
-    objects = LogObjects(log)
-
-    def read(name: str) -> bytes:
-        return objects.read(name)[0]
-
+    objects, read = _opened(log)
     with objects.lock():
         marks = read_record(read).marks.get(oid, [])
         new = {
@@ -101,6 +93,11 @@ def accept(log: Path, oid: int, code: str, now: dt.datetime) -> list[Mark]:
         }
         _write_accepted(objects, _read_accepted(read) | dict.fromkeys(new, now))
     return list(new.values())
+
+
+def _opened(log: Path) -> tuple[LogObjects, Callable[[str], bytes]]:
+    objects = LogObjects(log)
+    return objects, lambda name: objects.read(name)[0]
 
 
 def _write_accepted(objects: LogObjects, found: Mapping[_Key, dt.datetime]) -> None:

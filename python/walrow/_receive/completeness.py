@@ -10,7 +10,7 @@ import contextlib
 import shlex
 import threading
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Future
 from functools import cache, partial
 from pathlib import Path
@@ -277,10 +277,12 @@ class Completeness:
         with self._lock:
             if generation != self._generation:
                 return False
-            after = after_names(self._record(), printed, renamed, came)
-            self._take(look, log, ends, after)
+            last = self._record()
+            named = after_names(last, printed, renamed, came)
+            after = self._taken(named, look, log, ends)
+            self._store(last, after)
             self._stamps = stamps
-        self._request_empty(conn)
+        self._request_empty(conn, after.marks)
         return True
 
     @property
@@ -293,9 +295,11 @@ class Completeness:
         self._trigger = found
         self._tell_trigger(not isinstance(found, Absent))
 
-    def _request_empty(self, conn: psycopg.Connection[Any]) -> None:
+    def _request_empty(
+        self, conn: psycopg.Connection[Any], marks: Mapping[int, Sequence[Mark]]
+    ) -> None:
         """Requests loads of the tables that need one and are empty: no row is copied."""
-        asked, marks = self._asked, self._record().marks
+        asked = self._asked
         self._asked = {
             oid: [it for it in each if it.is_open and it.code.needs_load]
             for oid, each in marks.items()
@@ -317,14 +321,10 @@ class Completeness:
         if empty := [it.name for it in new if it.oid not in filled]:
             request(self._log, empty)
 
-    def _take(
-        self,
-        look: Look | None,
-        log: Log | None,
-        ends: LogEnds,
-        named: Published,
-    ) -> None:
-        before, after = self._record(), named._replace(last=ends.last)
+    def _taken(
+        self, named: Published, look: Look | None, log: Log | None, ends: LogEnds
+    ) -> Published:
+        after = named._replace(last=ends.last)
         if look is None:
             told = after.told and unmoved(after.told, ends.durable, self._stamp)
             after = after._replace(position=ends.durable, told=told)
@@ -333,8 +333,8 @@ class Completeness:
             self._look = look if self._look is None else look.joined(self._look)
         if log is not None:
             with contextlib.suppress(Error, OSError):
-                after = self._settled(after, log, ends, is_last=False)
-        self._store(before, after)
+                return self._settled(after, log, ends, is_last=False)
+        return after
 
     def _settled(
         self, record: Published, log: Log, ends: LogEnds, *, is_last: bool

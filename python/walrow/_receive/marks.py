@@ -567,13 +567,15 @@ def _may_be_exact(
     return then == now and covers(before.told, look)
 
 
+def _changed(before: Mapping[str, Any]) -> dict[int, Any]:
+    """What wrote the catalog's row of each column last. An earlier record does not say it."""
+    numbers = (number for number, *_ in before["columns"])
+    return dict(zip(numbers, before.get("changed", ()), strict=False))
+
+
 def _was_inherited(before: Mapping[str, Any], table: PublishedTable) -> bool:
     """Whether it may have been a partition: ATTACH and DETACH write the rows of all columns."""
-    then = dict(
-        zip(
-            (it[0] for it in before["columns"]), before.get("changed", ()), strict=False
-        )
-    )
+    then = _changed(before)
     kept = [it for it in table.columns if it.number in then]
     # They also write the row of the table, which is the first of the stamp.
     return (
@@ -623,8 +625,7 @@ def _keeps_values(before: Mapping[str, Any], table: PublishedTable) -> bool:
         place.split(" ", 4)[1::3] == ["table", ""] and "t" in operations
         for place, _, operations in then & set(table.memberships)
     )
-    numbers = [number for number, *_ in before["columns"]]
-    changed = dict(zip(numbers, before.get("changed", ()), strict=False))
+    changed = _changed(before)
     return (
         is_named
         and [part.oid for part in table.parts] == [table.oid]
