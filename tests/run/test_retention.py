@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,8 +16,7 @@ from servers import EmbeddedServer
 pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake")
 
 from servers.live_log import history
-from servers.receiving import drop_if_there
-from servers.shop import Shop
+from servers.shop import Shop, opened_shop
 from walrow._run.status import status_of
 from walrow.errors import LogError
 
@@ -27,22 +25,16 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(240)]
 
 @pytest.fixture
 def shop(server: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
-    with server.database("run") as name:
-        dsn = server.dsn_of(name)
-        slot = f"run_{time.monotonic_ns()}"
-        made = Shop(dsn, tmp_path, slot)
-        made.sql(
-            "CREATE SCHEMA sales",
-            "CREATE TABLE sales.orders (id int PRIMARY KEY, n int)",
-            "CREATE TABLE sales.countries (id int PRIMARY KEY, n text)",
-            "INSERT INTO sales.orders SELECT g, g FROM generate_series(1, 50) g",
-            "INSERT INTO sales.countries "
-            "SELECT g, string_agg(md5(g * h::text::int || ''), '') "
-            "FROM generate_series(1, 500) g, generate_series(1, 8) h GROUP BY g",
-            "CREATE PUBLICATION shop FOR TABLE sales.orders, sales.countries",
-        )
+    with opened_shop(
+        server,
+        tmp_path,
+        "CREATE TABLE sales.countries (id int PRIMARY KEY, n text)",
+        "INSERT INTO sales.countries "
+        "SELECT g, string_agg(md5(g * h::text::int || ''), '') "
+        "FROM generate_series(1, 500) g, generate_series(1, 8) h GROUP BY g",
+        "CREATE PUBLICATION shop FOR TABLE sales.orders, sales.countries",
+    ) as made:
         yield made
-        drop_if_there(dsn, slot)
 
 
 def test_a_log_is_shorter_than_the_loads(shop: Shop) -> None:

@@ -22,7 +22,7 @@ pytest.importorskip("deltalake", reason="needs deltalake: pip install deltalake"
 import psycopg
 
 from servers.receiving import drop_if_there, until
-from servers.shop import Running, Shop, processes
+from servers.shop import Running, Shop, opened_shop, processes
 from walrow._log.requests import pending
 from walrow._run.status import status_of
 
@@ -31,19 +31,13 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
 
 @pytest.fixture
 def shop(server: EmbeddedServer, tmp_path: Path) -> Iterator[Shop]:
-    with server.database("run") as name:
-        dsn = server.dsn_of(name)
-        slot = f"run_{time.monotonic_ns()}"
-        made = Shop(dsn, tmp_path, slot)
-        made.sql(
-            "CREATE SCHEMA sales",
-            "CREATE TABLE sales.orders (id int PRIMARY KEY, n int)",
-            "CREATE TABLE sales.items (id int PRIMARY KEY, n int)",
-            "INSERT INTO sales.orders SELECT g, g FROM generate_series(1, 50) g",
-            "CREATE PUBLICATION shop FOR TABLE sales.orders, sales.items",
-        )
+    with opened_shop(
+        server,
+        tmp_path,
+        "CREATE TABLE sales.items (id int PRIMARY KEY, n int)",
+        "CREATE PUBLICATION shop FOR TABLE sales.orders, sales.items",
+    ) as made:
         yield made
-        drop_if_there(dsn, slot)
 
 
 def test_once(shop: Shop) -> None:

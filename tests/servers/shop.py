@@ -4,12 +4,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -18,8 +20,26 @@ import psycopg
 import pyarrow as pa
 
 import walrow
-from servers.receiving import execute, until
+from servers.embedded import EmbeddedServer
+from servers.receiving import drop_if_there, execute, until
 from walrow._run.status import status_of
+
+
+@contextlib.contextmanager
+def opened_shop(
+    server: EmbeddedServer, folder: Path, *statements: str
+) -> Iterator[Shop]:
+    """A shop with a table `sales.orders`, after more statements, in a database of its own."""
+    with server.database("run") as name:
+        made = Shop(server.dsn_of(name), folder, f"run_{time.monotonic_ns()}")
+        made.sql(
+            "CREATE SCHEMA sales",
+            "CREATE TABLE sales.orders (id int PRIMARY KEY, n int)",
+            "INSERT INTO sales.orders SELECT g, g FROM generate_series(1, 50) g",
+            *statements,
+        )
+        yield made
+        drop_if_there(made.dsn, made.slot)
 
 
 class Shop:
