@@ -5,7 +5,6 @@ deltalake never runs in a process that was forked, because it would panic there.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
 import threading
@@ -14,7 +13,6 @@ from functools import partial
 from typing import NamedTuple, TypeVar
 
 from walrow._workers import answered, in_background
-from walrow.delta.panics import without_panics
 from walrow.errors import OptionError
 
 T = TypeVar("T")
@@ -60,10 +58,9 @@ def call(
         pass
     job = _Job(threading.Event(), threading.Event())
     try:
-        with without_panics() if commits else contextlib.nullcontext():
-            answer = in_background("walrow-delta", partial(_run, target, function, job))
-            while not answered(answer, _TICK):
-                pass
+        answer = in_background("walrow-delta", partial(_run, target, function, job))
+        while not answered(answer, _TICK):
+            pass
     except BaseException as interruption:
         with _LOCK:
             job.stopped.set()
