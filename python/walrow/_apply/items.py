@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
@@ -263,27 +262,6 @@ class Rules(NamedTuple):
     never_sent: NeverSent
     deleted_column: str
     mode: Mode = "current"
-
-
-class NetChanges(NamedTuple):
-    """The changes of a batch in a target, beside its rows.
-
-    Attributes:
-        columns: The table's columns.
-        keys: The key columns.
-        kept: Columns that some updates keep as they are.
-        nullable: Columns that may be NULL without having been sent, because some
-            versions of the table lack them.
-        overwrites: Whether the rows replace all others.
-        lacks_marks: Whether rows may not say yet whether they were deleted.
-    """
-
-    columns: Sequence[str]
-    keys: Sequence[str]
-    kept: Sequence[str]
-    nullable: Sequence[str]
-    overwrites: bool
-    lacks_marks: bool
 
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

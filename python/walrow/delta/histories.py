@@ -9,14 +9,14 @@ from walrow._apply.columns import own_columns
 from walrow._apply.histories import dated, opened_by_load
 from walrow._apply.keys import KeyParts, key_values, parts_of, with_unique_keys
 from walrow._apply.load_versions import Replaced, compared, loaded_parts, replaced
+from walrow._apply.merges import versions
 from walrow._apply.modes import IS_CURRENT, VALID_TO, beside
-from walrow._apply.statistics import has_wrong_statistics
 from walrow._apply.targets import Commit
 from walrow._apply.version_parts import LoadPart, loaded_columns, loaded_rows, next_part
 from walrow._apply.versions import Fold
 from walrow.delta.failures import too_large
 from walrow.delta.keeping import KeepingCall
-from walrow.delta.keeping_clauses import changeable, versions
+from walrow.delta.merging import changeable, words
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -223,24 +223,11 @@ class HistoryCall(KeepingCall):
         applied = work.applied
         token = dated(self.token(work, ready.found), part)
 
-        def write(_writer: Writer) -> Commit:
-            snapshot = ready.snapshot
-            if not len(source.rows) and source.closed is None:
-                snapshot.record_only(token)
-                return Commit(True, 0, 0, 0)
-            names = ready.names()
+        def write(writer: Writer) -> Commit:
             inserted = [*applied.columns, *beside(self.rules.mode).names]
-            is_doubtful = any(
-                has_wrong_statistics(ready.change.schema.field(names[key]).type)
-                for key in applied.keys
-            )
-            return snapshot.merge(
-                source.rows,
-                versions(names, applied.keys, inserted, source.closed),
-                token,
-                streamed=is_doubtful or source.closed is not None,
-                table=applied.table.name,
-                columns=applied.columns,
+            own = words(ready.names())
+            return writer.merged(
+                source.rows, versions(applied.keys, inserted, source.closed, own)
             )
 
         done = self._committed(ready, token, work.nothing, write, applied)

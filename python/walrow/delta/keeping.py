@@ -6,10 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
+from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ, beside
 from walrow._apply.targets import Commit, Conflict
 from walrow.delta.applying import Call
-from walrow.delta.keeping_clauses import erasing
+from walrow.delta.merging import words
 from walrow.delta.rows import path_texts, refuse_lost_texts
 from walrow.delta.writing import Writer
 
@@ -119,7 +120,7 @@ class KeepingCall(Call):
         else:
             snapshot.merge(
                 rows,
-                erasing(own, columns, has_images=self.rules.mode == "changes"),
+                erasing(columns, words(own), has_images=self.rules.mode == "changes"),
                 token,
                 streamed=True,
                 table=self.table.name,

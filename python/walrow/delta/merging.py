@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from walrow._apply.items import Op
-from walrow._apply.net_table import GONE, OP
+from walrow._apply.merges import Merge, Words, net_changes
+from walrow._apply.modes import IS_CURRENT, VALID_TO
 from walrow._apply.targets import NEVER_SENT
 from walrow.delta.rows import LOST, MASK, MASK_BITS
 
@@ -14,90 +14,79 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.merges import Merge
+    from walrow._apply.items import Rules
+    from walrow._apply.tables import AppliedTable
 
 
-class Clauses(NamedTuple):
-    """The parts of a MERGE: predicates, and expressions by columns.
-
-    Attributes:
-        on: The condition for matching rows.
-        delete: The condition for rows of the target that are removed. None if all stay.
-        update: The new values of rows. Empty if they keep theirs.
-        inserts: The condition for rows that are inserted.
-        insert: Their values.
-        others: The new values of rows that the source lacks. Empty if they stay.
-        which: The condition for these rows.
-    """
-
-    on: str
-    delete: str | None
-    update: Mapping[str, str]
-    inserts: str
-    insert: Mapping[str, str]
-    others: Mapping[str, str]
-    which: str | None
-
-    def added_to(self, merge: Any) -> Any:
-        """Adds them to deltalake's builder."""
-        if self.delete is not None:
-            merge = merge.when_matched_delete(self.delete)
-        if self.update:
-            merge = merge.when_matched_update(dict(self.update), _IS_ROW)
-        merge = merge.when_not_matched_insert(dict(self.insert), self.inserts)
-        if self.others:
-            merge = merge.when_not_matched_by_source_update(
-                dict(self.others), self.which
-            )
-        return merge
+def added_to(builder: Any, merge: Merge) -> Any:
+    """Adds the clauses of a MERGE to deltalake's builder."""
+    for it in merge.clauses:
+        add = getattr(builder, f"when_{it.rows}_{it.action}")
+        values = () if it.action == "delete" else (dict(it.values),)
+        builder = add(*values, it.condition)
+    return builder
 
 
-def clauses(
-    merge: Merge, names: Mapping[str, str], source: pa.Schema, kept: Sequence[str]
-) -> Clauses:
-    """The clauses of a MERGE.
+def words(names: Mapping[str, str]) -> Words:
+    """The words of deltalake, with the target's name of each column."""
+    return Words(quoted, _moment, names)
+
+
+def masked(
+    applied: AppliedTable,
+    rules: Rules,
+    names: Mapping[str, str],
+    source: pa.Schema,
+    kept: Sequence[str],
+    *,
+    overwrites: bool,
+    lacks_marks: bool,
+) -> Merge:
+    """The MERGE of net changes whose kept columns have bits in masks.
 
     Args:
-        merge: The MERGE.
+        applied: The table.
+        rules: The caller's options for the target.
         names: The target's name of each column, which the source has, too.
         source: The columns of the source.
         kept: The columns that have bits in the masks, in their order.
+        overwrites: As in `net_changes`.
+        lacks_marks: As in `net_changes`.
     """
-    update, insert = {}, {}
-    keys = [names[it] for it in merge.keys]
-    for it in merge.columns:
-        own = names[it.name]
-        column = quoted(own)
-        value = f"s.{column}"
-        if it.name in kept:
-            place, bit = divmod(kept.index(it.name), MASK_BITS)
-            is_kept = f"(s.{quoted(f'{MASK}{place}')} & {1 << bit}) <> 0"
-            value = f"CASE WHEN {is_kept} THEN t.{column} ELSE s.{column} END"
-        if not it.is_key:
-            update[column] = value
-        insert[column] = f"s.{column}"
+    bits = {}
+    for at, name in enumerate(kept):
+        place, bit = divmod(at, MASK_BITS)
+        bits[name] = f"(s.{quoted(f'{MASK}{place}')} & {1 << bit}) <> 0"
+    inserted = {}
     if LOST in source.names:
-        insert[quoted(keys[0])] = _or_refused(keys[0], source.field(keys[0]).type)
-    inserts = _IS_ROW
-    others, which = {}, None
-    if merge.marker is not None:
-        marker = quoted(names[merge.marker])
-        gone = f"s.{quoted(GONE)}"
-        update[marker] = insert[marker] = gone
-        # A change that only marks a row has no values for a new row.
-        inserts = f"NOT ({gone} AND s.{quoted(OP)} = {Op.UPDATE})"
-        if merge.marks_others:
-            others = {marker: "true"}
-        elif merge.unmarks_others:
-            others, which = {marker: "false"}, f"t.{marker} IS NULL"
-    return Clauses(
-        " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in keys),
-        f"s.{quoted(OP)} = {Op.DELETE}" if merge.deletes else None,
-        update if merge.updates else {},
-        inserts,
-        insert,
-        others,
-        which,
+        key = applied.keys[0]
+        own = names[key]
+        inserted[key] = _or_refused(own, source.field(own).type)
+    return net_changes(
+        applied,
+        rules,
+        words(names),
+        overwrites=overwrites,
+        lacks_marks=lacks_marks,
+        kept=bits,
+        inserted=inserted,
+    )
+
+
+def changeable(names: Mapping[str, str], time: int) -> str:
+    """The condition for rows that a load may change: open versions, and versions of its time.
+
+    Args:
+        names: The target's name of each column.
+        time: The valid time of the load, in microseconds since 1970.
+    """
+    is_current, until = quoted(names[IS_CURRENT]), quoted(names[VALID_TO])
+    return f"{is_current} = true OR {until} >= {_moment(time)}"
+
+
+def _moment(time: int) -> str:
+    return (
+        f"arrow_cast(CAST({time} AS BIGINT), 'Timestamp(Microsecond, Some(\"UTC\"))')"
     )
 
 
@@ -127,7 +116,6 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-_IS_ROW = f's."{OP}" <> {Op.DELETE}'
 _RUST = {
     "bool": "Boolean",
     "int8": "Int8",

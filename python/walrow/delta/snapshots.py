@@ -25,6 +25,7 @@ from walrow.delta.guards import (
     has_zones,
     refusal,
 )
+from walrow.delta.merging import added_to
 from walrow.delta.threads import call
 from walrow.errors import OptionError
 
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow.delta.keeping_clauses import KeepingClauses
-    from walrow.delta.merging import Clauses
+    from walrow._apply.merges import Merge
 
     T = TypeVar("T")
 
@@ -338,7 +338,7 @@ class Snapshot:
     def merge(
         self,
         rows: pa.Table,
-        parts: Clauses | KeepingClauses,
+        parts: Merge,
         token: Token,
         *,
         streamed: bool,
@@ -348,7 +348,7 @@ class Snapshot:
 
         Args:
             rows: The source.
-            parts: The clauses.
+            parts: The MERGE.
             token: The record.
             streamed: Whether all files are read, and no file is left out for its keys.
             **wrapping: As in `wrapped`.
@@ -365,7 +365,7 @@ class Snapshot:
                 writer_properties=writer_properties(self.schema),
                 commit_properties=_properties(token),
             )
-            counts: Mapping[str, int] = parts.added_to(merge).execute()
+            counts: Mapping[str, int] = added_to(merge, parts).execute()
             return counts
 
         counts = self.commit(merged, **wrapping)

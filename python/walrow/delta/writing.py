@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from walrow._apply.items import NetChanges, Op
-from walrow._apply.merges import merge_of
+from walrow._apply.items import Op
 from walrow._apply.modes import beside
 from walrow._apply.net_table import OP
 from walrow._apply.statistics import has_wrong_statistics
 from walrow._apply.targets import Commit
 from walrow.delta.failures import violates
-from walrow.delta.merging import clauses
+from walrow.delta.merging import masked
 from walrow.delta.rows import (
     columns_of,
     kept_columns,
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from walrow._apply.columns import Evolution
     from walrow._apply.items import Rules, Token
+    from walrow._apply.merges import Merge
     from walrow._apply.tables import AppliedTable
     from walrow.delta.snapshots import Snapshot
 
@@ -60,35 +60,38 @@ class Writer(NamedTuple):
         """
         import pyarrow.compute as pc
 
-        applied, names = self.applied, self.change.names
-        kept = kept_columns(net)
-        changes = NetChanges(
-            applied.columns,
-            applied.keys,
+        applied, kept = self.applied, kept_columns(net)
+        rows = source(net, applied, self.rules, self.change, kept)
+        parts = masked(
+            applied,
+            self.rules,
+            self.change.names,
+            rows.schema,
             kept,
-            applied.nullable,
             overwrites=overwrites,
             lacks_marks=lacks_marks,
         )
-        rows = source(net, applied, self.rules, self.change, kept)
-        parts = clauses(merge_of(changes, self.rules), names, rows.schema, kept)
         # Other rows lack values that the target has.
         self._refuse_nulls(rows.filter(pc.equal(rows.column(OP), Op.INSERT)))
-        if not len(rows) and not parts.others:
+        return self.merged(rows, parts)
+
+    def merged(self, rows: pa.Table, merge: Merge) -> Commit:
+        """Merges rows, if they have any effect."""
+        if not len(rows) and not merge.reaches_others:
             self.snapshot.record_only(self.token)
             return Commit(True, 0, 0, 0)
         # Files with wrong statistics of a key must not be left out.
         is_doubtful = any(
-            has_wrong_statistics(self.change.schema.field(names[key]).type)
-            for key in applied.keys
+            has_wrong_statistics(self.change.schema.field(self.change.names[key]).type)
+            for key in self.applied.keys
         )
         return self.snapshot.merge(
             rows,
-            parts,
+            merge,
             self.token,
-            streamed=is_doubtful or bool(parts.others),
-            table=applied.table.name,
-            columns=applied.columns,
+            streamed=is_doubtful or merge.reaches_others,
+            table=self.applied.table.name,
+            columns=self.applied.columns,
         )
 
     def overwrite(self, rows: Iterator[pa.RecordBatch]) -> Commit:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from walrow._apply import calls
-from walrow._apply.items import Applied, NetChanges
+from walrow._apply.items import Applied
 from walrow._apply.targets import Conflict, never_sent_error, unwritable, violated
 from walrow.spark.apply_failures import from_executor, spark_errors
 from walrow.spark.apply_net import Net
@@ -17,7 +17,7 @@ from walrow.spark.sessions import parallelism
 from walrow.spark.targets import target_of
 from walrow.spark.targets.evolving import evolve
 from walrow.spark.targets.path_values import path_error, path_texts
-from walrow.spark.targets.sql import quoted, writing
+from walrow.spark.targets.sql import Merging, Replacing, keeping, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
     from walrow._apply.units import LogContents
-    from walrow.spark.targets.sql import Target
+    from walrow.spark.targets.sql import Target, Writing
 
 
 class Call(calls.Call):
@@ -203,15 +203,17 @@ class Call(calls.Call):
         with self._viewed(target, applied, net.view) as view:
             # By now, they were read.
             self.record.refuse_erased_meanwhile()
-            changes = NetChanges(
-                applied.columns,
-                applied.keys,
-                net.kept,
-                applied.nullable,
-                overwrites=net.overwrites,
-                lacks_marks=self.lacks_marks(work, before),
-            )
-            commit = target.commit(writing(view, changes, self.rules), token, before)
+            writing: Writing = Replacing(view)
+            if not net.overwrites or self.rules.deletes == "soft":
+                merge = keeping(
+                    applied,
+                    self.rules,
+                    net.kept,
+                    overwrites=net.overwrites,
+                    lacks_marks=self.lacks_marks(work, before),
+                )
+                writing = Merging(view, merge)
+            commit = target.commit(writing, token, before)
         if not commit.is_first:
             if target.find().token is None:
                 text = "it has changes up to the log's end, and lost the record of them"
@@ -224,7 +226,7 @@ class Call(calls.Call):
         done = replace(
             work.nothing,
             committed=True,
-            overwritten=changes.overwrites,
+            overwritten=net.overwrites,
             rows=rows,
             net_rows=rows if net.is_plain else net.net_rows,
             inserted=commit.inserted,

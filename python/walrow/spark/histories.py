@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.histories import dated, opened_by_load
 from walrow._apply.keys import bad_key
+from walrow._apply.merges import versions
 from walrow._apply.modes import IS_CURRENT, VALID_FROM, VALID_TO, beside
 from walrow._apply.version_parts import LoadPart, loaded_columns, next_part
 from walrow._apply.versions import MERGE_KEY, Fold
@@ -21,8 +22,13 @@ from walrow.spark.keeping import KeepingCall
 from walrow.spark.net_rows import numbers
 from walrow.spark.schemas import arrow_schema, fields_of, spark_schema
 from walrow.spark.sessions import computed_once
-from walrow.spark.targets.keeping_sql import versions
-from walrow.spark.targets.sql import Appending, Merging, filter_by_keys, quoted
+from walrow.spark.targets.sql import (
+    WORDS,
+    Appending,
+    Merging,
+    filter_by_keys,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -134,8 +140,7 @@ class HistoryCall(KeepingCall):
 
     def _merging(self, applied: AppliedTable, view: str, closed: int | None) -> Merging:
         inserted = [*applied.columns, *beside(self.rules.mode).names]
-        keys = applied.keys
-        return Merging(lambda table: versions(table, view, keys, inserted, closed))
+        return Merging(view, versions(applied.keys, inserted, closed, WORDS))
 
     # ------------------------------------------------------------------------ a load
 

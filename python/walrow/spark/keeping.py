@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
 from walrow._apply.items import Applied
+from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ
 from walrow._apply.targets import Conflict
 from walrow.spark.applying import Call, observe
 from walrow.spark.targets.evolving import evolve
-from walrow.spark.targets.keeping_sql import erasing
 from walrow.spark.targets.path_values import checked
-from walrow.spark.targets.sql import Merging, quoted
+from walrow.spark.targets.sql import WORDS, Merging, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -140,10 +140,8 @@ class KeepingCall(Call):
             rows, f"{LSN} bigint, {SEQ} bigint, {IMAGE} boolean"
         )
         with self._viewed(target, applied, frame.createOrReplaceTempView) as view:
-            merging = Merging(
-                lambda table: erasing(table, view, columns, has_images=has_images)
-            )
-            commit = target.commit(merging, token, found)
+            merge = erasing(columns, WORDS, has_images=has_images)
+            commit = target.commit(Merging(view, merge), token, found)
         if not commit.is_first:
             raise Conflict
         return self._noted(target, done)

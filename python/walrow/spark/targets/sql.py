@@ -8,12 +8,13 @@ import copy
 import re
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from walrow._apply.items import NetChanges, Op, Rules, Token
-from walrow._apply.merges import merge_of
-from walrow._apply.net_table import GONE, OP, UNSENT
+from walrow._apply.items import Op, Rules, Token
+from walrow._apply.merges import Merge, Words, net_changes
+from walrow._apply.net_table import OP, UNSENT
+from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import NEVER_SENT, Commit, Found
 from walrow.errors import OptionError
 
@@ -132,10 +133,28 @@ class Merging(NamedTuple):
     """Rows are merged into the target.
 
     Attributes:
-        statement: The MERGE, by the name of the table in SQL.
+        view: The view that has them.
+        merge: Their effect.
     """
 
-    statement: Callable[[str], str]
+    view: str
+    merge: Merge
+
+    def statement(self, table: str) -> str:
+        """The MERGE into a table, by its name in SQL."""
+        lines = [f"MERGE INTO {table} t USING {self.view} s ON {self.merge.on}"]
+        for it in self.merge.clauses:
+            when = it.rows.replace("_", " ").upper()
+            condition = "" if it.condition is None else f" AND ({it.condition})"
+            sets = ", ".join(f"t.{name} = {value}" for name, value in it.values.items())
+            values = (
+                f"({', '.join(it.values)}) VALUES ({', '.join(it.values.values())})"
+            )
+            action = {"delete": "", "update": f" SET {sets}", "insert": f" {values}"}
+            lines.append(
+                f"WHEN {when}{condition} THEN {it.action.upper()}{action[it.action]}"
+            )
+        return "\n".join(lines)
 
 
 class Replacing(NamedTuple):
@@ -160,13 +179,6 @@ class Appending(NamedTuple):
 
 #: How rows are written.
 Writing: TypeAlias = Merging | Replacing | Appending
-
-
-def writing(view: str, changes: NetChanges, rules: Rules) -> Writing:
-    """How a view with net changes is written."""
-    if changes.overwrites and rules.deletes != "soft":
-        return Replacing(view)
-    return Merging(lambda table: merge(table, view, changes, rules))
 
 
 def filter_by_keys(session: Any, rows: int) -> None:
@@ -265,57 +277,32 @@ def condition_of(error: BaseException) -> str:
     return f"{condition} {error}"
 
 
-def merge(target: str, view: str, changes: NetChanges, rules: Rules) -> str:
-    """The MERGE of a view with net changes into a table."""
-    plan = merge_of(changes, rules)
-    keys = " AND ".join(f"t.{quoted(key)} = s.{quoted(key)}" for key in changes.keys)
-    sets, values = [], []
-    for it in plan.columns:
-        column = quoted(it.name)
-        kept = (
-            f"s.{OP} = {Op.UPDATE} AND array_contains(s.{UNSENT}, {literal(it.name)})"
+def keeping(
+    applied: AppliedTable, rules: Rules, kept: Sequence[str], **more: bool
+) -> Merge:
+    """The MERGE of net changes, some of which keep values of columns.
+
+    Args:
+        applied: The table.
+        rules: The caller's options for the target.
+        kept: These columns.
+        **more: As in `net_changes`.
+    """
+    keeps, inserted = {}, {}
+    for name in kept:
+        keeps[name] = (
+            f"s.{OP} = {Op.UPDATE} AND array_contains(s.{UNSENT}, {literal(name)})"
         )
-        if not it.is_key:
-            sets.append(
-                f"t.{column} = CASE WHEN {kept} THEN t.{column} ELSE s.{column} END"
-                if it.is_kept
-                else f"t.{column} = s.{column}"
+        if name not in applied.nullable and rules.never_sent != "null":
+            refusal = f"raise_error('{NEVER_SENT}{applied.columns.index(name)}')"
+            inserted[name] = (
+                f"CASE WHEN {keeps[name]} THEN {refusal} ELSE s.{quoted(name)} END"
             )
-        if it.is_needed:
-            refusal = f"raise_error('{NEVER_SENT}{it.place}')"
-            values.append(f"CASE WHEN {kept} THEN {refusal} ELSE s.{column} END")
-        else:
-            values.append(f"s.{column}")
-    columns = [quoted(it.name) for it in plan.columns]
-    inserts = f"s.{OP} <> {Op.DELETE}"
-    marker = quoted(plan.marker or "")
-    if plan.marker is not None:
-        columns.append(marker)
-        sets.append(f"t.{marker} = s.{GONE}")
-        values.append(f"s.{GONE}")
-        # A change that only marks a row has no values for a new row.
-        inserts = f"NOT (s.{GONE} AND s.{OP} = {Op.UPDATE})"
-    clauses = [f"MERGE INTO {target} t USING {view} s ON {keys}"]
-    if plan.deletes:
-        clauses.append(f"WHEN MATCHED AND s.{OP} = {Op.DELETE} THEN DELETE")
-    if plan.updates:
-        clauses.append(
-            f"WHEN MATCHED AND s.{OP} <> {Op.DELETE} THEN UPDATE SET " + ", ".join(sets)
-        )
-    clauses.append(
-        f"WHEN NOT MATCHED AND {inserts} "
-        f"THEN INSERT ({', '.join(columns)}) VALUES ({', '.join(values)})"
-    )
-    if plan.marks_others:
-        clauses.append(f"WHEN NOT MATCHED BY SOURCE THEN UPDATE SET t.{marker} = true")
-    elif plan.unmarks_others:
-        clauses.append(
-            f"WHEN NOT MATCHED BY SOURCE AND t.{marker} IS NULL "
-            f"THEN UPDATE SET t.{marker} = false"
-        )
-    return "\n".join(clauses)
+    return net_changes(applied, rules, WORDS, kept=keeps, inserted=inserted, **more)
 
 
+#: The words of Spark.
+WORDS = Words(quoted, lambda time: f"timestamp_micros({time})")
 _TRIAL = "_walrow_trial_"
 #: The parts of a name with a schema, and without a catalog.
 _NAMESPACED = 2
