@@ -1,8 +1,8 @@
-"""The choice of the engine for a target of the command line."""
+"""The engines: which one is chosen for a target, and what only Spark writes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from walrow._apply.items import Engine
@@ -89,5 +89,25 @@ def choose(
     raise OptionError(text)
 
 
+def only_spark(features: Iterable[str]) -> tuple[str, ...]:
+    """The features that deltalake does not write: only Spark does."""
+    return tuple(sorted(set(features) - _BOTH))
+
+
 #: The kinds of tables that a target may be.
 _TARGETS = ("delta", "iceberg")
+#: Features that deltalake reads and writes right, each tried against Spark.
+_BOTH = frozenset(
+    {
+        "appendOnly",
+        "invariants",
+        "checkConstraints",
+        "changeDataFeed",
+        "generatedColumns",
+        "columnMapping",
+        "deletionVectors",
+        "timestampNtz",
+        "v2Checkpoint",
+        "variantType",
+    }
+)

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 VALID_FROM, VALID_TO, IS_CURRENT = "_valid_from", "_valid_to", "_is_current"
 #: The change that began a version has these.
 LSN, SEQ = "_commit_lsn", "_seq"
-#: The day of the commit in UTC, for partitions.
-COMMIT_DATE = "_commit_date"
 #: The metadata columns that `walrow.read` gives by default.
 READ_METADATA = (
     "change_type",
@@ -75,7 +73,8 @@ def beside(mode: Mode) -> pa.Schema:
             ("_key_only", pa.bool_()),
             ("_unsent", pa.list_(pa.field("element", pa.string()))),
             ("_loaded", pa.bool_()),
-            (COMMIT_DATE, pa.date32()),
+            # The day in UTC, for partitions.
+            ("_commit_date", pa.date32()),
         ],
     }
     return pa.schema(fields[mode])

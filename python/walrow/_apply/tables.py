@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from walrow._apply.items import COLUMNS, PREFIX
-from walrow._apply.modes import NET_METADATA, metadata_of
+from walrow._apply.modes import NET_METADATA, beside, metadata_of, named
 from walrow._apply.net_table import NetTable
 from walrow._core import Catalog
 from walrow._log.tables import KEYS, are_unique, between, identity, keys_of
@@ -153,6 +153,20 @@ class AppliedTable(NamedTuple):
             **{**self.options, "_keys": self.keys},
         ):
             yield pa.record_batch(batch)
+
+
+def change_rows(
+    applied: AppliedTable, start: int, end: int
+) -> Iterator[pa.RecordBatch]:
+    """The change rows between two LSNs, as a target with `mode="changes"` has them."""
+    import pyarrow as pa
+
+    for batch in applied.changes(start, end):
+        times = batch.column(named("commit_timestamp"))
+        yield pa.record_batch(
+            [*batch.columns, times.cast(pa.date32())],
+            [*applied.columns, *beside("changes").names],
+        )
 
 
 def _catalogs(table: LogTable) -> list[Catalog]:

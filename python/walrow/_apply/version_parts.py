@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from walrow._apply.clock import Reached, reached
 from walrow._apply.items import Op
+from walrow._apply.keys import refuse_null_keys
 from walrow._apply.modes import named
 from walrow._apply.net_table import CHANGE_TYPES
 from walrow._apply.units import columns_between
@@ -53,6 +54,11 @@ class TransactionsPart(NamedTuple):
     times: dict[int, int]
     time: int | None
     since: int | None
+
+
+def dated(token: Token, part: LoadPart | TransactionsPart) -> Token:
+    """The record of a part."""
+    return token._replace(end=part.end, time=part.time, since=part.since)
 
 
 def next_part(work: Work, limit: int) -> LoadPart | TransactionsPart | None:
@@ -151,6 +157,29 @@ def loaded_rows(applied: AppliedTable, lsn: int) -> Iterator[pa.RecordBatch]:
     for batch in applied.changes(lsn, lsn + 1):
         kinds = batch.column(named("change_type"))
         yield batch.filter(pc.equal(kinds, CHANGE_TYPES[Op.INSERT]))
+
+
+def opened_by_load(applied: AppliedTable, part: LoadPart) -> Iterator[pa.RecordBatch]:
+    """The versions that a load opens in a history without open versions.
+
+    Raises:
+        ApplyError: A key is NULL.
+    """
+    import pyarrow as pa
+
+    kind = pa.timestamp("us", "UTC")
+    since = pa.scalar(part.time, pa.int64()).cast(kind)
+    for batch in loaded_rows(applied, part.lsn):
+        refuse_null_keys(batch, applied)
+        count = len(batch)
+        columns = [batch.column(it) for it in applied.columns]
+        found = dict(zip(applied.columns, columns, strict=True))
+        found["_valid_from"] = pa.repeat(since, count)
+        found["_valid_to"] = pa.nulls(count, kind)
+        found["_is_current"] = pa.repeat(pa.scalar(True), count)
+        found["_commit_lsn"] = batch.column(named("commit_lsn"))
+        found["_seq"] = batch.column(named("seq"))
+        yield pa.record_batch(found)
 
 
 def loaded_columns(applied: AppliedTable, lsn: int) -> list[str]:

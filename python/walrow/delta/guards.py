@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._apply.features import only_spark
+from walrow._apply.engines import only_spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

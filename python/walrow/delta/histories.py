@@ -6,13 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from walrow._apply.columns import own_columns
-from walrow._apply.histories import dated, opened_by_load
 from walrow._apply.keys import KeyParts, key_values, parts_of, with_unique_keys
 from walrow._apply.load_versions import Replaced, compared, loaded_parts, replaced
 from walrow._apply.merges import versions
 from walrow._apply.modes import IS_CURRENT, VALID_TO, beside
 from walrow._apply.targets import Commit
-from walrow._apply.version_parts import LoadPart, loaded_columns, loaded_rows, next_part
+from walrow._apply.version_parts import (
+    LoadPart,
+    dated,
+    loaded_columns,
+    loaded_rows,
+    next_part,
+    opened_by_load,
+)
 from walrow._apply.versions import Fold
 from walrow.delta.failures import too_large
 from walrow.delta.keeping import KeepingCall

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from walrow._apply.erased_rows import IMAGE, OLD_IMAGES, erased_columns, erased_rows
 from walrow._apply.merges import erasing
 from walrow._apply.modes import LSN, SEQ, beside
+from walrow._apply.tables import change_rows
 from walrow._apply.targets import Commit, Conflict
 from walrow.delta.applying import Call
 from walrow.delta.merging import words
@@ -150,3 +151,34 @@ class KeepingCall(Call):
                 else pa.array([False] * len(batch), pa.bool_())
             )
             yield pa.record_batch([lsn, seq, is_old], [LSN, SEQ, IMAGE])
+
+
+class ChangesCall(KeepingCall):
+    """One call that adds changes to a target, in one commit."""
+
+    def _work(self, whole: Work, snapshot: Snapshot | None) -> Applied:
+        """Adds all changes."""
+        applied, batch = whole.applied, whole.batch
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            return change_rows(applied, int(batch.start), int(batch.end))
+
+        if snapshot is None:
+            self._rehearsed(applied, rows)
+        ready = self._ready(whole, snapshot)
+        count = 0
+
+        def counted() -> Iterator[pa.RecordBatch]:
+            nonlocal count
+            for each in rows():
+                count += len(each)
+                self._read(len(each))
+                yield each
+
+        def append(writer: Writer) -> Commit:
+            writer.append(counted())
+            return Commit(True, count, 0, 0)
+
+        token = self.token(whole, ready.found)
+        done = self._committed(ready, token, whole.nothing, append, applied)
+        return replace(done, rows=count, net_rows=count)

@@ -7,8 +7,8 @@ from walrow._apply.options import DeltaApplyOptions
 from walrow._apply.units import LogContents, contents_of
 from walrow._options import takes
 from walrow.delta.applying import Call, require
-from walrow.delta.change_rows import ChangesCall
 from walrow.delta.histories import HistoryCall
+from walrow.delta.keeping import ChangesCall
 from walrow.typing import Mode
 
 

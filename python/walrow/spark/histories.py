@@ -11,11 +11,16 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._apply.histories import dated, opened_by_load
 from walrow._apply.keys import bad_key
 from walrow._apply.merges import versions
 from walrow._apply.modes import IS_CURRENT, VALID_FROM, VALID_TO, beside
-from walrow._apply.version_parts import LoadPart, loaded_columns, next_part
+from walrow._apply.version_parts import (
+    LoadPart,
+    dated,
+    loaded_columns,
+    next_part,
+    opened_by_load,
+)
 from walrow._apply.versions import MERGE_KEY, Fold
 from walrow.spark.apply_failures import Reporting
 from walrow.spark.keeping import KeepingCall

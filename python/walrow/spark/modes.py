@@ -11,8 +11,8 @@ from walrow._apply.units import LogContents, contents_of
 from walrow._options import takes
 from walrow.log import reopened
 from walrow.spark.applying import Call
-from walrow.spark.change_rows import ChangesCall
 from walrow.spark.histories import HistoryCall
+from walrow.spark.keeping import ChangesCall
 from walrow.spark.schemas import require
 from walrow.spark.sessions import own_session
 from walrow.typing import Mode

@@ -11,7 +11,7 @@ import contextlib
 import re
 from typing import TYPE_CHECKING, Any
 
-from walrow._apply.features import only_spark
+from walrow._apply.engines import only_spark
 from walrow._apply.history import FEW, Entry, recorded, token_of
 from walrow._apply.statistics import statistics
 from walrow._apply.targets import Commit, Conflict, Found
