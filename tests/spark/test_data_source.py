@@ -382,7 +382,7 @@ def test_a_task_refuses_another_directory(tmp_path: Path) -> None:
     shutil.rmtree(path)
     published(path, transactions(3), slot="b", **identity)
     with pytest.raises(
-        walrow.errors.LogError, match=r"slot b here, but of .* slot a where"
+        walrow.errors.LogError, match=r"slot b of .* here, but of slot a of .* where"
     ):
         taken(reader)
     shutil.rmtree(path)

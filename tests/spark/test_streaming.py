@@ -185,8 +185,8 @@ def test_the_checkpoint_of_another_log_is_refused(
         Query(spark, other).run()
     text = str(raised.value)
     assert "LogError: the checkpoint is that of another log" in text
-    assert "system 7, database shop, slot s" in text
-    assert "system 8, database shop, slot s" in text
+    assert "slot s of database shop of system 7" in text
+    assert "slot s of database shop of system 8" in text
 
 
 def test_what_was_removed_stops_the_query(spark: SparkSession, tmp_path: Path) -> None:

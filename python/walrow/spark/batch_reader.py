@@ -70,12 +70,11 @@ class LogBatchReader(DataSourceReader):  # type: ignore[misc]
         """Finds the points and the partitions."""
         options = projection.options
         self._projection = projection
-        end = (
-            plan.end
-            if options.end is None
-            else min(plan.resolve(options.end), plan.end)
-        )
-        start = plan.start if options.start is None else plan.resolve(options.start)
+        end, start = plan.log.end, plan.log.start
+        if options.end is not None:
+            end = min(plan.resolve(options.end), end)
+        if options.start is not None:
+            start = plan.resolve(options.start)
         self._partitions = partitions(options, plan, start, end)
 
     def partitions(self) -> list[LogPartition]:

@@ -80,5 +80,5 @@ class WalrowDataSource(DataSource):  # type: ignore[misc]
     def _projection(self, plan: LogPlan, schema: StructType) -> Projection:
         own = log_schema(self._options) if self._own is None else self._own
         return projection(
-            self._options, plan.source, schema, own, is_declared=self._own is None
+            self._options, plan.log.source, schema, own, is_declared=self._own is None
         )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from walrow._log.items import SourceIdentity
 from walrow._lsn import Lsn
 from walrow._secrets import reason_of, without_credentials
 from walrow._sources.logs import part_of
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import datetime as dt
     from collections.abc import Iterable, Iterator
 
-    from walrow._core import LogDirectory
     from walrow.spark.source_options import SourceOptions
 
 
@@ -52,6 +51,9 @@ class Step(NamedTuple):
 class LogPlan:
     """A log, as the driver sees it: only what the segments say, no rows.
 
+    Attributes:
+        log: The log.
+
     Args:
         options: The options. Only the log and the chosen tables are used.
 
@@ -64,32 +66,12 @@ class LogPlan:
         """Opens the log."""
         self._options = options
         self._chosen: list[Any] | None = self._part()["tables"]
-        self._opened = open_log(options)
-        self._log = self._opened._log
+        self.log = open_log(options)
+        self._log = self.log._log
         self._versions: list[Any] | None = None
         self._others: frozenset[int] | None = None
         self._cuts: tuple[Chain, list[Step]] | None = None
         self._times: dict[dt.datetime, Lsn] = {}
-
-    @property
-    def start(self) -> Lsn:
-        """Where the log begins."""
-        return self._log.start
-
-    @property
-    def slot_start(self) -> Lsn:
-        """Where the slot was when the log was begun. 0 if the log does not say."""
-        return self._log.source["slot_start"] or Lsn(0)
-
-    @property
-    def end(self) -> Lsn:
-        """Where the log ends."""
-        return self._log.end
-
-    @property
-    def source(self) -> SourceIdentity:
-        """Where the changes come from."""
-        return SourceIdentity(**_identity(self._log))
 
     @property
     def versions(self) -> list[Any]:
@@ -127,7 +109,7 @@ class LogPlan:
         found = self._times.get(point)
         if found is None:
             found = self._log.lsn_of(point, "a time")
-            if found < self.end:
+            if found < self.log.end:
                 # There is a later transaction, and more segments do not change the place.
                 self._times[point] = found
         return found
@@ -136,7 +118,7 @@ class LogPlan:
         """The chains with transactions after an LSN, and up to another LSN."""
         parts: list[dict[str, Any]] = []
         for place in range(self._place(start), len(self._log)):
-            parts.append(self._segment(place))
+            parts.append(self.log._dict(place))
             if parts[0]["start"] >= end:
                 return
             if parts[-1]["continues"]:
@@ -185,7 +167,7 @@ class LogPlan:
         """The transactions of a chain. They are kept: the next batches take more of them."""
         if self._cuts is not None and self._cuts[0] == chain:
             return self._cuts[1]
-        found = _counted(self._opened, self._options, chain)
+        found = _counted(self.log, self._options, chain)
         changes = sum(changes for _, changes, _ in found)
         steps = [
             Step(end, rows, chain.stream_bytes * count // max(changes, 1))
@@ -247,7 +229,7 @@ class LogPlan:
             if of_table or place == 0:
                 return None
             place -= 1
-            found = [it[0] for it in self._segment(place)["tables"]]
+            found = [it[0] for it in self.log._dict(place)["tables"]]
 
     @property
     def _is_all(self) -> bool:
@@ -264,26 +246,17 @@ class LogPlan:
 
     def _place(self, lsn: Lsn) -> int:
         """The place of the first segment of the chain that an LSN is in."""
-        low, high = 0, len(self._log)
-        while low < high:
-            middle = (low + high) // 2
-            if self._segment(middle)["start"] <= lsn:
-                low = middle + 1
-            else:
-                high = middle
+
+        def start(place: int) -> Lsn:
+            return Lsn(self.log._dict(place)["start"])
+
+        low = bisect_right(range(len(self._log)), lsn, key=start)
         low = max(low - 1, 0)
         while (
-            low and self._segment(low)["part"] and self._segment(low - 1)["continues"]
+            low and self.log._dict(low)["part"] and self.log._dict(low - 1)["continues"]
         ):
             low -= 1
         return low
-
-    def _segment(self, place: int) -> dict[str, Any]:
-        found = self._log.segment(place)
-        if found is None:
-            text = f"no segment {place}"
-            raise IndexError(text)
-        return found
 
 
 def open_log(options: SourceOptions) -> Log:
@@ -308,11 +281,6 @@ def open_log(options: SourceOptions) -> Log:
 def after(lsn: Lsn) -> Lsn:
     """The start of a range. At 0/0, removed segments are not missing."""
     return max(lsn, Lsn(1))
-
-
-def _identity(log: LogDirectory) -> dict[str, Any]:
-    source = log.source
-    return {name: source[name] for name in SourceIdentity.__match_args__}
 
 
 def _counted(

@@ -82,8 +82,8 @@ class Projection:
         """Refuses a log that differs from the driver's."""
         if log.source != self.source:
             text = (
-                f"{log.location}: the log has changes of {named(log.source)} here, "
-                f"but of {named(self.source)} where the query was planned"
+                f"{log.location}: the log has changes of {log.source.words} here, "
+                f"but of {self.source.words} where the query was planned"
             )
             raise LogError(text)
         if log.end < end:
@@ -93,16 +93,6 @@ class Projection:
                 "directory under this path"
             )
             raise LogError(text)
-
-
-def named(source: SourceIdentity) -> str:
-    """The server, database and slot in words."""
-    if source.system_identifier is None:
-        return "captures"
-    return (
-        f"system {source.system_identifier}, database {source.database}, "
-        f"slot {source.slot}"
-    )
 
 
 def projection(

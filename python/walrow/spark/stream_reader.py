@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
+from walrow._log.items import SourceIdentity
+from walrow._lsn import Lsn
 from walrow.errors import LogError
 from walrow.spark.batch_reader import LogPartition, partitions
 from walrow.spark.log_plan import LogPlan
 from walrow.spark.new_versions import NewVersions
-from walrow.spark.offsets import lsn_of, offset
 from walrow.spark.source_options import naming_options
 
 try:
@@ -19,11 +20,10 @@ except ImportError:  # before Spark 4.2
     SupportsTriggerAvailableNow = object
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow as pa
 
-    from walrow._lsn import Lsn
     from walrow.spark.projection import Projection
 
 
@@ -75,7 +75,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         """
         plan = self._followed()
         if start is not None:
-            at = lsn_of(start, plan.source)
+            at = _lsn_of(start, plan.log.source)
         elif self._position is not None:
             at = self._position
         else:
@@ -107,7 +107,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         """Makes the query end where the log ends now."""
-        self._target = self._followed().end
+        self._target = self._followed().log.end
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """The offset at the end of the log, for the progress of the query."""
@@ -122,11 +122,11 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
             LogError: As `latestOffset`.
         """
         plan = self._opened()
-        begin, last = lsn_of(start, plan.source), lsn_of(end, plan.source)
+        begin, last = _lsn_of(start, plan.log.source), _lsn_of(end, plan.log.source)
         self._position = last
         if begin >= last:
             return []
-        if last > plan.end:
+        if last > plan.log.end:
             plan.follow()
             self._check_reached(plan, last)
         self._check_kept(plan, begin, last)
@@ -141,7 +141,7 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         """Moves the registered reader, if there is one: this micro-batch is done."""
         if self._options.reader is not None:
             plan = self._opened()
-            lsn = lsn_of(end, plan.source)
+            lsn = _lsn_of(end, plan.log.source)
             self._register(plan, lsn)
             plan.advance(self._options.reader, lsn)
 
@@ -160,18 +160,19 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
         return plan
 
     def _offset(self, lsn: Lsn) -> dict[str, Any]:
-        return offset(self._projection.source, lsn)
+        """The offset at an LSN, as Spark stores it in the checkpoint."""
+        return {"source": self._projection.source.to_dict(), "lsn": str(lsn)}
 
     def _first(self) -> Lsn:
         # Spark asks twice, and segments that are removed meanwhile must be noticed.
         if self._initial is None:
             plan = self._opened()
             start = self._options.start
-            self._initial = plan.start if start is None else plan.resolve(start)
+            self._initial = plan.log.start if start is None else plan.resolve(start)
         return self._initial
 
     def _end(self, plan: LogPlan) -> Lsn:
-        ends = [plan.end]
+        ends = [plan.log.end]
         if self._target is not None:
             ends.append(self._target)
         if self._options.end is not None:
@@ -194,18 +195,18 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
 
     def _check_reached(self, plan: LogPlan, at: Lsn) -> None:
         # The option start may be later than the log's end.
-        if at > plan.end and (self._options.start is None or at != self._first()):
+        if at > plan.log.end and (self._options.start is None or at != self._first()):
             text = (
-                f"the log ends at {plan.end}, before {at}, where the query continues: it "
+                f"the log ends at {plan.log.end}, before {at}, where the query continues: it "
                 "is not the log of the checkpoint, or an older copy of it"
             )
             raise LogError(text)
 
     def _check_kept(self, plan: LogPlan, start: Lsn, end: Lsn) -> None:
         is_chosen = self._options.start is not None and start == self._first()
-        if 0 < start < plan.slot_start and not is_chosen:
+        if 0 < start < (plan.log.slot_start or 0) and not is_chosen:
             text = (
-                f"the log has no changes from before {plan.slot_start}, where its slot was "
+                f"the log has no changes from before {plan.log.slot_start}, where its slot was "
                 f"when the log was begun, but the query continues at {start}: what was "
                 "committed between may be missing. It is not the log of the checkpoint: "
                 "start the query with another checkpointLocation, and build its target "
@@ -224,3 +225,27 @@ class LogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # t
                 "query needs is kept"
             )
             raise LogError(text, code="pruned", lsn=error.lsn) from None
+
+
+def _lsn_of(found: Mapping[str, Any], source: SourceIdentity) -> Lsn:
+    """The LSN of an offset.
+
+    Raises:
+        LogError: It is the offset of another log or data source.
+    """
+    try:
+        stored, lsn = SourceIdentity(**found["source"]), Lsn(found["lsn"])
+    except (KeyError, TypeError, ValueError):
+        text = (
+            "the checkpoint is not one of the data source walrow; use another "
+            "checkpointLocation"
+        )
+        raise LogError(text) from None
+    if stored != source:
+        text = (
+            f"the checkpoint is that of another log: it has an offset in changes of "
+            f"{stored.words}, but the log has those of {source.words}; use the path of "
+            "that log, or another checkpointLocation"
+        )
+        raise LogError(text)
+    return lsn
