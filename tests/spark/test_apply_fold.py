@@ -22,7 +22,7 @@ import walrow
 from servers import EmbeddedServer
 from servers.churn import KEYS, TABLES, Churn
 from servers.live_log import History, history
-from walrow._apply.items import Deletes, Op, Rules
+from walrow._apply.items import Deletes, Op
 from walrow._apply.net_table import (
     DATA,
     GONE,
@@ -32,6 +32,7 @@ from walrow._apply.net_table import (
     NetTable,
     Tally,
 )
+from walrow._apply.options import ApplyOptions
 from walrow._apply.tables import AppliedTable
 from walrow._apply.units import plan, stretches
 from walrow._core import LogWriter
@@ -49,6 +50,12 @@ pytestmark = [pytest.mark.live, pytest.mark.timeout(120)]
 SEEDS = [1, 2, 3, int(os.environ.get("WALROW_SEED") or 4)]
 MARK = "_deleted"
 Rows = dict[tuple[Any, ...], dict[str, Any]]
+
+
+def rules(deletes: Deletes) -> ApplyOptions:
+    return ApplyOptions(
+        table="t", target="delta:/t", deletes=deletes, deleted_column=MARK
+    )
 
 
 def net_of(table: NetTable, partitions: int, choices: random.Random) -> list[Any]:
@@ -109,7 +116,7 @@ def after(
     rows = {} if batch.barrier is not None else dict(before)
     if not batch.units:
         return rows
-    table = applied.net_table(batch, Rules(deletes, "apply", "error", MARK))
+    table = applied.net_table(batch, rules(deletes))
     choices = random.Random(int(end))  # noqa: S311
     net = [
         row
@@ -361,7 +368,7 @@ def folded(
     )
     cuts = [*ends[:-1:size], ends[-1]]
     batch = batch._replace(units=list(itertools.pairwise(cuts)))
-    table = applied.net_table(batch, Rules(deletes, "apply", "error", MARK))
+    table = applied.net_table(batch, rules(deletes))
     partitions = 1 if len(batch.units) == 1 else 2
     return sorted(
         (row[OP], row["id"], row["v"], row[UNSENT], bool(row[GONE]))

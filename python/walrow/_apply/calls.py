@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from walrow._apply.columns import fits
 from walrow._apply.holding import hold
-from walrow._apply.items import Applied, Engine, Rules, Token
+from walrow._apply.items import Applied, Engine, Token
 from walrow._apply.modes import check_mode
 from walrow._apply.options import ApplyOptions
 from walrow._apply.record import Record
@@ -73,13 +73,7 @@ class Call:
         self.log = log.log
         self.target = options.target
         self.keys = options.keys
-        self.rules = Rules(
-            options.deletes,
-            options.truncates,
-            options.never_sent,
-            options.deleted_column,
-            options.mode,
-        )
+        self.rules = options
         check_mode(self.rules, options.keys)
         self.options = options.decoding()
         self.end = self.log.end
@@ -87,9 +81,7 @@ class Call:
             self.end = min(self.log._log.lsn_of(options.end, "end"), self.end)
         self.table = resolve(self.log, log.tables, log.record, options.table, self.end)
         self.unit_size = unit_size
-        self.record = Record(
-            log, self.table, self.target, self.rules, options.resume_from
-        )
+        self.record = Record(log, self.table, options)
 
     def applied(self, found: Found | None = None) -> AppliedTable:
         """The table, with its key and its columns, as a target needs it.
@@ -100,7 +92,7 @@ class Call:
         token = None if found is None else found.token
         if not self.table.versions and self.table.oid in self.contents.removed:
             raise Quiet(self._quiet(token))
-        start = self.record.resume_from or (Lsn(0) if token is None else token.end)
+        start = self.rules.resume_from or (Lsn(0) if token is None else token.end)
         mode = self.rules.mode
         if mode == "current":
             begins = [int(begin_of(self.log, self.table, self.end))]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.items import Rules
+    from walrow._apply.options import ApplyOptions
 
 
 class Wider(NamedTuple):
@@ -51,7 +51,7 @@ class Evolution(NamedTuple):
     schema: pa.Schema
 
 
-def own_columns(table: str, own: pa.Schema, rules: Rules) -> pa.Schema:
+def own_columns(table: str, own: pa.Schema, rules: ApplyOptions) -> pa.Schema:
     """The columns that a table and its mode want in a target, without metadata.
 
     Raises:

@@ -55,7 +55,7 @@ def erased_rows(
     # A log that was begun again lacks all earlier changes.
     start = max(int(applied.log.start), int(applied.log.slot_start or 0))
     is_known = pc.greater_equal(target.column(LSN), start)
-    if record.resume_from != token.end and not pc.all(is_known).as_py():
+    if record.rules.resume_from != token.end and not pc.all(is_known).as_py():
         raise _unknown(record, token, start)
     target = target.filter(is_known)
     left = target

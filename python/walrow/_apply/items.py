@@ -246,22 +246,4 @@ class Barrier(NamedTuple):
     is_load: bool
 
 
-class Rules(NamedTuple):
-    """The caller's options for the target.
-
-    Attributes:
-        deletes: The effect of deletes.
-        truncates: The effect of truncates.
-        never_sent: The effect of a value that was never sent.
-        deleted_column: The column that marks deleted rows.
-        mode: The kind of target.
-    """
-
-    deletes: Deletes
-    truncates: Truncates
-    never_sent: NeverSent
-    deleted_column: str
-    mode: Mode = "current"
-
-
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

@@ -15,7 +15,7 @@ from walrow._apply.net_table import GONE, OP
 from walrow._apply.versions import MERGE_KEY
 
 if TYPE_CHECKING:
-    from walrow._apply.items import Rules
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.tables import AppliedTable
 
 
@@ -72,7 +72,7 @@ class Words(NamedTuple):
 
 def net_changes(
     applied: AppliedTable,
-    rules: Rules,
+    rules: ApplyOptions,
     words: Words,
     *,
     overwrites: bool,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.items import Rules
+    from walrow._apply.options import ApplyOptions
     from walrow.typing import Mode
 
 VALID_FROM, VALID_TO, IS_CURRENT = "_valid_from", "_valid_to", "_is_current"
@@ -85,7 +85,7 @@ def named(metadata: str) -> str:
     return PREFIX + metadata
 
 
-def check_mode(rules: Rules, keys: Sequence[str] | None) -> None:
+def check_mode(rules: ApplyOptions, keys: Sequence[str] | None) -> None:
     """Refuses options that mean nothing for a kind of target.
 
     Raises:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any, NamedTuple
 
-from walrow._apply.items import COLUMNS, Rules, Token
+from walrow._apply.items import COLUMNS, Token
 from walrow._apply.modes import beside
+from walrow._apply.options import ApplyOptions
 from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import Found
 from walrow._apply.units import Batch, LogContents
@@ -23,16 +24,17 @@ class Record(NamedTuple):
     Attributes:
         contents: The log's tables and segments.
         table: The table.
-        target: The target, as it was given.
-        rules: The caller's options for it.
-        resume_from: Up to where its rows have all changes, if it does not say so.
+        rules: The caller's options.
     """
 
     contents: LogContents
     table: LogTable
-    target: str
-    rules: Rules
-    resume_from: Lsn | None
+    rules: ApplyOptions
+
+    @property
+    def target(self) -> str:
+        """The target, as it was given."""
+        return self.rules.target
 
     def start(
         self, found: Found | None, keys: tuple[str, ...]
@@ -66,17 +68,19 @@ class Record(NamedTuple):
             )
             problem = ("older_log", text)
         if problem is None and token is not None:
-            is_resumed = self._lacks_erased(token.end) and self.resume_from == token.end
+            is_resumed = (
+                self._lacks_erased(token.end) and self.rules.resume_from == token.end
+            )
             # A new line is recorded, even if it is the only change.
             return token.end, None if is_resumed else token.line
-        if self.resume_from is not None:
-            if self.resume_from > self.contents.log.end:
+        if self.rules.resume_from is not None:
+            if self.rules.resume_from > self.contents.log.end:
                 text = (
-                    f"resume_from={self.resume_from} is after the end of the log, "
+                    f"resume_from={self.rules.resume_from} is after the end of the log, "
                     f"{self.contents.log.end}: try again when the log is that far"
                 )
                 raise OptionError(text)
-            return self.resume_from, None
+            return self.rules.resume_from, None
         code, text = problem or ("no_token", "")
         raise self.unknown_rows(text, code=code)
 
@@ -90,7 +94,11 @@ class Record(NamedTuple):
     ) -> None:
         """Refuses rows that were found by another key, unless they are replaced anyway."""
         token = found.token if found is not None else None
-        if token is None or token.keys == applied.keys or self.resume_from is not None:
+        if (
+            token is None
+            or token.keys == applied.keys
+            or self.rules.resume_from is not None
+        ):
             return
         if batch.barrier is None:
             log = self.contents.log.location
@@ -181,7 +189,7 @@ class Record(NamedTuple):
         if (
             not self._lacks_erased(start)
             or batch.barrier is not None
-            or self.resume_from == start
+            or self.rules.resume_from == start
             or self.rules.mode != "current"
         ):
             # A target that is no current table loses what the log no longer has.
@@ -223,7 +231,11 @@ class Record(NamedTuple):
     def refuse_another(self, found: Found | None, batch: Batch) -> None:
         """Refuses a table that was created again, unless its rows are replaced anyway."""
         token = found.token if found is not None else None
-        if token is None or token.oid == self.table.oid or self.resume_from is not None:
+        if (
+            token is None
+            or token.oid == self.table.oid
+            or self.rules.resume_from is not None
+        ):
             return
         name = self.table.name
         if token.table != name:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.items import Rules
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.units import Batch
     from walrow._log.items import LogTable
     from walrow.log import Log
@@ -63,7 +63,7 @@ class AppliedTable(NamedTuple):
 
         return pa.schema(list(self.schema)[: -len(self.metadata)])
 
-    def net_table(self, batch: Batch, rules: Rules) -> NetTable:
+    def net_table(self, batch: Batch, rules: ApplyOptions) -> NetTable:
         """The table as what reads its changes needs it, with the rules for them."""
         columns = set(self.columns)
         known = {it.name for version in self.table.versions for it in version.columns}

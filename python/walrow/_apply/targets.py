@@ -8,8 +8,9 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from walrow._apply.items import COLUMNS, Rules, Token
+from walrow._apply.items import COLUMNS, Token
 from walrow._apply.modes import beside
+from walrow._apply.options import ApplyOptions
 from walrow.errors import ApplyError, Error, Remedy, SchemaError
 
 #: Before the number of the column: in a MERGE that was to insert a value that was never sent.
@@ -63,7 +64,7 @@ class Commit(NamedTuple):
     deleted: int | None = None
 
 
-def refuse_marker(table: str, columns: Iterable[str], rules: Rules) -> None:
+def refuse_marker(table: str, columns: Iterable[str], rules: ApplyOptions) -> None:
     """Refuses a table that has a column of the name of a column that the target has beside.
 
     Raises:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.items import Rules
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.tables import AppliedTable
 
 
@@ -79,7 +79,7 @@ class Fold:
     def __init__(
         self,
         applied: AppliedTable,
-        rules: Rules,
+        rules: ApplyOptions,
         changes: pa.Table,
         times: Mapping[int, int],
     ) -> None:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.items import Rules
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.tables import AppliedTable
 
 
@@ -34,7 +34,7 @@ def words(names: Mapping[str, str]) -> Words:
 
 def masked(
     applied: AppliedTable,
-    rules: Rules,
+    rules: ApplyOptions,
     names: Mapping[str, str],
     source: pa.Schema,
     kept: Sequence[str],

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from walrow._apply.columns import Evolution
-    from walrow._apply.items import Rules
     from walrow._apply.net_table import NetTable
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.tables import AppliedTable
     from walrow._apply.units import Batch
 
@@ -86,7 +86,7 @@ def gather(
 def shaped(
     gathered: Gathered,
     applied: AppliedTable,
-    rules: Rules,
+    rules: ApplyOptions,
     evolution: Evolution,
     before: Names | None,
     *,
@@ -125,7 +125,7 @@ def shaped(
 
 
 def lost_rows(
-    tally: Tally, applied: AppliedTable, rules: Rules, *, overwrites: bool
+    tally: Tally, applied: AppliedTable, rules: ApplyOptions, *, overwrites: bool
 ) -> int:
     """How many new rows have no value where one was never sent.
 
@@ -151,7 +151,7 @@ def streamed(
     table: NetTable,
     batch: Batch,
     applied: AppliedTable,
-    rules: Rules,
+    rules: ApplyOptions,
     count: Count,
 ) -> Iterator[pa.RecordBatch]:
     """The rows after a load or truncate, one batch after the other, as they are read.
@@ -200,7 +200,7 @@ class Count:
 def source(
     rows: pa.Table,
     applied: AppliedTable,
-    rules: Rules,
+    rules: ApplyOptions,
     evolution: Evolution,
     kept: Sequence[str],
 ) -> pa.Table:
@@ -472,6 +472,6 @@ def _either(flags: Sequence[Any], count: int) -> Any:
     return found
 
 
-def _refuse(table: str, rules: Rules, rows: int, columns: Iterable[str]) -> None:
+def _refuse(table: str, rules: ApplyOptions, rows: int, columns: Iterable[str]) -> None:
     if rows and rules.never_sent == "error":
         raise never_sent(table, min(columns))

@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from walrow._apply.columns import Evolution
-    from walrow._apply.items import Rules, Token
+    from walrow._apply.items import Token
     from walrow._apply.merges import Merge
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.tables import AppliedTable
     from walrow.delta.snapshots import Snapshot
 
@@ -46,7 +47,7 @@ class Writer(NamedTuple):
 
     snapshot: Snapshot
     applied: AppliedTable
-    rules: Rules
+    rules: ApplyOptions
     change: Evolution
     token: Token
 

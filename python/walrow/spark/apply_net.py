@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.items import Rules
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.tables import AppliedTable
     from walrow._apply.targets import Found
     from walrow._apply.units import Batch
@@ -56,7 +56,7 @@ class Net:
         applied: AppliedTable,
         batch: Batch,
         before: Found | None,
-        rules: Rules,
+        rules: ApplyOptions,
         texts: Collection[str] = (),
         staged: pa.Table | None = None,
     ) -> None:

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from walrow._apply.items import Rules
     from walrow._apply.net_table import NetTable
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.tables import AppliedTable
     from walrow._apply.units import Batch
     from walrow._core import NetPart
@@ -43,7 +43,7 @@ class Share(NamedTuple):
 
     applied: AppliedTable
     batch: Batch
-    rules: Rules
+    rules: ApplyOptions
 
 
 def waves(shares: Mapping[Any, Share]) -> list[list[Any]]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from walrow._apply.columns import Evolution
-    from walrow._apply.items import Rules
+    from walrow._apply.options import ApplyOptions
     from walrow._apply.tables import AppliedTable
     from walrow.spark.targets.sql import Target
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def evolve(
     target: Target,
     applied: AppliedTable,
-    rules: Rules,
+    rules: ApplyOptions,
     layout: tuple[Sequence[str], Sequence[str]],
     *,
     columns: Sequence[Any] | None = None,
@@ -174,7 +174,7 @@ def _arrow(field: Any) -> pa.Field | None:
 def _reserved(
     target: Target,
     applied: AppliedTable,
-    rules: Rules,
+    rules: ApplyOptions,
     names: Collection[str],
     owner: str,
 ) -> SchemaError | None:

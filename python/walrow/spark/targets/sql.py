@@ -11,9 +11,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from walrow._apply.items import Op, Rules, Token
+from walrow._apply.items import Op, Token
 from walrow._apply.merges import Merge, Words, net_changes
 from walrow._apply.net_table import OP, UNSENT
+from walrow._apply.options import ApplyOptions
 from walrow._apply.tables import AppliedTable
 from walrow._apply.targets import NEVER_SENT, Commit, Found
 from walrow.errors import OptionError
@@ -278,7 +279,7 @@ def condition_of(error: BaseException) -> str:
 
 
 def keeping(
-    applied: AppliedTable, rules: Rules, kept: Sequence[str], **more: bool
+    applied: AppliedTable, rules: ApplyOptions, kept: Sequence[str], **more: bool
 ) -> Merge:
     """The MERGE of net changes, some of which keep values of columns.
 
